@@ -1,0 +1,192 @@
+"""What does a line of a chart mean?
+
+One expression, two readers: the ring in memory evaluates it (``sources.ring``), and Prometheus, Grafana and the help
+text get it as PromQL. A panel can therefore not show one thing here and another there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+Where = tuple[tuple[str, tuple[str, ...]], ...]
+
+_ENGINE = "vllm:"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric, the label values it is limited to, and the labels its lines are kept apart by."""
+
+    name: str
+    where: Where = ()
+    by: tuple[str, ...] = ()
+
+    def only(self, label: str, values: tuple[str, ...]) -> Metric:
+        """The same metric, limited to these values of a label; limits already there are kept."""
+        return replace(self, where=(*self.where, (label, values)))
+
+    def promql(self, suffix: str = "") -> str:
+        """The PromQL selector. The engine's names are met in every spelling that proxies and Ray give them."""
+        limits = [f'{label}=~"{"|".join(_literal(value) for value in values)}"' for label, values in self.where]
+        if self.name.startswith(_ENGINE):
+            limits.insert(0, f'__name__=~"(ray_)?vllm[:_]{self.name.removeprefix(_ENGINE)}{suffix}"')
+            return "{" + ",".join(limits) + "}"
+        return self.name + suffix + ("{" + ",".join(limits) + "}" if limits else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """The value itself, summed (or the largest taken) over the labels that are not kept apart."""
+
+    of: Metric
+    largest: bool = False
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the lines are kept apart."""
+        return self.of.by
+
+    @property
+    def metric(self) -> Metric:
+        """The metric it reads."""
+        return self.of
+
+    def promql(self, window: str) -> str:
+        """PromQL; a gauge needs no window."""
+        return f"{'max' if self.largest else 'sum'}{_by(self.of)} ({self.of.promql()})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A counter's increase a second."""
+
+    of: Metric
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the lines are kept apart."""
+        return self.of.by
+
+    @property
+    def metric(self) -> Metric:
+        """The metric it reads."""
+        return self.of
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        return f"sum{_by(self.of)} (rate({self.of.promql()}[{window}]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """A quantile of a histogram's new observations, its buckets merged first."""
+
+    share: float
+    of: Metric
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the lines are kept apart."""
+        return self.of.by
+
+    @property
+    def metric(self) -> Metric:
+        """The metric it reads."""
+        return self.of
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        labels = ", ".join(("le", *self.of.by))
+        return f"histogram_quantile({self.share}, sum by ({labels}) (rate({self.of.promql('_bucket')}[{window}])))"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The exact mean of a histogram's new observations."""
+
+    of: Metric
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the lines are kept apart."""
+        return self.of.by
+
+    @property
+    def metric(self) -> Metric:
+        """The metric it reads."""
+        return self.of
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        top, bottom = (f"sum{_by(self.of)} (rate({self.of.promql(part)}[{window}]))" for part in ("_sum", "_count"))
+        return f"{top} / ({bottom} > 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One rate as a share of another; a gap, not 0, while nothing happens."""
+
+    part: Rate
+    whole: Rate
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the lines are kept apart."""
+        return self.part.of.by
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that stands for the whole."""
+        return self.part.of
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        return f"{self.part.promql(window)} / ({self.whole.promql(window)} > 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The first of two expressions that has data: our own metric, or the engine's where ours is absent."""
+
+    first: Gauge
+    second: Gauge
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the lines are kept apart."""
+        return self.first.of.by
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that stands for the whole."""
+        return self.first.of
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        return f"{self.first.promql(window)} or {self.second.promql(window)}"
+
+
+Expression = Gauge | Rate | Quantile | Mean | Share | Either
+
+
+def limited(expression: Expression, label: str, values: tuple[str, ...]) -> Expression:
+    """The expression over these values of a label only. No values mean all of them."""
+    if not values:
+        return expression
+    match expression:
+        case Share(part, whole):
+            return Share(Rate(part.of.only(label, values)), Rate(whole.of.only(label, values)))
+        case Either(first, second):
+            return Either(replace(first, of=first.of.only(label, values)), replace(second, of=second.of.only(label, values)))
+        case _:
+            return replace(expression, of=expression.of.only(label, values))
+
+
+def _by(metric: Metric) -> str:
+    return f" by ({', '.join(metric.by)})" if metric.by else ""
+
+
+def _literal(value: str) -> str:
+    """A label value inside a PromQL regular expression inside a PromQL string."""
+    return re.sub(r"([\\.^$|?*+()\[\]{}])", r"\\\1", value).replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,198 @@
+"""Series arithmetic: how do samples become the lines of a chart?
+
+Pure functions over plain lists. Times are seconds since the epoch; a point that nobody measured is ``None``, never 0.
+
+* A counter's *increase* restarts at each reset, as in Prometheus' ``rate``: a value below its predecessor is counted
+  from zero. Unlike Prometheus there is no extrapolation to the window's edges: the rate is the increase between the
+  first and the last sample inside the window, over the time between these two.
+* A quantile is read from bucket rates by linear interpolation, as ``histogram_quantile`` does: the lowest bucket
+  starts at 0 and the open bucket answers with its lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+Point = float | None
+Labels = tuple[str, ...]
+
+MOST_POINTS = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Evenly spaced instants, both ends included. ``window_s`` is how far each point looks back for a rate."""
+
+    start_s: float
+    end_s: float
+    step_s: float
+    window_s: float
+
+    @property
+    def times_s(self) -> tuple[float, ...]:
+        """Every instant of the grid, oldest first."""
+        count = round((self.end_s - self.start_s) / self.step_s) + 1
+        return tuple(self.start_s + self.step_s * index for index in range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Lines over common instants, by the values of the labels they were grouped by."""
+
+    times_s: tuple[float, ...]
+    lines: Mapping[Labels, Sequence[Point]]
+
+    def line(self, *labels: str) -> Sequence[Point]:
+        """The line of these labels, or an empty one."""
+        return self.lines.get(labels, ())
+
+    def latest(self, *labels: str) -> Point:
+        """The newest point of one line; ``None`` where it was not measured."""
+        line = self.line(*labels)
+        return line[-1] if line else None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no line has a single measured point."""
+        return all(point is None for line in self.lines.values() for point in line)
+
+
+NOTHING = Series((), {})
+
+
+def grid(now_s: float, range_s: float, interval_s: float) -> Grid:
+    """The grid for the last ``range_s`` before ``now_s`` with samples each ``interval_s``.
+
+    Whole-second steps aligned to the epoch: two viewers, or two refreshes within one step, ask for the same points.
+    """
+    step_s = float(max(math.ceil(interval_s), math.ceil(range_s / MOST_POINTS), 1))
+    end_s = math.floor(now_s / step_s) * step_s
+    start_s = end_s - math.floor(range_s / step_s) * step_s
+    return Grid(start_s, end_s, step_s, window_s=max(30.0, 4 * interval_s, 2 * step_s))
+
+
+def held(times_s: Sequence[float], values: Sequence[float], on: Grid, stale_s: float) -> list[Point]:
+    """A gauge on the grid: each point is the newest sample not older than ``stale_s``, else a gap."""
+    points: list[Point] = []
+    for instant in on.times_s:
+        at = bisect_right(times_s, instant) - 1
+        points.append(values[at] if at >= 0 and instant - times_s[at] <= stale_s else None)
+    return points
+
+
+def increases(values: Sequence[float]) -> list[float]:
+    """The running sum of a counter's increases, from 0 at its first sample; a drop is a restart from zero."""
+    total, sums = 0.0, [0.0][: len(values)]
+    for before, after in pairwise(values):
+        total += after - before if after >= before else after
+        sums.append(total)
+    return sums
+
+
+def rate(times_s: Sequence[float], values: Sequence[float], on: Grid, stale_s: float) -> list[Point]:
+    """A counter's increase a second over each point's window; a gap where the window holds fewer than two samples."""
+    sums = increases(values)
+    points: list[Point] = []
+    for instant in on.times_s:
+        last = bisect_right(times_s, instant) - 1
+        first = bisect_left(times_s, instant - on.window_s)
+        if last <= first or instant - times_s[last] > stale_s:
+            points.append(None)
+        else:
+            points.append((sums[last] - sums[first]) / (times_s[last] - times_s[first]))
+    return points
+
+
+def total(lines: Iterable[Sequence[Point]]) -> list[Point]:
+    """The sum of lines point by point, over those that were measured; a gap where none was."""
+    return [_sum(column) for column in zip(*lines, strict=True)]
+
+
+def _sum(column: Iterable[Point]) -> Point:
+    known = [point for point in column if point is not None]
+    return math.fsum(known) if known else None
+
+
+def quotient(parts: Sequence[Point], wholes: Sequence[Point]) -> list[Point]:
+    """``part / whole`` point by point; a gap where either is missing or the whole is not positive."""
+    return [
+        part / whole if part is not None and whole is not None and whole > 0 else None
+        for part, whole in zip(parts, wholes, strict=True)
+    ]
+
+
+def quantile(share: float, buckets: Sequence[tuple[float, float]]) -> Point:
+    """The value below which ``share`` of the observations lie.
+
+    ``buckets`` are (upper bound, count at or below it), any order; the last bound must be infinite. ``None`` without
+    observations.
+    """
+    ordered = sorted(buckets)
+    if not ordered or not math.isinf(ordered[-1][0]) or ordered[-1][1] <= 0:
+        return None
+    rank = share * ordered[-1][1]
+    lower, below = 0.0, 0.0
+    for upper, reported in ordered:
+        count = max(reported, below)
+        if count >= rank and count > below:
+            if math.isinf(upper):
+                return lower
+            floor = min(lower, upper)
+            return floor + (upper - floor) * (rank - below) / (count - below)
+        lower, below = upper, count
+    return None if math.isinf(lower) else lower
+
+
+def quantiles(share: float, buckets: Mapping[float, Sequence[Point]]) -> list[Point]:
+    """The quantile at each point of bucket-rate lines, by upper bound; a gap where a bucket is missing."""
+    bounds = list(buckets)
+    points: list[Point] = []
+    for column in zip(*buckets.values(), strict=True):
+        known = [(bound, value) for bound, value in zip(bounds, column, strict=True) if value is not None]
+        points.append(quantile(share, known) if len(known) == len(bounds) else None)
+    return points
+
+
+def on_grid(samples: Iterable[tuple[float, float]], on: Grid) -> list[Point]:
+    """Samples of a range query put back on their grid: instants that are missing, and NaN, become gaps."""
+    found = {round((time_s - on.start_s) / on.step_s): value for time_s, value in samples if math.isfinite(value)}
+    return [found.get(index) for index in range(len(on.times_s))]
+
+
+def newest(line: Sequence[Point]) -> Point:
+    """The last measured point of a line, gaps after it ignored."""
+    return next((point for point in reversed(line) if point is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One moment worth a vertical line: the preset that began to run at it."""
+
+    time_s: float
+    label: str
+
+
+def change_marks(series: Series) -> list[Mark]:
+    """Where did the running preset change? Lines are 1 for (preset, revision) while it runs, else 0 or missing.
+
+    The first preset seen is where our knowledge begins, not a change; a gap between two presets still is one.
+    """
+    marks: list[Mark] = []
+    running: Labels | None = None
+    for index, time_s in enumerate(series.times_s):
+        active = [labels for labels, line in series.lines.items() if line[index] == 1]
+        if not active:
+            continue
+        now = max(active, key=lambda labels: _revision(labels[-1]))
+        if running is not None and now != running:
+            marks.append(Mark(time_s, now[0]))
+        running = now
+    return marks
+
+
+def _revision(text: str) -> float:
+    return float(text) if text.isdigit() else -1.0

@@ -1,0 +1,59 @@
+"""Which colour means what? Fixed by meaning, the same on every page and in both themes.
+
+The hues are those of Okabe and Ito (2008), which stay apart for colour-blind readers, lightened or darkened a little so
+that they hold on white and on dark grey. Lines that share a chart differ in dash as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zlib import crc32
+
+BLUE = "#3b8bd0"
+ORANGE = "#e08a1e"
+GREEN = "#1fa187"
+RED = "#d1495b"
+SKY = "#62b6e7"
+PURPLE = "#b4699f"
+GOLD = "#c7a41b"
+GREY = "#8a93a3"
+BROWN = "#9c6b4e"
+
+_CLASSES = {"realtime": ORANGE, "normal": BLUE, "batch": GREEN}
+_OTHERS = (PURPLE, GOLD, SKY, BROWN, RED)
+
+#: Why a request did not get its answer: the word on the page and the colour.
+CAUSES = {
+    "queue_full": ("queue full", ORANGE),
+    "class_queue_full": ("class queue full", GOLD),
+    "expired_queued": ("timed out waiting", BLUE),
+    "expired_running": ("timed out running", PURPLE),
+    "failed": ("failed", RED),
+    "engine_lost": ("engine lost", BROWN),
+    "shed": ("shed", SKY),
+    "not_ready": ("not ready", GREY),
+    "paused": ("paused", GREY),
+    "drained": ("draining", GREEN),
+    "rejected_invalid": ("invalid request", GREY),
+}
+
+
+def of_class(name: str) -> str:
+    """The colour of a class; one of its own for each of the three usual names, a stable one for any other."""
+    return _CLASSES.get(name) or _OTHERS[crc32(name.encode()) % len(_OTHERS)]
+
+
+def of_cause(name: str) -> str:
+    """The colour of a cause of failure."""
+    return CAUSES.get(name, ("", GREY))[1]
+
+
+def cause_words(name: str) -> str:
+    """A cause as a reader says it."""
+    return CAUSES.get(name, (name.replace("_", " "), ""))[0]
+
+
+def class_order(names: Iterable[str]) -> list[str]:
+    """The usual classes by urgency first, then the others by name."""
+    known = list(_CLASSES)
+    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))

@@ -1,0 +1,75 @@
+"""Which server is watched, with which rights?
+
+Everything comes from the environment, so that one process has one answer and no token ever stands in a command line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Role = Literal["operator", "viewer", "none"]
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+DEFAULT_REFRESH_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the dashboard was started with.
+
+    ``role`` is what the token should allow; the server has the last word. The token is left out of ``repr`` and of
+    comparisons, so that it cannot reach a log line or a cache key.
+    """
+
+    url: str = DEFAULT_URL
+    prometheus_url: str | None = None
+    refresh_s: float = DEFAULT_REFRESH_S
+    role: Role = "none"
+    token: str | None = field(default=None, repr=False, compare=False)
+    token_problem: str | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+        """Read ``HEADWAY_URL``, ``HEADWAY_PROMETHEUS_URL``, ``HEADWAY_REFRESH_S`` and the token of either role."""
+        role: Role = "none"
+        token, problem = _secret(environment, "HEADWAY_ADMIN_TOKEN")
+        if token:
+            role = "operator"
+        elif problem is None:
+            token, problem = _secret(environment, "HEADWAY_VIEWER_TOKEN")
+            role = "viewer" if token else "none"
+        return cls(
+            url=(environment.get("HEADWAY_URL") or DEFAULT_URL).rstrip("/"),
+            prometheus_url=(environment.get("HEADWAY_PROMETHEUS_URL") or "").rstrip("/") or None,
+            refresh_s=_seconds(environment.get("HEADWAY_REFRESH_S")),
+            role=role,
+            token=token,
+            token_problem=problem,
+        )
+
+
+def _secret(environment: Mapping[str, str], name: str) -> tuple[str | None, str | None]:
+    """The secret in ``name`` or in the file that ``name``_FILE names; and what is wrong, in one sentence."""
+    if value := environment.get(name, "").strip():
+        return value, None
+    path = environment.get(f"{name}_FILE", "").strip()
+    if not path:
+        return None, None
+    try:
+        value = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        return None, f"{name}_FILE cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}."
+    return (value, None) if value else (None, f"{name}_FILE names an empty file.")
+
+
+def _seconds(text: str | None) -> float:
+    """A refresh interval of 0.5 to 60 seconds; anything else is the default."""
+    try:
+        value = float(text or DEFAULT_REFRESH_S)
+    except ValueError:
+        return DEFAULT_REFRESH_S
+    return value if 0.5 <= value <= 60 else DEFAULT_REFRESH_S

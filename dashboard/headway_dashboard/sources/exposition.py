@@ -1,0 +1,32 @@
+"""What does a scrape say?
+
+Prometheus' text format, read by its own parser and cut down to the families this dashboard knows. Engine names come
+as ``vllm:x``, as ``vllm_x`` from servers that rewrite colons, and as ``ray_vllm_x`` from Ray: all become ``vllm:x``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from prometheus_client.parser import text_string_to_metric_families
+
+SampleKey = tuple[str, tuple[tuple[str, str], ...]]
+
+_ENGINE = re.compile(r"^(?:ray_)?vllm[:_]")
+_KEPT = ("headway_", "vllm:")
+_ENGINE_FACTS = re.compile(r"^vllm:.*_info$")
+
+
+def canonical(name: str) -> str:
+    """The one spelling under which a metric is stored."""
+    return _ENGINE.sub("vllm:", name)
+
+
+def samples(text: str) -> Iterator[tuple[SampleKey, float]]:
+    """The samples of one scrape. Raises ValueError for text that is not a scrape."""
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            name = canonical(sample.name)
+            if name.startswith(_KEPT) and not name.endswith("_created") and not _ENGINE_FACTS.match(name):
+                yield (name, tuple(sorted(sample.labels.items()))), sample.value

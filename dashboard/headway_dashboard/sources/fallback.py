@@ -1,0 +1,35 @@
+"""What is shown while Prometheus is away? The direct scrape, and a sentence that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from headway_dashboard.expressions import Expression
+from headway_dashboard.sources.prometheus import PrometheusSource
+from headway_dashboard.sources.reading import Reading
+from headway_dashboard.sources.scrape import ScrapeSource
+
+
+class FallbackSource:
+    """Prometheus while it answers, else the ring in memory. Both are kept warm, so a change costs nothing."""
+
+    def __init__(self, prometheus: PrometheusSource, scrape: ScrapeSource) -> None:
+        self._prometheus = prometheus
+        self._scrape = scrape
+
+    def read(self, expressions: Sequence[Expression], range_s: float) -> Reading:
+        """The answers of the source in charge."""
+        history = self._prometheus.read(expressions, range_s)
+        direct = self._scrape.read((), range_s)
+        if self._prometheus.reachable and history.series:
+            return history
+        if history.health.trouble is None and direct.health.last_ok_s is None:
+            return history
+        note = f"{history.health.detail or 'Prometheus has not answered yet'}: showing the direct scrape instead."
+        return replace(self._scrape.read(expressions, range_s), note=note)
+
+    def close(self) -> None:
+        """Stop both threads."""
+        self._prometheus.close()
+        self._scrape.close()

@@ -1,0 +1,72 @@
+"""How is a number written? Milliseconds below a second, MiB and GiB, and a dash for what was not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["count", "per_s", "seconds", "bytes", "ratio"]
+
+MISSING = "–"
+MIB = 1024.0**2
+GIB = 1024.0**3
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The factor and the suffix with which an axis shows a unit."""
+
+    factor: float
+    suffix: str
+
+
+def scale(unit: Unit, values: Iterable[float | None]) -> Scale:
+    """The scale for one axis, chosen by its largest value."""
+    largest = max((value for value in values if value is not None), default=0.0)
+    match unit:
+        case "seconds":
+            return Scale(1000, " ms") if largest < 1 else Scale(1, " s")
+        case "bytes":
+            return Scale(1 / MIB, " MiB") if largest < GIB else Scale(1 / GIB, " GiB")
+        case "ratio":
+            return Scale(100, " %")
+        case "per_s":
+            return Scale(1, " /s")
+        case "count":
+            return Scale(1, "")
+
+
+def written(value: float | None, unit: Unit) -> str:
+    """One value in words for a tile or a table."""
+    if value is None:
+        return MISSING
+    match unit:
+        case "seconds":
+            return duration(value)
+        case "count":
+            return compact(value)
+        case _:
+            chosen = scale(unit, [value])
+            return f"{compact(value * chosen.factor)}{chosen.suffix}"
+
+
+def compact(value: float) -> str:
+    """Three significant digits at most, whole numbers without a point, thousands apart."""
+    if abs(value) >= 100 or value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def duration(value_s: float) -> str:
+    """A time span: "85 ms", "2.4 s", "3 min 5 s", "2 h 10 min"."""
+    if value_s < 0.9995:
+        return f"{value_s * 1000:.0f} ms"
+    if value_s < 59.95:
+        return f"{compact(round(value_s, 1))} s"
+    whole_s = round(value_s)
+    if whole_s < 3600:
+        minutes, seconds = divmod(whole_s, 60)
+        return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
+    hours, rest_s = divmod(whole_s, 3600)
+    return f"{hours} h {rest_s // 60} min"

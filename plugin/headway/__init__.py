@@ -1,0 +1,46 @@
+"""Headway: a timetable for vLLM.
+
+    engine = headway.wrap(engine, preset="balanced")
+
+puts an engine of your own program behind priority classes, bounded queues and time-outs; ``headway serve`` does it for
+a whole server. Importing this package needs no vLLM.
+"""
+
+from headway.control import Control, version
+from headway.errors import (
+    Expired,
+    HeadwayError,
+    NoEngineError,
+    Refused,
+    Rejected,
+    StaleRevisionError,
+    TimedOut,
+    UnknownClassError,
+    UnknownPresetError,
+)
+from headway.gate import Gate, Passage
+from headway.wrap import wrap
+from headway_policies import Outcome, Preset, PresetError, Reason, load_preset
+
+__version__ = version()
+
+__all__ = [
+    "Control",
+    "Expired",
+    "Gate",
+    "HeadwayError",
+    "NoEngineError",
+    "Outcome",
+    "Passage",
+    "Preset",
+    "PresetError",
+    "Reason",
+    "Refused",
+    "Rejected",
+    "StaleRevisionError",
+    "TimedOut",
+    "UnknownClassError",
+    "UnknownPresetError",
+    "load_preset",
+    "wrap",
+]

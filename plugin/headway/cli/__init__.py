@@ -1,0 +1,80 @@
+"""The ``headway`` command: one module for each subcommand, one exit code for each kind of end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from headway.cli import dashboard, demo, preset, serve, status
+from headway.cli.exits import INTERRUPTED, CliError, Exit
+from headway.cli.parser import Parser, add_command, formatter
+from headway.control import version
+from headway.errors import HeadwayError
+
+__all__ = ["main"]
+
+_ABOUT = "Gives a vLLM server a timetable: priority classes, bounded queues, deadlines and live presets."
+
+_EPILOG = """\
+a first session:
+  headway serve ./my-model --preset balanced       serve a model (every vLLM flag is understood)
+  headway status                                   what is running, waiting and refused
+  headway preset use throughput                    switch while it runs; nobody is dropped
+  headway dashboard                                the same as charts, in the browser
+  headway demo                                     all of it at once, with traffic to look at
+
+environment:
+  HEADWAY_URL                the server to talk to (default http://127.0.0.1:8000)
+  HEADWAY_ADMIN_TOKEN        its admin token, or HEADWAY_ADMIN_TOKEN_FILE, a file that holds it
+  HEADWAY_PRESET_DIR         a folder with preset files of your own
+
+exit codes:
+  0 done   1 the operation failed   2 wrong usage or input   3 server not reachable   4 token missing or wrong
+"""
+
+_COMMANDS = (serve, status, preset, dashboard, demo)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. ``--help`` and ``--version`` end through SystemExit, as in argparse."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+    except CliError as error:
+        return _complain(str(error), error.code)
+    except HeadwayError as error:
+        return _complain(str(error), Exit.FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output left (``headway status | head``)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    return code
+
+
+def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["serve"]:  # its flags are mostly vLLM's, which argparse would reorder
+        return serve.run(words[1:])
+    parser = _parser()
+    chosen = parser.parse_args(words)
+    if chosen.command is None:
+        parser.print_help()
+        return Exit.USAGE
+    code: int = chosen.run(chosen)
+    return code
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="headway", description=_ABOUT, epilog=_EPILOG, formatter_class=formatter)
+    parser.add_argument("--version", action="version", version=f"headway {version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for module in _COMMANDS:
+        module.configure(add_command(commands, module.NAME, module.SUMMARY, module.EPILOG))
+    return parser
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"headway: error: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -1,0 +1,75 @@
+"""What does the plugin find in its environment? The only way to it that reaches every process vLLM starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from headway.cli.known import absolute
+from headway.cli.split import has, value_of
+
+PLUGIN = "headway"
+#: Groups of which vLLM loads every plugin as long as VLLM_PLUGINS is unset.
+_LOADED_BY_DEFAULT = (
+    "vllm.general_plugins",
+    "vllm.platform_plugins",
+    "vllm.io_processor_plugins",
+    "vllm.stat_logger_plugins",
+)
+
+
+def plugin_environment(
+    preset: str, folder: Path | None, environ: Mapping[str, str], *, warmup: bool
+) -> dict[str, str]:
+    """The variables to set before vLLM is imported; ``preset`` is a name or a file."""
+    variables = {
+        "VLLM_PLUGINS": ",".join(allowed_plugins(environ.get("VLLM_PLUGINS"), installed_plugins())),
+        "HEADWAY_PRESET": absolute(preset),
+    }
+    if folder is not None:
+        variables["HEADWAY_PRESET_DIR"] = str(folder)
+    if not warmup:
+        variables["HEADWAY_WARMUP"] = "0"
+    return variables
+
+
+def allowed_plugins(current: str | None, installed: Iterable[str]) -> list[str]:
+    """Our plugin and those that would load without us.
+
+    VLLM_PLUGINS is an allow-list for every kind of plugin: naming only ours would switch off a platform or a resolver
+    that loads by itself while the variable is unset. A list of the user's is only added to.
+    """
+    others = sorted(installed) if current is None else [name for name in current.split(",") if name]
+    return list(dict.fromkeys([*others, PLUGIN]))
+
+
+def installed_plugins() -> set[str]:
+    """The names of the plugins vLLM loads by default in this installation."""
+    return {point.name for group in _LOADED_BY_DEFAULT for point in metadata.entry_points(group=group)}
+
+
+def engine_defaults(engine: Sequence[str], seats: int) -> list[str]:
+    """The vLLM flags Headway adds, unless the user gave them, on the command line or in ``--config``."""
+    config = _config_text(value_of(engine, "--config"))
+    defaults = {"--scheduling-policy": "priority", "--max-num-seqs": str(seats)}
+    return [
+        word
+        for flag, value in defaults.items()
+        if not has(engine, flag) and not _set_in(config, flag)
+        for word in (flag, value)
+    ]
+
+
+def _config_text(file: str | None) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8") if file else ""
+    except (OSError, UnicodeDecodeError):
+        return ""  # vLLM explains what is wrong with it
+
+
+def _set_in(config: str, flag: str) -> bool:
+    """Whether a line of the file sets this key. Looks for the key only; vLLM alone reads the file."""
+    key = flag.removeprefix("--").replace("-", "[-_]")
+    return re.search(rf"^\s*[\"']?{key}[\"']?\s*:", config, re.MULTILINE) is not None

@@ -1,0 +1,164 @@
+"""``headway preset``: which presets are there, what is in one, and which is in force?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from headway.catalogue import Listed
+from headway.cli.answers import PresetEntry, Switched
+from headway.cli.client import AdminClient, RefusedPresetError, StaleError, connect
+from headway.cli.exits import FailedError, UsageError
+from headway.cli.known import find_preset, open_catalogue, preset_dir
+from headway.cli.parser import add_json, add_url, formatter
+from headway.cli.table import table
+
+NAME = "preset"
+SUMMARY = "List presets, show one, or switch a running server to another."
+EPILOG = """\
+examples:
+  headway preset list                               bundled presets and those of HEADWAY_PRESET_DIR
+  headway preset list --url http://127.0.0.1:8000   those of a running server; * marks the one in force
+  headway preset show latency
+  headway preset show ./night.toml                  checks the file, too
+  headway preset use throughput --reason "nightly jobs"
+
+A switch takes effect at once and drops nobody: fewer seats drain, more seats fill.
+"""
+_USE_EPILOG = """\
+exit codes: 0 switched   1 refused, or somebody else switched meanwhile   2 unknown preset
+            3 not reachable   4 token missing or wrong
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add list, show and use."""
+    actions = parser.add_subparsers(dest="action", metavar="list|show|use", required=True)
+    for name, run, words in (
+        ("list", _list, "List presets, on this machine or with --url of a server."),
+        ("show", _show_one, "Show every setting of a preset, on this machine or with --url of a server."),
+        ("use", _use, "Switch a running server to another preset."),
+    ):
+        action = actions.add_parser(
+            name,
+            help=words[0].lower() + words[1:],
+            description=words,
+            epilog=_USE_EPILOG if name == "use" else EPILOG,
+            formatter_class=formatter,
+        )
+        add_url(action, default=name == "use")
+        add_json(action)
+        action.set_defaults(run=run)
+        if name != "list":
+            action.add_argument("name", metavar="NAME", help="a preset" + " or a file" * (name == "show"))
+        if name != "use":
+            action.add_argument("--preset-dir", metavar="DIR", help="a folder with presets of your own")
+        else:
+            action.add_argument("--reason", metavar="TEXT", help="why; kept in the server's audit")
+            action.add_argument("--actor", metavar="WHO", help="who; kept in the audit (default: $USER)")
+
+
+def _list(chosen: argparse.Namespace) -> int:
+    current, entries = _entries(chosen)
+    if chosen.json:
+        _print_json({"current": current, "presets": [entry.model_dump() for entry in entries]})
+        return 0
+    rows = [
+        [
+            "*" if entry.name == current else "",
+            entry.name,
+            entry.settings.get("batching.seats"),
+            entry.settings.get("batching.window_ms"),
+            entry.source,
+            entry.description,
+        ]
+        for entry in entries
+    ]
+    print(table(["", "preset", "seats", "window ms", "from", "description"], rows, indent=""))
+    return 0
+
+
+def _show_one(chosen: argparse.Namespace) -> int:
+    entry = _entry(chosen)
+    if chosen.json:
+        _print_json(entry.model_dump())
+        return 0
+    print(f"{entry.name}  ({entry.source})\n{entry.description}\n")
+    print(table(["setting", "value"], [[key, value] for key, value in entry.settings.items()]))
+    return 0
+
+
+def _use(chosen: argparse.Namespace) -> int:
+    actor = chosen.actor or os.environ.get("USER") or None
+    with connect(chosen.url, os.environ) as client:
+        current, etag = client.preset()
+        try:
+            switched = client.use(chosen.name, etag, reason=chosen.reason, actor=actor)
+        except StaleError:
+            raise FailedError(_overtaken(client, current.name)) from None
+        except RefusedPresetError as error:
+            raise UsageError(_not_accepted(client, chosen.name, str(error))) from None
+    print(switched.model_dump_json() if chosen.json else _switch_text(switched))
+    return 0
+
+
+def _overtaken(client: AdminClient, seen: str) -> str:
+    now, _ = client.preset()
+    return (
+        f"somebody else switched from {seen} meanwhile; in force now: {now.name} (revision {now.revision}). "
+        "Nothing was changed; run it again if you still want to switch"
+    )
+
+
+def _not_accepted(client: AdminClient, name: str, detail: str) -> str:
+    names = [entry.name for entry in client.presets().presets]
+    if name in names:
+        return detail
+    return _unknown(name, names)
+
+
+def _unknown(name: str, names: list[str]) -> str:
+    return f"the server knows no preset {name!r}; it knows: {', '.join(names)}"
+
+
+def _switch_text(switched: Switched) -> str:
+    head = f"{switched.previous} -> {switched.name}  (revision {switched.revision})"
+    if not switched.changes:
+        return f"{head}\n  no setting differs"
+    rows = [[one.setting, one.before, one.after] for one in switched.changes]
+    return f"{head}\n{table(['setting', 'before', 'after'], rows)}"
+
+
+def _entries(chosen: argparse.Namespace) -> tuple[str | None, list[PresetEntry]]:
+    """The name in force (None without a server) and all presets."""
+    if chosen.url is not None:
+        with connect(chosen.url, os.environ) as client:
+            answer = client.presets()
+        return answer.current.name, answer.presets
+    return None, [_as_entry(one) for one in open_catalogue(preset_dir(chosen.preset_dir, os.environ))]
+
+
+def _entry(chosen: argparse.Namespace) -> PresetEntry:
+    if chosen.url is None:
+        catalogue = open_catalogue(preset_dir(chosen.preset_dir, os.environ))
+        return _as_entry(find_preset(chosen.name, catalogue))
+    _, entries = _entries(chosen)
+    named = {entry.name: entry for entry in entries}
+    if chosen.name not in named:
+        raise UsageError(_unknown(chosen.name, list(named)))
+    return named[chosen.name]
+
+
+def _as_entry(listed: Listed) -> PresetEntry:
+    preset = listed.preset
+    return PresetEntry(
+        name=preset.name,
+        description=preset.description,
+        source=listed.source,
+        settings=dict(preset.settings()),
+    )
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,144 @@
+"""``headway serve``: a vLLM server with the plugin in it. Checks first, then the environment, then vLLM."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headway.catalogue import Listed
+from headway.cli import preflight
+from headway.cli.environment import engine_defaults, plugin_environment
+from headway.cli.known import find_preset, open_catalogue, preset_dir
+from headway.cli.parser import Parser, formatter
+from headway.cli.split import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
+from headway.control import version
+
+NAME = "serve"
+SUMMARY = "Serve a model with vLLM and Headway in one process."
+EPILOG = """\
+Every other flag goes to vLLM unchanged and in order, also --flag=value; after `--` all words are vLLM's. Its own list:
+  headway serve --help=all          (the same as: vllm serve --help=all)
+
+Added for vLLM, unless you give them or your --config FILE sets them:
+  --scheduling-policy priority      so that a shortage of memory hits the least urgent class
+  --max-num-seqs N                  N = the most seats any known preset has, so that presets can be switched live
+
+examples:
+  headway serve ./my-model --preset balanced
+  headway serve Qwen/Qwen3-8B --preset throughput --host 127.0.0.1 --port 9000 --tensor-parallel-size 2
+  headway serve ./my-model --preset ./night.toml --preset-dir ./presets
+
+The admin API (status, preset switch, dashboard control) is on if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is
+set to a secret of at least 32 characters. HEADWAY_VIEWER_TOKEN(_FILE) adds one that may only read.
+exit codes: 0 stopped   1 the engine failed   2 wrong usage, bad preset, missing model, taken port
+"""
+_HELP_ALL = "--help="
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be served, how, and with which environment."""
+
+    chosen: Listed
+    engine: tuple[str, ...]
+    environment: Mapping[str, str]
+    admin_on: bool
+    warnings: tuple[str, ...]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe our options; ``run`` reads the words itself, see ``split``."""
+    parser.usage = "headway serve MODEL [--preset NAME|FILE] [--preset-dir DIR] [--no-warmup] [any vllm serve flag]"
+    parser.add_argument("model", metavar="MODEL", help="a model as vLLM takes it (--model MODEL works, too)")
+    parser.add_argument(
+        "--preset", metavar="NAME|FILE", help=f"the preset to start with (default: {DEFAULT_PRESET})"
+    )
+    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with preset files of your own")
+    parser.add_argument("--no-warmup", action="store_true", help="listen at once, without warm-up requests")
+
+
+def run(words: Sequence[str]) -> int:
+    """Serve until stopped; returns the exit code. Raises CliError before anything is started."""
+    ours = split(words)
+    if ours.show_help:
+        _print_help()
+        return 0
+    if any(word.startswith(_HELP_ALL) for word in ours.engine):
+        preflight.check_vllm()
+        return _serve(ours.engine)
+    plan = make_plan(ours, os.environ)
+    os.environ.update(plan.environment)
+    print(banner(plan), file=sys.stderr)
+    for warning in plan.warnings:
+        print(f"headway: warning: {warning}", file=sys.stderr, flush=True)
+    return _serve(plan.engine)
+
+
+def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
+    """Check everything that can be checked before vLLM is imported. Raises UsageError."""
+    folder = preset_dir(ours.preset_dir, environ)
+    catalogue = open_catalogue(folder)
+    chosen = find_preset(ours.preset, catalogue)
+    preflight.check_model(ours.engine, environ)
+    preflight.check_address(ours.engine)
+    admin_on = preflight.check_tokens(environ)
+    preflight.check_vllm()
+    defaults = engine_defaults(ours.engine, catalogue.most_seats())
+    warnings = (
+        preflight.exposure(ours.engine, admin_on=admin_on),
+        _too_few_seats(ours.engine, chosen),
+    )
+    return Plan(
+        chosen=chosen,
+        engine=with_defaults(ours.engine, defaults),
+        environment=plugin_environment(ours.preset, folder, environ, warmup=ours.warmup),
+        admin_on=admin_on,
+        warnings=tuple(text for text in warnings if text),
+    )
+
+
+def banner(plan: Plan) -> str:
+    """A few lines that say what is about to run."""
+    preset = plan.chosen.preset
+    admin = "on" if plan.admin_on else "off; set HEADWAY_ADMIN_TOKEN (32 characters or more) to turn it on"
+    return "\n".join(
+        [
+            f"headway {version()} serves {model_of(plan.engine) or 'the model of --config'} at {_url(plan.engine)}",
+            f"  preset     {preset.name}: {preset.batching.seats} seats ({plan.chosen.source})",
+            f"  classes    {' > '.join(preset.by_urgency())}; without one: {preset.default_class}",
+            f"  admin API  {admin}",
+        ]
+    )
+
+
+def _url(engine: Sequence[str]) -> str:
+    if uds := value_of(engine, "--uds"):
+        return f"unix:{uds}"
+    if has(engine, "--config") and not has(engine, "--port"):
+        return "the address of --config"
+    host = value_of(engine, "--host") or "0.0.0.0"  # noqa: S104 - vLLM's default, only shown
+    scheme = "https" if has(engine, "--ssl-certfile") else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{preflight.port_of(engine)}"
+
+
+def _too_few_seats(engine: Sequence[str], chosen: Listed) -> str | None:
+    text = value_of(engine, "--max-num-seqs") or ""
+    seats = chosen.preset.batching.seats
+    if text.isascii() and text.isdigit() and int(text) < seats:
+        return f"--max-num-seqs {text} is less than the {seats} seats of preset {chosen.preset.name}; {text} will run"
+    return None
+
+
+def _print_help() -> None:
+    parser = Parser(prog="headway serve", description=SUMMARY, epilog=EPILOG, formatter_class=formatter)
+    configure(parser)
+    parser.print_help()
+
+
+def _serve(engine: Sequence[str]) -> int:
+    from headway.vllm_adapter import launch
+
+    return launch.serve(engine)

@@ -1,0 +1,77 @@
+"""``headway status``: what is running, waiting and refused on a server?"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+
+from headway.cli.answers import ClassNow, Status
+from headway.cli.client import AdminClient, connect
+from headway.cli.exits import Exit
+from headway.cli.parser import add_json, add_url, seconds
+from headway.cli.table import duration, table
+
+NAME = "status"
+SUMMARY = "Show what a server is doing: readiness, preset, limit, and the queue of each class."
+EPILOG = """\
+examples:
+  headway status
+  headway status --watch 2                          again every two seconds, until Ctrl-C
+  headway status --json | python3 -m json.tool      everything, for scripts
+  until headway status >/dev/null 2>&1; do sleep 1; done      wait until the server is ready
+
+Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE).
+exit codes: 0 ready   1 not ready   3 not reachable   4 token missing or wrong
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_url(parser)
+    add_json(parser)
+    parser.add_argument("--watch", type=seconds, metavar="S", help="show it again every S seconds")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Print the status; 0 if the server is ready, else 1."""
+    with connect(chosen.url, os.environ) as client:
+        while True:
+            code = _show(client, as_json=chosen.json)
+            if chosen.watch is None:
+                return code
+            time.sleep(chosen.watch)
+            if sys.stdout.isatty() and not chosen.json:
+                print("\x1b[2J\x1b[H", end="")
+
+
+def _show(client: AdminClient, *, as_json: bool) -> int:
+    status = client.status()
+    print(status.model_dump_json() if as_json else text(status, client.url), flush=True)
+    return Exit.OK if status.ready else Exit.FAILED
+
+
+def text(status: Status, url: str) -> str:
+    """The status as a person reads it."""
+    readiness = "ready" if status.ready else f"NOT READY: {'; '.join(status.reasons) or 'no reason given'}"
+    facts = [
+        ("server", f"{url}  (headway {status.version}, up {duration(status.uptime_s)})"),
+        ("model", status.model or "-"),
+        ("state", f"{status.state}, {readiness}"),
+        ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
+        ("seats", f"{status.seats_taken} taken of {status.limit.live} (ceiling {status.limit.ceiling})"),
+        ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
+    ]
+    lines = [f"{name:<9} {value}" for name, value in facts]
+    ranked = sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
+    head = ["class", "queued", "oldest wait", "in flight", "arrived", "outcomes"]
+    return "\n".join([*lines, "", table(head, [_row(one) for one in ranked], indent="")])
+
+
+def _row(one: ClassNow) -> list[object]:
+    seen = [f"{name} {count}" for name, count in one.outcomes.items() if count]
+    wait = duration(one.oldest_wait_s) if one.queued else "-"
+    return [one.name, one.queued, wait, one.in_flight, one.arrived, ", ".join(seen) or "-"]

@@ -1,0 +1,65 @@
+"""How are the two child processes called? Their command lines and environments."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from headway.demo.options import HOST, Options
+
+_TOKEN_VARIABLES = ("HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN", "HEADWAY_VIEWER_TOKEN_FILE")
+_MAX_MODEL_LEN_TOKENS = "2048"
+
+
+def write_token(folder: Path) -> Path:
+    """Make a fresh admin token in a file only its owner can read."""
+    file = folder / "admin.token"
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(secrets.token_urlsafe(32) + "\n")
+    return file
+
+
+def server_command(options: Options, *, gpu: bool) -> list[str]:
+    """``headway serve`` by this same interpreter."""
+    command = [sys.executable, "-m", "headway", "serve", options.model, "--preset", options.preset]
+    command += ["--host", HOST, "--port", str(options.server_port)]
+    command += ["--served-model-name", options.model_name, "--max-model-len", _MAX_MODEL_LEN_TOKENS]
+    command += ["--disable-uvicorn-access-log"]
+    return command if gpu else [*command, "--enforce-eager"]
+
+
+def dashboard_command(options: Options) -> list[str]:
+    """``headway dashboard`` by this same interpreter."""
+    where = ["--url", options.server_url, "--host", HOST, "--port", str(options.dashboard_port)]
+    return [sys.executable, "-m", "headway", "dashboard", *where]
+
+
+def environment(environ: Mapping[str, str], token_file: Path, *, gpu: bool) -> dict[str, str]:
+    """The children's environment: our token and no other, no model hub, no usage statistics."""
+    defaults = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
+    if not gpu:
+        defaults |= {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "auto"}
+    inherited = {key: value for key, value in environ.items() if key not in _TOKEN_VARIABLES}
+    return defaults | inherited | {"HEADWAY_ADMIN_TOKEN_FILE": str(token_file)}
+
+
+def has_gpu() -> bool:
+    """Whether vLLM will find an NVIDIA GPU: a device is there, and the CPU build is not what is installed."""
+    try:
+        metadata.version("vllm-cpu")
+    except metadata.PackageNotFoundError:
+        return any(Path("/dev").glob("nvidia[0-9]*"))
+    return False
+
+
+def own_command() -> str:
+    """How the user can call ``headway`` from the current directory, without an activated environment."""
+    script = Path(sys.executable).parent / "headway"
+    if not script.exists():
+        return f"{sys.executable} -m headway"
+    return str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script)

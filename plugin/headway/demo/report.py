@@ -1,0 +1,56 @@
+"""How is a run told? The summary as text, or as JSON for scripts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from headway.cli.table import table
+from headway.demo.summary import Check, Summary
+
+
+def text(summary: Summary, checked: Sequence[Check]) -> str:
+    """The summary as a person reads it."""
+    mean = "-" if summary.mean_batch is None else f"{summary.mean_batch:.1f} sequences in an engine step"
+    before, after = summary.before, summary.after
+    head = ["class", "sent", "ended", "TTFT p50 ms", "TTFT p95 ms"]
+    rows = [
+        [
+            one.class_name,
+            one.sent,
+            ", ".join(f"{ending} {count}" for ending, count in sorted(one.endings.items())) or "-",
+            _ms(one.ttft_p50_s),
+            _ms(one.ttft_p95_s),
+        ]
+        for one in summary.classes
+    ]
+    refusals = [f"  {one.class_name}: {why} {count}" for one in summary.classes for why, count in one.why.items()]
+    return "\n".join(
+        [
+            f"Summary of {summary.length_s:.0f} s",
+            table(head, rows),
+            *refusals,
+            f"  output      {summary.output_tokens_per_s:.1f} tokens/s",
+            f"  mean batch  {mean}",
+            f"  preset      {before.name} (revision {before.revision}, {before.limit} seats) -> "
+            f"{after.name} (revision {after.revision}, {after.limit} seats)",
+            *(f"  {'ok    ' if one.held else 'FAILED'}  {one.promise}{_detail(one)}" for one in checked),
+        ]
+    )
+
+
+def as_json(summary: Summary, checked: Sequence[Check]) -> str:
+    """The summary and the checks as one JSON object."""
+    return json.dumps(
+        dataclasses.asdict(summary)
+        | {"checks": [dataclasses.asdict(one) for one in checked], "ok": all(one.held for one in checked)}
+    )
+
+
+def _detail(one: Check) -> str:
+    return "" if one.held or not one.detail else f": {one.detail}"
+
+
+def _ms(seconds: float | None) -> object:
+    return "-" if seconds is None else round(seconds * 1000)

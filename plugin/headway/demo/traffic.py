@@ -1,0 +1,103 @@
+"""What arrives when? A plan of requests drawn from a seed, without end; no clock and no network.
+
+Arrivals are an open loop: a Poisson process whose rate and mix of classes change with the phase, by thinning a
+faster process (Lewis and Shedler, 1979), plus a small burst of batch requests now and then. The first three requests
+are one of each class, so that even a short run has all of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headway.demo.prompts import PROMPTS
+
+CLASSES = ("realtime", "normal", "batch")
+BURST_SIZE = 8
+BURST_EVERY_S = 20.0
+FIRST_BURST_S = 8.0
+_ROLL_CALL_GAP_S = 0.3
+_BURST_GAP_S = 0.05
+
+#: Output lengths by class, as (least, most).
+MAX_TOKENS = {"realtime": (8, 16), "normal": (16, 32), "batch": (24, 48)}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One request to send, this long after the traffic began."""
+
+    at_s: float
+    class_name: str
+    prompt: str
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of the cycle: its length, its rate as a multiple of the mean, its mix of ``CLASSES``."""
+
+    length_s: float
+    rate_ratio: float
+    weights: tuple[float, float, float]
+
+
+#: One cycle; over it the rate averages to the mean asked for.
+PHASES = (
+    Phase(15.0, 0.5, (0.5, 0.4, 0.1)),
+    Phase(15.0, 1.5, (0.4, 0.4, 0.2)),
+    Phase(10.0, 1.0, (0.3, 0.3, 0.4)),
+)
+CYCLE_S = sum(phase.length_s for phase in PHASES)
+
+
+def arrivals(seed: int, rate_per_s: float) -> Iterator[Arrival]:
+    """Every request from now to never, in order of ``at_s``. The same seed gives the same requests."""
+    rng = random.Random(seed)
+    steady, burst = random.Random(rng.random()), random.Random(rng.random())
+    streams = (_roll_call(rng), _poisson(steady, rate_per_s), _bursts(burst))
+    return heapq.merge(*streams, key=lambda one: one.at_s)
+
+
+def plan(seed: int, rate_per_s: float, length_s: float) -> list[Arrival]:
+    """The requests of the first ``length_s`` seconds."""
+    return list(itertools.takewhile(lambda one: one.at_s < length_s, arrivals(seed, rate_per_s)))
+
+
+def phase_at(at_s: float) -> Phase:
+    """The phase of a moment."""
+    into_cycle_s = at_s % CYCLE_S
+    for phase in PHASES:
+        if into_cycle_s < phase.length_s:
+            return phase
+        into_cycle_s -= phase.length_s
+    return PHASES[-1]
+
+
+def _roll_call(rng: random.Random) -> Iterator[Arrival]:
+    for place, class_name in enumerate(CLASSES, start=1):
+        yield _request(rng, place * _ROLL_CALL_GAP_S, class_name)
+
+
+def _poisson(rng: random.Random, rate_per_s: float) -> Iterator[Arrival]:
+    fastest = max(phase.rate_ratio for phase in PHASES)
+    at_s = 0.0
+    while True:
+        at_s += rng.expovariate(rate_per_s * fastest)
+        phase = phase_at(at_s)
+        if rng.random() * fastest < phase.rate_ratio:
+            yield _request(rng, at_s, rng.choices(CLASSES, phase.weights)[0])
+
+
+def _bursts(rng: random.Random) -> Iterator[Arrival]:
+    for number in itertools.count():
+        for place in range(BURST_SIZE):
+            yield _request(rng, FIRST_BURST_S + number * BURST_EVERY_S + place * _BURST_GAP_S, "batch")
+
+
+def _request(rng: random.Random, at_s: float, class_name: str) -> Arrival:
+    least, most = MAX_TOKENS[class_name]
+    return Arrival(at_s, class_name, rng.choice(PROMPTS[class_name]), rng.randint(least, most))

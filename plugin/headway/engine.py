@@ -1,0 +1,102 @@
+"""The port: what Headway needs of an engine, and the few facts that differ from one kind of engine to another.
+
+vLLM's ``AsyncLLM`` has this shape; ``headway.fake.FakeEngine`` ships for programs that want to test without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from headway.errors import Refused
+from headway_policies import Load
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """An engine that generates, request by request, under ids chosen by the caller."""
+
+    @property
+    def errored(self) -> bool:
+        """Whether the engine is beyond use."""
+        ...
+
+    def generate(self, prompt: Any, sampling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
+        """Run one request. ``priority`` among the options is the engine's own: smaller is more urgent."""
+        ...
+
+    async def abort(self, request_id: str) -> None:
+        """Stop a request. An id the engine does not know is ignored."""
+        ...
+
+
+class Kind(Protocol):
+    """The facts about one kind of engine."""
+
+    def seats(self, sampling_params: Any) -> int:
+        """How many sequences a call with these parameters runs."""
+        ...
+
+    def first_token_delay_s(self, output: Any) -> float | None:
+        """Time to first token in seconds where only the engine knows it; None when the output is that first token."""
+        ...
+
+    def unfinished(self, output: Any) -> bool:
+        """Whether this last output of a call was cut short by somebody's abort."""
+        ...
+
+    def error(self, refused: Refused) -> Exception:
+        """The refusal in the form this engine's own front end understands."""
+        ...
+
+    def engine_seats(self, engine: Any) -> int | None:
+        """The most sequences the engine can run at once, or None when it does not say."""
+        ...
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        """Set the engine's own limit between two steps; returns what it is now, None when it has no such knob."""
+        ...
+
+    def listen(self, engine: Any, listener: StepListener) -> None:
+        """Have each engine step reported: its load, the sequences in it, the ids of the sequences that ended."""
+        ...
+
+
+class StepListener(Protocol):
+    """Whoever wants to know of the engine's steps."""
+
+    def step(self, load: Load | None, sequences: int, ended: Sequence[str]) -> None:
+        """One step: its load where known, the sequences in it, and the request ids of those that ended in it."""
+        ...
+
+
+class PlainKind:
+    """An engine without surprises: one sequence a call, every output a token, no limit of its own."""
+
+    def seats(self, sampling_params: Any) -> int:
+        """OpenAI's ``n`` where the parameters have it."""
+        return int(getattr(sampling_params, "n", 1) or 1)
+
+    def first_token_delay_s(self, output: Any) -> float | None:
+        """The first output is the first token."""
+        return None
+
+    def unfinished(self, output: Any) -> bool:
+        """Nobody but Headway aborts."""
+        return False
+
+    def error(self, refused: Refused) -> Exception:
+        """As it is."""
+        return refused
+
+    def engine_seats(self, engine: Any) -> int | None:
+        """The engine's ``max_num_seqs`` where it has one."""
+        seats = getattr(engine, "max_num_seqs", None)
+        return None if seats is None else int(seats)
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        """No such knob."""
+        return None
+
+    def listen(self, engine: Any, listener: StepListener) -> None:
+        """It reports nothing: a seat is free when its generator ends."""

@@ -1,0 +1,84 @@
+"""What can go wrong, as a tree.
+
+    HeadwayError
+    ├── NoEngineError         vLLM is needed and not installed, or the engine did not start
+    ├── UnknownClassError     the request names a class the preset does not have
+    ├── UnknownPresetError    no preset of that name
+    ├── StaleRevisionError    the preset was switched by somebody else meanwhile
+    └── Refused               the request was turned away: ``reason``, ``retry_after_s``, ``status``
+        ├── Rejected          never served: no room, draining, no engine
+        ├── Expired           its time ran out while it waited
+        └── TimedOut          its time ran out while it ran
+
+Each refusal knows the HTTP status it becomes (RFC 9110; 429 from RFC 6585).
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from headway_policies import Reason
+
+#: For each reason: HTTP status, whether a client should try again, and the sentence it is told.
+TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
+    Reason.QUEUE_FULL: (HTTPStatus.TOO_MANY_REQUESTS, True, "The queue is full."),
+    Reason.CLASS_QUEUE_FULL: (HTTPStatus.TOO_MANY_REQUESTS, True, "The queue of this class is full."),
+    Reason.QUEUE_TIMEOUT: (HTTPStatus.SERVICE_UNAVAILABLE, True, "No seat came free within the queue time-out."),
+    Reason.TOTAL_TIMEOUT: (HTTPStatus.GATEWAY_TIMEOUT, False, "The request did not finish within its time-out."),
+    Reason.DRAINING: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is shutting down."),
+    Reason.NOT_READY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is not ready yet."),
+    Reason.ENGINE_LOST: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine is not running."),
+}
+
+
+class HeadwayError(Exception):
+    """Everything Headway raises on purpose."""
+
+
+class NoEngineError(HeadwayError):
+    """vLLM is not installed, or its engine did not start."""
+
+
+class UnknownClassError(HeadwayError, ValueError):
+    """The request names a class the preset does not have."""
+
+
+class UnknownPresetError(HeadwayError):
+    """No preset of that name."""
+
+
+class StaleRevisionError(HeadwayError):
+    """The preset in force is not the one the caller saw. ``current`` is its revision."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"the preset was switched meanwhile; its revision is now {current}")
+        self.current = current
+
+
+class Refused(HeadwayError):
+    """A request was turned away. ``retry_after_s`` is whole seconds, 1 to 30."""
+
+    def __init__(self, reason: Reason, retry_after_s: int) -> None:
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+        self.status, self.retry, sentence = TERMS[reason]
+        advice = f" Try again in {retry_after_s} s." if self.retry else ""
+        super().__init__(f"{sentence}{advice} ({reason})")
+
+
+class Rejected(Refused):
+    """The request was never served."""
+
+
+class Expired(Refused):
+    """The request's time ran out while it waited."""
+
+
+class TimedOut(Refused):
+    """The request's time ran out while it ran."""
+
+
+def refusal(reason: Reason, retry_after_s: int) -> Refused:
+    """The error for a reason."""
+    kind = {Reason.QUEUE_TIMEOUT: Expired, Reason.TOTAL_TIMEOUT: TimedOut}.get(reason, Rejected)
+    return kind(reason, retry_after_s)

@@ -1,0 +1,85 @@
+"""A fake engine with honest manners, for tests of programs that use Headway without a model.
+
+It stands at the port of ``headway.engine`` and says so: it makes up its tokens, but it runs at most ``max_num_seqs``
+sequences at once, takes a step at a time, stops what is aborted and can be told to die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FakeParams:
+    """What the fake understands of sampling parameters."""
+
+    max_tokens: int = 8
+    n: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FakeOutput:
+    """One step's output of a request: all its tokens so far."""
+
+    request_id: str
+    tokens: tuple[int, ...]
+    finished: bool
+    finish_reason: str | None = None
+
+
+class EngineDied(RuntimeError):
+    """The fake engine was told to die."""
+
+
+class FakeEngine:
+    """Generates ``max_tokens`` numbered tokens, one each ``step_s`` seconds of the event loop's clock."""
+
+    def __init__(self, *, max_num_seqs: int = 64, step_s: float = 0.01, add_s: float = 0.0) -> None:
+        self.max_num_seqs = max_num_seqs
+        self.step_s = step_s
+        self.add_s = add_s
+        self.errored = False
+        self.running: dict[str, int] = {}
+        self.most_running = 0
+        self.started: list[str] = []
+        self.priorities: dict[str, int] = {}
+        self.aborted: list[str] = []
+
+    async def generate(
+        self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
+    ) -> AsyncGenerator[FakeOutput, None]:
+        """Yield one output a step. Raises EngineDied once ``die`` was called."""
+        if request_id in self.running:
+            raise ValueError(f"request id {request_id} is already running")
+        self.started.append(request_id)
+        self.priorities[request_id] = priority
+        self.running[request_id] = sampling_params.n
+        try:
+            if self.add_s:
+                await asyncio.sleep(self.add_s)
+            while sum(self.running.values()) - sampling_params.n >= self.max_num_seqs:  # noqa: ASYNC110 - an engine steps
+                await asyncio.sleep(self.step_s)
+            self.most_running = max(self.most_running, sum(self.running.values()))
+            for done in range(1, sampling_params.max_tokens + 1):
+                await asyncio.sleep(self.step_s)
+                if self.errored:
+                    raise EngineDied("the engine died")
+                if request_id not in self.running:
+                    yield FakeOutput(request_id, tuple(range(done)), finished=True, finish_reason="abort")
+                    return
+                last = done == sampling_params.max_tokens
+                yield FakeOutput(request_id, tuple(range(done)), last, "length" if last else None)
+        finally:
+            self.running.pop(request_id, None)
+
+    async def abort(self, request_id: str) -> None:
+        """Stop a request at its next step."""
+        self.aborted.append(request_id)
+        self.running.pop(request_id, None)
+
+    def die(self) -> None:
+        """Fail everything running, and everything after."""
+        self.errored = True

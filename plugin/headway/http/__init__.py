@@ -1,0 +1,1 @@
+"""The HTTP side: the entrance every request passes, the words of a refusal, and the admin API."""

@@ -1,0 +1,202 @@
+"""The admin API under ``/headway/v1/`` and the two probes beside it.
+
+Off (404) unless a token is configured. The token is checked before anything of the request is read. Writes carry the
+revision they were decided on in ``If-Match`` (RFC 9110, section 13.1.1): 428 without it, 412 when it is stale.
+Errors are problem details (RFC 9457).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from headway.audit import Who
+from headway.control import Control, Switched
+from headway.errors import StaleRevisionError, UnknownPresetError
+from headway.http.tokens import Role, Tokens
+
+_MAX_BODY_BYTES = 16 * 1024
+_MAX_AUDIT_LINES = 500
+
+Handler = Callable[[Control, Request, Who], Awaitable[Response]]
+
+
+class Problem(Exception):
+    """An error answer: status, one sentence, and headers that belong to it."""
+
+    def __init__(self, status: HTTPStatus, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, headers
+
+
+class SwitchRequest(BaseModel):
+    """The body of a preset switch."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str = Field(min_length=1, max_length=60)
+    reason: str = Field(default="", max_length=400)
+    actor: str = Field(default="", max_length=80)
+
+
+def routes(control: Callable[[], Control], tokens: Tokens) -> list[BaseRoute]:
+    """All routes; ``control`` gives the control room once the engine is there."""
+
+    def guarded(handler: Handler, needs: Role) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                who = _identify(request, tokens, needs, control())
+                return await handler(control(), request, who)
+            except Problem as problem:
+                return _problem(problem)
+
+        return endpoint
+
+    async def healthz(request: Request) -> Response:
+        return JSONResponse({"alive": True})
+
+    async def readyz(request: Request) -> Response:
+        reasons = control().not_ready()
+        status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+        headers = {"Retry-After": "1"} if reasons else {}
+        return JSONResponse({"ready": not reasons, "reasons": reasons}, status, headers)
+
+    table: list[tuple[str, str, Handler, Role]] = [
+        ("/headway/v1/status", "GET", _status, Role.VIEWER),
+        ("/headway/v1/desk", "GET", _desk, Role.VIEWER),
+        ("/headway/v1/presets", "GET", _presets, Role.VIEWER),
+        ("/headway/v1/preset", "GET", _preset, Role.VIEWER),
+        ("/headway/v1/preset", "PUT", _switch, Role.OPERATOR),
+        ("/headway/v1/audit", "GET", _audit, Role.VIEWER),
+    ]
+    probes: list[BaseRoute] = [Route("/headway/healthz", healthz), Route("/headway/readyz", readyz)]
+    return probes + [Route(path, guarded(handler, needs), methods=[method]) for path, method, handler, needs in table]
+
+
+def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -> Who:
+    if not tokens:
+        advice = "The admin API is off. Set HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE and start again."
+        raise Problem(HTTPStatus.NOT_FOUND, advice)
+    address = request.client.host if request.client else "-"
+    action = f"{request.method} {request.url.path}"
+    role = tokens.role(request.headers.get("authorization"))
+    if role is None:
+        control.refused(Who(address=address), action, "no token, or a wrong one")
+        header = {"WWW-Authenticate": 'Bearer realm="headway"'}
+        raise Problem(HTTPStatus.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer TOKEN.", header)
+    if needs is Role.OPERATOR and role is not Role.OPERATOR:
+        control.refused(Who(actor=role, role=role, address=address), action, "the token may only read")
+        raise Problem(HTTPStatus.FORBIDDEN, "This token may read but not change anything.")
+    return Who(actor=role, role=role, address=address)
+
+
+async def _status(control: Control, request: Request, who: Who) -> Response:
+    return JSONResponse(control.status())
+
+
+async def _desk(control: Control, request: Request, who: Who) -> Response:
+    return JSONResponse(control.guard.gate.dump())
+
+
+async def _presets(control: Control, request: Request, who: Who) -> Response:
+    listed = [
+        {
+            "name": one.preset.name,
+            "description": one.preset.description,
+            "source": one.source,
+            "settings": one.preset.settings(),
+        }
+        for one in control.catalogue
+    ]
+    return JSONResponse({"current": _current(control), "presets": listed})
+
+
+async def _preset(control: Control, request: Request, who: Who) -> Response:
+    preset = control.preset
+    body = {**_current(control), "description": preset.description, "settings": preset.settings()}
+    return JSONResponse(body, headers=_etag(control.revision))
+
+
+async def _switch(control: Control, request: Request, who: Who) -> Response:
+    wanted = await _body(request)
+    expected_revision = _if_match(request, control)
+    who = Who(actor=wanted.actor or who.actor, role=who.role, address=who.address)
+    try:
+        done = await control.switch(wanted.name, expected_revision=expected_revision, who=who, reason=wanted.reason)
+    except StaleRevisionError as error:
+        raise Problem(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
+    except UnknownPresetError as error:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
+    return JSONResponse(_switched(done), headers=_etag(done.revision))
+
+
+async def _audit(control: Control, request: Request, who: Who) -> Response:
+    asked = request.query_params.get("limit", "50")
+    if not asked.isdecimal() or not 1 <= int(asked) <= _MAX_AUDIT_LINES:
+        allowed = f"limit: a whole number from 1 to {_MAX_AUDIT_LINES} is needed"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{allowed}.")
+    return JSONResponse({"entries": control.audit.entries(int(asked))})
+
+
+async def _body(request: Request) -> SwitchRequest:
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY_BYTES:
+            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body may have {_MAX_BODY_BYTES} bytes at most.")
+    try:
+        return SwitchRequest.model_validate(json.loads(body))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {first['msg']}.") from None
+    except (ValueError, RecursionError):
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The body is not valid JSON.") from None
+
+
+def _if_match(request: Request, control: Control) -> int | None:
+    """The revision the caller decided on; None for ``*``, which means whatever is in force."""
+    value = request.headers.get("if-match", "").strip()
+    if value == "*":
+        return None
+    digits = value.removeprefix('"').removesuffix('"')
+    if not value:
+        advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
+        raise Problem(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
+    return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) < 19 else -1
+
+
+def _current(control: Control) -> dict[str, Any]:
+    return {"name": control.preset.name, "revision": control.revision}
+
+
+def _switched(done: Switched) -> dict[str, Any]:
+    return {
+        "name": done.preset.name,
+        "revision": done.revision,
+        "previous": done.previous,
+        "changes": [{"setting": one.setting, "before": one.before, "after": one.after} for one in done.changes],
+    }
+
+
+def _etag(revision: int) -> dict[str, str]:
+    return {"ETag": f'"{revision}"'}
+
+
+def _problem(problem: Problem) -> Response:
+    body = {
+        "type": "about:blank",
+        "title": problem.status.phrase,
+        "status": int(problem.status),
+        "detail": problem.detail,
+    }
+    return JSONResponse(body, problem.status, problem.headers, media_type="application/problem+json")

@@ -1,0 +1,245 @@
+"""The entrance: pure ASGI, around every POST that may reach the engine.
+
+    1. identify   class, tenant and time-out from the headers, the class also from ``service_tier``; bound the body
+    2. hand over  the Trip travels in a context variable to the engine calls of this request
+    3. hold       the response start waits until the first token or a refusal, so that a refusal is a true
+                  429/503/504 with Retry-After, for a stream as well
+    4. settle     once the last byte is out, or the client or the handler gave up
+
+A request that never asks for a ticket passes untouched. A refusal after the first byte becomes one error event.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headway.guard import TRIP, Trip
+from headway.http.refusal import error_body, error_event, refusal_headers
+from headway_policies import Ending, Preset
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+_MAX_TENANT_CHARS = 128
+_TIMEOUT_HEADER = "x-request-timeout-seconds"
+
+
+class BadRequest(Exception):
+    """The request cannot be served as it is: (status, message, code)."""
+
+    def __init__(self, status: HTTPStatus, message: str, code: str) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code = status, message, code
+
+
+def identify(headers: Mapping[str, str], body: bytes | None, preset: Preset) -> Trip:
+    """The Trip of a request. Raises BadRequest for a class the preset does not have, or a time-out that is none.
+
+    This is the seam for keys and entitlements: whatever decides who may use which class decides it here.
+    """
+    class_name = headers.get("x-headway-class")
+    if class_name is None:
+        tier = _service_tier(body)
+        class_name = None if tier is None else preset.class_for_tier(tier)
+    elif class_name not in preset.classes:
+        known = ", ".join(preset.by_urgency())
+        text = f"x-headway-class: there is no class {class_name[:40]!r}; the classes are: {known}"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unknown_class")
+    tenant = headers.get("x-headway-tenant", "")[:_MAX_TENANT_CHARS]
+    return Trip(class_name=class_name or preset.default_class, tenant=tenant, timeout_s=_timeout_s(headers))
+
+
+def _timeout_s(headers: Mapping[str, str]) -> float | None:
+    value = headers.get(_TIMEOUT_HEADER)
+    if value is None:
+        return None
+    try:
+        timeout_s = float(value)
+    except ValueError:
+        timeout_s = math.nan
+    if not 0 < timeout_s < math.inf:
+        text = f"{_TIMEOUT_HEADER}: a positive number of seconds is needed, not {value[:40]!r}"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "bad_timeout")
+    return timeout_s
+
+
+def _service_tier(body: bytes | None) -> str | None:
+    """The body's ``service_tier``; the body is parsed only when the word occurs in it."""
+    if body is None or b'"service_tier"' not in body:
+        return None
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    tier = value.get("service_tier") if isinstance(value, dict) else None
+    return tier if isinstance(tier, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """ASGI middleware. ``preset`` gives the preset in force."""
+
+    app: ASGIApp
+    preset: Callable[[], Preset]
+    max_body_bytes: int = MAX_BODY_BYTES
+    queue_full_status: HTTPStatus = HTTPStatus.TOO_MANY_REQUESTS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].startswith("/headway/"):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            body, receive = await self._read(headers, receive)
+            trip = identify(headers, body, self.preset())
+        except BadRequest as bad:
+            await _answer(send, bad.status, error_body(scope["path"], bad.status, bad.message, bad.code))
+            return
+        await self._serve(trip, scope, receive, send)
+
+    async def _serve(self, trip: Trip, scope: Scope, receive: Receive, send: Send) -> None:
+        hold = _Hold(trip, scope["path"], send, self.queue_full_status)
+        token = TRIP.set(trip)
+        try:
+            await self.app(scope, receive, hold.send)
+            await hold.finish()
+        except Exception:
+            hold.crashed = True
+            if not await hold.finish():
+                raise
+        finally:
+            TRIP.reset(token)
+            if trip.passage is not None:
+                trip.passage.leave(hold.ending())
+
+    async def _read(self, headers: Headers, receive: Receive) -> tuple[bytes | None, Receive]:
+        """A JSON body, read whole within the bound, and a ``receive`` that hands it on."""
+        if "json" not in headers.get("content-type", "json"):
+            return None, receive
+        declared = headers.get("content-length", "0")
+        if declared.isdigit() and int(declared) > self.max_body_bytes:
+            raise self._too_large()
+        parts: list[bytes] = []
+        size_bytes, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                return None, _replay([message], receive)
+            parts.append(message.get("body", b""))
+            size_bytes += len(parts[-1])
+            more = message.get("more_body", False)
+            if size_bytes > self.max_body_bytes:
+                raise self._too_large()
+        body = b"".join(parts)
+        return body, _replay([{"type": "http.request", "body": body, "more_body": False}], receive)
+
+    def _too_large(self) -> BadRequest:
+        text = f"The request body is larger than the {self.max_body_bytes} bytes this server accepts."
+        return BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, "body_too_large")
+
+
+class _Hold:
+    """Holds a response back until it is known to be one."""
+
+    def __init__(self, trip: Trip, path: str, send: Send, queue_full_status: HTTPStatus) -> None:
+        self._trip = trip
+        self._path = path
+        self._send = send
+        self._queue_full_status = queue_full_status
+        self._held: list[Message] = []
+        self._status = 0
+        self._flowing = False
+        self._closed = False
+        self._served = False
+        self.crashed = False
+
+    async def send(self, message: Message) -> None:
+        """Take the next message of the response from the application."""
+        if self._closed:
+            return
+        if self._trip.refused is not None:
+            await self._refuse()
+            return
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+        self._held.append(message)
+        last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if self._flowing or last or self._decided():
+            await self._flow()
+        if last:
+            self._served = self._closed = True
+
+    async def finish(self) -> bool:
+        """The application is done: answer a refusal it did not answer itself. True when it was a refusal."""
+        if self._trip.refused is None:
+            return False
+        if not self._closed:
+            await self._refuse()
+        return True
+
+    def ending(self) -> Ending:
+        """How the request ended, as far as this side of it saw."""
+        trip = self._trip
+        if not self._served:
+            return Ending.FAILED if self.crashed or trip.calls_failed else Ending.CANCELLED
+        if trip.calls_completed and not trip.calls_failed and self._status < HTTPStatus.BAD_REQUEST:
+            return Ending.COMPLETED
+        client_error = HTTPStatus.BAD_REQUEST <= self._status < HTTPStatus.INTERNAL_SERVER_ERROR
+        return Ending.INVALID if client_error else Ending.FAILED
+
+    def _decided(self) -> bool:
+        """Whether the status can no longer change: no ticket was asked for, or its first token is here."""
+        passage = self._trip.passage
+        return passage is None or passage.token_s is not None
+
+    async def _flow(self) -> None:
+        held, self._held, self._flowing = self._held, [], True
+        for message in held:
+            if message["type"] == "http.response.start":
+                self._sign(message)
+            await self._send(message)
+
+    def _sign(self, start: Message) -> None:
+        passage = self._trip.passage
+        if passage is None or start["status"] >= HTTPStatus.BAD_REQUEST:
+            return
+        headers = MutableHeaders(scope=start)
+        headers["x-headway-class"] = passage.ticket.class_name
+        headers["x-headway-queue-ms"] = str(round(passage.wait_s * 1000))
+        headers["x-headway-preset"] = passage.preset_name
+
+    async def _refuse(self) -> None:
+        refused = self._trip.refused
+        assert refused is not None
+        self._closed = True
+        status = refused.status
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            status = self._queue_full_status
+        if self._flowing:
+            event = error_event(self._path, status, str(refused), refused.reason)
+            await self._send({"type": "http.response.body", "body": event, "more_body": False})
+            return
+        body = error_body(self._path, status, str(refused), refused.reason)
+        await _answer(self._send, status, body, refusal_headers(refused, self._trip.class_name))
+
+
+def _replay(messages: list[Message], receive: Receive) -> Receive:
+    async def replaying() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return replaying
+
+
+async def _answer(
+    send: Send, status: HTTPStatus, body: bytes, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    fields = headers or [(b"content-type", b"application/json")]
+    fields = [*fields, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": int(status), "headers": fields})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,82 @@
+"""Who may use the admin API?
+
+Tokens of their own, never the inference key: from the environment or a file, at least 32 characters, kept only as
+SHA-256 digests and compared in constant time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from headway.errors import HeadwayError
+
+MIN_TOKEN_CHARS = 32
+
+
+class Role(StrEnum):
+    """What a token allows: a viewer reads, an operator also changes."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+_VARIABLES = {"HEADWAY_ADMIN_TOKEN": Role.OPERATOR, "HEADWAY_VIEWER_TOKEN": Role.VIEWER}
+
+
+class TokenError(HeadwayError):
+    """A token that must not be used. Its text never contains the token."""
+
+
+class Tokens:
+    """The digests of the tokens that open the admin API."""
+
+    def __init__(self, tokens: Mapping[str, Role]) -> None:
+        self._digests = [(_digest(token), role) for token, role in tokens.items()]
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Tokens:
+        """Read ``HEADWAY_ADMIN_TOKEN``, ``HEADWAY_VIEWER_TOKEN`` or the files named by ``..._FILE``."""
+        environment = os.environ if environment is None else environment
+        found = {variable: read_token(variable, environment) for variable in _VARIABLES}
+        return cls({token: _VARIABLES[variable] for variable, token in found.items() if token is not None})
+
+    def __bool__(self) -> bool:
+        return bool(self._digests)
+
+    def role(self, authorization: str | None) -> Role | None:
+        """The role of an ``Authorization: Bearer ...`` header, or None. Every token is compared, whatever matches."""
+        scheme, _, token = (authorization or "").partition(" ")
+        digest = _digest(token.strip())
+        found: Role | None = None
+        for known, role in self._digests:
+            if secrets.compare_digest(known, digest) and scheme.lower() == "bearer":
+                found = role
+        return found
+
+
+def read_token(variable: str, environment: Mapping[str, str]) -> str | None:
+    """The token from an environment variable or the file it names with ``_FILE``. Raises TokenError."""
+    token = environment.get(variable)
+    source = variable
+    path = environment.get(f"{variable}_FILE")
+    if not token and path:
+        source = f"{variable}_FILE ({path})"
+        try:
+            token = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TokenError(f"{source}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from None
+    if not token:
+        return None
+    if len(token) < MIN_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
+        wanted = f"at least {MIN_TOKEN_CHARS} printable ASCII characters without spaces"
+        raise TokenError(f"{source}: a token needs {wanted}; make one with: openssl rand -hex 32")
+    return token
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

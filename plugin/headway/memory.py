@@ -1,0 +1,61 @@
+"""How much memory is in use?
+
+Resident memory of the server and its engine processes through psutil, GPU memory through NVML. A machine without a
+GPU simply has no GPU figures; they are never reported as zero.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    """One GPU's memory in bytes."""
+
+    gpu: str
+    used_bytes: int
+    total_bytes: int
+
+
+def resident_bytes() -> dict[str, int]:
+    """Resident memory of this process ("api_server") and of all its descendants together ("engine")."""
+    here = psutil.Process(os.getpid())
+    engine_bytes = 0
+    for child in here.children(recursive=True):
+        try:
+            engine_bytes += child.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return {"api_server": here.memory_info().rss, "engine": engine_bytes}
+
+
+class Gpus:
+    """The GPUs that NVML sees, or none. A card that stops answering drops out of the reading, not the reading."""
+
+    def __init__(self) -> None:
+        self._nvml: Any = None
+        self._handles: list[Any] = []
+        try:
+            self._nvml = importlib.import_module("pynvml")
+            self._nvml.nvmlInit()
+            count = self._nvml.nvmlDeviceGetCount()
+            self._handles = [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        except Exception:  # no library, no driver or no permission: all mean that there is nothing to read
+            self._handles = []
+
+    def read(self) -> list[GpuMemory]:
+        """The memory of each GPU."""
+        found = []
+        for index, handle in enumerate(self._handles):
+            try:
+                memory = self._nvml.nvmlDeviceGetMemoryInfo(handle)
+            except self._nvml.NVMLError:
+                continue
+            found.append(GpuMemory(str(index), int(memory.used), int(memory.total)))
+        return found

@@ -1,0 +1,12 @@
+"""The adapter to vLLM: the only package here that imports it.
+
+It looks for features, never at version numbers. Tried in full on 0.32; works from 0.29 on, where ``check_admission``
+appeared.
+
+    endpoint   the endpoint plugin: entrance, routes, warm-up, and the engine client turned into a policy client
+    stats      the stat-logger plugin: the figures of each step, and the moment a sequence really ends
+    core       the general plugin: a knob inside EngineCore, turned between two steps
+    client     the policy client itself
+    kind       the facts about vLLM that the guard needs
+    launch     ``headway serve``
+"""

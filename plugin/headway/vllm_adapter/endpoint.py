@@ -1,0 +1,158 @@
+"""The endpoint plugin: what Headway adds to each API server of vLLM, before its socket listens.
+
+Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
+of the compile cache): HEADWAY_PRESET, HEADWAY_PRESET_DIR, HEADWAY_WARMUP, HEADWAY_STATUS_CODES,
+HEADWAY_MAX_BODY_BYTES and the tokens of the admin API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from argparse import Namespace
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from prometheus_client import REGISTRY
+from starlette.middleware import Middleware
+
+from headway.catalogue import Catalogue
+from headway.control import Control, WarmupReport
+from headway.errors import HeadwayError
+from headway.http.admin import routes
+from headway.http.entrance import MAX_BODY_BYTES, Entrance
+from headway.http.tokens import Tokens
+from headway.metrics import LedgerCollector, Meters
+from headway.vllm_adapter.kind import VllmKind
+from headway.vllm_adapter.warmup import warm_up
+from headway.wrap import install
+from headway_policies import Preset
+
+log = logging.getLogger("headway.vllm_adapter.endpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says. Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line."""
+
+    catalogue: Catalogue
+    preset: Preset
+    tokens: Tokens
+    warm: bool
+    queue_full_status: HTTPStatus
+    max_body_bytes: int
+
+    @classmethod
+    def from_environment(cls) -> Settings:
+        """Read and check everything before the engine is touched."""
+        catalogue = Catalogue(os.environ.get("HEADWAY_PRESET_DIR") or None)
+        return cls(
+            catalogue=catalogue,
+            preset=catalogue.resolve(os.environ.get("HEADWAY_PRESET") or "balanced"),
+            tokens=Tokens.from_environment(),
+            warm=_one_of("HEADWAY_WARMUP", {"1": True, "0": False}, default="1"),
+            queue_full_status=_one_of("HEADWAY_STATUS_CODES", _STATUS_CODES, default="headway"),
+            max_body_bytes=_whole("HEADWAY_MAX_BODY_BYTES", MAX_BODY_BYTES),
+        )
+
+
+_STATUS_CODES = {"headway": HTTPStatus.TOO_MANY_REQUESTS, "vllm": HTTPStatus.SERVICE_UNAVAILABLE}
+
+
+class HeadwayEndpoint:
+    """The plugin object vLLM asks for (vllm/plugins/endpoint_plugins/interface.py)."""
+
+    name = "headway"
+    required_tasks = None
+
+    def __init__(self) -> None:
+        self._settings: Settings | None = None
+        self._control: Control | None = None
+
+    def attach_router(self, app: Any) -> None:
+        """Add the routes, and the entrance as the innermost middleware: inside vLLM's authentication and metrics.
+
+        Settings are read here and not in the constructor: vLLM would log a constructor's error and serve without us.
+        """
+        _log_as_vllm_does()
+        self._settings = settings = Settings.from_environment()
+        app.router.routes.extend(routes(self._controlled, settings.tokens))
+        entrance = Middleware(
+            Entrance,
+            preset=lambda: self._controlled().preset,
+            max_body_bytes=settings.max_body_bytes,
+            queue_full_status=settings.queue_full_status,
+        )
+        app.user_middleware.append(entrance)
+
+    async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:
+        """Turn the engine client into a policy client, warm it up, and only then let vLLM listen."""
+        settings = self._settings
+        if engine_client is None or settings is None:
+            return
+        catalogue = settings.catalogue
+        meters = Meters(catalogue.class_names(), catalogue.most_seats(), REGISTRY)
+        control = install(engine_client, VllmKind(), settings.preset, catalogue, meter=meters)
+        control.batch_meter = meters.step
+        control.model = _served_name(args)
+        control.backend = str(engine_client.vllm_config.device_config.device_type)
+        self._control = state.headway = control
+        _say_what_is_missing(control, args)
+        REGISTRY.register(LedgerCollector(control, asyncio.get_running_loop()))
+        await control.guard.limit_engine(control.guard.gate.desk.limit)
+        if settings.warm:
+            await warm_up(engine_client, control)
+        else:
+            control.warmup = WarmupReport(state="skipped")
+        preset = control.preset
+        log.info("preset %s: %d of %d seats", preset.name, control.guard.gate.desk.limit, control.ceiling)
+
+    def _controlled(self) -> Control:
+        if self._control is None:
+            raise HeadwayError("the engine is not there yet")
+        return self._control
+
+
+def _log_as_vllm_does() -> None:
+    """Give Headway's loggers the handlers and the level of vLLM's, unless the operator configured them."""
+    ours, theirs = logging.getLogger("headway"), logging.getLogger("vllm")
+    if not ours.handlers:
+        ours.handlers = list(theirs.handlers)
+        ours.propagate = False
+    if ours.level == logging.NOTSET:
+        ours.setLevel(theirs.level or logging.INFO)
+
+
+def _served_name(args: Namespace) -> str:
+    names = getattr(args, "served_model_name", None)
+    return str(names[0] if names else getattr(args, "model", ""))
+
+
+def _say_what_is_missing(control: Control, args: Namespace) -> None:
+    """Degraded modes are allowed, silent ones are not."""
+    wanted, ceiling = control.catalogue.most_seats(), control.ceiling
+    if ceiling < wanted:
+        log.warning(
+            "the engine gives %d seats at most, a preset wants %d; start with --max-num-seqs %d to use them",
+            ceiling, wanted, wanted,
+        )  # fmt: skip
+    if (getattr(args, "api_server_count", None) or 1) > 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        log.warning("with several API servers each keeps its own queue, and /metrics lacks the ticket counts")
+    if getattr(args, "scheduling_policy", None) != "priority":
+        log.warning("without --scheduling-policy priority a KV shortage may hit urgent requests")
+
+
+def _one_of(variable: str, allowed: dict[str, Any], *, default: str) -> Any:
+    value = os.environ.get(variable) or default
+    if value not in allowed:
+        raise HeadwayError(f"{variable}: one of {', '.join(allowed)} is needed, not {value[:40]!r}")
+    return allowed[value]
+
+
+def _whole(variable: str, default: int) -> int:
+    value = os.environ.get(variable) or str(default)
+    if not (value.isascii() and value.isdecimal() and int(value) > 0):
+        raise HeadwayError(f"{variable}: a positive whole number is needed, not {value[:40]!r}")
+    return int(value)

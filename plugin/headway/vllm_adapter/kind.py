@@ -1,0 +1,83 @@
+"""What the guard needs to know about vLLM."""
+
+from __future__ import annotations
+
+import functools
+from http import HTTPStatus
+from typing import Any
+
+from headway.engine import StepListener
+from headway.errors import Refused
+from headway.vllm_adapter.core import GET_LIMITS, SET_LIMITS
+
+
+@functools.cache
+def _error_class() -> type[Refused]:
+    """A refusal that vLLM's handlers answer with its own status and without a traceback in the log.
+
+    ``GracefulHTTPError`` gives the status of a whole response, ``GenerationError`` that of an error inside a stream
+    (vllm/exceptions.py). Where a version lacks one of them the entrance alone gives the status.
+    """
+    import vllm.exceptions as exceptions
+
+    names = ("GracefulHTTPError", "GenerationError")
+    bases = [getattr(exceptions, name) for name in names if hasattr(exceptions, name)]
+
+    def initialise(self: Any, refused: Refused) -> None:
+        Refused.__init__(self, refused.reason, refused.retry_after_s)
+        self.message = str(refused)
+        self.http_status = HTTPStatus(refused.status)
+        self.status_code = HTTPStatus(refused.status)
+
+    return type("VllmRefused", (Refused, *bases), {"__init__": initialise, "__doc__": "A refusal in vLLM's terms."})
+
+
+class VllmKind:
+    """vLLM's facts (see ``headway.engine.Kind``)."""
+
+    def seats(self, sampling_params: Any) -> int:
+        """``n`` sequences; pooling parameters have no ``n`` and run one."""
+        return int(getattr(sampling_params, "n", 1) or 1)
+
+    def first_token_delay_s(self, output: Any) -> float | None:
+        """From the request's own statistics when its only output is the last; vLLM counts from arrival as well."""
+        if not getattr(output, "finished", False):
+            return None
+        stats = getattr(output, "metrics", None)
+        delay_s = getattr(stats, "first_token_latency", 0.0)
+        return float(delay_s) if delay_s and delay_s > 0 else None
+
+    def unfinished(self, output: Any) -> bool:
+        """Whether any sequence ended by an abort."""
+        return any(getattr(one, "finish_reason", None) == "abort" for one in getattr(output, "outputs", None) or ())
+
+    def error(self, refused: Refused) -> Exception:
+        """The refusal as an exception of vLLM's own family."""
+        make: Any = _error_class()
+        error: Exception = make(refused)
+        return error
+
+    def engine_seats(self, engine: Any) -> int | None:
+        """``--max-num-seqs``, fixed when the engine started."""
+        return int(engine.vllm_config.scheduler_config.max_num_seqs)
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        """Set the scheduler's limit between two steps, through the knob the general plugin added."""
+        core = engine.engine_core
+        await core.call_utility_async(SET_LIMITS, {"max_num_active_reqs": seats})
+        limits = await core.call_utility_async(GET_LIMITS)
+        return int(limits["max_num_active_reqs"])
+
+    def listen(self, engine: Any, listener: StepListener) -> None:
+        """Through the stat logger the plugin put in, or one added now to an engine that keeps statistics."""
+        from headway.vllm_adapter.stats import HeadwayStatLogger
+
+        manager = getattr(engine, "logger_manager", None)
+        if manager is None:
+            return
+        loggers = [one for one in manager.stat_loggers if isinstance(one, HeadwayStatLogger)]
+        if not loggers:
+            loggers = [HeadwayStatLogger(engine.vllm_config)]
+            manager.stat_loggers.extend(loggers)
+        for one in loggers:
+            one.listener = listener

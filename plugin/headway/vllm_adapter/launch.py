@@ -1,0 +1,90 @@
+"""``headway serve``: vLLM's own server, started in this process.
+
+It calls vLLM's launcher functions instead of its command, because the CPU build of vLLM is installed under another
+distribution name and its command dies on that; and it ends with one clear line where vLLM ends with a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from headway.errors import HeadwayError, NoEngineError
+from headway_policies import PresetError
+
+log = logging.getLogger(__name__)
+
+#: Where releases keep the launcher's parts (0.33, 0.29 to 0.32, before).
+_ARGUMENTS = (
+    "vllm.entrypoints.common.cli_args",
+    "vllm.entrypoints.launchers.cli_args",
+    "vllm.entrypoints.openai.cli_args",
+)
+_SERVERS = ("vllm.entrypoints.launchers.api_server.entry", "vllm.entrypoints.openai.api_server")
+_STARTUP = ("vllm.entrypoints.common.startup", "vllm.entrypoints.serve.utils.api_utils", "vllm.entrypoints.utils")
+
+
+def serve(vllm_argv: Sequence[str]) -> int:
+    """Run ``vllm serve`` with these arguments until it ends; returns the exit code.
+
+    Raises NoEngineError, HeadwayError or PresetError with one line when the server does not start.
+    """
+    args = _parse(vllm_argv)
+    if (getattr(args, "api_server_count", None) or 1) > 1 or getattr(args, "headless", False):
+        raise HeadwayError("headway serve runs one API server; for several use vllm serve with VLLM_PLUGINS=headway")
+    import uvloop
+
+    run_server = _find(_SERVERS, "run_server")
+    try:
+        uvloop.run(run_server(args))
+    except KeyboardInterrupt:
+        return 130
+    except (HeadwayError, PresetError):
+        raise
+    except OSError as error:
+        raise HeadwayError(f"the server could not start: {error}") from error
+    except Exception as error:
+        raise NoEngineError(f"the engine did not start: {_first_line(error)}; the cause is in the log above") from error
+    return 0
+
+
+def show_help() -> None:
+    """Print vLLM's own options."""
+    _parser().print_help(sys.stdout)
+
+
+def _parse(vllm_argv: Sequence[str]) -> Any:
+    parser = _parser()
+    args = parser.parse_args(list(vllm_argv))
+    if getattr(args, "model_tag", None) is not None:
+        args.model = args.model_tag
+    _find(_ARGUMENTS, "validate_parsed_serve_args")(args)
+    args.api_server_count = getattr(args, "api_server_count", None)
+    return args
+
+
+def _parser() -> Any:
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    _find(_STARTUP, "cli_env_setup")()
+    make: Any = FlexibleArgumentParser
+    parser = make(prog="headway serve", description="vLLM's own options")
+    return _find(_ARGUMENTS, "make_arg_parser")(parser)
+
+
+def _find(modules: Sequence[str], name: str) -> Any:
+    """A function of vLLM's launcher, wherever this release keeps it."""
+    for module in modules:
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    raise NoEngineError(f"this release of vLLM has no {name} where Headway knows to look; tried {', '.join(modules)}")
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0]

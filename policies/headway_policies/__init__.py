@@ -1,0 +1,57 @@
+"""Headway's policies: pure decisions, with no clock, no I/O and no engine.
+
+``Desk`` maps (event, now) to effects; every other module answers the one question in its first line.
+"""
+
+from headway_policies.batching import Batching
+from headway_policies.classes import PriorityClass
+from headway_policies.desk import Desk, Phase, State
+from headway_policies.effects import Abort, Degrade, Dispatch, Effect, Expire, Reject, WakeAt
+from headway_policies.ledger import ClassLedger, Ledger
+from headway_policies.limits import FixedLimit, Limit, Load
+from headway_policies.ordering import Order, StrictOrder
+from headway_policies.outcome import Decision, Ending, Outcome, Reason
+from headway_policies.preset import (
+    Change,
+    Preset,
+    PresetError,
+    bundled_presets,
+    changes,
+    load_preset,
+    parse_preset,
+)
+from headway_policies.ticket import Ticket
+
+__all__ = [
+    "Abort",
+    "Batching",
+    "Change",
+    "ClassLedger",
+    "Decision",
+    "Degrade",
+    "Desk",
+    "Dispatch",
+    "Effect",
+    "Ending",
+    "Expire",
+    "FixedLimit",
+    "Ledger",
+    "Limit",
+    "Load",
+    "Order",
+    "Outcome",
+    "Phase",
+    "Preset",
+    "PresetError",
+    "PriorityClass",
+    "Reason",
+    "Reject",
+    "State",
+    "StrictOrder",
+    "Ticket",
+    "WakeAt",
+    "bundled_presets",
+    "changes",
+    "load_preset",
+    "parse_preset",
+]

@@ -1,0 +1,62 @@
+"""What does the desk ask its shell to do?
+
+The desk answers every event with a list of these. The shell carries them out in order and decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway_policies.outcome import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """The ticket may go to the engine now, under this preset revision."""
+
+    ticket_id: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The ticket was refused, on arrival or while it waited; the engine never had it."""
+
+    ticket_id: int
+    reason: Reason
+    retry_after_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """The ticket's time ran out while it waited; the engine never had it."""
+
+    ticket_id: int
+    reason: Reason
+    retry_after_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The ticket is settled although the engine may still have it: stop it there."""
+
+    ticket_id: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Degrade:
+    """Serve the ticket with less than it asked for, and say so."""
+
+    ticket_id: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send a tick at this time at the latest."""
+
+    at_s: float
+
+
+Effect = Dispatch | Reject | Expire | Abort | Degrade | WakeAt

@@ -1,0 +1,75 @@
+"""How may a request end, and why was it turned away?
+
+One closed list each. Every ticket ends in exactly one ``Outcome``; every refusal carries one ``Reason``.
+Outcomes are the labels of ``headway_outcomes_total``, reasons those of ``headway_refusals_total``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """The single end of a ticket."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REJECTED_FULL = "rejected_full"
+    REJECTED_LIMIT = "rejected_limit"
+    REJECTED_INVALID = "rejected_invalid"
+    SHED = "shed"
+    EXPIRED_QUEUED = "expired_queued"
+    EXPIRED_RUNNING = "expired_running"
+    CANCELLED_QUEUED = "cancelled_queued"
+    CANCELLED_RUNNING = "cancelled_running"
+    ENGINE_LOST = "engine_lost"
+    DRAINED = "drained"
+
+
+class Ending(StrEnum):
+    """What a departing request reports; with its phase it makes the outcome."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    INVALID = "invalid"
+
+
+class Reason(StrEnum):
+    """Why a request was refused. Clients read it in ``x-headway-reason``."""
+
+    QUEUE_FULL = "queue_full"
+    CLASS_QUEUE_FULL = "class_queue_full"
+    QUEUE_TIMEOUT = "queue_timeout"
+    TOTAL_TIMEOUT = "total_timeout"
+    DRAINING = "draining"
+    NOT_READY = "not_ready"
+    ENGINE_LOST = "engine_lost"
+
+
+class Decision(StrEnum):
+    """What the desk answered an arrival with: one for each arrival."""
+
+    SEATED = "seated"
+    QUEUED = "queued"
+    REJECTED = "rejected"
+
+
+#: The outcome that follows from a refusal.
+REFUSED: dict[Reason, Outcome] = {
+    Reason.QUEUE_FULL: Outcome.REJECTED_FULL,
+    Reason.CLASS_QUEUE_FULL: Outcome.REJECTED_FULL,
+    Reason.QUEUE_TIMEOUT: Outcome.EXPIRED_QUEUED,
+    Reason.TOTAL_TIMEOUT: Outcome.EXPIRED_RUNNING,
+    Reason.DRAINING: Outcome.DRAINED,
+    Reason.NOT_READY: Outcome.REJECTED_LIMIT,
+    Reason.ENGINE_LOST: Outcome.ENGINE_LOST,
+}
+
+#: The outcome of a request that left by itself: (while waiting, once dispatched).
+LEFT: dict[Ending, tuple[Outcome, Outcome]] = {
+    Ending.COMPLETED: (Outcome.FAILED, Outcome.COMPLETED),
+    Ending.FAILED: (Outcome.FAILED, Outcome.FAILED),
+    Ending.CANCELLED: (Outcome.CANCELLED_QUEUED, Outcome.CANCELLED_RUNNING),
+    Ending.INVALID: (Outcome.REJECTED_INVALID, Outcome.REJECTED_INVALID),
+}
