@@ -178,7 +178,9 @@ def limited(expression: Expression, label: str, values: tuple[str, ...]) -> Expr
         case Share(part, whole):
             return Share(Rate(part.of.only(label, values)), Rate(whole.of.only(label, values)))
         case Either(first, second):
-            return Either(replace(first, of=first.of.only(label, values)), replace(second, of=second.of.only(label, values)))
+            return Either(
+                replace(first, of=first.of.only(label, values)), replace(second, of=second.of.only(label, values))
+            )
         case _:
             return replace(expression, of=expression.of.only(label, values))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 Point = float | None
@@ -31,6 +31,11 @@ class Grid:
     end_s: float
     step_s: float
     window_s: float
+
+    @property
+    def brisk(self) -> Grid:
+        """The same instants with a shorter look back, for quantities that have enough samples in a few seconds."""
+        return replace(self, window_s=max(10.0, self.window_s / 3))
 
     @property
     def times_s(self) -> tuple[float, ...]:
@@ -68,9 +73,10 @@ def grid(now_s: float, range_s: float, interval_s: float) -> Grid:
     """The grid for the last ``range_s`` before ``now_s`` with samples each ``interval_s``.
 
     Whole-second steps aligned to the epoch: two viewers, or two refreshes within one step, ask for the same points.
+    The last point is the first instant not before ``now_s``, so that it carries the newest sample.
     """
     step_s = float(max(math.ceil(interval_s), math.ceil(range_s / MOST_POINTS), 1))
-    end_s = math.floor(now_s / step_s) * step_s
+    end_s = math.ceil(now_s / step_s) * step_s
     start_s = end_s - math.floor(range_s / step_s) * step_s
     return Grid(start_s, end_s, step_s, window_s=max(30.0, 4 * interval_s, 2 * step_s))
 

@@ -43,6 +43,12 @@ def of_class(name: str) -> str:
     return _CLASSES.get(name) or _OTHERS[crc32(name.encode()) % len(_OTHERS)]
 
 
+def of_gpu(name: str) -> str:
+    """The colour of a GPU, by its number."""
+    hues = (GREEN, BLUE, PURPLE, GOLD, SKY, ORANGE, BROWN, RED)
+    return hues[int(name) % len(hues)] if name.isdecimal() else GREEN
+
+
 def of_cause(name: str) -> str:
     """The colour of a cause of failure."""
     return CAUSES.get(name, ("", GREY))[1]

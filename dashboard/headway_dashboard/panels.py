@@ -49,7 +49,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One chart. ``quiet`` is what it says when everything was measured and there is nothing to show."""
+    """One chart.
+
+    ``quiet`` is what it says when everything was measured and is zero; ``idle`` when there was nothing to measure.
+    """
 
     id: str
     title: str
@@ -58,6 +61,7 @@ class Panel:
     lines: tuple[Line, ...]
     caption: str = ""
     quiet: str = ""
+    idle: str = ""
     ceiling: float | None = None
 
     @property
@@ -160,11 +164,12 @@ TTFT_PANEL = Panel(
     "From arrival to the first token, waiting in the queue included.",
     "seconds",
     (
-        Line("p50", TTFT[0.5], palette.SKY),
+        Line("p50", TTFT[0.5], palette.GREEN),
         Line("p95", TTFT[0.95], palette.BLUE),
         Line("p99", TTFT[0.99], palette.RED, "dot"),
     ),
     "p50 and p99 far apart: some requests wait long, so look at the queue. All rise together: the batch is heavy.",
+    idle="no first tokens in this time",
 )
 ERROR_PANEL = Panel(
     "errors",
@@ -196,7 +201,7 @@ GPU_PANEL = Panel(
         Line("total", Gauge(_plain("headway_gpu_memory_total_bytes", "gpu")), palette.GREY, "dot", "step",
              words=lambda gpu: f"total, GPU {gpu}", colours=lambda gpu: palette.GREY),
         Line("used", Gauge(_plain("headway_gpu_memory_used_bytes", "gpu")), palette.GREEN,
-             words=lambda gpu: f"used, GPU {gpu}", colours=palette.of_class),
+             words=lambda gpu: f"used, GPU {gpu}", colours=palette.of_gpu),
     ),
     "vLLM takes its share at the start and keeps it: a flat line is healthy.",
 )  # fmt: skip

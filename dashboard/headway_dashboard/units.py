@@ -8,7 +8,10 @@ from typing import Literal
 
 Unit = Literal["count", "per_s", "seconds", "bytes", "ratio"]
 
-MISSING = "–"
+MISSING = "—"
+#: Keeps a number and its unit on one line.
+_SPACE = "\u00a0"
+
 MIB = 1024.0**2
 GIB = 1024.0**3
 
@@ -26,13 +29,13 @@ def scale(unit: Unit, values: Iterable[float | None]) -> Scale:
     largest = max((value for value in values if value is not None), default=0.0)
     match unit:
         case "seconds":
-            return Scale(1000, " ms") if largest < 1 else Scale(1, " s")
+            return Scale(1000, f"{_SPACE}ms") if largest < 1 else Scale(1, f"{_SPACE}s")
         case "bytes":
-            return Scale(1 / MIB, " MiB") if largest < GIB else Scale(1 / GIB, " GiB")
+            return Scale(1 / MIB, f"{_SPACE}MiB") if largest < GIB else Scale(1 / GIB, f"{_SPACE}GiB")
         case "ratio":
-            return Scale(100, " %")
+            return Scale(100, f"{_SPACE}%")
         case "per_s":
-            return Scale(1, " /s")
+            return Scale(1, f"{_SPACE}/s")
         case "count":
             return Scale(1, "")
 
@@ -61,12 +64,12 @@ def compact(value: float) -> str:
 def duration(value_s: float) -> str:
     """A time span: "85 ms", "2.4 s", "3 min 5 s", "2 h 10 min"."""
     if value_s < 0.9995:
-        return f"{value_s * 1000:.0f} ms"
+        return f"{value_s * 1000:.0f}{_SPACE}ms"
     if value_s < 59.95:
-        return f"{compact(round(value_s, 1))} s"
+        return f"{compact(round(value_s, 1))}{_SPACE}s"
     whole_s = round(value_s)
     if whole_s < 3600:
         minutes, seconds = divmod(whole_s, 60)
-        return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
+        return f"{minutes}{_SPACE}min {seconds}{_SPACE}s" if seconds else f"{minutes}{_SPACE}min"
     hours, rest_s = divmod(whole_s, 3600)
-    return f"{hours} h {rest_s // 60} min"
+    return f"{hours}{_SPACE}h {rest_s // 60}{_SPACE}min"

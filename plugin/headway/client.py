@@ -65,9 +65,17 @@ def make_policy_class(base: type[Any], guard: Guard) -> type[Any]:
                 return start(request_id, 0)
             return guard.carry(trip, request_id, 1, start, own)
 
+        @property
+        def errored(self) -> bool:
+            """As the engine's own; whoever asks first has the gate told."""
+            dead = bool(super().errored)
+            if dead:
+                guard.engine_died()
+            return dead
+
         def shutdown(self, timeout: float | None = None) -> None:
             """Refuse everybody waiting first; called from any thread, and more than once."""
-            guard.drain_from_any_thread()
+            guard.close_from_any_thread()
             super().shutdown(timeout=timeout)
 
     PolicyClient.__name__ = PolicyClient.__qualname__ = f"Policy{base.__name__}"

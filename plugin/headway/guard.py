@@ -61,6 +61,8 @@ class Guard:
     kind: Kind
     engine: Engine
     core_limit: int | None = None
+    closing: bool = False
+    engine_lost: bool = False
     _loop: asyncio.AbstractEventLoop | None = None
     _calls: dict[str, _Call] = field(default_factory=dict)
     _calls_of: dict[int, list[_Call]] = field(default_factory=dict)
@@ -134,13 +136,18 @@ class Guard:
     def check_engine(self) -> None:
         """Tell the gate when the engine is beyond use."""
         if self.engine.errored:
-            self.gate.engine_lost()
+            self.engine_died()
 
-    def drain_from_any_thread(self) -> None:
-        """Refuse newcomers and everybody waiting, also when called from outside the event loop."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.gate.drain)
+    def engine_died(self) -> None:
+        """The engine is beyond use, and not because we are closing. May be called from any thread."""
+        if not self.closing and not self.engine_lost:
+            self.engine_lost = True
+            self._on_loop(self.gate.engine_lost)
+
+    def close_from_any_thread(self) -> None:
+        """Refuse newcomers and everybody waiting; what the engine does from now on is no fault."""
+        self.closing = True
+        self._on_loop(self.gate.drain)
 
     async def limit_engine(self, seats: int) -> None:
         """Carry the limit into the engine itself. Without it the gate alone keeps the limit."""
@@ -156,6 +163,17 @@ class Guard:
         return len(self._calls)
 
     # ------------------------------------------------------------------ inside
+
+    def _on_loop(self, action: Callable[[], None]) -> None:
+        """Run now when this is the gate's loop, else as soon as the loop gets to it; never once it is closed."""
+        try:
+            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is not None and self._loop in (None, here):
+            action()
+        elif self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(action)
 
     def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -16,10 +16,11 @@ from statistics import median
 from typing import Literal
 
 import requests
-from prometheus_api_client import PrometheusApiClientException, PrometheusConnect
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
 
-from headway_dashboard.expressions import Expression, Metric
+from headway_dashboard.expressions import Expression, Mean, Metric
 from headway_dashboard.model import Grid, Labels, Point, Series, grid, on_grid
 from headway_dashboard.sources.breaker import Breaker
 from headway_dashboard.sources.reading import Health, Reading
@@ -28,7 +29,7 @@ TIMEOUT_S = (0.5, 2.0)
 _FIRST_WAIT_S = 0.8
 _FORGET_S = 30.0
 _RECENT = '{__name__=~"headway_ready|(ray_)?vllm[:_]num_requests_running"}[2m]'
-_AWAY = (requests.RequestException, PrometheusApiClientException, ValueError, KeyError, TypeError)
+_AWAY = (requests.RequestException, PrometheusApiClientException, ValueError, LookupError, TypeError, AttributeError)
 
 Question = tuple[Expression, float]
 Trouble = Literal["refused", "silent"]
@@ -40,9 +41,10 @@ class PrometheusSource:
     name = "Prometheus"
 
     def __init__(self, url: str, *, interval_s: float = 2.0, clock: Callable[[], float] = time.time) -> None:
-        # POST keeps long queries out of access logs and URL limits; Retry(0) leaves trying again to the breaker.
-        self._client = PrometheusConnect(url, timeout=TIMEOUT_S, retry=Retry(total=0), method="POST")
-        self._client._session.trust_env = False
+        session = requests.Session()
+        session.trust_env = False  # a proxy of the environment must not stand between us and Prometheus
+        # POST keeps long queries clear of URL limits; Retry(0) leaves trying again to the breaker.
+        self._client = PrometheusConnect(url, session=session, timeout=TIMEOUT_S, retry=Retry(total=0), method="POST")
         self._interval_s = interval_s
         self._clock = clock
         self._scrape_s = interval_s
@@ -102,22 +104,22 @@ class PrometheusSource:
             now_s = self._clock()
             self._wanted = {one: asked_s for one, asked_s in self._wanted.items() if now_s - asked_s < _FORGET_S}
             self._answers = {one: series for one, series in self._answers.items() if one in self._wanted}
-            questions = sorted(self._wanted, key=lambda one: one in self._answers)
+            questions = list(self._wanted)
         if not self._breaker.allows(now_s):
             return
         try:
             self._look_at_target()
-            for question in questions:
-                self._keep(question, self._ask(*question))
+            self._keep({question: self._ask(*question, now_s) for question in questions})
         except _AWAY as error:
             self._failed(error)
         else:
             self._breaker.succeeded()
 
-    def _ask(self, expression: Expression, range_s: float) -> Series:
-        on = grid(self._clock(), range_s, self._scrape_s)
+    def _ask(self, expression: Expression, range_s: float, now_s: float) -> Series:
+        on = grid(now_s, range_s, self._scrape_s)
+        window_s = (on.brisk if isinstance(expression, Mean) else on).window_s
         result = self._client.custom_query_range(
-            expression.promql(f"{on.window_s:.0f}s"),
+            expression.promql(f"{max(window_s, 2.5 * self._scrape_s):.0f}s"),
             start_time=datetime.fromtimestamp(on.start_s, UTC),
             end_time=datetime.fromtimestamp(on.end_s, UTC),
             step=f"{on.step_s:.0f}",
@@ -135,7 +137,7 @@ class PrometheusSource:
         reached = self._client.custom_query(f"max({where})") if self._instances else []
         up = bool(reached) and float(reached[0]["value"][1]) > 0
         with self._changed:
-            self._scrape_s = max(self._interval_s, median(gaps_s)) if gaps_s else self._interval_s
+            self._scrape_s = max(self._interval_s, round(median(gaps_s), 1)) if gaps_s else self._interval_s
             if up and times_s:
                 self._health = Health(last_ok_s=times_s[-1])
             else:
@@ -147,9 +149,10 @@ class PrometheusSource:
         since_s = self._clock() if before.failing_since_s is None else before.failing_since_s
         return Health(seen_s or before.last_ok_s, before.failures + 1, trouble, detail, since_s)
 
-    def _keep(self, question: Question, series: Series) -> None:
+    def _keep(self, answers: Mapping[Question, Series]) -> None:
+        """Publish one round of answers together, so that no page sees the half of a change."""
         with self._changed:
-            self._answers[question] = series
+            self._answers.update(answers)
             self._changed.notify_all()
 
     def _failed(self, error: Exception) -> None:
@@ -169,4 +172,3 @@ def _labels(found: Mapping[str, str], expression: Expression) -> Labels:
 
 def _points(values: Sequence[tuple[float, str]], on: Grid) -> list[Point]:
     return on_grid(((float(time_s), float(value)) for time_s, value in values), on)
-

@@ -70,14 +70,16 @@ class Ring:
             case Rate(metric):
                 return self._grouped(metric, on, self._rater(on), total)
             case Mean(metric):
-                sums = self._grouped(metric, on, self._rater(on), total, "_sum")
-                counts = self._grouped(metric, on, self._rater(on), total, "_count")
+                sums = self._grouped(metric, on, self._rater(on.brisk), total, "_sum")
+                counts = self._grouped(metric, on, self._rater(on.brisk), total, "_count")
                 return {key: quotient(line, counts[key]) for key, line in sums.items() if key in counts}
             case Quantile(share, metric):
                 return self._quantiles(share, metric, on)
             case Share(part, whole):
                 wholes = self._lines(whole, on)
-                return {key: quotient(line, wholes[key]) for key, line in self._lines(part, on).items() if key in wholes}
+                return {
+                    key: quotient(line, wholes[key]) for key, line in self._lines(part, on).items() if key in wholes
+                }
             case Either(first, second):
                 return self._lines(first, on) or self._lines(second, on)
 
@@ -126,6 +128,4 @@ class Ring:
 
 
 def _largest(lines: Iterable[Line]) -> list[Point]:
-    return [
-        max((point for point in column if point is not None), default=None) for column in zip(*lines, strict=True)
-    ]
+    return [max((point for point in column if point is not None), default=None) for column in zip(*lines, strict=True)]

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from headway.cli import dashboard, demo, preset, serve, status
-from headway.cli.exits import INTERRUPTED, CliError, Exit
+from headway.cli.exits import INTERRUPTED, CliError, Exit, UsageError
 from headway.cli.parser import Parser, add_command, formatter
 from headway.control import version
 from headway.errors import HeadwayError
+from headway_policies import PresetError
 
 __all__ = ["main"]
 
@@ -44,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except CliError as error:
         return _complain(str(error), error.code)
+    except PresetError as error:
+        return _complain(str(error), Exit.USAGE)
     except HeadwayError as error:
         return _complain(str(error), Exit.FAILED)
     except KeyboardInterrupt:
@@ -58,7 +61,10 @@ def _dispatch(words: list[str]) -> int:
     if words[:1] == ["serve"]:  # its flags are mostly vLLM's, which argparse would reorder
         return serve.run(words[1:])
     parser = _parser()
-    chosen = parser.parse_args(words)
+    chosen, unknown = parser.parse_known_args(words)
+    if unknown:
+        where = " ".join(word for word in ("headway", chosen.command) if word)
+        raise UsageError(f"unknown: {' '.join(unknown)} (see: {where} --help)")
     if chosen.command is None:
         parser.print_help()
         return Exit.USAGE

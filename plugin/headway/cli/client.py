@@ -19,7 +19,7 @@ _CONNECT_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 15.0
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
-NO_TOKEN = (
+_NOT_SET = (
     "no admin token: set HEADWAY_ADMIN_TOKEN, or HEADWAY_ADMIN_TOKEN_FILE to a file that holds it "
     "(the server must be started with the same one)"
 )
@@ -103,7 +103,7 @@ def connect(url: str, environ: Mapping[str, str]) -> AdminClient:
     """A client with the token of the environment. Raises TokenError where none is set."""
     token = find_token("ADMIN", environ)
     if token is None:
-        raise TokenError(NO_TOKEN)
+        raise TokenError(_NOT_SET)
     if not (token.secret.isascii() and token.secret.isprintable()):
         raise UsageError(f"{token.variable}: the token may hold printable ASCII characters only")
     return AdminClient(url, token.secret)
@@ -177,6 +177,4 @@ def _parsed(model: type[_Answer], response: requests.Response, url: str) -> _Ans
     try:
         return model.model_validate_json(response.content)
     except ValidationError:
-        raise ServerUnreachableError(
-            f"{url} answered something that is not Headway's admin API; check --url"
-        ) from None
+        raise ServerUnreachableError(f"{url} answered something that is not Headway's admin API; check --url") from None

@@ -42,7 +42,8 @@ def run(chosen: argparse.Namespace) -> int:
         )
     try_bind(chosen.host, chosen.port)
     sys.stdout.flush()
-    os.execve(sys.executable, command(chosen.host, chosen.port), environment(chosen))  # noqa: S606 - our own program
+    words = command(chosen.url, chosen.host, chosen.port, chosen.prometheus_url)
+    os.execv(sys.executable, words)  # noqa: S606 - this interpreter, no shell
 
 
 def missing_parts() -> list[str]:
@@ -50,14 +51,7 @@ def missing_parts() -> list[str]:
     return [name for name in _NEEDS if importlib.util.find_spec(name) is None]
 
 
-def command(host: str, listen_port: int) -> list[str]:
-    """The command line of the dashboard's process."""
-    return [sys.executable, "-m", "headway_dashboard", "--host", host, "--port", str(listen_port)]
-
-
-def environment(chosen: argparse.Namespace) -> dict[str, str]:
-    """Its environment: where to read. The token is there already, if there is one."""
-    variables = {**os.environ, "HEADWAY_URL": chosen.url}
-    if chosen.prometheus_url:
-        variables["HEADWAY_PROMETHEUS_URL"] = chosen.prometheus_url
-    return variables
+def command(url: str, host: str, listen_port: int, prometheus_url: str | None) -> list[str]:
+    """The command line of the dashboard's process. A token reaches it in the environment only."""
+    words = [sys.executable, "-m", "headway_dashboard", "--url", url, "--host", host, "--port", str(listen_port)]
+    return [*words, "--prometheus-url", prometheus_url] if prometheus_url else words

@@ -30,9 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", default=DEFAULT_MODEL, metavar="DIR", help=f"(default: {DEFAULT_MODEL})")
     parser.add_argument("--port", type=port, default=VLLM_PORT, help=f"of the server (default: {VLLM_PORT})")
-    parser.add_argument(
-        "--dashboard-port", type=port, default=DASHBOARD_PORT, help=f"(default: {DASHBOARD_PORT})"
-    )
+    parser.add_argument("--dashboard-port", type=port, default=DASHBOARD_PORT, help=f"(default: {DASHBOARD_PORT})")
     parser.add_argument("--preset", default=DEFAULT_PRESET, metavar="NAME", help=f"(default: {DEFAULT_PRESET})")
     parser.add_argument(
         "--rate", type=rate, default=DEFAULT_RATE, help=f"mean requests per second (default: {DEFAULT_RATE})"

@@ -20,9 +20,7 @@ _LOADED_BY_DEFAULT = (
 )
 
 
-def plugin_environment(
-    preset: str, folder: Path | None, environ: Mapping[str, str], *, warmup: bool
-) -> dict[str, str]:
+def plugin_environment(preset: str, folder: Path | None, environ: Mapping[str, str], *, warmup: bool) -> dict[str, str]:
     """The variables to set before vLLM is imported; ``preset`` is a name or a file."""
     variables = {
         "VLLM_PLUGINS": ",".join(allowed_plugins(environ.get("VLLM_PLUGINS"), installed_plugins())),

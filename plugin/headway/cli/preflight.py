@@ -64,7 +64,10 @@ def try_bind(host: str, port: int, flag: str = "--port") -> None:
     """Bind and let go again, as vLLM will. Raises UsageError where that fails."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(
-            host or None, port, socket.AF_UNSPEC if host else socket.AF_INET, socket.SOCK_STREAM,
+            host or None,
+            port,
+            socket.AF_UNSPEC if host else socket.AF_INET,
+            socket.SOCK_STREAM,
             flags=socket.AI_PASSIVE,
         )[0]
         with socket.socket(kind, socket.SOCK_STREAM) as probe:

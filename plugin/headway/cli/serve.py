@@ -54,7 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "headway serve MODEL [--preset NAME|FILE] [--preset-dir DIR] [--no-warmup] [any vllm serve flag]"
     parser.add_argument("model", metavar="MODEL", help="a model as vLLM takes it (--model MODEL works, too)")
     parser.add_argument(
-        "--preset", metavar="NAME|FILE", help=f"the preset to start with (default: {DEFAULT_PRESET})"
+        "--preset",
+        metavar="NAME|FILE",
+        help=f"the preset to start with (default: $HEADWAY_PRESET, else {DEFAULT_PRESET})",
     )
     parser.add_argument("--preset-dir", metavar="DIR", help="a folder with preset files of your own")
     parser.add_argument("--no-warmup", action="store_true", help="listen at once, without warm-up requests")
@@ -81,7 +83,8 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     """Check everything that can be checked before vLLM is imported. Raises UsageError."""
     folder = preset_dir(ours.preset_dir, environ)
     catalogue = open_catalogue(folder)
-    chosen = find_preset(ours.preset, catalogue)
+    wanted = ours.preset or environ.get("HEADWAY_PRESET") or DEFAULT_PRESET
+    chosen = find_preset(wanted, catalogue)
     preflight.check_model(ours.engine, environ)
     preflight.check_address(ours.engine)
     admin_on = preflight.check_tokens(environ)
@@ -94,7 +97,7 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     return Plan(
         chosen=chosen,
         engine=with_defaults(ours.engine, defaults),
-        environment=plugin_environment(ours.preset, folder, environ, warmup=ours.warmup),
+        environment=plugin_environment(wanted, folder, environ, warmup=ours.warmup),
         admin_on=admin_on,
         warnings=tuple(text for text in warnings if text),
     )

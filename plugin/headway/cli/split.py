@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from headway.cli.exits import UsageError
 
 DEFAULT_PRESET = "balanced"
-_VALUED = {"--preset": "preset", "--preset-dir": "preset_dir"}
 
 
 @dataclass(frozen=True, slots=True)
 class ServeWords:
-    """Our part of the command line, and vLLM's words unchanged and in order."""
+    """Our part of the command line (None where not given), and vLLM's words unchanged and in order."""
 
-    preset: str = DEFAULT_PRESET
+    preset: str | None = None
     preset_dir: str | None = None
     warmup: bool = True
     show_help: bool = False
@@ -28,15 +27,17 @@ class ServeWords:
 
 def split(words: Sequence[str]) -> ServeWords:
     """Take our flags out of ``words``. Raises UsageError where one of ours lacks its value or has one too many."""
-    ours, engine, rest = ServeWords(), [], list(words)
+    ours, engine, rest = ServeWords(), list[str](), list(words)
     while rest:
         word = rest.pop(0)
         if word == "--":
             engine += rest
             break
         flag, has_value, value = _flag(word)
-        if flag in _VALUED:
-            ours = replace(ours, **{_VALUED[flag]: value if has_value else _next(flag, rest)})
+        if flag == "--preset":
+            ours = replace(ours, preset=value if has_value else _next(flag, rest))
+        elif flag == "--preset-dir":
+            ours = replace(ours, preset_dir=value if has_value else _next(flag, rest))
         elif flag == "--no-warmup":
             if has_value:
                 raise UsageError("--no-warmup takes no value")

@@ -9,9 +9,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "
     """Lay out a table; a column whose cells are all numbers is aligned to the right."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    right = [
-        bool(rows) and all(isinstance(row[place], int | float) for row in rows) for place in range(len(head))
-    ]
+    right = [bool(rows) and all(isinstance(row[place], int | float) for row in rows) for place in range(len(head))]
     lines = [
         "  ".join(
             cell.rjust(width) if to_right else cell.ljust(width)

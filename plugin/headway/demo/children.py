@@ -3,12 +3,14 @@
 Each child leads a session of its own, so that Ctrl-C in the terminal reaches us alone and we choose the order of the
 end. A stop is SIGTERM to the child, then to what is left of its tree, then SIGKILL. Its tree is every process ever seen
 below it or in its session: a grandchild whose parent died belongs to init, but stays in the session.
+``adopt_orphans`` makes such grandchildren ours instead of init's, so that no zombie waits for an init that never asks.
 A known gap: a process that leaves the session and loses its parent between two looks (``LOOK_EVERY_S``) is not found.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import subprocess
@@ -19,9 +21,10 @@ from pathlib import Path
 import psutil
 
 LOOK_EVERY_S = 1.0
-_POLL_S = 0.05
+_POLL_S = 0.1
 _ORPHANS_GRACE_S = 2.0
 _KILL_GRACE_S = 5.0
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +40,26 @@ class Child:
         """None while it runs; negative where a signal ended it."""
         return self.process.poll()
 
-    def last_lines(self, count: int) -> list[str]:
-        """The end of its output."""
+    def output(self) -> list[str]:
+        """The lines it has printed so far, without the empty ones."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
-        return [line for line in text.splitlines() if line.strip()][-count:]
+        return [line for line in text.splitlines() if line.strip()]
+
+
+def adopt_orphans() -> bool:
+    """Become the parent of every orphan below this process (Linux, prctl(2)). Returns whether that is so."""
+    try:
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False
 
 
 class Family:
     """The children of one run, and everything they start."""
 
-    def __init__(self, grace_s: float = 15.0) -> None:
+    def __init__(self) -> None:
         self.children: list[Child] = []
-        self._grace_s = grace_s
+        self._hurried = False
         self._seen: set[psutil.Process] = set()
 
     def start(self, name: str, command: Sequence[str], environ: Mapping[str, str], log: Path) -> Child:
@@ -77,26 +88,31 @@ class Family:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def hurry(self) -> None:
-        """Let the next step of a stop come at once."""
-        self._grace_s = 0.0
+        """Let a stop kill at once what it would still wait for."""
+        self._hurried = True
 
-    async def stop(self) -> list[int]:
-        """End every process of every child. Returns the ids of those that could not be ended: normally none."""
+    async def stop(self, grace_s: float) -> list[int]:
+        """End every process of every child; ``grace_s`` is how long the children may take to end theirs themselves.
+
+        Returns the ids of those that could not be ended: normally none.
+        """
         self._look()
         for child in self.children:
             if child.exit_code is None:
                 child.process.terminate()
-        await self._gone_within(self._grace_s, orphans_s=_ORPHANS_GRACE_S)
-        for step in (signal.SIGTERM, signal.SIGKILL):
-            _signal(self._alive(), step)
-            await self._gone_within(_ORPHANS_GRACE_S if step is signal.SIGTERM else _KILL_GRACE_S)
+        await self._wait(grace_s, orphans_s=_ORPHANS_GRACE_S)
+        _signal(self._alive(), signal.SIGTERM)
+        await self._wait(_ORPHANS_GRACE_S)
+        _signal(self._alive(), signal.SIGKILL)
+        self._hurried = False
+        await self._wait(_KILL_GRACE_S)
         return sorted(process.pid for process in self._alive())
 
-    async def _gone_within(self, limit_s: float, orphans_s: float | None = None) -> None:
-        """Wait for the end of all; ``orphans_s`` is how long the rest may take once all children have ended."""
+    async def _wait(self, limit_s: float, orphans_s: float | None = None) -> None:
+        """Wait for the end of all; ``orphans_s`` is how long the rest may take once every child has ended."""
         clock = asyncio.get_running_loop().time
         until_s = clock() + limit_s
-        while self._alive() and clock() < min(until_s, clock() + self._grace_s or until_s):
+        while self._alive() and clock() < until_s and not self._hurried:
             if orphans_s is not None and all(child.exit_code is not None for child in self.children):
                 until_s, orphans_s = min(until_s, clock() + orphans_s), None
             await asyncio.sleep(_POLL_S)
@@ -111,9 +127,12 @@ class Family:
             self._seen.update(_descendants(known))
 
     def _alive(self) -> list[psutil.Process]:
-        for child in self.children:
-            child.process.poll()  # takes its exit code, so that it is no zombie
-        return [process for process in self._seen if _runs(process)]
+        own = {child.process.pid for child in self.children if child.process.poll() is None}
+        parents = {os.getpid()} | {process.pid for process in self._seen}
+        for process in self._seen:
+            if process.pid not in own:
+                _reap(process)
+        return [process for process in self._seen if _is_there(process, parents)]
 
 
 def _session(pid: int) -> int | None:
@@ -130,12 +149,23 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def _runs(process: psutil.Process) -> bool:
-    """Whether it still runs; a zombie has ended, only its parent has not asked yet."""
+def _is_there(process: psutil.Process, parents: set[int]) -> bool:
+    """Whether it still runs, or has ended and one of ``parents`` must still take its exit code."""
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        if not process.is_running():
+            return False
+        return process.status() != psutil.STATUS_ZOMBIE or process.ppid() in parents
     except psutil.Error:
         return False
+
+
+def _reap(process: psutil.Process) -> None:
+    """Take the exit code of an orphan we adopted, if it has ended."""
+    try:
+        if process.ppid() == os.getpid() and process.status() == psutil.STATUS_ZOMBIE:
+            os.waitpid(process.pid, os.WNOHANG)
+    except (psutil.Error, ChildProcessError):
+        return
 
 
 def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:

@@ -92,7 +92,9 @@ class Driver:
     async def _stream(self, arrival: Arrival) -> Served:
         clock = asyncio.get_running_loop().time
         begin_s = clock()
-        ttft_s, finish, tokens = None, None, 0
+        ttft_s: float | None = None
+        finish: str | None = None
+        tokens = 0
         stream = await self._client.chat.completions.create(
             model=self._model,
             messages=[{"role": "user", "content": arrival.prompt}],

@@ -49,7 +49,7 @@ def as_json(summary: Summary, checked: Sequence[Check]) -> str:
 
 
 def _detail(one: Check) -> str:
-    return "" if one.held or not one.detail else f": {one.detail}"
+    return f": {one.detail}" if one.detail else ""
 
 
 def _ms(seconds: float | None) -> object:

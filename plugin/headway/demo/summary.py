@@ -51,11 +51,16 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that had to be so."""
+    """One thing that had to be so; ``detail`` says what was instead, if it was not."""
 
     promise: str
     held: bool
     detail: str = ""
+
+
+def check_that(promise: str, held: bool, otherwise: str) -> Check:
+    """A check whose detail is kept only where it did not hold."""
+    return Check(promise, held, "" if held else otherwise)
 
 
 def percentile(values: Iterable[float], ratio: float) -> float | None:
@@ -77,8 +82,7 @@ def summarise(
     return Summary(
         length_s=length_s,
         classes=[
-            _figures(name, count, [one for one in served if one.class_name == name])
-            for name, count in sent.items()
+            _figures(name, count, [one for one in served if one.class_name == name]) for name, count in sent.items()
         ],
         output_tokens_per_s=sum(one.output_tokens for one in served) / length_s,
         mean_batch=counted.mean_batch,
@@ -102,16 +106,16 @@ def checks(summary: Summary, wanted_classes: Iterable[str]) -> list[Check]:
             failures.update(one.why)
     unaccounted = {name: one.unaccounted for name, one in summary.last.classes.items()}
     return [
-        Check("every request ended", not any(open_ended.values()), _named(open_ended)),
-        Check("no request failed", not failures, _named(failures)),
-        Check("each class had a request completed", not none_completed, f"none in: {', '.join(none_completed)}"),
-        Check(
+        check_that("every request ended", not any(open_ended.values()), _named(open_ended)),
+        check_that("no request failed", not failures, _named(failures)),
+        check_that("each class had a request completed", not none_completed, f"none in: {', '.join(none_completed)}"),
+        check_that(
             "the preset switch took effect",
             summary.after.revision > summary.before.revision and summary.after.limit != summary.before.limit,
             f"revision {summary.before.revision} -> {summary.after.revision}, "
             f"limit {summary.before.limit} -> {summary.after.limit}",
         ),
-        Check(
+        check_that(
             "arrivals = queued + in flight + outcomes",
             bool(unaccounted) and not any(unaccounted.values()),
             _named(unaccounted) or "the server shows no classes",
@@ -125,8 +129,8 @@ def _figures(name: str, sent: int, served: Sequence[Served]) -> ClassFigures:
     return ClassFigures(
         class_name=name,
         sent=sent,
-        endings=Counter(one.ending for one in served),
-        why=Counter(one.why for one in served if one.why),
+        endings=dict(Counter(one.ending for one in served)),
+        why=dict(Counter(one.why for one in served if one.why)),
         ttft_p50_s=percentile(delays_s, 0.50),
         ttft_p95_s=percentile(delays_s, 0.95),
     )
@@ -144,7 +148,7 @@ def _same_count(summary: Summary) -> Check:
         differences += [
             f"{one.class_name} {what}: client {ours}, server {theirs}" for what, ours, theirs in pairs if ours != theirs
         ]
-    return Check("the server counted what the clients saw", not differences, "; ".join(differences))
+    return check_that("the server counted what the clients saw", not differences, "; ".join(differences))
 
 
 def _named(counts: Mapping[str, int]) -> str:

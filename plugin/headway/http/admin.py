@@ -92,9 +92,9 @@ def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -
         header = {"WWW-Authenticate": 'Bearer realm="headway"'}
         raise Problem(HTTPStatus.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer TOKEN.", header)
     if needs is Role.OPERATOR and role is not Role.OPERATOR:
-        control.refused(Who(actor=role, role=role, address=address), action, "the token may only read")
+        control.refused(Who(actor=str(role), role=str(role), address=address), action, "the token may only read")
         raise Problem(HTTPStatus.FORBIDDEN, "This token may read but not change anything.")
-    return Who(actor=role, role=role, address=address)
+    return Who(actor=str(role), role=str(role), address=address)
 
 
 async def _status(control: Control, request: Request, who: Who) -> Response:

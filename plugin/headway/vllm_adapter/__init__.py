@@ -6,7 +6,8 @@ appeared.
     endpoint   the endpoint plugin: entrance, routes, warm-up, and the engine client turned into a policy client
     stats      the stat-logger plugin: the figures of each step, and the moment a sequence really ends
     core       the general plugin: a knob inside EngineCore, turned between two steps
-    client     the policy client itself
+    courtesy   no spinning where cores are few
+    warmup     one request, then a full batch
     kind       the facts about vLLM that the guard needs
     launch     ``headway serve``
 """

@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from headway.vllm_adapter.courtesy import be_courteous
+
 GET_LIMITS = "headway_get_limits"
 SET_LIMITS = "headway_set_limits"
 
@@ -18,7 +20,8 @@ _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
 
 
 def register() -> None:
-    """Add the knobs to EngineCore, in the process that has one."""
+    """Add the knobs to EngineCore, in the process that has one; on a small CPU machine, leave the others some CPU."""
+    be_courteous()
     module = sys.modules.get("vllm.v1.engine.core")
     core = getattr(module, "EngineCore", None)
     if core is not None and not hasattr(core, SET_LIMITS):

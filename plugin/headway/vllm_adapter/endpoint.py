@@ -66,6 +66,7 @@ class HeadwayEndpoint:
 
     name = "headway"
     required_tasks = None
+    serving: Control | None = None  # the control room of this process's server, for whoever started it
 
     def __init__(self) -> None:
         self._settings: Settings | None = None
@@ -98,7 +99,7 @@ class HeadwayEndpoint:
         control.batch_meter = meters.step
         control.model = _served_name(args)
         control.backend = str(engine_client.vllm_config.device_config.device_type)
-        self._control = state.headway = control
+        self._control = HeadwayEndpoint.serving = state.headway = control
         _say_what_is_missing(control, args)
         REGISTRY.register(LedgerCollector(control, asyncio.get_running_loop()))
         await control.guard.limit_engine(control.guard.gate.desk.limit)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.errors import HeadwayError, NoEngineError
+from headway.vllm_adapter.endpoint import HeadwayEndpoint
 from headway_policies import PresetError
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,9 @@ def serve(vllm_argv: Sequence[str]) -> int:
         raise HeadwayError(f"the server could not start: {error}") from error
     except Exception as error:
         raise NoEngineError(f"the engine did not start: {_first_line(error)}; the cause is in the log above") from error
+    control = HeadwayEndpoint.serving
+    if control is not None and control.guard.engine_lost:
+        raise NoEngineError("the engine died while it was serving; the cause is in the log above")
     return 0
 
 

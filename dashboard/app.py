@@ -1,0 +1,7 @@
+"""The dashboard for ``streamlit run dashboard/app.py``; ``headway dashboard`` starts the same from the wheel."""
+
+import streamlit as st
+
+from headway_dashboard.server import SCRIPT, routes
+
+app = st.App(SCRIPT, routes=routes())

@@ -1,0 +1,65 @@
+"""``python -m headway_dashboard``: start the dashboard."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from headway_dashboard.server import OPTIONS, SCRIPT, routes
+from headway_dashboard.settings import DEFAULT_REFRESH_S, DEFAULT_URL
+
+
+def _address(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address such as http://127.0.0.1:8000")
+    if parts.username or parts.password:
+        raise argparse.ArgumentTypeError("an address must not carry a password")
+    return text.rstrip("/")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.5 <= value <= 60:
+        raise argparse.ArgumentTypeError("0.5 to 60 seconds are allowed")
+    return value
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. There is no option for a token: it comes from the environment only."""
+    command = argparse.ArgumentParser(
+        prog="headway dashboard",
+        description="Watch a Headway server, and switch its presets.",
+        epilog="The token comes from HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE; without one the page only shows.",
+    )
+    command.add_argument("--url", type=_address, help=f"the server (default: $HEADWAY_URL, else {DEFAULT_URL})")
+    command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    command.add_argument("--port", type=int, default=8501, help="port to listen on (default: %(default)s)")
+    command.add_argument("--prometheus-url", type=_address, help="read history from this Prometheus")
+    command.add_argument(
+        "--refresh-s", type=_seconds, help=f"seconds between refreshes (default: {DEFAULT_REFRESH_S:g})"
+    )
+    return command
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Start the web server and stay in it until it is stopped."""
+    asked = parser().parse_args(argv)
+    wanted = {
+        "HEADWAY_URL": asked.url,
+        "HEADWAY_PROMETHEUS_URL": asked.prometheus_url,
+        "HEADWAY_REFRESH_S": asked.refresh_s,
+    }
+    os.environ.update({name: str(value) for name, value in wanted.items() if value is not None})
+    sys.argv = [str(SCRIPT)]  # Streamlit takes its folder for sys.path and its name for messages
+    app = st.App(SCRIPT, routes=routes())
+    app.run(config={**OPTIONS, "server.address": asked.host, "server.port": asked.port})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""Pieces of a page that more than one view draws."""
+
+from headway_dashboard.components.banner import banner
+from headway_dashboard.components.live_plot import live_plot
+from headway_dashboard.components.tile import tile
+
+__all__ = ["banner", "live_plot", "tile"]

@@ -1,0 +1,57 @@
+"""The web server around the pages: what it serves beside them, and with which options it runs."""
+
+from __future__ import annotations
+
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+#: The script that Streamlit runs for each visitor. It stands alone in its folder, because Streamlit puts that folder
+#: on ``sys.path``.
+SCRIPT = Path(__file__).parent / "entry" / "headway_page.py"
+
+_PLOTLY_PATH = "/assets/plotly.min.js"
+
+#: ``.streamlit/config.toml`` beside ``dashboard/app.py`` says the same for ``streamlit run``; a test compares them.
+OPTIONS: dict[str, Any] = {
+    "server.headless": True,
+    "server.address": "127.0.0.1",
+    "server.fileWatcherType": "none",
+    "browser.gatherUsageStats": False,
+    "client.toolbarMode": "minimal",
+    "client.showErrorDetails": "none",
+    "theme.light.primaryColor": "#2f6fb2",
+    "theme.light.borderColor": "#e3e6ea",
+    "theme.dark.primaryColor": "#6cb0ee",
+    "theme.dark.backgroundColor": "#14171c",
+    "theme.dark.secondaryBackgroundColor": "#1d2129",
+    "theme.dark.borderColor": "#2c323c",
+    "theme.baseRadius": "8px",
+    "theme.metricValueFontSize": "1.6rem",
+}
+
+
+def plotly_url() -> str:
+    """Where the browser finds plotly.js; the version in it lets the browser keep it for a year."""
+    base = str(st.get_option("server.baseUrlPath") or "").strip("/")
+    return f"{'/' + base if base else ''}{_PLOTLY_PATH}?v={metadata.version('plotly')}"
+
+
+async def _plotly(request: Request) -> Response:
+    path = str(resources.files("plotly") / "package_data" / "plotly.min.js")
+    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return FileResponse(path, media_type="text/javascript", headers=headers)
+
+
+async def _alive(request: Request) -> Response:
+    return JSONResponse({"alive": True})
+
+
+def routes() -> list[BaseRoute]:
+    """plotly.js, and a probe for supervisors."""
+    return [Route(_PLOTLY_PATH, _plotly), Route("/healthz", _alive)]

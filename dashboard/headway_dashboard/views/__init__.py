@@ -1,0 +1,1 @@
+"""The pages. They draw; what they draw is decided elsewhere."""

@@ -1,0 +1,67 @@
+"""What the demo asks of the two running servers, off the event loop: the clients underneath block."""
+
+from __future__ import annotations
+
+import asyncio
+
+import requests
+
+from headway.cli.client import AdminClient
+from headway.cli.exits import ServerUnreachableError
+from headway.demo.options import Options
+from headway.demo.scrape import Counts, read
+from headway.demo.summary import PresetSeen
+
+_TIMEOUT_S = 5.0
+
+
+class Servers:
+    """The server and the dashboard of one demo."""
+
+    def __init__(self, options: Options, token: str) -> None:
+        self._options = options
+        self._admin = AdminClient(options.server_url, token)
+
+    async def server_ready(self) -> bool:
+        """Whether the server takes traffic."""
+        return await self._answers(f"{self._options.server_url}/headway/readyz")
+
+    async def dashboard_healthy(self) -> bool:
+        """Whether the dashboard answers its health URL."""
+        return await self._answers(f"{self._options.dashboard_url}/_stcore/health")
+
+    async def counts(self) -> Counts:
+        """One scrape of ``/metrics``. Raises ServerUnreachableError."""
+        url = f"{self._options.server_url}/metrics"
+        response = await asyncio.to_thread(_get, url)
+        if response is None or not response.ok:
+            raise ServerUnreachableError(f"{url} does not answer")
+        return read(response.text)
+
+    async def preset_seen(self) -> PresetSeen:
+        """The preset in force and its limit."""
+        status = await asyncio.to_thread(self._admin.status)
+        return PresetSeen(status.preset.name, status.preset.revision, status.limit.live)
+
+    async def switch(self) -> str:
+        """Switch to a bundled preset with another number of seats, through the admin API; returns its name."""
+        return await asyncio.to_thread(self._switch)
+
+    def _switch(self) -> str:
+        current, etag = self._admin.preset()
+        target = "throughput" if current.name != "throughput" else "latency"
+        return self._admin.use(target, etag, reason="halfway through the demo", actor="headway demo").name
+
+    async def _answers(self, url: str) -> bool:
+        response = await asyncio.to_thread(_get, url)
+        return response is not None and response.ok
+
+
+def _get(url: str) -> requests.Response | None:
+    """GET from this machine, past any proxy; None where nobody answers."""
+    with requests.Session() as session:
+        session.trust_env = False
+        try:
+            return session.get(url, timeout=_TIMEOUT_S)
+        except requests.RequestException:
+            return None

@@ -1,0 +1,119 @@
+"""The dashboard in a real browser: it shows a running server, switches its preset, and keeps the reader's zoom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+from playwright.sync_api import Page, expect
+from stub_server import OPERATOR_TOKEN, StubServer
+
+pytestmark = pytest.mark.browser
+
+PLOT = ".js-plotly-plot .main-svg"
+
+
+def status(server_url: str, token: str) -> dict[str, Any]:
+    """What the server says about itself."""
+    answer = requests.get(f"{server_url}/headway/v1/status", headers={"Authorization": f"Bearer {token}"}, timeout=10)
+    answer.raise_for_status()
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def watch_and_switch(page: Page, dashboard_url: str, server_url: str, token: str) -> None:
+    """Open Overview, see the charts, go to Control, switch to latency, and see the server's limit change."""
+    before = status(server_url, token)
+    assert before["limit"]["live"] == 32
+    page.goto(dashboard_url, wait_until="domcontentloaded")
+    page.locator(PLOT).first.wait_for()
+    assert page.locator(".js-plotly-plot").count() == 6
+    expect(page.get_by_text("Batch size against the limit")).to_be_visible()
+    expect(page.get_by_text("balanced · revision")).to_be_visible()
+
+    page.get_by_role("link", name="Control").click()
+    card = page.locator(".st-key-card-latency")
+    card.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("cell", name="batching.seats")).to_be_visible()
+    assert status(server_url, token)["limit"]["live"] == 32
+
+    page.get_by_label("Reason").fill("browser test")
+    page.get_by_label("Your name").fill("tester")
+    page.get_by_role("button", name="Apply latency").click()
+    expect(page.get_by_text("latency runs as revision")).to_be_visible()
+    after = status(server_url, token)
+    assert after["limit"]["live"] == 8
+    assert after["preset"]["revision"] == before["preset"]["revision"] + 1
+    expect(page.get_by_text("latency · revision")).to_be_visible()
+
+
+def test_switch_the_preset_of_a_running_server(
+    page: Page, dashboard: Callable[..., str], server_url: str, admin_token: str
+) -> None:
+    """With the real server: what is pressed in the browser changes the limit of the engine's server."""
+    watch_and_switch(page, dashboard(server_url, admin_token), server_url, admin_token)
+
+
+def test_switch_the_preset_of_a_stub(page: Page, dashboard: Callable[..., str]) -> None:
+    """The same without an engine, for machines that have none."""
+    with StubServer(moving=True) as stub:
+        watch_and_switch(page, dashboard(stub.url, OPERATOR_TOKEN), stub.url, OPERATOR_TOKEN)
+        assert stub.world.audit[0]["actor"] == "tester"
+
+
+def test_zoom_survives_refreshes(page: Page, dashboard: Callable[..., str]) -> None:
+    """After a drag the chart keeps its node and its range while data go on arriving; a double click ends the zoom."""
+    with StubServer(moving=True) as stub:
+        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
+        page.locator(PLOT).first.wait_for()
+        area = page.locator(".js-plotly-plot .nsewdrag").first
+        area.scroll_into_view_if_needed()
+        box = area.bounding_box()
+        assert box is not None
+        page.evaluate("() => { document.querySelector('.js-plotly-plot').__mine = true; }")
+        middle = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + box["width"] * 0.6, middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.9, middle, steps=8)
+        page.mouse.up()
+        page.wait_for_function("() => document.querySelector('.js-plotly-plot').__headway.zoom !== null")
+        chosen = page.evaluate("() => document.querySelector('.js-plotly-plot').__headway.zoom")
+        for _ in range(3):
+            wait_for_refresh(page)
+        assert page.evaluate("() => document.querySelector('.js-plotly-plot').__mine") is True
+        assert page.evaluate("() => document.querySelector('.js-plotly-plot').layout.xaxis.range") == chosen
+        area.dblclick()
+        page.wait_for_function("() => document.querySelector('.js-plotly-plot').__headway.zoom === null")
+        wait_for_refresh(page)
+        assert page.evaluate("() => document.querySelector('.js-plotly-plot').layout.xaxis.range") != chosen
+
+
+def wait_for_refresh(page: Page) -> None:
+    """Wait until the first chart has got newer points."""
+    last = "() => document.querySelector('.js-plotly-plot').__headway.figure.times_ms.at(-1)"
+    page.wait_for_function(f"(before) => ({last})() > before", arg=page.evaluate(last))
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def test_nothing_sticks_out_sideways(page: Page, dashboard: Callable[..., str], width: int, height: int) -> None:
+    """No page scrolls sideways, and the charts stay inside their cards."""
+    page.set_viewport_size({"width": width, "height": height})
+    with StubServer(moving=True) as stub:
+        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
+        page.locator(PLOT).first.wait_for()
+        assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
+        widths = page.evaluate("() => [...document.querySelectorAll('.js-plotly-plot')].map(p => p.clientWidth)")
+        assert all(100 < one < width for one in widths)
+
+
+def test_down_is_said_without_a_trace(page: Page, dashboard: Callable[..., str]) -> None:
+    """A server that goes away: the page says so, and shows neither a traceback nor a zero."""
+    with StubServer(moving=True) as stub:
+        page.goto(dashboard(stub.url, None), wait_until="domcontentloaded")
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    expect(page.get_by_text(re.compile("^Down since"))).to_be_visible()
+    assert page.get_by_text("Traceback").count() == 0
+    assert page.get_by_test_id("stException").count() == 0

@@ -1,0 +1,55 @@
+"""Fixtures shared by the engine tests and the browser test: one real server for all of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running_server import TINY_MODEL, RunningServer
+
+
+@pytest.fixture(scope="session")
+def real_engine() -> None:
+    """Skip where there is no vLLM or no model; in CI fail instead."""
+    missing = None
+    if importlib.util.find_spec("vllm") is None:
+        missing = "vLLM is not installed"
+    elif not TINY_MODEL.is_dir():
+        missing = f"{TINY_MODEL} is missing: make test prepares it"
+    if missing and os.environ.get("CI"):
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def shared_server(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """`headway serve` on the tiny model, started once."""
+    log_path: Path = tmp_path_factory.mktemp("server") / "server.log"
+    with RunningServer.headway(log_path, "--preset", "balanced") as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server: RunningServer) -> Iterator[RunningServer]:
+    """The shared server, under the balanced preset and at rest before and after the test."""
+    shared_server.use("balanced")
+    shared_server.settle()
+    yield shared_server
+    shared_server.settle()
+    assert shared_server.scrape().unbalanced() == []
+
+
+@pytest.fixture
+def server_url(server: RunningServer) -> str:
+    """Where the shared server listens."""
+    return server.url
+
+
+@pytest.fixture
+def admin_token(server: RunningServer) -> str:
+    """The operator's token of the shared server."""
+    return server.token

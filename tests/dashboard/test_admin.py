@@ -1,0 +1,134 @@
+"""The admin client: every answer of the server becomes a value or one kind of error."""
+
+from __future__ import annotations
+
+import pytest
+from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
+
+from headway_dashboard.admin import (
+    AdminClient,
+    AdminError,
+    Change,
+    RefusedError,
+    RoleError,
+    StaleError,
+    SwitchedOffError,
+    TokenError,
+    UnreachableError,
+    differences,
+)
+from headway_dashboard.rights import ask
+from headway_dashboard.settings import Settings
+
+
+def test_presets_switch_audit(stub: StubServer) -> None:
+    """List, switch on the shown revision, and find it in the log."""
+    client = AdminClient(stub.url, OPERATOR_TOKEN)
+    presets = client.presets()
+    assert {one.name for one in presets.listed} == {"latency", "balanced", "throughput"}
+    assert (presets.running, presets.revision) == ("balanced", 1)
+    done = client.switch("latency", revision=1, reason="rush hour", actor="anna")
+    assert (done.name, done.previous, done.revision) == ("latency", "balanced", 2)
+    assert Change("batching.seats", 32, 8) in done.changes
+    entry = client.audit()[0]
+    assert (entry.actor, entry.before, entry.after, entry.reason) == ("anna", "balanced", "latency", "rush hour")
+    client.close()
+
+
+def test_stale_revision_changes_nothing(stub: StubServer) -> None:
+    """Somebody was faster: the client is told, the server stays as it is."""
+    client = AdminClient(stub.url, OPERATOR_TOKEN)
+    client.switch("latency", revision=1)
+    with pytest.raises(StaleError):
+        client.switch("throughput", revision=1)
+    assert client.presets().running == "latency"
+
+
+@pytest.mark.parametrize(
+    ("token", "error"), [(None, TokenError), ("wrong" * 10, TokenError), (VIEWER_TOKEN, RoleError)]
+)
+def test_rights(stub: StubServer, token: str | None, error: type[AdminError]) -> None:
+    """No token, a wrong one, a viewer's: none can switch."""
+    with pytest.raises(error):
+        AdminClient(stub.url, token).switch("latency", revision=1)
+    assert stub.world.preset == "balanced"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, TokenError),
+        (403, RoleError),
+        (404, SwitchedOffError),
+        (409, RefusedError),
+        (412, StaleError),
+        (415, RefusedError),
+        (422, RefusedError),
+        (428, RefusedError),
+        (500, RefusedError),
+        (302, RefusedError),
+    ],
+)
+@pytest.mark.parametrize("body", [{"detail": "as the server says"}, "no json", "[]"], ids=["problem", "text", "list"])
+def test_each_status_is_one_kind_of_error(
+    stub: StubServer, status: int, error: type[AdminError], body: dict[str, str] | str
+) -> None:
+    """The server's sentence where there is one, else the status; never a stack trace."""
+    stub.forced["PUT", "/headway/v1/preset"] = (status, body)
+    with pytest.raises(error, match="as the server says" if isinstance(body, dict) else f"status {status}"):
+        AdminClient(stub.url, OPERATOR_TOKEN).switch("latency", revision=1)
+
+
+@pytest.mark.parametrize("body", ["no json", "[1]"])
+def test_an_answer_that_is_no_object_is_refused(stub: StubServer, body: str) -> None:
+    """A proxy's page with status 200 is not an answer."""
+    stub.forced["GET", "/headway/v1/presets"] = (200, body)
+    with pytest.raises(RefusedError):
+        AdminClient(stub.url, OPERATOR_TOKEN).presets()
+
+
+def test_nobody_there(nobody: str) -> None:
+    """A closed port is one sentence."""
+    with pytest.raises(UnreachableError, match="not reachable"):
+        AdminClient(nobody, OPERATOR_TOKEN).presets()
+
+
+def test_hanging_server(black_hole: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that never answers is given up."""
+    monkeypatch.setattr("headway_dashboard.admin.TIMEOUT_S", (0.2, 0.2))
+    with pytest.raises(UnreachableError, match="in time"):
+        AdminClient(black_hole, OPERATOR_TOKEN).presets()
+
+
+def test_token_does_not_follow_a_redirect(stub: StubServer) -> None:
+    """The token goes to the configured server only."""
+    stub.forced["GET", "/headway/v1/presets"] = (302, {"detail": "moved"})
+    with pytest.raises(RefusedError):
+        AdminClient(stub.url, OPERATOR_TOKEN).presets()
+    assert [path for _, path in stub.requests] == ["/headway/v1/presets"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "may_apply", "word"),
+    [
+        ({"HEADWAY_ADMIN_TOKEN": OPERATOR_TOKEN}, True, ""),
+        ({"HEADWAY_VIEWER_TOKEN": VIEWER_TOKEN}, False, "viewer"),
+        ({"HEADWAY_ADMIN_TOKEN": "x" * 40}, False, "does not know this token"),
+        ({}, False, "HEADWAY_ADMIN_TOKEN"),
+    ],
+)
+def test_what_the_page_may_do(stub: StubServer, environment: dict[str, str], may_apply: bool, word: str) -> None:
+    """One sentence about what is missing."""
+    settings = Settings.from_environment({"HEADWAY_URL": stub.url, **environment})
+    client = AdminClient(settings.url, settings.token)
+    _, rights = ask(settings, client)
+    assert rights.may_apply is may_apply
+    assert word in rights.sentence
+    client.close()
+
+
+def test_differences_keep_the_order_and_name_what_is_missing() -> None:
+    """Settings that only one side has are None on the other."""
+    before = {"a": 1, "b": 2, "c": 3}
+    after = {"a": 1, "b": 5, "d": 4}
+    assert differences(before, after) == [Change("b", 2, 5), Change("c", 3, None), Change("d", None, 4)]

@@ -1,0 +1,127 @@
+"""The catalogue against the server's own list of metrics, and the figures against plotly's own validator."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import plotly.graph_objects as go
+import pytest
+
+from headway.metrics import METRIC_NAMES
+from headway_dashboard import panels, watch
+from headway_dashboard.expressions import Either, Expression, Metric, Share
+from headway_dashboard.figures import figure
+from headway_dashboard.model import Mark, Series
+from headway_dashboard.palette import CAUSES, class_order, of_class
+from headway_dashboard.panels import Panel, for_classes
+from headway_dashboard.sources import Health, Reading
+from headway_policies import Outcome, Reason
+
+ENGINE = {"vllm:generation_tokens_total", "vllm:kv_cache_usage_perc"}
+TIMES_S = (1000.0, 1002.0, 1004.0)
+EVERYTHING = (
+    *panels.FACTS,
+    *panels.IDENTITY,
+    *panels.CLASS_TABLE,
+    *(tile.expression for tile in panels.TILES),
+    *chain.from_iterable(panel.expressions for panel in panels.PANELS),
+)
+
+
+def metrics(expression: Expression) -> list[Metric]:
+    """Every metric an expression reads."""
+    if isinstance(expression, Share):
+        return [expression.part.of, expression.whole.of]
+    if isinstance(expression, Either):
+        return [expression.first.of, expression.second.of]
+    return [expression.of]
+
+
+def test_every_metric_that_is_asked_for_exists() -> None:
+    """A renamed metric fails here instead of leaving a panel dead."""
+    asked = {metric.name for expression in EVERYTHING for metric in metrics(expression)}
+    assert asked <= {*METRIC_NAMES, *ENGINE}
+
+
+def test_class_filter_touches_only_metrics_that_know_classes() -> None:
+    """Batch size has no class; a filter must not empty its chart."""
+    assert for_classes(panels.BATCH, ("batch",)) == panels.BATCH
+    assert 'class=~"batch"' in for_classes(panels.ARRIVALS, ("batch",)).promql("1m")
+    assert for_classes(panels.ERROR_SHARE, ("batch",)).promql("1m").count('class=~"batch"') == 2
+
+
+def test_each_end_without_an_answer_is_counted_once() -> None:
+    """Outcomes are split into good, cancelled, those at the door and faults; the door is split by reason instead."""
+    good = {Outcome.COMPLETED, Outcome.CANCELLED_QUEUED, Outcome.CANCELLED_RUNNING}
+    assert {*panels.FAULTS, *panels.REJECTED} == set(Outcome) - good
+    assert set(panels.AT_THE_DOOR) - {"paused"} <= set(Reason)
+    assert {*panels.FAULTS, *panels.AT_THE_DOOR} == set(CAUSES)
+
+
+def reading(series: dict[Expression, Series], health: Health | None = None) -> Reading:
+    """A reading with these answers."""
+    return Reading(series, health or Health(1004.0), 2.0, "test", range_s=4.0, end_s=1004.0)
+
+
+@pytest.mark.parametrize("panel", panels.PANELS, ids=lambda panel: panel.title)
+@pytest.mark.parametrize(
+    "points", [(1.0, None, 3.0), (0.0, 0.0, 0.0), (None, None, None)], ids=["some", "zero", "none"]
+)
+def test_figures_are_valid_and_never_invent_a_zero(panel: Panel, points: tuple[float | None, ...]) -> None:
+    """plotly accepts every figure, and a gap stays a gap."""
+    answers = {one: Series(TIMES_S, {tuple("normal" for _ in one.by): list(points)}) for one in panel.expressions}
+    drawn = figure(panel, reading(answers), [Mark(1002.0, "latency")])
+    go.Figure(data=[{**trace, "x": drawn.times_ms} for trace in drawn.traces], layout=drawn.layout)
+    assert drawn.summary
+    for trace in drawn.traces:
+        assert (trace["y"][1] is None) == (points[1] is None)
+    if points[1] is None and points[0] is None:
+        assert not drawn.traces
+        assert "in this time" in drawn.summary
+
+
+@pytest.mark.parametrize(
+    ("points", "health", "text"),
+    [
+        ((None, None), Health(1004.0), "no first tokens in this time"),
+        ((None, None), Health(), "no data in this time"),
+        ((None, None), Health(1000.0, 3, "refused", "-", 1001.0), "no data in this time"),
+    ],
+    ids=["idle", "never reached", "down"],
+)
+def test_an_empty_chart_says_why(points: tuple[None, None], health: Health, text: str) -> None:
+    """No traffic and no data are different things."""
+    answers = {one: Series(TIMES_S[:2], {(): list(points)}) for one in panels.TTFT_PANEL.expressions}
+    assert text in figure(panels.TTFT_PANEL, reading(answers, health)).summary
+
+
+def test_time_axes_change_their_unit_at_a_second() -> None:
+    """Milliseconds below, seconds above."""
+    for value, suffix in ((0.25, "ms"), (2.5, "s")):
+        answers = {one: Series(TIMES_S, {(): [value] * 3}) for one in panels.TTFT_PANEL.expressions}
+        assert figure(panels.TTFT_PANEL, reading(answers)).layout["yaxis"]["ticksuffix"].strip() == suffix
+
+
+def lone(expression: Expression, *labels: str, value: float = 1.0) -> tuple[Expression, Series]:
+    """One constant line."""
+    return expression, Series(TIMES_S, {labels: [value] * 3})
+
+
+def test_memory_panel_follows_the_hardware() -> None:
+    """A GPU chart only with a GPU; on a CPU the title says so; a GPU without figures is called that."""
+    gpu = reading(dict([lone(panels.GPU_TOTAL), lone(panels.GPU_USED), lone(panels.BACKEND, "cuda")]))
+    assert watch.memory_panel(gpu) is panels.GPU_PANEL
+    assert watch.memory_tile(gpu).label == "GPU memory"
+    cpu = reading(dict([lone(panels.BACKEND, "cpu"), lone(panels.RESIDENT)]))
+    assert watch.memory_panel(cpu) is panels.CPU_PANEL
+    assert "CPU backend - no GPU" in watch.memory_panel(cpu).title
+    assert watch.memory_panel(reading(dict([lone(panels.BACKEND, "cuda")]))) is panels.GPU_UNKNOWN_PANEL
+
+
+def test_classes_have_an_order_and_colours_of_their_own() -> None:
+    """The usual three first, by urgency; a colour depends on the name alone."""
+    assert class_order({"zeta", "batch", "realtime", "alpha", "normal"}) == [
+        "realtime", "normal", "batch", "alpha", "zeta",
+    ]  # fmt: skip
+    assert len({of_class(name) for name in ("realtime", "normal", "batch")}) == 3
+    assert of_class("zeta") == of_class("zeta")

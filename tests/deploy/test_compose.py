@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import environment
+import pytest
+import yaml
+
+from headway.cli import dashboard as dashboard_command
+from headway.cli.parser import Parser
+from headway.cli.split import split
+
+VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
+USERS = {"HEADWAY_MODEL": "some/model", "HEADWAY_ADMIN_TOKEN_FILE": "/etc/headway/admin-token"}
+
+
+def load(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(path.read_text())
+    return loaded
+
+
+def filled(text: str) -> str:
+    """The text with its variables as Compose fills them in: the user's value, else the default."""
+    return VARIABLE.sub(lambda found: USERS.get(found[1], found[3] if found[2] == "-" else ""), text)
+
+
+@pytest.fixture(scope="module")
+def deploy(root: Path) -> Path:
+    return root / "deploy"
+
+
+@pytest.fixture(scope="module")
+def services(deploy: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = load(deploy / "compose.yaml")["services"]
+    return found
+
+
+def test_nothing_is_published_beyond_this_machine(services: dict[str, dict[str, Any]]) -> None:
+    """Every port is on the loopback address; a proxy is the operator's choice."""
+    ports = [port for service in services.values() for port in service["ports"]]
+    assert len(ports) == 3
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+def test_there_is_no_default_token_and_no_default_model(deploy: Path) -> None:
+    """Both must be named, and the message says how."""
+    text = (deploy / "compose.yaml").read_text()
+    required = {name for name, kind, _ in VARIABLE.findall(text) if kind == "?"}
+    assert required == {"HEADWAY_MODEL", "HEADWAY_ADMIN_TOKEN_FILE"}
+    assert "HEADWAY_ADMIN_TOKEN:" not in text
+
+
+def test_every_container_gives_up_its_rights(services: dict[str, dict[str, Any]]) -> None:
+    """No capability, no new privilege, a health check; read-only where nothing is compiled."""
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert "healthcheck" in service
+        assert service.get("read_only", False) is (name != "server")
+
+
+def test_the_servers_words_are_understood(services: dict[str, dict[str, Any]]) -> None:
+    """`headway serve` takes its part of the command, and vLLM knows the rest."""
+    words = split([filled(word) for word in services["server"]["command"]])
+    assert words.preset == "balanced"
+    flags = {word.partition("=")[0] for word in words.engine if word.startswith("--")}
+    assert flags == {"--host", "--port", "--shutdown-timeout"}
+    spec = importlib.util.find_spec("vllm")
+    if spec is None or spec.origin is None:
+        pytest.skip("vLLM is not installed")
+    assert '"--shutdown-timeout"' in (Path(spec.origin).parent / "engine" / "arg_utils.py").read_text()
+
+
+def test_the_server_has_time_to_drain(services: dict[str, dict[str, Any]]) -> None:
+    """Docker waits longer than vLLM may take."""
+    (drain,) = [word for word in services["server"]["command"] if word.startswith("--shutdown-timeout")]
+    assert int(services["server"]["stop_grace_period"].rstrip("s")) > int(drain.partition("=")[2])
+
+
+def test_every_variable_is_read_by_somebody(root: Path, services: dict[str, dict[str, Any]]) -> None:
+    """A HEADWAY_ variable that no code reads is a setting that does nothing."""
+    sources = "".join(path.read_text() for folder in ("plugin", "dashboard") for path in (root / folder).rglob("*.py"))
+    used = {name for service in services.values() for name in service.get("environment", {}) if "HEADWAY" in name}
+    stems = {name: name.removesuffix("_FILE") for name in used}
+    assert {name for name, stem in stems.items() if name not in sources and stem not in sources} == set()
+
+
+def test_the_parts_find_each_other(deploy: Path, services: dict[str, dict[str, Any]]) -> None:
+    """The names and ports that one part looks for are those that the other has."""
+    published = {name: {port.split(":")[-1] for port in service["ports"]} for name, service in services.items()}
+    urls = [url for url in services["dashboard"]["environment"].values() if url.startswith("http")]
+    targets = [f"http://{target}" for target in load(deploy / "prometheus" / "targets.compose.yml")[0]["targets"]]
+    for url in urls + targets:
+        host, port = url.removeprefix("http://").split(":")
+        assert port in published[host]
+    assert "--port=8000" in services["server"]["command"]
+    assert published["dashboard"] == {str(dashboard_command.PORT)}
+
+
+def test_every_mounted_and_built_file_exists(root: Path, deploy: Path, services: dict[str, dict[str, Any]]) -> None:
+    """Paths are relative to the folder of the Compose file; the build's context is the repository."""
+    mounted = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
+    assert [path for path in mounted if path.startswith(".") and not (deploy / path).exists()] == []
+    for service in services.values():
+        if "build" in service:
+            assert (deploy / service["build"]["context"]).resolve() == root
+            assert (root / service["build"]["dockerfile"]).exists()
+    allowed = [line[1:] for line in (root / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    assert [path for path in allowed if not (root / path).exists()] == []
+
+
+def test_the_images_are_of_the_engine_that_is_tested(deploy: Path) -> None:
+    """One version of vLLM in the set-up, in both Compose files and in the image's file."""
+    for name in ("compose.yaml", "compose.gpu.yaml", "Dockerfile.server"):
+        tags = re.findall(r"vllm/vllm-openai(?:-cpu)?:v(\d+\.\d+\.\d+)", (deploy / name).read_text())
+        assert tags
+        assert set(tags) == {environment.ENGINE_VERSION}
+
+
+def test_the_gpu_file_only_adds(deploy: Path, services: dict[str, dict[str, Any]]) -> None:
+    """It names no service that the first file does not have, and no other key than image and devices."""
+    added = load(deploy / "compose.gpu.yaml")["services"]
+    assert set(added) <= set(services)
+    assert set(added["server"]) == {"build", "deploy"}
+
+
+def test_the_images_start_commands_that_exist(deploy: Path) -> None:
+    """The entry points are Headway's own commands, with flags they have."""
+    assert 'ENTRYPOINT ["headway", "serve"]' in (deploy / "Dockerfile.server").read_text()
+    entry = re.search(r"ENTRYPOINT (\[.*\])", (deploy / "Dockerfile.dashboard").read_text())
+    assert entry is not None
+    words = yaml.safe_load(entry[1])
+    parser = Parser(prog="headway dashboard")
+    dashboard_command.configure(parser)
+    assert words[:2] == ["headway", "dashboard"]
+    assert parser.parse_args(words[2:]).host == "0.0.0.0"
+
+
+class Answer(BaseHTTPRequestHandler):
+    """Healthy under the paths that exist in the two parts; unready elsewhere."""
+
+    healthy = ("/headway/readyz", "/_stcore/health")
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path in self.healthy else 503)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        """Stay quiet."""
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("name", ["server", "dashboard"])
+def test_the_health_checks_tell_ready_from_not(name: str, port: int, services: dict[str, dict[str, Any]]) -> None:
+    """The very command of the file, against an answer of 200 and one of 503."""
+    kind, program, *words = services[name]["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "python3")
+    here = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{port}", words[1])
+    unready = here.replace("/headway/readyz", "/x").replace("/_stcore/health", "/x")
+    codes = [
+        subprocess.run([sys.executable, words[0], code], capture_output=True, check=False).returncode
+        for code in (here, unready)
+    ]
+    assert codes == [0, 1]

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+UNITS = ("headway.service", "headway-dashboard.service")
+
+
+@pytest.fixture(scope="module")
+def folder(root: Path) -> Path:
+    return root / "deploy" / "systemd"
+
+
+def value(unit: str, key: str) -> str:
+    return next(line.partition("=")[2] for line in unit.splitlines() if line.startswith(f"{key}="))
+
+
+def seconds(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)(s|min)", text).groups()  # type: ignore[union-attr]  # a test fails on None
+    return int(number) * {"s": 1, "min": 60}[unit]
+
+
+def test_systemd_accepts_the_units(folder: Path, tmp_path: Path, tool: Callable[[str], str]) -> None:
+    """`systemd-analyze verify` finds no unknown key and no program that is not there."""
+    analyze = tool("systemd-analyze")
+    for name in UNITS:
+        here = (folder / name).read_text().replace("/opt/headway/.venv/bin", str(Path(sys.executable).parent))
+        (tmp_path / name).write_text(here)
+    done = subprocess.run(
+        [analyze, "verify", *(str(tmp_path / name) for name in UNITS)], capture_output=True, text=True, check=False
+    )
+    complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "headway" in line]
+    assert (done.returncode, complaints) == (0, [])
+
+
+@pytest.mark.parametrize(("name", "exposure"), [("headway.service", 4.0), ("headway-dashboard.service", 2.0)])
+def test_the_units_stay_hardened(name: str, exposure: float, folder: Path, tool: Callable[[str], str]) -> None:
+    """systemd's own score, 0 (shut) to 10 (open), does not creep up."""
+    command = [tool("systemd-analyze"), "security", "--offline=true", "--no-pager", str(folder / name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    score = re.search(r"exposure level for .*?: ([\d.]+)", done.stdout)
+    if score is None:
+        pytest.skip("this systemd-analyze cannot score a unit that is not loaded")
+    assert float(score[1]) <= exposure
+
+
+def test_there_is_time_to_drain(folder: Path) -> None:
+    """systemd waits longer than vLLM may take to finish what runs, and stops with the signal vLLM drains on."""
+    unit = (folder / "headway.service").read_text()
+    drain_s = int(re.search(r"--shutdown-timeout (\d+)", unit)[1])  # type: ignore[index]  # a test fails on None
+    assert seconds(value(unit, "TimeoutStopSec")) > drain_s
+    assert value(unit, "KillSignal") == "SIGTERM"
+    assert value(unit, "Restart") == "always"
+
+
+def test_every_variable_of_the_unit_is_in_the_example(folder: Path) -> None:
+    """A new variable must not be forgotten in the file people copy."""
+    unit = (folder / "headway.service").read_text()
+    used = set(re.findall(r"\$\{?(HEADWAY_\w+)", unit))
+    example = (folder / "server.env.example").read_text()
+    assert used == set(re.findall(r"^(HEADWAY_\w+)=", example, re.MULTILINE))
+
+
+class Readiness(BaseHTTPRequestHandler):
+    """Not ready at first, ready from the third question on."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        ready = self.asked >= 3 and self.path == "/headway/readyz"
+        self.send_response(200 if ready else 503)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        """Stay quiet."""
+
+
+@pytest.fixture
+def address() -> Iterator[tuple[str, int]]:
+    Readiness.asked = 0
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Readiness)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield "127.0.0.1", server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def wait_command(folder: Path, host: str, port: int, main_pid: int) -> list[str]:
+    """ExecStartPost as systemd would run it: variables replaced, quotes removed."""
+    text = value((folder / "headway.service").read_text(), "ExecStartPost")
+    words = {"${HEADWAY_HOST}": host, "${HEADWAY_PORT}": str(port), "${MAINPID}": str(main_pid)}
+    for variable, replacement in words.items():
+        text = text.replace(variable, replacement)
+    return shlex.split(text)
+
+
+def test_the_unit_has_started_when_the_server_is_ready(
+    folder: Path, address: tuple[str, int], tool: Callable[[str], str]
+) -> None:
+    """`systemctl start` returns when readyz says 200, not when the process exists."""
+    tool("curl")
+    done = subprocess.run(wait_command(folder, *address, main_pid=os.getpid()), timeout=30, check=False)
+    assert (done.returncode, Readiness.asked) == (0, 3)
+
+
+def test_the_unit_does_not_wait_for_a_server_that_died(folder: Path, tool: Callable[[str], str]) -> None:
+    """A server that cannot start fails the unit at once instead of after 30 minutes."""
+    tool("curl")
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    command = wait_command(folder, "127.0.0.1", 1, main_pid=gone.pid)
+    assert subprocess.run(command, timeout=30, check=False, stderr=subprocess.DEVNULL).returncode == 1

@@ -1,0 +1,57 @@
+"""Three times more than fits, in three classes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from flood import flood, scrapes_while, statuses
+from running_server import RunningServer
+
+
+async def test_under_overload_the_refused_know_when_to_return_and_the_others_complete(server: RunningServer) -> None:
+    """With 6 places and 18 requests: 12 or so get 429 with a whole-second Retry-After, streams included, all others
+    complete, the client's count is the server's count, and every scrape balances."""
+    server.use("tight")
+    before = server.scrape()
+    plan = [(name, 300, stream) for name in ("realtime", "normal", "batch") for stream in (False, True) * 3]
+    work = asyncio.create_task(flood(server, plan))
+    taken = await scrapes_while(server, work)
+    answers = work.result()
+
+    refused = [one for one in answers if one.status in (429, 503)]
+    served = [one for one in answers if one.status == 200]
+    assert len(served) + len(refused) == len(plan), statuses(answers)
+    assert all(one.complete for one in served)
+    assert len(served) >= 2
+    assert {one.stream for one in refused if one.status == 429} == {False, True}
+    assert all(1 <= int(one.headers["retry-after"]) <= 30 for one in refused)
+
+    server.settle()
+    after = server.scrape()
+    assert after("headway_arrivals_total") - before("headway_arrivals_total") == len(plan)
+    for outcome, seen in (("completed", served), ("rejected_full", [one for one in answers if one.status == 429])):
+        counted = after("headway_outcomes_total", outcome=outcome) - before("headway_outcomes_total", outcome=outcome)
+        assert counted == len(seen), outcome
+    assert len(taken) >= 3
+    assert [line for scrape in taken for line in scrape.unbalanced()] == []
+    assert max(scrape("vllm:num_requests_running") for scrape in taken) <= 2
+
+
+async def test_the_urgent_go_first(server: RunningServer) -> None:
+    """While both seats are taken, a realtime request that came last is served before batch requests that came first."""
+    server.use("tight")
+    holders = asyncio.create_task(flood(server, [("realtime", 400, False)] * 2))
+    while (await asyncio.to_thread(server.status))["seats_taken"] < 2:
+        await asyncio.sleep(0.02)
+    ended: list[str] = []
+
+    async def one(class_name: str, after_queued: int) -> None:
+        while (await asyncio.to_thread(server.status))["queued"] < after_queued:
+            await asyncio.sleep(0.02)
+        (answer,) = await flood(server, [(class_name, 200, False)])
+        assert answer.status == 200
+        ended.append(class_name)
+
+    await asyncio.gather(one("batch", 0), one("batch", 1), one("realtime", 2), one("realtime", 3))
+    await holders
+    assert sorted(ended[:2]) == ["realtime", "realtime"], ended

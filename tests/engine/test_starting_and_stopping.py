@@ -1,0 +1,102 @@
+"""Starts that fail with one clear line, and ends that leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+from asking import body
+from running_server import ENGINE_FLAGS, OFFLINE, PRESETS, TINY_MODEL, RunningServer, free_port
+
+
+def _serve(*arguments: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headway", "serve", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout_s, env={**os.environ, **OFFLINE, **environment}, check=False
+    )
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stderr.strip().splitlines()[-1]
+
+
+def _descendants() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def test_an_engine_that_cannot_start_ends_in_one_clear_line(real_engine: None) -> None:
+    """A context longer than the model's: exit 1, the last line says what failed, and no process is left."""
+    before = _descendants()
+    arguments = [flag for flag in ENGINE_FLAGS if flag not in ("--max-model-len", "2048")]
+    done = _serve(str(TINY_MODEL), *arguments, "--max-model-len", "99999999", "--port", str(free_port()))
+    assert done.returncode == 1, done.stderr[-2000:]
+    assert _last_line(done).startswith("headway: error: the engine did not start:")
+    assert "max_model_len" in _last_line(done) or "99999999" in _last_line(done)
+    assert _descendants() <= before
+
+
+def test_a_taken_port_is_refused_before_the_engine_loads(real_engine: None) -> None:
+    """Exit 2 at once, and the line names the port."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = _serve(str(TINY_MODEL), *ENGINE_FLAGS, "--port", str(port), timeout_s=60)
+    assert done.returncode == 2
+    assert str(port) in _last_line(done)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "names"),
+    [
+        (["./no-such-model"], {}, "no-such-model"),
+        ([str(TINY_MODEL), "--preset", "nonsense"], {}, "nonsense"),
+        ([str(TINY_MODEL), "--preset", "BAD.toml"], {}, "batching.seats"),
+        ([str(TINY_MODEL)], {"HEADWAY_ADMIN_TOKEN": "short"}, "HEADWAY_ADMIN_TOKEN"),
+    ],
+    ids=["missing-model", "unknown-preset", "bad-preset", "short-token"],
+)
+def test_bad_input_is_refused_before_the_engine_loads(
+    real_engine: None, tmp_path: Path, arguments: list[str], environment: dict[str, str], names: str
+) -> None:
+    """Exit 2 with one line that names what is wrong."""
+    bad = tmp_path / "bad.toml"
+    bad.write_text((PRESETS / "tight.toml").read_text().replace("seats = 2", "seats = 0"))
+    arguments = [str(bad) if one == "BAD.toml" else one for one in arguments]
+    done = _serve(*arguments, "--port", str(free_port()), timeout_s=60, **environment)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert names in done.stderr
+
+
+def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
+    """After SIGTERM under load every client has an answer, the exit code is 0 and no process is left."""
+    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
+    try:
+        sessions = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
+        while server.status()["queued"] < 3:
+            pass
+        code = server.stop()
+        answers = [session.communicate(timeout=30)[0].decode() for session in sessions]
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            server.stop()
+    assert code == 0, server.log()[-2000:]
+    assert server.left() == []
+    assert sorted(answers)[-3:] == ["503"] * 3, answers
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"{server.url}/headway/healthz", timeout=2)
+
+
+def _curl(server: RunningServer) -> list[str]:
+    code = (
+        "import sys, requests; r = requests.post(sys.argv[1], json=eval(sys.argv[2]), timeout=60,"
+        " headers={'x-headway-class': 'realtime'}); print(r.status_code, end='')"
+    )
+    return [sys.executable, "-c", code, f"{server.url}/v1/completions", repr(body("/v1/completions", 1500))]

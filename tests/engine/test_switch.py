@@ -1,0 +1,71 @@
+"""Switching presets while requests run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from flood import flood, statuses
+from running_server import RunningServer, wait_until
+
+
+async def test_a_switch_changes_the_running_batch_and_drops_nobody(server: RunningServer) -> None:
+    """latency -> throughput -> latency under load: vLLM's own running count follows, and all requests complete."""
+    server.use("latency")
+    plan = [("normal", 700, stream) for stream in (False, True) * 25]
+    work = asyncio.create_task(flood(server, plan))
+
+    def running() -> float:
+        return server.scrape()("vllm:num_requests_running")
+
+    async def until(holds: str) -> float:
+        checks = {"full": lambda: running() == 8 and 8, "more": lambda: running() > 16, "back": lambda: running() <= 8}
+        return float(await asyncio.to_thread(wait_until, checks[holds], f"the running batch is {holds}", 120))
+
+    await until("full")
+    assert server.status()["limit"] == {"live": 8, "ceiling": 64}
+    assert server.use("throughput")["previous"] == "latency"
+    await until("more")
+    assert server.status()["engine"]["core_limit"] == 64
+    server.use("latency")
+    await until("back")
+    answers = await work
+    assert statuses(answers) == {200: len(plan)}
+    assert all(answer.complete for answer in answers)
+    assert server.status()["engine"]["core_limit"] == 8
+
+
+def test_a_switch_is_written_down_and_shown(server: RunningServer) -> None:
+    """The audit names who, what and the revision; the metrics show the preset in force."""
+    before = server.scrape()
+    done = server.use("latency")
+    entry = server.admin("GET", "audit?limit=1").json()["entries"][0]
+    assert (entry["before"], entry["after"], entry["revision"]) == ("balanced", "latency", done["revision"])
+    assert (entry["role"], entry["result"], entry["reason"]) == ("operator", "applied", "test")
+    after = server.scrape()
+    assert after("headway_preset_info", preset="latency", revision=str(done["revision"])) == 1
+    changed = "headway_last_change_timestamp_seconds"
+    assert after(changed) > before(changed)
+    assert {one["setting"] for one in done["changes"]} == {"batching.seats", "batching.window_ms"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "payload", "status"),
+    [
+        ({"If-Match": '"999999"'}, {"name": "latency"}, 412),
+        ({}, {"name": "latency"}, 428),
+        ({"If-Match": "*"}, {"name": "nonsense"}, 422),
+        ({"If-Match": "*"}, {"name": "latency", "seats": 3}, 422),
+        ({"If-Match": "*", "Authorization": "Bearer " + "x" * 40}, {"name": "latency"}, 401),
+    ],
+    ids=["stale", "no-if-match", "unknown", "extra-key", "wrong-token"],
+)
+def test_a_refused_switch_changes_nothing(
+    server: RunningServer, headers: dict[str, str], payload: dict[str, object], status: int
+) -> None:
+    """A switch that is refused leaves the preset and its revision as they were."""
+    before = server.status()["preset"]
+    answer = server.admin("PUT", "preset", headers=headers, json=payload)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert server.status()["preset"] == before

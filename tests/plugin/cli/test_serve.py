@@ -1,0 +1,179 @@
+"""``headway serve`` up to the call into the launcher."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from headway.cli import main, preflight
+from headway.errors import NoEngineError
+
+PRESET = """
+name = "night"
+default_class = "only"
+[batching]
+seats = 96
+window_ms = 0
+[queue]
+max_waiting = 5
+[classes.only]
+priority = 1
+max_waiting = 5
+queue_timeout_s = 5
+total_timeout_s = 5
+"""
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Stand in for the launcher; the list holds what it was called with."""
+    calls: list[tuple[str, ...]] = []
+    module = types.ModuleType("headway.vllm_adapter.launch")
+
+    def serve(words: tuple[str, ...]) -> int:
+        calls.append(tuple(words))
+        if "--fail" in words:
+            raise NoEngineError("the engine did not start: out of memory")
+        return 0
+
+    module.serve = serve  # type: ignore[attr-defined] # a module made here
+    monkeypatch.setitem(sys.modules, "headway.vllm_adapter.launch", module)
+    import headway.vllm_adapter
+
+    monkeypatch.setattr(headway.vllm_adapter, "launch", module, raising=False)
+    monkeypatch.setattr(preflight, "check_vllm", lambda: None)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    return calls
+
+
+@pytest.fixture
+def port() -> str:
+    """A free loopback port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
+
+
+def test_the_launcher_gets_the_model_our_defaults_and_then_the_words_of_the_user(
+    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The seats are the most any preset has, so that every preset can be switched to."""
+    words = ["--host", "127.0.0.1", "--port", port, "--seed=-5"]
+    assert main(["serve", str(tmp_path), "--preset", "latency", *words]) == 0
+    defaults = ("--scheduling-policy", "priority", "--max-num-seqs", "64")
+    assert launched == [(str(tmp_path), *defaults, *words)]
+    assert os.environ["HEADWAY_PRESET"] == "latency"
+    assert "headway" in os.environ["VLLM_PLUGINS"].split(",")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"http://127.0.0.1:{port}" in err
+    assert "latency: 8 seats" in err
+    assert "off; set HEADWAY_ADMIN_TOKEN" in err
+
+
+def test_the_preset_comes_from_the_option_then_the_environment_then_is_balanced(
+    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The variable is the one plain ``vllm serve`` would read."""
+    for words, variable, expected in (
+        ([], None, "balanced"),
+        ([], "throughput", "throughput"),
+        (["--preset", "latency"], "throughput", "latency"),
+    ):
+        os.environ.pop("HEADWAY_PRESET", None)
+        if variable is not None:
+            os.environ["HEADWAY_PRESET"] = variable
+        assert main(["serve", str(tmp_path), "--port", port, *words]) == 0
+        assert os.environ["HEADWAY_PRESET"] == expected
+        assert f"{expected}: " in capsys.readouterr().err
+
+
+def test_presets_of_the_user_count_for_the_seats(launched: list[tuple[str, ...]], tmp_path: Path, port: str) -> None:
+    """A file with more seats than the bundled presets raises the engine's maximum."""
+    file = tmp_path / "night.toml"
+    file.write_text(PRESET)
+    assert main(["serve", str(tmp_path), "--preset", str(file), "--port", port]) == 0
+    assert main(["serve", str(tmp_path), "--preset-dir", str(tmp_path), "--port", port, "--no-warmup"]) == 0
+    assert [call[4] for call in launched] == ["96", "96"]
+    assert os.environ["HEADWAY_PRESET_DIR"] == str(tmp_path)
+    assert os.environ["HEADWAY_WARMUP"] == "0"
+
+
+def test_fewer_engine_seats_than_the_preset_asks_for_are_warned_about(
+    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The user's flag wins, and is told what it means."""
+    assert main(["serve", str(tmp_path), "--port", port, "--max-num-seqs", "4"]) == 0
+    assert launched[0][3:] == ("--port", port, "--max-num-seqs", "4")
+    assert "warning: --max-num-seqs 4 is less than the 32 seats" in capsys.readouterr().err
+
+
+def test_an_open_admin_api_is_warned_about(
+    launched: list[tuple[str, ...]],
+    tmp_path: Path,
+    port: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The token is never shown."""
+    monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", "s" * 40)
+    assert main(["serve", str(tmp_path), "--port", port]) == 0
+    err = capsys.readouterr().err
+    assert "headway: warning: the admin API is on and listens on every address" in err
+    assert "sss" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param(["--preset", "nope"], "latency, balanced, throughput", id="unknown preset lists the known"),
+        pytest.param(["--preset", "./nope.toml"], "cannot be read", id="no such file"),
+        pytest.param(["--preset-dir", "/no/such"], "does not exist", id="no such folder"),
+        pytest.param(["--port", "0"], "--port must be", id="bad port"),
+    ],
+)
+def test_bad_input_ends_before_the_launcher(
+    words: list[str],
+    expected: str,
+    launched: list[tuple[str, ...]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing is half-started: one line, exit code 2."""
+    assert main(["serve", str(tmp_path), *words]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("headway: error: ")
+    assert err.count("\n") == 1
+    assert expected in err
+    assert launched == []
+
+
+def test_a_bad_preset_file_is_told_in_its_own_one_line(
+    launched: list[tuple[str, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """File, key and what is allowed."""
+    file = tmp_path / "bad.toml"
+    file.write_text(PRESET.replace("seats = 96", "seats = 0"))
+    assert main(["serve", str(tmp_path), "--preset", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert str(file) in err
+    assert "batching.seats" in err
+    assert launched == []
+
+
+def test_an_engine_that_does_not_start_is_one_line_and_exit_code_one(
+    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The launcher raises; the command says it."""
+    assert main(["serve", str(tmp_path), "--port", port, "--fail"]) == 1
+    assert capsys.readouterr().err.endswith("headway: error: the engine did not start: out of memory\n")
+
+
+def test_the_help_of_vllm_is_its_own(launched: list[tuple[str, ...]]) -> None:
+    """``--help=all`` needs no model and no preset."""
+    assert main(["serve", "--help=all"]) == 0
+    assert launched == [("--help=all",)]

@@ -1,0 +1,146 @@
+"""``headway status`` against a stand-in of the admin API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from admin_stand_in import TOKEN, Stub
+
+from headway.cli import main, status
+
+
+def test_a_ready_server_is_a_table_and_exit_code_zero(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """State, preset, limit, and a row for each class, most urgent first."""
+    assert main(["status"]) == 0
+    out = capsys.readouterr().out
+    assert "open, ready" in out
+    assert "balanced  (revision 3)" in out
+    assert "5 taken of 32 (ceiling 64)" in out
+    assert "up 1 h 2 min" in out
+    rows = [line.split() for line in out.splitlines()[-3:]]
+    assert [row[0] for row in rows] == ["realtime", "batch", "gone"]
+    assert rows[1] == ["batch", "2", "4.2", "s", "1", "9", "completed", "5"]
+
+
+def test_a_server_that_is_not_ready_is_shown_and_exit_code_one(
+    operator: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reasons are said."""
+    operator.ready, operator.reasons = False, ["warming up", "draining"]
+    assert main(["status"]) == 1
+    assert "NOT READY: warming up; draining" in capsys.readouterr().out
+
+
+def test_json_is_what_the_server_said(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is lost, not even what this version does not know."""
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == operator.status()
+
+
+def test_no_token_is_exit_code_four(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line names both variables, and the server is not asked."""
+    assert main(["status", "--url", stub.url]) == 4
+    assert "HEADWAY_ADMIN_TOKEN_FILE" in capsys.readouterr().err
+    assert stub.seen == []
+
+
+def test_a_wrong_token_is_exit_code_four(
+    operator: Stub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The server's own sentence is shown, the token is not."""
+    monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", "wrong" * 8)
+    assert main(["status"]) == 4
+    err = capsys.readouterr().err
+    assert "This token is not known here." in err
+    assert "wrongwrong" not in err
+
+
+def test_a_server_without_admin_api_is_exit_code_four(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """The server says how to turn it on."""
+    operator.admin_on = False
+    assert main(["status"]) == 4
+    assert "The admin API is off" in capsys.readouterr().err
+
+
+def test_a_token_file_is_read(stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trailing newline is no part of the token."""
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    monkeypatch.setenv("HEADWAY_ADMIN_TOKEN_FILE", str(file))
+    assert main(["status", "--url", stub.url + "/"]) == 0
+
+
+@pytest.mark.parametrize("content", [None, "", "é" * 40], ids=["missing", "empty", "not ASCII"])
+def test_a_token_file_that_cannot_be_used_is_exit_code_two(
+    content: str | None, stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bad input, before anything is sent."""
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("HEADWAY_ADMIN_TOKEN_FILE", str(file))
+    assert main(["status", "--url", stub.url]) == 2
+    assert stub.seen == []
+
+
+def test_nobody_there_is_exit_code_three(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """Port 1 of this machine has no server."""
+    assert main(["status", "--url", "http://127.0.0.1:1"]) == 3
+    assert "nobody answers at http://127.0.0.1:1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        pytest.param((200, "text/html", b"<html>"), 3, id="a page"),
+        pytest.param((200, "application/json", b"{}"), 3, id="another API"),
+        pytest.param((404, "application/json", b'{"detail":"Not Found"}'), 3, id="plain vLLM"),
+        pytest.param((404, "application/problem+json", b"{"), 3, id="a broken problem"),
+        pytest.param((404, "application/problem+json", b"[]"), 3, id="no problem at all"),
+        pytest.param((500, "text/plain", b"oops"), 1, id="a defect of the server"),
+        pytest.param((503, "application/problem+json", b'{"title":"busy"}'), 1, id="a problem without detail"),
+    ],
+)
+def test_an_answer_of_another_kind_is_one_line(
+    answer: tuple[int, str, bytes], code: int, operator: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No traceback, whatever answers."""
+    operator.answer_all = answer
+    assert main(["status"]) == code
+    err = capsys.readouterr().err
+    assert err.startswith("headway: error: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://", "http://x:99999", "http://[::1"])
+def test_a_url_that_is_none_is_exit_code_two(url: str, operator: Stub) -> None:
+    """Bad input."""
+    assert main(["status", "--url", url]) == 2
+
+
+def test_watch_shows_it_again_until_ctrl_c(
+    operator: Stub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two looks, then the user has seen enough."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(status.time, "sleep", sleep)
+    assert main(["status", "--watch", "0.5"]) == 130
+    assert slept == [0.5, 0.5]
+    assert capsys.readouterr().out.count("open, ready") == 2
+
+
+def test_a_netrc_entry_does_not_replace_the_token(
+    operator: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """requests would prefer it over a plain header."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login a password b\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    assert main(["status"]) == 0

@@ -1,0 +1,163 @@
+"""The whole demo with stand-ins for its two children: what it checks, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+SCRIPT = Path(__file__).with_name("stand_in.py")
+
+
+class Demo:
+    """A demo in a process of its own, with a temporary folder of its own."""
+
+    def __init__(self, mode: str, exit_after: str, tmp_path: Path) -> None:
+        self.folder = tmp_path
+        self.seen: set[psutil.Process] = set()
+        with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, str(SCRIPT), "demo", mode, exit_after],
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "TMPDIR": str(tmp_path), "HEADWAY_ADMIN_TOKEN": "of the developer"},
+            )
+
+    def out(self) -> str:
+        return (self.folder / "out").read_text()
+
+    def err(self) -> str:
+        return (self.folder / "err").read_text()
+
+    def wait_for(self, words: str) -> None:
+        until_s = time.monotonic() + 30
+        while words not in self.out():
+            assert self.process.poll() is None, self.out() + self.err()
+            assert time.monotonic() < until_s
+            self._look()
+            time.sleep(0.05)
+        self._look()
+
+    def end(self) -> int:
+        until_s = time.monotonic() + 40
+        while self.process.poll() is None:
+            assert time.monotonic() < until_s
+            self._look()
+            time.sleep(0.05)
+        return self.process.returncode
+
+    def left(self) -> list[psutil.Process]:
+        assert self.seen, "no child was seen"
+        return [one for one in self.seen if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+    def folders(self) -> list[Path]:
+        return list(self.folder.glob("headway-demo-*"))
+
+    def _look(self) -> None:
+        try:
+            self.seen.update(psutil.Process(self.process.pid).children(recursive=True))
+        except psutil.NoSuchProcess:
+            return
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self._look()
+            for process in [*self.seen, psutil.Process(self.process.pid)]:
+                process.kill()
+        self.process.wait()
+
+
+Start = Callable[[str, str], Demo]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start demos; whatever a failed test leaves is killed."""
+    demos: list[Demo] = []
+
+    def starting(mode: str, exit_after: str) -> Demo:
+        demos.append(Demo(mode, exit_after, tmp_path))
+        return demos[-1]
+
+    yield starting
+    for demo in demos:
+        demo.kill()
+
+
+def test_a_run_that_works_is_summed_up_and_leaves_nothing(start: Start) -> None:
+    """Traffic of all classes, one switch, every check held, exit code 0, no process and no file left."""
+    demo = start("well", "2.5")
+    assert demo.end() == 0, demo.out() + demo.err()
+    out = demo.out()
+    assert "curl -s http://127.0.0.1:" in out
+    assert "preset use throughput --url" in out
+    assert "switched from balanced to throughput: 32 -> 64 seats" in out
+    assert "balanced (revision 1, 32 seats) -> throughput (revision 2, 64 seats)" in out
+    assert "FAILED" not in out
+    assert out.count("\n  ok ") == 8
+    assert demo.left() == []
+    assert demo.folders() == []
+
+
+def test_counts_that_disagree_fail_the_run_and_are_named(start: Start) -> None:
+    """The client's count is compared with the server's; here as JSON."""
+    demo = start("miscount", "2")
+    assert demo.end() == 1
+    answer = json.loads(demo.out())
+    assert not answer["ok"]
+    assert [one["promise"] for one in answer["checks"] if not one["held"]] == [
+        "the server counted what the clients saw"
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_stops_everything_even_what_does_not_listen(number: signal.Signals, start: Start) -> None:
+    """A child and a grandchild that ignore SIGTERM are killed; the endless demo ends with success."""
+    demo = start("stubborn", "-")
+    demo.wait_for("Light traffic")
+    assert len(demo.seen) >= 3
+    token = next(demo.folder.glob("headway-demo-*/admin.token"))
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert token.parent.stat().st_mode & 0o777 == 0o700
+    demo.process.send_signal(number)
+    assert demo.end() == 0, demo.err()
+    assert "Stopped; no process is left." in demo.out()
+    assert demo.left() == []
+    assert demo.folders() == []
+
+
+def test_a_run_that_was_to_check_something_and_was_interrupted_is_no_success(start: Start) -> None:
+    """130, as shells count."""
+    demo = start("well", "60")
+    demo.wait_for("Light traffic")
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.end() == 130
+    assert demo.left() == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "line"),
+    [
+        ("broken", "headway: error: the server ended with exit code 1: the engine did not start: no memory; the logs"),
+        ("crash", "headway: error: the server ended with exit code 9; the logs"),
+    ],
+)
+def test_a_server_that_ends_by_itself_is_told_with_the_end_of_its_log(mode: str, line: str, start: Start) -> None:
+    """The tail, one clear line, exit code 1; the logs stay, the token does not."""
+    demo = start(mode, "60")
+    assert demo.end() == 1
+    err = demo.err()
+    assert "The last lines of server.log:" in err
+    assert line in err
+    (folder,) = demo.folders()
+    assert sorted(file.name for file in folder.iterdir())[-1] == "server.log"
+    assert not (folder / "admin.token").exists()
+    assert demo.left() == []

@@ -1,0 +1,152 @@
+"""The arithmetic of a run, and each check that can fail it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.demo.drive import COMPLETED, FAILED, REFUSED, Served
+from headway.demo.report import as_json, text
+from headway.demo.scrape import ClassCounts, Counts
+from headway.demo.summary import PresetSeen, Summary, checks, percentile, summarise
+
+BEFORE = PresetSeen("balanced", 1, 32)
+AFTER = PresetSeen("throughput", 2, 64)
+SERVED = [
+    Served("realtime", COMPLETED, 0.1, 10),
+    Served("realtime", COMPLETED, 0.3, 10),
+    Served("batch", COMPLETED, 0.5, 20),
+    Served("batch", REFUSED, why="queue_full"),
+]
+SENT = {"realtime": 2, "batch": 2}
+FIRST = Counts({"realtime": ClassCounts(5, 0, 0, {"completed": 5}), "batch": ClassCounts()}, 10, 10)
+LAST = Counts(
+    {
+        "realtime": ClassCounts(7, 0, 0, {"completed": 7}),
+        "batch": ClassCounts(2, 0, 0, {"completed": 1, "rejected_full": 1}),
+    },
+    40,
+    20,
+)
+
+
+def good() -> Summary:
+    return summarise(SERVED, SENT, 4.0, (FIRST, LAST), (BEFORE, AFTER))
+
+
+def failed(summary: Summary, wanted: tuple[str, ...] = ("realtime", "batch")) -> dict[str, str]:
+    return {one.promise: one.detail for one in checks(summary, wanted) if not one.held}
+
+
+def test_a_good_run_adds_up() -> None:
+    """Figures from the clients, mean batch from the server, and nothing to complain about."""
+    summary = good()
+    realtime, batch = summary.classes
+    assert (realtime.ttft_p50_s, realtime.ttft_p95_s) == (0.1, 0.3)
+    assert (batch.endings, batch.why) == ({COMPLETED: 1, REFUSED: 1}, {"queue_full": 1})
+    assert summary.output_tokens_per_s == 10.0
+    assert summary.mean_batch == 3.0
+    assert failed(summary) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "promise", "detail"),
+    [
+        pytest.param({"sent": {"realtime": 3, "batch": 2}}, "every request ended", "realtime: 1", id="unfinished"),
+        pytest.param(
+            {"served": [*SERVED[:3], Served("batch", FAILED, why="cut")]}, "no request failed", "cut: 1", id="failed"
+        ),
+        pytest.param(
+            {"served": [*SERVED[:2], SERVED[3], SERVED[3]]},
+            "each class had a request completed",
+            "none in: batch",
+            id="none completed",
+        ),
+        pytest.param(
+            {"after": PresetSeen("throughput", 1, 64)},
+            "the preset switch took effect",
+            "revision 1 -> 1, limit 32 -> 64",
+            id="same revision",
+        ),
+        pytest.param(
+            {"after": PresetSeen("throughput", 2, 32)},
+            "the preset switch took effect",
+            "revision 1 -> 2, limit 32 -> 32",
+            id="same limit",
+        ),
+        pytest.param(
+            {"last": Counts({**LAST.classes, "batch": ClassCounts(2, 1, 0, {"completed": 1, "rejected_full": 1})})},
+            "arrivals = queued + in flight + outcomes",
+            "batch: -1",
+            id="ledger",
+        ),
+        pytest.param(
+            {"last": Counts({})},
+            "arrivals = queued + in flight + outcomes",
+            "the server shows no classes",
+            id="no metrics",
+        ),
+        pytest.param(
+            {"last": Counts({**LAST.classes, "batch": ClassCounts(3, 0, 0, {"completed": 2, "rejected_full": 1})})},
+            "the server counted what the clients saw",
+            "batch sent: client 2, server 3; batch completed: client 1, server 2",
+            id="other counts",
+        ),
+    ],
+)
+def test_each_thing_that_is_not_so_is_named(change: dict[str, object], promise: str, detail: str) -> None:
+    """One broken fact, one failed check with its numbers."""
+    facts = {"served": SERVED, "sent": SENT, "last": LAST, "after": AFTER} | change
+    summary = summarise(
+        facts["served"],  # type: ignore[arg-type] # a table of mixed facts
+        facts["sent"],  # type: ignore[arg-type] # same
+        4.0,
+        (FIRST, facts["last"]),  # type: ignore[arg-type] # same
+        (BEFORE, facts["after"]),  # type: ignore[arg-type] # same
+    )
+    assert failed(summary)[promise] == detail
+
+
+def test_a_class_that_was_never_sent_is_missed() -> None:
+    """Wanted is wanted."""
+    assert "each class had a request completed" in failed(good(), ("realtime", "batch", "normal"))
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
+def test_a_percentile_is_one_of_the_values_with_enough_below(values: list[float], ratio: float) -> None:
+    """Nearest rank: at least that share is not above it, and with one value fewer it would not be."""
+    found = percentile(values, ratio)
+    assert found in values
+    assert sum(value <= found for value in values) >= math.floor(ratio * len(values))
+    assert sum(value < found for value in values) < ratio * len(values)
+
+
+def test_no_values_have_no_percentile() -> None:
+    """A dash in the report."""
+    assert percentile([], 0.5) is None
+
+
+def test_the_report_says_the_figures_and_what_failed() -> None:
+    """As text for people."""
+    summary = dataclasses.replace(good(), after=BEFORE)
+    shown = text(summary, checks(summary, ["realtime"]))
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["realtime", "2", "completed", "2", "100", "300"] in rows
+    assert ["batch:", "queue_full", "1"] in rows
+    assert "10.0 tokens/s" in shown
+    assert "3.0 sequences in an engine step" in shown
+    assert "FAILED  the preset switch took effect: revision 1 -> 1, limit 32 -> 32" in shown
+
+
+def test_the_report_is_json_for_scripts() -> None:
+    """The same figures, and one key that says whether all held."""
+    summary = good()
+    answer = json.loads(as_json(summary, checks(summary, ["realtime"])))
+    assert answer["ok"] is True
+    assert answer["after"] == {"name": "throughput", "revision": 2, "limit": 64}
+    assert answer["classes"][0]["ttft_p95_s"] == 0.3

@@ -1,0 +1,154 @@
+"""A stand-in for the admin API of a server, on a free loopback port."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from headway_policies import bundled_presets, changes
+
+TOKEN = "stub-token-0123456789-0123456789-abcdef"
+
+
+@dataclass
+class Stub:
+    """What the stand-in answers; tests change it."""
+
+    current: str = "balanced"
+    revision: int = 3
+    ready: bool = True
+    reasons: list[str] = field(default_factory=list)
+    admin_on: bool = True
+    overtaken_by: str | None = None  # somebody else switches to this just before our PUT
+    answer_all: tuple[int, str, bytes] | None = None  # status, content type, body: for everything
+    refuse_put: tuple[int, str] | None = None
+    seen: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
+    url: str = ""
+
+    def status(self) -> dict[str, Any]:
+        waiting = {"queued": 2, "oldest_wait_s": 4.25, "in_flight": 1, "arrived": 9, "outcomes": {"completed": 5}}
+        idle = {"queued": 0, "oldest_wait_s": 0.0, "in_flight": 0, "arrived": 0, "outcomes": {"completed": 0}}
+        return {
+            "version": "0.1.0",
+            "model": "smol",
+            "ready": self.ready,
+            "reasons": self.reasons,
+            "state": "open",
+            "started_at": "2026-01-01T00:00:00Z",
+            "uptime_s": 3725.0,
+            "preset": {"name": self.current, "revision": self.revision},
+            "limit": {"live": 32, "ceiling": 64},
+            "seats_taken": 5,
+            "queued": 2,
+            "in_flight": 1,
+            "classes": [
+                {"name": "batch", "priority": 1, **waiting},
+                {"name": "realtime", "priority": 3, **idle},
+                {"name": "gone", "priority": None, **idle},
+            ],
+            "from_a_newer_server": 1,
+        }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    stub: Stub
+
+    def do_GET(self) -> None:
+        if self._allowed(None):
+            self._get()
+
+    def do_PUT(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self._allowed(body):
+            return
+        stub = self.stub
+        if stub.overtaken_by is not None:
+            stub.current, stub.revision, stub.overtaken_by = stub.overtaken_by, stub.revision + 1, None
+        if stub.refuse_put is not None:
+            self._problem(*stub.refuse_put)
+        elif self.headers.get("If-Match") != f'"{stub.revision}"':
+            self._problem(412, "the preset was switched meanwhile")
+        elif body["name"] not in bundled_presets():
+            self._problem(422, f"there is no preset {body['name']!r}")
+        else:
+            self._switch(body["name"])
+
+    def _get(self) -> None:
+        stub, known = self.stub, bundled_presets()
+        if self.path == "/headway/v1/status":
+            self._json(stub.status())
+        elif self.path == "/headway/v1/presets":
+            presets = [
+                {"name": n, "description": p.description, "source": "bundled", "settings": p.settings()}
+                for n, p in known.items()
+            ]
+            self._json({"current": {"name": stub.current, "revision": stub.revision}, "presets": presets})
+        elif self.path == "/headway/v1/preset":
+            preset = known[stub.current]
+            about = {"description": preset.description, "settings": preset.settings()}
+            self._json({"name": stub.current, "revision": stub.revision, **about}, etag=stub.revision)
+        else:
+            self._send(404, "application/json", b'{"detail":"Not Found"}')
+
+    def _switch(self, name: str) -> None:
+        stub, known = self.stub, bundled_presets()
+        previous, stub.current = stub.current, name
+        stub.revision += 1
+        differing = [
+            {"setting": one.setting, "before": one.before, "after": one.after}
+            for one in changes(known[previous], known[name])
+        ]
+        answer = {"name": name, "revision": stub.revision, "previous": previous, "changes": differing}
+        self._json(answer, etag=stub.revision)
+
+    def _allowed(self, body: Any) -> bool:
+        self.stub.seen.append((self.command, self.path, dict(self.headers.items()), body))
+        if self.stub.answer_all is not None:
+            self._send(*self.stub.answer_all)
+        elif not self.stub.admin_on:
+            self._problem(404, "The admin API is off; start the server with HEADWAY_ADMIN_TOKEN set.")
+        elif self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            self._problem(401, "This token is not known here.")
+        else:
+            return True
+        return False
+
+    def _problem(self, status: int, detail: str) -> None:
+        body = {"type": "about:blank", "title": "problem", "status": status, "detail": detail}
+        self._send(status, "application/problem+json", json.dumps(body).encode())
+
+    def _json(self, value: Any, etag: int | None = None) -> None:
+        extra = {} if etag is None else {"ETag": f'"{etag}"'}
+        self._send(200, "application/json", json.dumps(value).encode(), **extra)
+
+    def _send(self, status: int, content_type: str, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": content_type, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""
+
+
+@contextmanager
+def admin_stand_in() -> Iterator[Stub]:
+    """Run it; yields what it answers, to be changed."""
+    state = Stub()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"stub": state}))
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,190 @@
+"""A real server in a child process, for the tests that claim real parts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY_MODEL = ROOT / ".models" / "tiny"
+PRESETS = Path(__file__).resolve().parent / "presets"
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "auto",
+}
+ENGINE_FLAGS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--disable-uvicorn-access-log")
+START_S = 240.0
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(holds: Callable[[], Any], what: str, at_most_s: float = 30.0) -> Any:
+    """Poll until ``holds()`` is true and return its value; fail with ``what`` otherwise."""
+    until_s = time.monotonic() + at_most_s
+    while time.monotonic() < until_s:
+        if value := holds():
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"after {at_most_s} s still not so: {what}")
+
+
+@dataclass
+class RunningServer:
+    """One `headway serve` or `vllm serve` on a free loopback port; a context manager."""
+
+    command: Sequence[str]
+    log_path: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    token: str = field(default_factory=lambda: secrets.token_hex(32))
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+    children: list[psutil.Process] = field(default_factory=list)
+
+    @classmethod
+    def headway(cls, log_path: Path, *flags: str, model: Path = TINY_MODEL, **environment: str) -> RunningServer:
+        """`headway serve` on the tiny model."""
+        command = [sys.executable, "-m", "headway", "serve", str(model), "--served-model-name", "tiny", *flags]
+        return cls(command, log_path, {"HEADWAY_PRESET_DIR": str(PRESETS), **environment})
+
+    @classmethod
+    def plain_vllm(cls, log_path: Path, *flags: str, **environment: str) -> RunningServer:
+        """Stock `vllm serve` with the plugin named, and nothing else of ours."""
+        vllm = str(Path(sys.executable).with_name("vllm"))
+        command = [vllm, "serve", str(TINY_MODEL), "--served-model-name", "tiny", *flags]
+        named = {"VLLM_PLUGINS": "headway", "HEADWAY_PRESET_DIR": str(PRESETS)}
+        return cls(command, log_path, {**named, **environment})
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> RunningServer:
+        """Start it and wait until it is ready."""
+        command = [*self.command, *ENGINE_FLAGS, "--port", str(self.port)]
+        environment = {**os.environ, **OFFLINE, "HEADWAY_ADMIN_TOKEN": self.token, **self.environment}
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+            )
+        wait_until(self._ready_or_dead, "the server is ready", START_S)
+        if self.process.poll() is not None:
+            raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log()[-4000:]}")
+        self.children = psutil.Process(self.process.pid).children(recursive=True)
+        return self
+
+    def stop(self) -> int:
+        """SIGTERM, then wait; returns the exit code. Whatever is left after that is killed and reported by ``left``."""
+        assert self.process is not None
+        with suppress(psutil.NoSuchProcess):
+            self.children = psutil.Process(self.process.pid).children(recursive=True) or self.children
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait(10)
+
+    def left(self) -> list[psutil.Process]:
+        """Its descendants that outlive it, five seconds after its end."""
+        return psutil.wait_procs(self.children, timeout=5)[1]
+
+    def __enter__(self) -> RunningServer:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        for orphan in self.left():
+            orphan.kill()
+
+    def log(self) -> str:
+        """Everything it printed so far."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def admin(self, method: str, path: str, **options: Any) -> requests.Response:
+        """Call the admin API with the operator's token."""
+        headers = {"Authorization": f"Bearer {self.token}", **options.pop("headers", {})}
+        return requests.request(method, f"{self.url}/headway/v1/{path}", headers=headers, timeout=20, **options)
+
+    def status(self) -> dict[str, Any]:
+        """The admin API's status."""
+        answer = self.admin("GET", "status")
+        answer.raise_for_status()
+        return dict(answer.json())
+
+    def use(self, preset: str) -> dict[str, Any]:
+        """Switch to a preset, whatever is in force."""
+        answer = self.admin("PUT", "preset", headers={"If-Match": "*"}, json={"name": preset, "reason": "test"})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def scrape(self) -> Scrape:
+        """One scrape of /metrics."""
+        return Scrape(requests.get(f"{self.url}/metrics", timeout=20).text)
+
+    def settle(self) -> None:
+        """Wait until nothing is queued or in flight, here and in the engine."""
+        wait_until(lambda: self.scrape().at_rest(), "queue and engine are empty", 60)
+
+    def _ready_or_dead(self) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            return True
+        try:
+            return requests.get(f"{self.url}/headway/readyz", timeout=2).status_code == 200
+        except requests.RequestException:
+            return False
+
+
+class Scrape:
+    """The samples of one scrape, summed over whatever labels are not asked for."""
+
+    def __init__(self, text: str) -> None:
+        families = text_string_to_metric_families(text)
+        self.samples = [sample for family in families for sample in family.samples]
+
+    def __call__(self, name: str, **labels: str) -> float:
+        """The sum of all samples of that name that carry these labels."""
+        return sum(
+            one.value for one in self.samples if one.name == name and labels.items() <= one.labels.items()
+        )
+
+    def unbalanced(self) -> list[str]:
+        """The classes for which arrivals differ from queued + in flight + outcomes."""
+        classes = {one.labels["class"] for one in self.samples if one.name == "headway_arrivals_total"}
+        assert classes, "the scrape has no ticket counts"
+        parts = ("headway_queue_depth", "headway_in_flight", "headway_outcomes_total")
+        return [
+            f"{name}: {self('headway_arrivals_total', **{'class': name})} arrived, "
+            f"{[self(part, **{'class': name}) for part in parts]}"
+            for name in sorted(classes)
+            if self("headway_arrivals_total", **{"class": name}) != sum(self(part, **{"class": name}) for part in parts)
+        ]
+
+    def at_rest(self) -> bool:
+        """Whether nothing waits or runs, in the gate and in the engine."""
+        names = ("headway_queue_depth", "headway_in_flight", "headway_seats_taken")
+        engine = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+        return not any(self(name) for name in (*names, *engine))

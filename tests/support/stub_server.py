@@ -1,0 +1,365 @@
+"""A server that looks like Headway from outside: real Prometheus text on /metrics, and the admin API.
+
+No engine, no desk: a small world whose numbers a test moves by hand (``world.step``) or lets move with the clock
+(``moving=True``). The text is what ``prometheus_client.generate_latest`` writes, as vLLM's endpoint serves it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from headway_policies import Outcome, Reason, bundled_presets, changes
+
+OPERATOR_TOKEN = "stub-operator-" + "o" * 32
+VIEWER_TOKEN = "stub-viewer-" + "v" * 32
+CLASSES = ("realtime", "normal", "batch")
+GIB = 1024.0**3
+TTFT_BOUNDS = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0)
+BATCH_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+
+
+class World:
+    """What the stub knows. ``step`` lets requests come, wait, run and end, so that the ledger always adds up."""
+
+    def __init__(self, *, gpu: bool = False, seed: int = 7) -> None:
+        self.random = random.Random(seed)
+        self.gpu = gpu
+        self.backend = "cuda" if gpu else "cpu"
+        self.ready = True
+        self.load = 1.0
+        self.presets = bundled_presets()
+        self.preset, self.revision = "balanced", 1
+        self.last_change_s = time.time()
+        self.preset_changes: Counter[str] = Counter(dict.fromkeys(self.presets, 0))
+        self.arrived: Counter[str] = Counter()
+        self.queued: Counter[str] = Counter()
+        self.in_flight: Counter[str] = Counter()
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.refusals: Counter[tuple[str, str]] = Counter()
+        self.ttft: dict[str, list[float]] = {name: [0.0] * (len(TTFT_BOUNDS) + 1) for name in CLASSES}
+        self.ttft_sum_s: Counter[str] = Counter()
+        self.batch = [0.0] * (len(BATCH_BOUNDS) + 1)
+        self.batch_sum = 0.0
+        self.tokens = 0.0
+        self.kv_ratio = 0.1
+        self.audit: list[dict[str, Any]] = []
+        self.lock = threading.Lock()
+
+    @property
+    def limit(self) -> int:
+        """Seats of the running preset."""
+        return self.presets[self.preset].batching.seats
+
+    def step(self, seconds: float) -> None:
+        """Let this much time pass."""
+        with self.lock:
+            for name, per_s in zip(CLASSES, (3.0, 6.0, 4.0), strict=True):
+                self._arrive(name, self._poisson(per_s * self.load * seconds))
+            self._finish(seconds)
+            self._fill()
+            taken = sum(self.in_flight.values())
+            if taken:
+                for _ in range(max(1, round(seconds * 20))):
+                    observe(self.batch, BATCH_BOUNDS, taken)
+                    self.batch_sum += taken
+            self.tokens += taken * 22 * seconds
+            self.kv_ratio = min(1.0, 0.04 + taken * 0.011 + self.random.uniform(-0.01, 0.01))
+
+    def _arrive(self, name: str, number: int) -> None:
+        for _ in range(number):
+            self.arrived[name] += 1
+            if self.queued[name] >= 40:
+                self._end(name, Outcome.REJECTED_FULL)
+                self.refusals[name, Reason.CLASS_QUEUE_FULL] += 1
+            else:
+                self.queued[name] += 1
+
+    def _finish(self, seconds: float) -> None:
+        for name in CLASSES:
+            for _ in range(self._poisson(self.in_flight[name] * 0.55 * seconds)):
+                if self.in_flight[name]:
+                    self.in_flight[name] -= 1
+                    self._end(name, Outcome.FAILED if self.random.random() < 0.004 else Outcome.COMPLETED)
+            for _ in range(self._poisson(self.queued[name] * 0.01 * seconds)):
+                if self.queued[name]:
+                    self.queued[name] -= 1
+                    self._end(name, Outcome.EXPIRED_QUEUED)
+                    self.refusals[name, Reason.QUEUE_TIMEOUT] += 1
+
+    def _fill(self) -> None:
+        for name in CLASSES:
+            while self.queued[name] and sum(self.in_flight.values()) < self.limit:
+                self.queued[name] -= 1
+                self.in_flight[name] += 1
+                waited = self.random.expovariate(1 / (0.05 + 0.04 * self.queued[name]))
+                self.ttft_sum_s[name] += waited
+                observe(self.ttft[name], TTFT_BOUNDS, waited)
+
+    def _end(self, name: str, outcome: str) -> None:
+        self.outcomes[name, outcome] += 1
+
+    def _poisson(self, mean: float) -> int:
+        whole = int(mean)
+        return whole + (self.random.random() < mean - whole)
+
+    def switch(self, name: str, who: dict[str, str], reason: str) -> dict[str, Any]:
+        """Put a preset in force and write it down."""
+        with self.lock:
+            before = self.preset
+            self.preset, self.revision = name, self.revision + 1
+            self.last_change_s = time.time()
+            self.preset_changes[name] += 1
+            self.note(who, before, name, reason, "applied")
+            listed = [
+                {"setting": one.setting, "before": one.before, "after": one.after}
+                for one in changes(self.presets[before], self.presets[name])
+            ]
+            return {"name": name, "revision": self.revision, "previous": before, "changes": listed}
+
+    def note(self, who: dict[str, str], before: str, after: str, reason: str, result: str) -> None:
+        """One audit entry."""
+        entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **who, "action": "switch_preset"}
+        entry |= {"before": before, "after": after, "revision": self.revision, "reason": reason, "result": result}
+        self.audit.insert(0, entry)
+
+    def collect(self) -> Iterator[Metric]:
+        """One scrape."""
+        with self.lock:
+            yield from list(self._families())
+
+    def describe(self) -> list[Metric]:
+        """Nothing to check ahead."""
+        return []
+
+    def _families(self) -> Iterator[Metric]:
+        yield labelled(CounterMetricFamily, "headway_arrivals_total", "class", {n: self.arrived[n] for n in CLASSES})
+        yield labelled(GaugeMetricFamily, "headway_queue_depth", "class", {n: self.queued[n] for n in CLASSES})
+        yield labelled(GaugeMetricFamily, "headway_in_flight", "class", {n: self.in_flight[n] for n in CLASSES})
+        oldest = {n: self.queued[n] * 0.12 for n in CLASSES}
+        yield labelled(GaugeMetricFamily, "headway_queue_oldest_wait_seconds", "class", oldest)
+        outcomes = CounterMetricFamily("headway_outcomes_total", "-", labels=("class", "outcome"))
+        refusals = CounterMetricFamily("headway_refusals_total", "-", labels=("class", "reason"))
+        for name in CLASSES:
+            for outcome in Outcome:
+                outcomes.add_metric([name, outcome], self.outcomes[name, outcome])
+            for reason in Reason:
+                refusals.add_metric([name, reason], self.refusals[name, reason])
+        yield from (outcomes, refusals)
+        yield labelled(GaugeMetricFamily, "headway_limit", "kind", {"live": self.limit, "ceiling": 64})
+        preset = GaugeMetricFamily("headway_preset_info", "-", labels=("preset", "revision"))
+        preset.add_metric([self.preset, str(self.revision)], 1)
+        yield preset
+        yield labelled(CounterMetricFamily, "headway_preset_changes_total", "preset", self.preset_changes)
+        first_token = HistogramMetricFamily("headway_time_to_first_token_seconds", "-", labels=("class",))
+        for name in CLASSES:
+            first_token.add_metric([name], buckets(self.ttft[name], TTFT_BOUNDS), self.ttft_sum_s[name])
+        yield first_token
+        batch = HistogramMetricFamily("headway_batch_size", "-")
+        batch.add_metric([], buckets(self.batch, BATCH_BOUNDS), self.batch_sum)
+        yield batch
+        plain = {
+            "headway_seats_taken": sum(self.in_flight.values()),
+            "headway_ready": self.ready,
+            "headway_last_change_timestamp_seconds": self.last_change_s,
+            "headway_engine_kv_cache_usage_ratio": self.kv_ratio,
+            "vllm:num_requests_running": sum(self.in_flight.values()),
+            "vllm:kv_cache_usage_perc": self.kv_ratio,
+        }
+        for name, value in plain.items():
+            yield GaugeMetricFamily(name, "-", value=float(value))
+        yield labelled(CounterMetricFamily, "vllm:generation_tokens_total", "model_name", {"stub": self.tokens})
+        resident = {"api_server": 0.42 * GIB, "engine": 1.65 * GIB + self.kv_ratio * 2e7}
+        yield labelled(GaugeMetricFamily, "headway_process_resident_bytes", "process", resident)
+        if self.gpu:
+            yield labelled(GaugeMetricFamily, "headway_gpu_memory_used_bytes", "gpu", {"0": 71.3 * GIB})
+            yield labelled(GaugeMetricFamily, "headway_gpu_memory_total_bytes", "gpu", {"0": 79.6 * GIB})
+        build = GaugeMetricFamily("headway_build_info", "-", labels=("version", "backend"))
+        build.add_metric(["0.1.0", self.backend], 1)
+        yield build
+
+
+def labelled(kind: Any, name: str, label: str, values: dict[str, float]) -> Metric:
+    """A family with one label."""
+    family: Metric = kind(name, "-", labels=(label,))
+    for value, number in values.items():
+        family.add_metric([value], number)  # type: ignore[attr-defined]  # both families used here have it
+    return family
+
+
+def observe(counts: list[float], bounds: tuple[float, ...], value: float) -> None:
+    """Count one observation in its bucket."""
+    counts[next((at for at, bound in enumerate(bounds) if value <= bound), len(bounds))] += 1
+
+
+def buckets(counts: list[float], bounds: tuple[float, ...]) -> list[tuple[str, float]]:
+    """Cumulative buckets as the exposition has them."""
+    total, found = 0.0, []
+    for bound, count in zip((*map(str, bounds), "+Inf"), counts, strict=True):
+        total += count
+        found.append((bound, total))
+    return found
+
+
+class StubServer:
+    """Serves a world on a free loopback port until the ``with`` block ends."""
+
+    def __init__(
+        self, *, gpu: bool = False, moving: bool = False, admin: bool = True, port: int = 0, load: float = 1.0
+    ) -> None:
+        self.world = World(gpu=gpu)
+        self.world.load = load
+        self.admin = admin
+        self.moving = moving
+        self.delay_s = 0.0
+        self.silent = threading.Event()
+        self.forced: dict[tuple[str, str], tuple[int, dict[str, Any] | str]] = {}
+        self.requests: list[tuple[str, str]] = []
+        self._registry = CollectorRegistry()
+        self._registry.register(self.world)
+        self._stop = threading.Event()
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._http.daemon_threads = True
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def __enter__(self) -> StubServer:
+        for work in (lambda: self._http.serve_forever(0.05), self._move):
+            thread = threading.Thread(target=work, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Close the port and end the threads. Safe to call twice."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self._http.shutdown()
+            self._http.server_close()
+            for thread in self._threads:
+                thread.join(5)
+
+    def _move(self) -> None:
+        while not self._stop.wait(0.25):
+            if self.moving:
+                self.world.step(0.25)
+
+    def scrape(self) -> bytes:
+        """The text of /metrics."""
+        return generate_latest(self._registry)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:  # http.server calls this name
+                stub.answer(self)
+
+            def do_PUT(self) -> None:  # http.server calls this name
+                stub.answer(self)
+
+            def log_message(self, format: str, *values: Any) -> None:  # noqa: A002  # http.server passes this name
+                pass
+
+        return Handler
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        """Answer one request."""
+        path = request.path.split("?")[0]
+        self.requests.append((request.command, request.path))
+        length = int(request.headers.get("Content-Length") or 0)
+        body = request.rfile.read(length)
+        if self.delay_s:
+            self._stop.wait(self.delay_s)
+        if (request.command, path) in self.forced:
+            status, forced = self.forced[request.command, path]
+            return self._send(request, status, forced)
+        if path == "/metrics":
+            return self._send(request, 200, self.scrape(), kind="text/plain; version=0.0.4; charset=utf-8")
+        if path.startswith("/headway/v1/"):
+            return self._admin(request, path.removeprefix("/headway/v1/"), body)
+        return self._problem(request, 404, "no such page")
+
+    def _admin(self, request: BaseHTTPRequestHandler, path: str, body: bytes) -> None:
+        if not self.admin:
+            return self._problem(request, 404, "The admin API is off. Set HEADWAY_ADMIN_TOKEN.")
+        roles = {f"Bearer {OPERATOR_TOKEN}": "operator", f"Bearer {VIEWER_TOKEN}": "viewer"}
+        role = roles.get(request.headers.get("Authorization", ""))
+        if role is None:
+            return self._problem(request, 401, "A valid token is needed.")
+        world = self.world
+        if request.command == "PUT":
+            return self._switch(request, role, body)
+        if path == "presets":
+            listed = [
+                {"name": one.name, "description": one.description, "source": "bundled", "settings": one.settings()}
+                for one in world.presets.values()
+            ]
+            return self._send(request, 200, {"current": self._current(), "presets": listed})
+        if path == "preset":
+            settings = world.presets[world.preset].settings()
+            return self._send(request, 200, {**self._current(), "settings": settings}, etag=True)
+        if path == "audit":
+            return self._send(request, 200, {"entries": world.audit[:50]})
+        if path == "status":
+            limit = {"live": world.limit, "ceiling": 64}
+            return self._send(request, 200, {"preset": self._current(), "limit": limit, "ready": world.ready})
+        return self._problem(request, 404, "no such page")
+
+    def _switch(self, request: BaseHTTPRequestHandler, role: str, body: bytes) -> None:
+        who = {"actor": role, "role": role, "address": "127.0.0.1"}
+        if role != "operator":
+            return self._problem(request, 403, "This token may read but not change anything.")
+        expected = request.headers.get("If-Match")
+        if expected is None:
+            return self._problem(request, 428, "Send If-Match.")
+        wanted = json.loads(body)
+        who["actor"] = wanted.get("actor") or role
+        if expected != f'"{self.world.revision}"':
+            refused = f"refused: revision {self.world.revision} runs now"
+            self.world.note(who, self.world.preset, wanted["name"], wanted.get("reason", ""), refused)
+            return self._problem(request, 412, f"Revision {self.world.revision} runs now.")
+        if wanted["name"] not in self.world.presets:
+            return self._problem(request, 422, f"unknown preset {wanted['name']!r}.")
+        return self._send(request, 200, self.world.switch(wanted["name"], who, wanted.get("reason", "")), etag=True)
+
+    def _current(self) -> dict[str, Any]:
+        return {"name": self.world.preset, "revision": self.world.revision}
+
+    def _problem(self, request: BaseHTTPRequestHandler, status: int, detail: str) -> None:
+        self._send(request, status, {"title": "-", "status": status, "detail": detail}, kind="application/problem+json")
+
+    def _send(
+        self,
+        request: BaseHTTPRequestHandler,
+        status: int,
+        body: dict[str, Any] | bytes | str,
+        *,
+        kind: str = "application/json",
+        etag: bool = False,
+    ) -> None:
+        content = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
+        request.send_response(status)
+        request.send_header("Content-Type", kind)
+        request.send_header("Content-Length", str(len(content)))
+        if etag:
+            request.send_header("ETag", f'"{self.world.revision}"')
+        request.end_headers()
+        request.wfile.write(content)
