@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -47,6 +49,12 @@ def parser() -> argparse.ArgumentParser:
     return command
 
 
+def _end(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C and a supervisor's stop end the process quietly. The web server closes everything, then calls this."""
+    sys.stdout.flush()
+    os._exit(0)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Start the web server and stay in it until it is stopped."""
     asked = parser().parse_args(argv)
@@ -57,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     os.environ.update({name: str(value) for name, value in wanted.items() if value is not None})
     sys.argv = [str(SCRIPT)]  # Streamlit takes its folder for sys.path and its name for messages
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     app = st.App(SCRIPT, routes=routes())
     app.run(config={**OPTIONS, "server.address": asked.host, "server.port": asked.port})
 

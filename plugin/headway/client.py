@@ -77,6 +77,7 @@ def make_policy_class(base: type[Any], guard: Guard) -> type[Any]:
             """Refuse everybody waiting first; called from any thread, and more than once."""
             guard.close_from_any_thread()
             super().shutdown(timeout=timeout)
+            guard.closed_from_any_thread()
 
     PolicyClient.__name__ = PolicyClient.__qualname__ = f"Policy{base.__name__}"
     return PolicyClient

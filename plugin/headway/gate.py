@@ -22,6 +22,7 @@ from headway_policies import (
     Expire,
     Load,
     Preset,
+    Reason,
     Reject,
     Ticket,
     WakeAt,
@@ -176,10 +177,10 @@ class Gate:
         """Refuse newcomers and everybody waiting; the running go on."""
         self._carry_out(self.desk.drain(self.now_s()))
 
-    def engine_lost(self) -> None:
+    def engine_lost(self, reason: Reason = Reason.ENGINE_LOST) -> None:
         """Settle everything the engine took with it; refuse until it is back."""
         if self.desk.engine_up:
-            self._carry_out(self.desk.engine_lost(self.now_s()))
+            self._carry_out(self.desk.engine_lost(self.now_s(), reason))
 
     def engine_back(self) -> None:
         """The engine serves again."""

@@ -17,7 +17,7 @@ from typing import Any
 from headway.engine import Engine, Kind
 from headway.errors import Refused
 from headway.gate import Gate, Passage
-from headway_policies import Ending
+from headway_policies import Ending, Reason
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +148,10 @@ class Guard:
         """Refuse newcomers and everybody waiting; what the engine does from now on is no fault."""
         self.closing = True
         self._on_loop(self.gate.drain)
+
+    def closed_from_any_thread(self) -> None:
+        """The engine was stopped: answer whoever it was still running, who would wait for ever."""
+        self._on_loop(lambda: self.gate.engine_lost(Reason.DRAINING))
 
     async def limit_engine(self, seats: int) -> None:
         """Carry the limit into the engine itself. Without it the gate alone keeps the limit."""

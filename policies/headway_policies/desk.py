@@ -202,14 +202,14 @@ class Desk:
         self._turn_away_waiting(Reason.DRAINING, now_s, effects)
         return self._end(effects)
 
-    def engine_lost(self, now_s: float) -> list[Effect]:
-        """The engine is gone, with all it was running."""
+    def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
+        """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose."""
         effects = self._begin(now_s)
         self.engine_up = False
-        self._turn_away_waiting(Reason.ENGINE_LOST, now_s, effects)
+        self._turn_away_waiting(reason, now_s, effects)
         for entry in self._entries.values():
             if entry.phase is Phase.RUNNING:
-                self._abort(entry, Reason.ENGINE_LOST, effects)
+                self._abort(entry, reason, effects)
             self._occupy(entry, 0)
         return self._end(effects)
 

@@ -115,5 +115,7 @@ def test_requests_cancelled_while_being_added_leave_no_state(real_engine: None, 
     result = json.loads(lines[-1].removeprefix("RESULT "))
     assert result["registered"] == 64
     assert (result["left"], result["seats"], result["queued"], result["in_flight"]) == (0, 0, 0, 0)
-    assert result["outcomes"] == {"cancelled_running": 64, "cancelled_queued": 36}
+    # The last 36 waited; some of them are dispatched in the very turn in which they are cancelled.
+    assert sum(result["outcomes"].values()) == CLIENTS
+    assert set(result["outcomes"]) <= {"cancelled_running", "cancelled_queued"}
     assert result["served"] is True

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import httpx
 import openai
 import pytest
 from asking import ROUTES, body
-from running_server import RunningServer
+from running_server import OFFLINE, TINY_MODEL, RunningServer
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -44,6 +50,20 @@ def test_the_openai_sdk_works_unmodified(server: RunningServer) -> None:
     assert whole.choices[0].message.content == text != ""
 
 
+def test_vllm_bench_serve_works_unmodified(server: RunningServer) -> None:
+    """vLLM's own benchmark client runs against the server and every one of its requests succeeds."""
+    vllm = str(Path(sys.executable).with_name("vllm"))
+    host, port = "127.0.0.1", str(server.port)
+    shape = ["--dataset-name", "random", "--random-input-len", "32", "--random-output-len", "16", "--ignore-eos"]
+    command = [vllm, "bench", "serve", "--backend", "openai", "--host", host, "--port", port, "--model", "tiny"]
+    command += ["--tokenizer", str(TINY_MODEL), *shape, "--num-prompts", "24", "--max-concurrency", "8"]
+    environment = {**os.environ, **OFFLINE}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    counts = re.findall(r"(Successful|Failed) requests:\s+(\d+)", done.stdout)
+    assert dict(counts) == {"Successful": "24", "Failed": "0"}, done.stdout[-2000:]
+
+
 @pytest.mark.parametrize(
     "extra",
     [{"n": 3}, {"prompt": ["a", "b"]}, {"use_beam_search": True, "n": 2}, {"logprobs": 2}],
@@ -52,9 +72,7 @@ def test_the_openai_sdk_works_unmodified(server: RunningServer) -> None:
 def test_one_request_is_one_ticket(server: RunningServer, extra: dict[str, object]) -> None:
     """However many engine calls a request makes, it is one arrival and one completion."""
     before = server.scrape()
-    answer = httpx.post(
-        f"{server.url}/v1/completions", json=body("/v1/completions", 3) | extra, timeout=120
-    )
+    answer = httpx.post(f"{server.url}/v1/completions", json=body("/v1/completions", 3) | extra, timeout=120)
     assert answer.status_code == 200, answer.text
     server.settle()
     after = server.scrape()
@@ -75,7 +93,5 @@ def test_a_request_vllm_refuses_is_settled_as_invalid(server: RunningServer) -> 
 def test_client_priority_numbers_do_not_reach_the_engine(server: RunningServer) -> None:
     """vLLM's own priority, from header or body, is no way around the classes."""
     asked = body("/v1/chat/completions", 2) | {"priority": -9}
-    answer = httpx.post(
-        f"{server.url}/v1/chat/completions", json=asked, headers={"X-Vllm-Priority": "-99"}, timeout=60
-    )
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=asked, headers={"X-Vllm-Priority": "-99"}, timeout=60)
     assert (answer.status_code, answer.headers["x-headway-class"]) == (200, "normal")

@@ -18,7 +18,12 @@ from running_server import ENGINE_FLAGS, OFFLINE, PRESETS, TINY_MODEL, RunningSe
 def _serve(*arguments: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "headway", "serve", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout_s, env={**os.environ, **OFFLINE, **environment}, check=False
+        command,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env={**os.environ, **OFFLINE, **environment},
+        check=False,
     )
 
 

@@ -22,7 +22,9 @@ class Answer:
     complete: bool
 
 
-async def ask(client: httpx.AsyncClient, server: RunningServer, class_name: str, max_tokens: int, stream: bool) -> Answer:
+async def ask(
+    client: httpx.AsyncClient, server: RunningServer, class_name: str, max_tokens: int, stream: bool
+) -> Answer:
     """One chat request, read to its end."""
     route = "/v1/chat/completions"
     answer = await client.post(

@@ -28,6 +28,7 @@ OFFLINE = {
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "auto",
+    "TORCHDYNAMO_DISABLE": "1",  # without it the first logprobs request compiles, for seconds, also under --enforce-eager
 }
 ENGINE_FLAGS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--disable-uvicorn-access-log")
 START_S = 240.0
@@ -167,9 +168,7 @@ class Scrape:
 
     def __call__(self, name: str, **labels: str) -> float:
         """The sum of all samples of that name that carry these labels."""
-        return sum(
-            one.value for one in self.samples if one.name == name and labels.items() <= one.labels.items()
-        )
+        return sum(one.value for one in self.samples if one.name == name and labels.items() <= one.labels.items())
 
     def unbalanced(self) -> list[str]:
         """The classes for which arrivals differ from queued + in flight + outcomes."""

@@ -17,6 +17,7 @@ from headway_dashboard.model import Grid, Labels, Point, Series, held, quantiles
 from headway_dashboard.sources.exposition import SampleKey
 
 _MOST_SERIES = 20_000
+_MOST_BUCKET_RATES = 32
 
 Line = Sequence[Point]
 Reader = Callable[[Sequence[float], Sequence[float]], list[Point]]
@@ -31,6 +32,7 @@ class Ring:
         self._index: dict[SampleKey, int] = {}
         self._by_name: dict[str, list[tuple[Mapping[str, str], int]]] = defaultdict(list)
         self._frames: deque[tuple[float, array[float]]] = deque()
+        self._bucket_rates: dict[tuple[Metric, Grid], dict[Labels, Line]] = {}
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -39,6 +41,7 @@ class Ring:
         """Remember one scrape; forget those that became too old. A clock set back forgets what it contradicts."""
         while self._frames and self._frames[-1][0] >= time_s:
             self._frames.pop()
+        self._bucket_rates.clear()
         row = array("d", [math.nan]) * len(self._index)
         for key, value in samples:
             at = self._position(key)
@@ -106,9 +109,17 @@ class Ring:
     def _quantiles(self, share: float, metric: Metric, on: Grid) -> dict[Labels, Line]:
         apart = Metric(metric.name, metric.where, (*metric.by, "le"))
         buckets: dict[Labels, dict[float, Line]] = defaultdict(dict)
-        for key, line in self._grouped(apart, on, self._rater(on), total, "_bucket").items():
+        for key, line in self._rates_of_buckets(apart, on).items():
             buckets[key[:-1]][float(key[-1])] = line
         return {key: quantiles(share, lines) for key, lines in buckets.items()}
+
+    def _rates_of_buckets(self, metric: Metric, on: Grid) -> dict[Labels, Line]:
+        """Kept until the next scrape, because p50, p95 and p99 of one histogram ask for the same lines."""
+        if (metric, on) not in self._bucket_rates:
+            if len(self._bucket_rates) >= _MOST_BUCKET_RATES:
+                self._bucket_rates.clear()
+            self._bucket_rates[metric, on] = self._grouped(metric, on, self._rater(on), total, "_bucket")
+        return self._bucket_rates[metric, on]
 
     def _columns(
         self, metric: Metric, suffix: str, since_s: float

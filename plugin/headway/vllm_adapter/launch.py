@@ -7,7 +7,6 @@ distribution name and its command dies on that; and it ends with one clear line 
 from __future__ import annotations
 
 import importlib
-import logging
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from headway.errors import HeadwayError, NoEngineError
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
 from headway_policies import PresetError
 
-log = logging.getLogger(__name__)
+_MAX_CAUSE_CHARS = 400
 
 #: Where releases keep the launcher's parts (0.33, 0.29 to 0.32, before).
 _ARGUMENTS = (
@@ -48,7 +47,7 @@ def serve(vllm_argv: Sequence[str]) -> int:
     except OSError as error:
         raise HeadwayError(f"the server could not start: {error}") from error
     except Exception as error:
-        raise NoEngineError(f"the engine did not start: {_first_line(error)}; the cause is in the log above") from error
+        raise NoEngineError(f"the engine did not start: {_cause(error)}") from error
     control = HeadwayEndpoint.serving
     if control is not None and control.guard.engine_lost:
         raise NoEngineError("the engine died while it was serving; the cause is in the log above")
@@ -89,6 +88,11 @@ def _find(modules: Sequence[str], name: str) -> Any:
     raise NoEngineError(f"this release of vLLM has no {name} where Headway knows to look; tried {', '.join(modules)}")
 
 
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+def _cause(error: BaseException) -> str:
+    """One line: what a validation found, or the error's first line and where the rest of the story is."""
+    findings = getattr(error, "errors", None)
+    if callable(findings):
+        text = "; ".join(str(one.get("msg", one)).removeprefix("Value error, ") for one in findings())
+        return " ".join(text.split())[:_MAX_CAUSE_CHARS]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[0][:_MAX_CAUSE_CHARS]} (the engine's own log is above)"
