@@ -3,5 +3,6 @@
 import streamlit as st
 
 from headway_dashboard.server import SCRIPT, routes
+from headway_dashboard.shared import watching
 
-app = st.App(SCRIPT, routes=routes())
+app = st.App(SCRIPT, routes=routes(), lifespan=watching)

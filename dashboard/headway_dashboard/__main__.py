@@ -14,6 +14,7 @@ import streamlit as st
 
 from headway_dashboard.server import OPTIONS, SCRIPT, routes
 from headway_dashboard.settings import DEFAULT_REFRESH_S, DEFAULT_URL
+from headway_dashboard.shared import watching
 
 
 def _address(text: str) -> str:
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.argv = [str(SCRIPT)]  # Streamlit takes its folder for sys.path and its name for messages
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    app = st.App(SCRIPT, routes=routes())
+    app = st.App(SCRIPT, routes=routes(), lifespan=watching)
     app.run(config={**OPTIONS, "server.address": asked.host, "server.port": asked.port})
 
 

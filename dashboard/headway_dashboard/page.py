@@ -1,4 +1,4 @@
-"""The frame around every page: configuration, one source for the whole process, and the navigation."""
+"""The frame around every page: configuration and the navigation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from headway_dashboard.settings import Settings
-from headway_dashboard.sources import FallbackSource, PrometheusSource, ScrapeSource, Source
+from headway_dashboard.shared import watched
 from headway_dashboard.views import control, overview
 
 _ASSETS = Path(__file__).parent / "assets"
@@ -16,21 +15,6 @@ _STYLE = """<style>
 .stMainBlockContainer { padding-top: 4rem; padding-bottom: 2rem; }
 @media (max-width: 640px) { .stMainBlockContainer { padding-left: 0.75rem; padding-right: 0.75rem; } }
 </style>"""
-
-
-@st.cache_resource(show_spinner=False, on_release=lambda source: source.close())
-def source_for(url: str, prometheus_url: str | None, refresh_s: float) -> Source:
-    """The source that all visitors of this process share. No token is part of its key."""
-    scrape = ScrapeSource(url, interval_s=refresh_s)
-    if prometheus_url is None:
-        return scrape
-    return FallbackSource(PrometheusSource(prometheus_url, interval_s=refresh_s), scrape)
-
-
-def watched() -> tuple[Settings, Source]:
-    """What this process watches, as every page needs it."""
-    settings = Settings.from_environment()
-    return settings, source_for(settings.url, settings.prometheus_url, settings.refresh_s)
 
 
 def main() -> None:

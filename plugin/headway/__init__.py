@@ -6,6 +6,7 @@ puts an engine of your own program behind priority classes, bounded queues and t
 a whole server. Importing this package needs no vLLM.
 """
 
+from headway.audit import Who
 from headway.control import Control, version
 from headway.errors import (
     Expired,
@@ -41,6 +42,7 @@ __all__ = [
     "TimedOut",
     "UnknownClassError",
     "UnknownPresetError",
+    "Who",
     "load_preset",
     "wrap",
 ]

@@ -57,7 +57,7 @@ class Audit:
         entry = Entry(time, who.actor, who.role, who.address, action, before, after, revision, reason, result)
         self._entries.appendleft(entry)
         log.info(
-            "audit: %s by %r (%s, %s): %s -> %s, revision %d, reason %r: %s",
+            "audit: %s by %r (%s, %s): %r -> %r, revision %d, reason %r: %r",
             action, who.actor, who.role, who.address, before, after, revision, reason, result,
         )  # fmt: skip
 

@@ -7,8 +7,8 @@ fails where vLLM asserts the type (``/abort_requests``).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, ClassVar
 
 from headway.errors import Refused
 from headway.guard import TRIP, Guard, Trip
@@ -16,71 +16,80 @@ from headway.guard import TRIP, Guard, Trip
 _OWN_OPTIONS = ("tenant", "timeout_s")
 
 
+class PolicyClient:
+    """What an engine client does differently behind Headway's gate.
+
+    Never instantiated nor inherited from: these methods are set into a subclass of the engine's own class, because an
+    instance can take on a subclass only if that has no second base. So they call that class by name, not ``super()``.
+    """
+
+    _headway_guard: ClassVar[Guard]
+    _headway_base: ClassVar[Any]
+
+    def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
+        """Before rendering, reserve; later, inside the engine, only vLLM's own check."""
+        guard, trip = self._headway_guard, TRIP.get()
+        if request_id is None and trip is not None and not trip.bypass:
+            try:
+                guard.reserve(trip, n)
+            except Refused as refused:
+                raise guard.kind.error(refused) from None
+        self._headway_base.check_admission(self, n, request_id)
+
+    def generate(self, prompt: Any, sampling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
+        """As the engine's own, with Headway's ``priority``, ``tenant`` and ``timeout_s``.
+
+        ``priority`` is a class name, or a number of which a larger one is more urgent. Raises UnknownClassError at
+        the first step of the iteration, Refused at any.
+        """
+        seats = self._headway_guard.kind.seats(sampling_params)
+        return self._headway_lead(self._headway_base.generate, prompt, sampling_params, request_id, seats, options)
+
+    def encode(self, prompt: Any, pooling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
+        """Pooling requests pass the same gate; one call is one seat."""
+        return self._headway_lead(self._headway_base.encode, prompt, pooling_params, request_id, 1, options)
+
+    @property
+    def errored(self) -> bool:
+        """As the engine's own; whoever asks first has the gate told."""
+        dead = bool(self._headway_base.errored.fget(self))
+        if dead:
+            self._headway_guard.engine_died()
+        return dead
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Refuse everybody waiting first, answer whoever still runs last; from any thread, and more than once."""
+        self._headway_guard.close_from_any_thread()
+        self._headway_base.shutdown(self, timeout=timeout)
+        self._headway_guard.closed_from_any_thread()
+
+    def _headway_lead(
+        self,
+        run: Callable[..., AsyncGenerator[Any, None]],
+        prompt: Any,
+        params: Any,
+        request_id: str,
+        seats: int,
+        options: dict[str, Any],
+    ) -> AsyncGenerator[Any, None]:
+        """One call of the engine, behind the gate unless it may bypass it."""
+        guard = self._headway_guard
+        trip, own = _journeys(guard, options)
+
+        def start(call_id: str, rank: int) -> AsyncGenerator[Any, None]:
+            return run(self, prompt, params, call_id, priority=rank, **options)
+
+        return start(request_id, 0) if own.bypass else guard.carry(trip, request_id, seats, start, own)
+
+
 def make_policy_class(base: type[Any], guard: Guard) -> type[Any]:
-    """A subclass of an engine client's class whose requests pass the guard."""
-
-    class PolicyClient(base):  # type: ignore[misc]  # the base is only known at run time
-        """An engine client behind Headway's gate."""
-
-        def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
-            """Before rendering, reserve; later, inside the engine, only vLLM's own check."""
-            trip = TRIP.get()
-            if request_id is None and trip is not None and not trip.bypass:
-                try:
-                    guard.reserve(trip, n)
-                except Refused as refused:
-                    raise guard.kind.error(refused) from None
-            super().check_admission(n, request_id)
-
-        def generate(
-            self, prompt: Any, sampling_params: Any, request_id: str, **options: Any
-        ) -> AsyncGenerator[Any, None]:
-            """As the engine's own, with ``priority`` (class name, or number: larger = more urgent), ``tenant`` and
-            ``timeout_s``. Raises Refused, UnknownClassError."""
-            trip, own = _journeys(guard, options)
-
-            def start(call_id: str, rank: int) -> AsyncGenerator[Any, None]:
-                stream: AsyncGenerator[Any, None] = super(PolicyClient, self).generate(
-                    prompt, sampling_params, call_id, priority=rank, **options
-                )
-                return stream
-
-            if own.bypass:
-                return start(request_id, 0)
-            return guard.carry(trip, request_id, guard.kind.seats(sampling_params), start, own)
-
-        def encode(
-            self, prompt: Any, pooling_params: Any, request_id: str, **options: Any
-        ) -> AsyncGenerator[Any, None]:
-            """Pooling requests pass the same gate; one call is one seat."""
-            trip, own = _journeys(guard, options)
-
-            def start(call_id: str, rank: int) -> AsyncGenerator[Any, None]:
-                stream: AsyncGenerator[Any, None] = super(PolicyClient, self).encode(
-                    prompt, pooling_params, call_id, priority=rank, **options
-                )
-                return stream
-
-            if own.bypass:
-                return start(request_id, 0)
-            return guard.carry(trip, request_id, 1, start, own)
-
-        @property
-        def errored(self) -> bool:
-            """As the engine's own; whoever asks first has the gate told."""
-            dead = bool(super().errored)
-            if dead:
-                guard.engine_died()
-            return dead
-
-        def shutdown(self, timeout: float | None = None) -> None:
-            """Refuse everybody waiting first; called from any thread, and more than once."""
-            guard.close_from_any_thread()
-            super().shutdown(timeout=timeout)
-            guard.closed_from_any_thread()
-
-    PolicyClient.__name__ = PolicyClient.__qualname__ = f"Policy{base.__name__}"
-    return PolicyClient
+    """A subclass of an engine client's class whose requests pass the guard. What the class lacks it does not gain."""
+    methods = {name: value for name, value in vars(PolicyClient).items() if not name.startswith("__")}
+    if not isinstance(getattr(base, "errored", None), property):
+        del methods["errored"]
+    known = {name: value for name, value in methods.items() if name == "_headway_lead" or hasattr(base, name)}
+    own = {**known, "_headway_guard": guard, "_headway_base": base, "__doc__": PolicyClient.__doc__}
+    return type(f"Policy{base.__name__}", (base,), own)
 
 
 def _journeys(guard: Guard, options: dict[str, Any]) -> tuple[Trip | None, Trip]:

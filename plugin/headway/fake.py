@@ -41,12 +41,17 @@ class FakeEngine:
         self.max_num_seqs = max_num_seqs
         self.step_s = step_s
         self.add_s = add_s
-        self.errored = False
+        self._dead = False
         self.running: dict[str, int] = {}
         self.most_running = 0
         self.started: list[str] = []
         self.priorities: dict[str, int] = {}
         self.aborted: list[str] = []
+
+    @property
+    def errored(self) -> bool:
+        """Whether it was told to die."""
+        return self._dead
 
     async def generate(
         self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
@@ -65,7 +70,7 @@ class FakeEngine:
             self.most_running = max(self.most_running, sum(self.running.values()))
             for done in range(1, sampling_params.max_tokens + 1):
                 await asyncio.sleep(self.step_s)
-                if self.errored:
+                if self._dead:
                     raise EngineDied("the engine died")
                 if request_id not in self.running:
                     yield FakeOutput(request_id, tuple(range(done)), finished=True, finish_reason="abort")
@@ -82,4 +87,4 @@ class FakeEngine:
 
     def die(self) -> None:
         """Fail everything running, and everything after."""
-        self.errored = True
+        self._dead = True

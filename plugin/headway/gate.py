@@ -91,6 +91,8 @@ class Passage:
         if not self.left:
             self.left = True
             self._gate._leave(self, ending)
+            if self._turn is not None:
+                self._turn.cancel()  # another call of this request may be waiting still
 
     def _decide(self, refused: Refused | None) -> None:
         self.refused = self.refused or refused
@@ -205,8 +207,8 @@ class Gate:
         self._carry_out(self.desk.first_token(ticket.id, now_s))
 
     def _leave(self, passage: Passage, ending: Ending) -> None:
-        self._passages.pop(passage.ticket.id, None)
         self._carry_out(self.desk.leave(passage.ticket.id, ending, self.now_s()))
+        self._passages.pop(passage.ticket.id, None)  # only now: its time may have run out in this very event
 
     def _tick(self) -> None:
         self._timer = None

@@ -66,6 +66,7 @@ class Guard:
     _loop: asyncio.AbstractEventLoop | None = None
     _calls: dict[str, _Call] = field(default_factory=dict)
     _calls_of: dict[int, list[_Call]] = field(default_factory=dict)
+    _stopping: set[str] = field(default_factory=set)
     _errands: set[asyncio.Task[None]] = field(default_factory=set)
 
     def reserve(self, trip: Trip, seats: int) -> Passage:
@@ -119,6 +120,7 @@ class Guard:
             if call is not None:
                 self._close(call)
                 if not finished:
+                    self._stopping.add(call.id)
                     self._send(self._stop(stream, call.id))
             self._account(journey, finished, settle=trip is None)
 
@@ -191,9 +193,9 @@ class Guard:
         return ranked.index(name) if name in ranked else len(ranked)
 
     def _open(self, passage: Passage, request_id: str, seats: int) -> _Call:
-        """Register a call. An id that is already running gets a suffix, so that no abort can hit a stranger."""
+        """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
         unique, suffix = request_id, 1
-        while unique in self._calls:
+        while unique in self._calls or unique in self._stopping:
             suffix += 1
             unique = f"{request_id}~{suffix}"
         call = self._calls[unique] = _Call(unique, passage, seats)
@@ -234,9 +236,12 @@ class Guard:
 
     async def _stop(self, stream: AsyncGenerator[Any, None] | None, call_id: str) -> None:
         """Leave nothing behind in the engine, also for a call that was cancelled while it was being added."""
-        if stream is not None:
-            await stream.aclose()
-        await self.engine.abort(call_id)
+        try:
+            if stream is not None:
+                await stream.aclose()
+            await self.engine.abort(call_id)
+        finally:
+            self._stopping.discard(call_id)
 
     def _send(self, errand: Coroutine[Any, Any, None]) -> None:
         """Run an errand apart from the caller, whose own awaits may be under cancellation again and again."""

@@ -96,7 +96,8 @@ class Desk:
         entry = _Entry(ticket, terms.total_deadline_s(ticket.arrived_s, ticket.deadline_s))
         counts = self.ledger.classes[ticket.class_name]
         counts.arrived += 1
-        refusal = self._refusal(ticket, now_s)
+        due_s = terms.queue_deadline_s(ticket.arrived_s, ticket.deadline_s)
+        refusal = self._refusal(ticket, due_s, now_s)
         if refusal is not None:
             counts.decisions[Decision.REJECTED] += 1
             self._count_refusal(counts, refusal)
@@ -105,7 +106,7 @@ class Desk:
         counts.queued += 1
         self._entries[ticket.id] = entry
         self._order.push(ticket, ticket.class_name)
-        self._deadlines.set(ticket.id, terms.queue_deadline_s(ticket.arrived_s, ticket.deadline_s))
+        self._deadlines.set(ticket.id, due_s)
         self._fill(now_s, effects)
         seated = entry.phase is not Phase.WAITING
         counts.decisions[Decision.SEATED if seated else Decision.QUEUED] += 1
@@ -184,8 +185,8 @@ class Desk:
 
     def pause(self, now_s: float) -> list[Effect]:
         """Let nobody through; arrivals still wait, bounded and timed."""
-        effects = self._begin(now_s)
         self.state = State.PAUSED
+        effects = self._begin(now_s)
         return self._end(effects)
 
     def resume(self, now_s: float) -> list[Effect]:
@@ -197,15 +198,15 @@ class Desk:
 
     def drain(self, now_s: float) -> list[Effect]:
         """Refuse who comes and who waits; let the running finish."""
-        effects = self._begin(now_s)
         self.state = State.DRAINING
+        effects = self._begin(now_s)
         self._turn_away_waiting(Reason.DRAINING, now_s, effects)
         return self._end(effects)
 
     def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
         """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose."""
-        effects = self._begin(now_s)
         self.engine_up = False
+        effects = self._begin(now_s)
         self._turn_away_waiting(reason, now_s, effects)
         for entry in self._entries.values():
             if entry.phase is Phase.RUNNING:
@@ -258,7 +259,7 @@ class Desk:
         self._order = StrictOrder({name: one.priority for name, one in preset.classes.items()})
 
     def _begin(self, now_s: float) -> list[Effect]:
-        """Before any event: let time take those it has run out for."""
+        """Before any event: let time take those it has run out for, and whoever stood behind them go."""
         effects: list[Effect] = []
         while (ticket_id := self._deadlines.pop_due(now_s)) is not None:
             entry = self._entries[ticket_id]
@@ -269,6 +270,8 @@ class Desk:
                 effects.append(Expire(ticket_id, Reason.QUEUE_TIMEOUT, self.retry_after_s(now_s)))
             else:
                 self._abort(entry, Reason.TOTAL_TIMEOUT, effects)
+        if effects:
+            self._fill(now_s, effects)
         return effects
 
     def _end(self, effects: list[Effect]) -> list[Effect]:
@@ -279,12 +282,12 @@ class Desk:
             effects.append(WakeAt(due_s))
         return effects
 
-    def _refusal(self, ticket: Ticket, now_s: float) -> Reason | None:
+    def _refusal(self, ticket: Ticket, due_s: float, now_s: float) -> Reason | None:
         if not self.engine_up:
             return Reason.ENGINE_LOST
         if self.state is State.DRAINING:
             return Reason.DRAINING
-        if ticket.deadline_s is not None and ticket.deadline_s <= now_s:
+        if due_s <= now_s:
             return Reason.QUEUE_TIMEOUT
         if self._open() and not len(self._order) and self._fits(ticket):
             return None

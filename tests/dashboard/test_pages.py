@@ -16,7 +16,7 @@ from headway_dashboard.sources import scrape
 Open = Callable[..., AppTest]
 VARIABLES = ("HEADWAY_URL", "HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
 PAGE = """
-from headway_dashboard.page import watched
+from headway_dashboard.shared import watched
 from headway_dashboard.views import {page}
 {page}.show(*watched())
 """

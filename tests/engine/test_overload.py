@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from flood import flood, scrapes_while, statuses
-from running_server import RunningServer
+from running_server import RunningServer, wait_until
 
 
 async def test_under_overload_the_refused_know_when_to_return_and_the_others_complete(server: RunningServer) -> None:
@@ -41,13 +41,11 @@ async def test_the_urgent_go_first(server: RunningServer) -> None:
     """While both seats are taken, a realtime request that came last is served before batch requests that came first."""
     server.use("tight")
     holders = asyncio.create_task(flood(server, [("realtime", 400, False)] * 2))
-    while (await asyncio.to_thread(server.status))["seats_taken"] < 2:
-        await asyncio.sleep(0.02)
+    await asyncio.to_thread(wait_until, lambda: server.status()["seats_taken"] == 2, "both seats are taken")
     ended: list[str] = []
 
     async def one(class_name: str, after_queued: int) -> None:
-        while (await asyncio.to_thread(server.status))["queued"] < after_queued:
-            await asyncio.sleep(0.02)
+        await asyncio.to_thread(wait_until, lambda: server.status()["queued"] >= after_queued, "the others wait")
         (answer,) = await flood(server, [(class_name, 200, False)])
         assert answer.status == 200
         ended.append(class_name)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import requests
 from asking import body
-from running_server import ENGINE_FLAGS, OFFLINE, PRESETS, TINY_MODEL, RunningServer, free_port
+from running_server import ENGINE_FLAGS, OFFLINE, PRESETS, TINY_MODEL, RunningServer, free_port, wait_until
 
 
 def _serve(*arguments: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -85,8 +85,7 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
     try:
         sessions = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
-        while server.status()["queued"] < 3:
-            pass
+        wait_until(lambda: server.status()["queued"] == 3, "two run and three wait")
         code = server.stop()
         answers = [session.communicate(timeout=30)[0].decode() for session in sessions]
     finally:

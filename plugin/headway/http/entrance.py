@@ -123,7 +123,7 @@ class Entrance:
         if "json" not in headers.get("content-type", "json"):
             return None, receive
         declared = headers.get("content-length", "0")
-        if declared.isdigit() and int(declared) > self.max_body_bytes:
+        if declared.isdecimal() and int(declared) > self.max_body_bytes:
             raise self._too_large()
         parts: list[bytes] = []
         size_bytes, more = 0, True
@@ -154,6 +154,7 @@ class _Hold:
         self._queue_full_status = queue_full_status
         self._held: list[Message] = []
         self._status = 0
+        self._events = False
         self._flowing = False
         self._closed = False
         self._served = False
@@ -163,25 +164,25 @@ class _Hold:
         """Take the next message of the response from the application."""
         if self._closed:
             return
-        if self._trip.refused is not None:
+        if self._refusable():
             await self._refuse()
             return
-        if message["type"] == "http.response.start":
+        start = message["type"] == "http.response.start"
+        if start:
             self._status = message["status"]
+            self._events = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
         self._held.append(message)
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if self._flowing or last or self._decided():
+        if self._flowing or last or (self._decided() and not start):
             await self._flow()
         if last:
             self._served = self._closed = True
 
     async def finish(self) -> bool:
         """The application is done: answer a refusal it did not answer itself. True when it was a refusal."""
-        if self._trip.refused is None:
-            return False
-        if not self._closed:
+        if self._refusable() and not self._closed:
             await self._refuse()
-        return True
+        return self._trip.refused is not None and self._closed
 
     def ending(self) -> Ending:
         """How the request ended, as far as this side of it saw."""
@@ -192,6 +193,10 @@ class _Hold:
             return Ending.COMPLETED
         client_error = HTTPStatus.BAD_REQUEST <= self._status < HTTPStatus.INTERNAL_SERVER_ERROR
         return Ending.INVALID if client_error else Ending.FAILED
+
+    def _refusable(self) -> bool:
+        """Whether there is a refusal and a place for it: before the first byte, or as an event of an event stream."""
+        return self._trip.refused is not None and (self._events or not self._flowing)
 
     def _decided(self) -> bool:
         """Whether the status can no longer change: no ticket was asked for, or its first token is here."""

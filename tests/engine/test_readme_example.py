@@ -1,0 +1,25 @@
+"""The example of plugin/README.md, run as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from running_server import OFFLINE, ROOT, TINY_MODEL
+
+
+def test_the_example_in_the_readme_runs(real_engine: None, tmp_path: Path) -> None:
+    """Copied from the README and started with a model, it answers, switches the preset and ends by itself."""
+    text = (ROOT / "plugin" / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    script = tmp_path / "example.py"
+    script.write_text(example, encoding="utf-8")
+    environment = {**os.environ, **OFFLINE}
+    command = [sys.executable, str(script), str(TINY_MODEL)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "answer: '" in done.stdout or 'answer: "' in done.stdout
+    assert "preset: {'name': 'latency', 'revision': 2}" in done.stdout

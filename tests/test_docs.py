@@ -1,0 +1,105 @@
+"""What the documents name exists, and what exists is named where a user would look for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from running_server import ROOT
+from starlette.routing import Route
+
+from headway.http.admin import routes
+from headway.http.tokens import Tokens
+from headway.metrics import METRIC_NAMES
+from headway_policies import Outcome, bundled_presets, parse_preset
+
+DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md")])
+SOURCES = [*ROOT.glob("plugin/headway/**/*.py"), *ROOT.glob("dashboard/**/*.py")]
+
+
+def _read(path: str | Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _never() -> None:
+    raise AssertionError("no route is called here")
+
+
+def test_the_readme_names_every_metric_and_no_other() -> None:
+    """The list of metrics in README.md is the table of instruments."""
+    assert set(re.findall(r"`(headway_[a-z_]+)`", _read("README.md"))) == set(METRIC_NAMES)
+
+
+def test_the_readme_shows_the_presets_as_they_are() -> None:
+    """Name, seats and window of each bundled preset stand in README.md."""
+    rows = re.findall(r"^\| `([a-z]+)` \| (\d+) \| (\d+) ms \|", _read("README.md"), re.MULTILINE)
+    presets = bundled_presets().values()
+    expected = {(one.name, str(one.batching.seats), f"{one.batching.window_ms:g}") for one in presets}
+    assert set(rows) == expected
+
+
+def test_every_route_is_documented_and_every_documented_route_exists() -> None:
+    """The table of routes in plugin/README.md is the table in the code."""
+    named = set(re.findall(r"`(GET|PUT|POST) (/headway/[a-z0-9/]+)`", _read("plugin/README.md")))
+    real = {
+        (method, route.path)
+        for route in routes(_never, Tokens({}))  # type: ignore[arg-type]  # never called
+        if isinstance(route, Route)
+        for method in route.methods or ()
+        if method != "HEAD"
+    }
+    assert named == real
+
+
+def test_every_variable_is_documented_and_every_documented_variable_is_read() -> None:
+    """HEADWAY_* variables of the code and of the READMEs are the same."""
+    pattern = r"\bHEADWAY_[A-Z][A-Z_]*[A-Z]\b"
+    code = {name for path in SOURCES for name in re.findall(pattern, path.read_text(encoding="utf-8"))}
+    read = {name.removesuffix("_FILE") for name in code}
+    documents = " ".join(_read(path) for path in DOCUMENTS)
+    named = {name.removesuffix("_FILE") for name in re.findall(pattern, documents)}
+    compose_only = {"HEADWAY_MODEL"}
+    assert named - compose_only == read
+
+
+def test_every_outcome_has_its_word_in_the_glossary() -> None:
+    """Each way a request can end is a word of the glossary."""
+    (row,) = re.findall(r"^\| outcome \|(.*)\|$", _read("README.md"), re.MULTILINE)
+    assert {outcome.value.split("_")[0] for outcome in Outcome} - {"engine"} <= set(re.findall(r"\w+", row))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_links_lead_somewhere(document: Path) -> None:
+    """Every relative link and picture of a document exists."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)\)", _read(document))
+    missing = [target for target in targets if not (ROOT / document.parent / target).exists()]
+    assert missing == []
+
+
+def test_the_examples_of_the_policies_work() -> None:
+    """The Python example of policies/README.md runs, and its TOML example is a valid preset."""
+    text = _read("policies/README.md")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(example, "policies/README.md", "exec"), {})
+    (preset,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert parse_preset(preset, "policies/README.md").name == "night"
+
+
+def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
+    """No tracked text has a path of somebody's machine or the host of a package registry."""
+    hosts = re.compile("pythonhosted|pypi" + r"\.org|registry\.npm" + "js")
+    homes = re.compile(r"(?<![\w.])/(?:root|work)/[a-z]")
+    suffixes = {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".sh", ".service", ".js", ""}
+    folders = ("plugin", "policies", "dashboard", "deploy", "tests", ".ci")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    texts = [path for path in files if path.suffix in suffixes and "__pycache__" not in path.parts]
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()[:80]}"
+        for path in texts
+        if path != Path(__file__)
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+        if hosts.search(line) or homes.search(line)
+    ]
+    assert found == []
