@@ -104,3 +104,23 @@ def _curl(server: RunningServer) -> list[str]:
         " headers={'x-headway-class': 'realtime'}); print(r.status_code, end='')"
     )
     return [sys.executable, "-c", code, f"{server.url}/v1/completions", repr(body("/v1/completions", 1500))]
+
+
+def test_a_dead_engine_is_a_503_and_exit_code_1(real_engine: None, tmp_path: Path) -> None:
+    """EngineCore is killed with two requests running and three waiting: all five are told 503 to come back, nobody is
+    counted as completed, and the process ends with exit code 1 and nothing left."""
+    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
+    try:
+        sessions = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
+        wait_until(lambda: server.status()["queued"] == 3, "two run and three wait")
+        (core,) = [child for child in server.children if "EngineCore" in " ".join(child.cmdline())]
+        core.kill()
+        answers = [session.communicate(timeout=60)[0].decode() for session in sessions]
+        assert server.process is not None
+        code = server.process.wait(60)
+    finally:
+        server.stop()
+    assert answers == ["503"] * 5
+    assert code == 1, server.log()[-2000:]
+    assert server.log().strip().splitlines()[-1].startswith("headway: error: the engine died")
+    assert server.left() == []
