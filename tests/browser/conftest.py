@@ -28,9 +28,12 @@ HARMLESS = ("Infinite extent",)
 START_S = 60.0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """One headless Chromium for all tests; skipped where there is none, a failure in CI."""
+    """One headless Chromium for a module; skipped where there is none, a failure in CI.
+
+    Not for the session: Playwright's loop runs as long as it is open, and asyncio allows no second one in a thread.
+    """
     binary = shutil.which("chromium")
     if binary is None and os.environ.get("CI"):
         pytest.fail("chromium is not installed")
