@@ -14,11 +14,12 @@ from headway.errors import UnknownPresetError
 from headway_policies import Preset, PresetError, bundled_presets, load_preset
 
 BUNDLED = "bundled"
+GIVEN = "given"
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A preset and where it came from: "bundled" or the file's path."""
+    """A preset and where it came from: "bundled", "given" by the program, or the file's path."""
 
     preset: Preset
     source: str
@@ -45,6 +46,11 @@ class Catalogue:
         if known is not None and known.source not in (BUNDLED, str(path)):
             raise PresetError(f"{path}: name: {preset.name!r} is already the name of {known.source}")
         self._listed[preset.name] = Listed(preset, str(path))
+        return preset
+
+    def include(self, preset: Preset) -> Preset:
+        """List a preset that a program made, in place of one of the same name."""
+        self._listed[preset.name] = Listed(preset, GIVEN)
         return preset
 
     def resolve(self, name_or_file: str) -> Preset:

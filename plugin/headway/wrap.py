@@ -28,7 +28,7 @@ def wrap(engine: AnyEngine, preset: str | Path | Preset = "balanced") -> AnyEngi
     ``status()``, ``await switch(...)``. Raises PresetError or UnknownPresetError before anything has changed.
     """
     catalogue = Catalogue()
-    chosen = preset if isinstance(preset, Preset) else catalogue.resolve(str(preset))
+    chosen = catalogue.include(preset) if isinstance(preset, Preset) else catalogue.resolve(str(preset))
     control = install(engine, kind_of(engine), chosen, catalogue)
     control.warmup = WarmupReport(state="skipped")
     return engine

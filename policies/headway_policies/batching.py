@@ -17,7 +17,7 @@ class Batching(BaseModel):
     ``window_ms`` is part of every preset; under ``continuous`` a request never waits for company, so it has no effect.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     strategy: Literal["continuous"] = "continuous"
     seats: int = Field(ge=1, le=65_536)

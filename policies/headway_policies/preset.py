@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -21,6 +21,7 @@ from headway_policies.classes import PriorityClass
 Setting = str | int | float | bool | list[str]
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 _MAX_CLASSES = 8
+_IN_TOML = {"tuple_type": "must be a list", "dict_type": "must be a table", "model_type": "must be a table"}
 
 
 class PresetError(ValueError):
@@ -30,7 +31,7 @@ class PresetError(ValueError):
 class Queue(BaseModel):
     """The bound on waiting requests over all classes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     max_waiting: int = Field(ge=0, le=1_000_000)
 
@@ -38,7 +39,7 @@ class Queue(BaseModel):
 class Warmup(BaseModel):
     """What runs before the server is ready: one request alone, then a full batch."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     prompt_tokens: int = Field(default=64, ge=1, le=100_000)
     output_tokens: int = Field(default=8, ge=1, le=10_000)
@@ -47,14 +48,14 @@ class Warmup(BaseModel):
 class Preset(BaseModel):
     """One complete, validated set of policies."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: str = Field(pattern=_NAME)
     description: str = Field(default="", max_length=400)
     default_class: str
     batching: Batching
     queue: Queue
-    classes: dict[str, PriorityClass] = Field(min_length=1, max_length=_MAX_CLASSES)
+    classes: dict[Annotated[str, Field(pattern=_NAME)], PriorityClass] = Field(min_length=1, max_length=_MAX_CLASSES)
     warmup: Warmup = Warmup()
 
     @field_validator("classes")
@@ -150,16 +151,18 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Setti
 
 def _explain(error: ValidationError) -> str:
     """Every complaint in one line: key, what is wrong with it, what is allowed."""
-    return "; ".join(_complaint(detail["loc"], detail["msg"], detail["type"]) for detail in error.errors())
+    complaints = [_complaint(detail["loc"], detail["msg"], detail["type"]) for detail in error.errors()]
+    return " ".join("; ".join(complaints).split())
 
 
 def _complaint(where: tuple[int | str, ...], message: str, kind: str) -> str:
-    key = ".".join(str(part) for part in where)
+    key = ".".join(str(part) for part in where if part != "[key]")
     if kind == "extra_forbidden":
         return f"{key}: unknown key; allowed here: {', '.join(_allowed(where))}"
     if kind == "missing":
         return f"{key}: missing"
-    text = message.removeprefix("Value error, ").replace("Input should be", "must be")
+    text = _IN_TOML.get(kind, message.removeprefix("Value error, "))
+    text = text.replace("Input should be", "must be").replace("String should", "must")
     return f"{key}: {text}" if key else text
 
 

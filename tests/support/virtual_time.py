@@ -1,0 +1,23 @@
+"""Tests on virtual time: the loop's clock jumps to the next timer as soon as nobody has anything to do."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec
+
+import looptime
+
+P = ParamSpec("P")
+
+
+def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an async test on a loop of its own whose clock starts at 0 and costs nothing to wait for."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0)) as runner:
+            runner.run(test(*args, **kwargs))
+
+    return run
