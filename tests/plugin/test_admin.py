@@ -1,0 +1,178 @@
+"""The admin API: who may do what, what is refused and how, and that no token ever shows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+import headway
+from headway.fake import FakeEngine, FakeParams
+from headway.http.admin import routes
+from headway.http.tokens import Role, TokenError, Tokens
+
+OPERATOR = "operator-token-0123456789-0123456789"
+VIEWER = "viewer-token-0123456789-0123456789ab"
+READS = ("status", "desk", "presets", "preset", "audit")
+GOOD = {"name": "latency"}
+
+
+@asynccontextmanager
+async def admin(*, configured: bool = True) -> AsyncIterator[tuple[httpx.AsyncClient, headway.Control]]:
+    """A client of the admin API of an engine under the balanced preset."""
+    engine = headway.wrap(FakeEngine(), preset="balanced")
+    control: headway.Control = engine.headway  # type: ignore[attr-defined]  # wrap adds it
+    tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER} if configured else {})
+    app = Starlette(routes=routes(lambda: control, tokens))
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://headway") as client:
+        yield client, control
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that carries a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def put(client: httpx.AsyncClient, token: str = OPERATOR, **options: Any) -> httpx.Response:
+    """A switch."""
+    headers = {**bearer(token), "If-Match": '"1"', **options.pop("headers", {})}
+    return await client.put("/headway/v1/preset", headers=headers, **({"json": GOOD} | options))
+
+
+@pytest.mark.parametrize("path", READS)
+async def test_reads_need_a_token_and_either_role_will_do(path: str) -> None:
+    """401 without or with a wrong one, before anything is read; 200 for viewer and operator; 404 when it is off."""
+    async with admin() as (client, _):
+        for headers in ({}, bearer("x" * 40), {"Authorization": f"Basic {OPERATOR}"}, {"Authorization": OPERATOR}):
+            refused = await client.get(f"/headway/v1/{path}", headers=headers)
+            assert refused.status_code == 401
+            assert refused.headers["www-authenticate"].startswith("Bearer")
+            assert refused.headers["content-type"] == "application/problem+json"
+        for token in (OPERATOR, VIEWER):
+            assert (await client.get(f"/headway/v1/{path}", headers=bearer(token))).status_code == 200
+    async with admin(configured=False) as (client, _):
+        off = await client.get(f"/headway/v1/{path}", headers=bearer(OPERATOR))
+        assert off.status_code == 404
+        assert "HEADWAY_ADMIN_TOKEN" in off.json()["detail"]
+
+
+async def test_a_switch_works_once_for_each_revision() -> None:
+    """Of five operators with the same If-Match exactly one wins; the others are told the revision of now."""
+    async with admin() as (client, control):
+        seen = await client.get("/headway/v1/preset", headers=bearer(VIEWER))
+        etag = seen.headers["etag"]
+        answers = await asyncio.gather(*(put(client, headers={"If-Match": etag}) for _ in range(5)))
+        assert sorted(answer.status_code for answer in answers) == [200, 412, 412, 412, 412]
+        won = next(answer for answer in answers if answer.status_code == 200)
+        assert won.json()["previous"] == "balanced"
+        assert {one["setting"] for one in won.json()["changes"]} == {"batching.seats", "batching.window_ms"}
+        assert {answer.headers["etag"] for answer in answers} == {'"2"'}
+        assert (control.preset.name, control.revision) == ("latency", 2)
+        audit = (await client.get("/headway/v1/audit", headers=bearer(VIEWER))).json()["entries"]
+        assert [line["result"].split(":")[0] for line in audit].count("applied") == 1
+        assert len(audit) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ({"token": VIEWER}, 403),
+        ({"headers": {"If-Match": ""}}, 428),
+        ({"headers": {"If-Match": '"2"'}}, 412),
+        ({"headers": {"If-Match": 'W/"1"'}}, 412),
+        ({"headers": {"If-Match": '"9999999999999999999999999"'}}, 412),
+        ({"headers": {"If-Match": '"1", "2"'}}, 412),
+        ({"json": {"name": "nonsense"}}, 422),
+        ({"json": {"name": ["latency"]}}, 422),
+        ({"json": {"name": "latency", "seats": 1}}, 422),
+        ({"json": {"name": "latency", "reason": "x" * 401}}, 422),
+        ({"json": {}}, 422),
+        ({"json": []}, 422),
+        ({"json": None, "content": b"{", "headers": {"Content-Type": "application/json"}}, 422),
+        ({"json": None, "content": b"[" * 15_000, "headers": {"Content-Type": "application/json"}}, 422),
+        ({"json": None, "content": b" " * 20_000, "headers": {"Content-Type": "application/json"}}, 413),
+        ({"json": None, "content": b"name=latency", "headers": {"Content-Type": "text/plain"}}, 415),
+    ],
+)
+async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dict[str, Any], status: int) -> None:
+    """A problem with one sentence, the preset as it was, and an audit line that says refused."""
+    async with admin() as (client, control):
+        answer = await put(client, **options)
+        assert answer.status_code == status, answer.text
+        problem = answer.json()
+        assert (problem["status"], problem["type"]) == (status, "about:blank")
+        assert problem["detail"]
+        assert (control.preset.name, control.revision) == ("balanced", 1)
+        (line,) = control.audit.entries(10)
+        assert line["result"].startswith("refused: ")
+
+
+@pytest.mark.parametrize("limit", ["0", "501", "-1", "x", "1.5", "9" * 40])
+async def test_a_bad_audit_limit_is_a_422(limit: str) -> None:
+    """The bound is named."""
+    async with admin() as (client, _):
+        answer = await client.get(f"/headway/v1/audit?limit={limit}", headers=bearer(VIEWER))
+        assert answer.status_code == 422
+        assert "500" in answer.json()["detail"]
+
+
+async def test_readiness_says_why_not() -> None:
+    """200 when all is well; 503 with the reasons while warming up, draining or without an engine."""
+    async with admin() as (client, control):
+        assert (await client.get("/headway/readyz")).json() == {"ready": True, "reasons": []}
+        control.warmup.state = "running"
+        control.guard.gate.drain()
+        control.guard.engine.die()  # type: ignore[attr-defined]  # the fake can
+        answer = await client.get("/headway/readyz")
+        assert answer.status_code == 503
+        assert answer.json()["reasons"] == ["the engine is not running", "warm-up running", "draining"]
+        assert (await client.get("/headway/healthz")).status_code == 200
+
+
+async def test_no_token_and_no_prompt_shows_anywhere(caplog: pytest.LogCaptureFixture) -> None:
+    """Not in an answer, not in the log, not in the audit, whatever was tried."""
+    caplog.set_level(logging.DEBUG)
+    async with admin() as (client, control):
+        engine: Any = control.guard.engine
+        stream = engine.generate("a secret prompt", FakeParams(50), "r")
+        running = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0)
+        texts = [(await client.get(f"/headway/v1/{path}", headers=bearer(OPERATOR))).text for path in READS]
+        texts += [(await client.get("/headway/v1/status", headers=bearer("wrong" * 9))).text]
+        texts += [
+            (await put(client, VIEWER)).text,
+            (await put(client)).text,
+            caplog.text,
+            str(control.audit.entries(9)),
+        ]
+        await running
+        await stream.aclose()
+    assert "latency" in caplog.text
+    for text in texts:
+        for secret in (OPERATOR, VIEWER, "wrongwrong", "a secret prompt"):
+            assert secret not in text
+
+
+@pytest.mark.parametrize("token", ["short", "x" * 31, "with space " * 4, "t\u00f6ken" * 9, "x" * 40 + "\n"])
+def test_a_weak_token_is_refused_without_showing_it(token: str) -> None:
+    """At least 32 printable characters; the complaint names the variable, not the token."""
+    with pytest.raises(TokenError, match="HEADWAY_ADMIN_TOKEN") as caught:
+        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": token})
+    assert token not in str(caught.value)
+
+
+def test_tokens_come_from_files_too(tmp_path: Any) -> None:
+    """A trailing line break in the file does no harm; a missing file is named."""
+    path = tmp_path / "token"
+    path.write_text(VIEWER + "\n")
+    tokens = Tokens.from_environment({"HEADWAY_VIEWER_TOKEN_FILE": str(path)})
+    assert tokens.role(f"Bearer {VIEWER}") is Role.VIEWER
+    with pytest.raises(TokenError, match="gone"):
+        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(tmp_path / "gone")})

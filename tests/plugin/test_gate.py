@@ -1,0 +1,406 @@
+"""The gate on a virtual clock: who waits, who goes, when, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+from small_presets import small_preset, terms
+
+from headway.errors import Expired, Refused, Rejected, TimedOut, UnknownClassError
+from headway.gate import Gate, Passage
+from headway_policies import Ending, Outcome, Reason
+
+pytestmark = pytest.mark.looptime
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def outcomes(gate: Gate) -> dict[str, int]:
+    total: Counter[Outcome] = Counter()
+    for counts in gate.desk.ledger.classes.values():
+        assert counts.balanced
+        total += counts.outcomes
+    return {str(outcome): number for outcome, number in total.items()}
+
+
+def assert_at_rest(gate: Gate) -> None:
+    assert (gate.desk.seats_taken, gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0, 0)
+    assert gate._passages == {}
+    assert gate.dump()["waiting"] == gate.dump()["running"] == []
+
+
+async def served(gate: Gate, for_s: float, log: list[str], name: str, class_name: str | None = None) -> None:
+    async with gate.admit(class_name):
+        log.append(name)
+        await asyncio.sleep(for_s)
+
+
+async def settle() -> None:
+    """Let everything that is ready run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_seats_are_taken_and_handed_on_in_order() -> None:
+    """Two seats, five requests: first come first served, each as soon as a seat is free."""
+    gate, log = Gate(small_preset(2)), list[str]()
+    begun_s = now_s()
+    await asyncio.gather(*(served(gate, 1.0, log, name) for name in "abcde"))
+    assert log == ["a", "b", "c", "d", "e"]
+    assert now_s() - begun_s == pytest.approx(3.0)
+    assert outcomes(gate) == {"completed": 5}
+    assert_at_rest(gate)
+
+
+async def test_an_urgent_request_passes_those_that_wait() -> None:
+    """A realtime request that comes last goes next."""
+    gate, log = Gate(small_preset()), list[str]()
+    urgencies = {"first": "normal", "batch": "batch", "normal": "normal", "urgent": "realtime"}
+    await asyncio.gather(*(served(gate, 1.0, log, name, urgency) for name, urgency in urgencies.items()))
+    assert log == ["first", "urgent", "normal", "batch"]
+
+
+async def test_a_full_queue_refuses_at_once() -> None:
+    """No place to wait: Rejected without a turn of the loop, with the reason and whole seconds."""
+    gate = Gate(small_preset(most_waiting=0))
+    passage = gate.enter()
+    with pytest.raises(Rejected) as caught:
+        gate.enter("batch")
+    assert (caught.value.reason, caught.value.status) == (Reason.QUEUE_FULL, 429)
+    assert 1 <= caught.value.retry_after_s <= 30
+    passage.leave(Ending.COMPLETED)
+    assert outcomes(gate) == {"completed": 1, "rejected_full": 1}
+    assert_at_rest(gate)
+
+
+async def test_an_unknown_class_is_refused_by_name_and_counts_nowhere() -> None:
+    """The caller's mistake names the classes there are and leaves the ledger alone."""
+    gate = Gate(small_preset())
+    with pytest.raises(UnknownClassError, match="'gold'; the classes are: realtime, normal, batch"):
+        gate.enter("gold")
+    assert outcomes(gate) == {}
+    assert_at_rest(gate)
+
+
+async def test_the_queue_time_out_comes_exactly_on_time() -> None:
+    """Ten seconds in the queue are ten seconds, and the reason says so."""
+    gate = Gate(small_preset())
+    gate.enter()
+    begun_s = now_s()
+    passage = gate.enter()
+    with pytest.raises(Expired) as caught:
+        await passage.admitted()
+    assert now_s() - begun_s == pytest.approx(10.0, abs=1e-6)
+    assert (caught.value.reason, caught.value.status) == (Reason.QUEUE_TIMEOUT, 503)
+    assert outcomes(gate) == {"expired_queued": 1}
+
+
+async def test_newcomers_do_not_prolong_the_wait_of_the_first() -> None:
+    """The time-out of the first waiter runs from its own arrival, whoever comes after it."""
+    gate = Gate(small_preset())
+    gate.enter()
+    begun_s, first = now_s(), gate.enter()
+    waiting = asyncio.create_task(first.admitted())
+    for _ in range(9):
+        await asyncio.sleep(1.0)
+        gate.enter()
+    with pytest.raises(Expired):
+        await waiting
+    assert now_s() - begun_s == pytest.approx(10.0, abs=1e-6)
+
+
+async def test_the_total_time_out_calls_for_an_abort_and_holds_the_seat() -> None:
+    """After the total time-out on_abort is called once, the request is settled, its seat freed when it leaves."""
+    gate, aborted = Gate(small_preset()), list[float]()
+    begun_s, passage = now_s(), gate.enter(timeout_s=5.0)
+    passage.on_abort = lambda: aborted.append(now_s() - begun_s)
+    follower = gate.enter()
+    await asyncio.sleep(6.0)
+    assert aborted == [pytest.approx(5.0, abs=1e-6)]
+    assert isinstance(passage.refused, TimedOut)
+    assert passage.refused.status == 504
+    assert follower.dispatched_s is None
+    passage.leave(Ending.FAILED)
+    assert follower.dispatched_s is not None
+    follower.leave(Ending.COMPLETED)
+    assert outcomes(gate) == {"expired_running": 1, "completed": 1}
+    assert_at_rest(gate)
+
+
+async def test_a_block_whose_time_ran_out_ends_with_a_refusal() -> None:
+    """``admit`` raises TimedOut at the end of a block that took too long."""
+    gate = Gate(small_preset())
+    with pytest.raises(TimedOut):
+        async with gate.admit(timeout_s=5.0):
+            await asyncio.sleep(6.0)
+    assert outcomes(gate) == {"expired_running": 1}
+    assert_at_rest(gate)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [(ValueError("broken"), "failed"), (asyncio.CancelledError(), "cancelled_running"), (None, "completed")],
+    ids=["an error", "a cancellation", "nothing"],
+)
+async def test_a_block_is_settled_by_the_way_it_ends(error: BaseException | None, outcome: str) -> None:
+    """The outcome is what happened in the block; whatever it was, the next gets the seat."""
+    gate = Gate(small_preset())
+
+    async def block() -> None:
+        async with gate.admit():
+            if error is not None:
+                raise error
+
+    await asyncio.gather(block(), return_exceptions=True)
+    assert outcomes(gate) == {outcome: 1}
+    async with gate.admit():
+        assert gate.desk.seats_taken == 1
+    assert_at_rest(gate)
+
+
+async def test_who_gives_up_while_waiting_frees_its_place() -> None:
+    """A waiter that is cancelled leaves the line; the one behind it goes next."""
+    gate, log = Gate(small_preset()), list[str]()
+    tasks = [asyncio.create_task(served(gate, 1.0, log, name)) for name in "abc"]
+    await settle()
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert log == ["a", "c"]
+    assert outcomes(gate) == {"completed": 2, "cancelled_queued": 1}
+    assert_at_rest(gate)
+
+
+async def test_who_is_cancelled_in_the_very_turn_of_its_dispatch_hands_the_seat_on() -> None:
+    """Dispatch, then cancel before the waiter runs: no seat is lost, the next one is served."""
+    gate, log = Gate(small_preset()), list[str]()
+    holder = gate.enter()
+    tasks = [asyncio.create_task(served(gate, 1.0, log, name)) for name in "ab"]
+    await settle()
+    holder.leave(Ending.COMPLETED)
+    tasks[0].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert log == ["b"]
+    assert outcomes(gate) == {"completed": 2, "cancelled_running": 1}
+    assert_at_rest(gate)
+
+
+async def test_who_is_cancelled_before_its_first_step_leaves_nothing() -> None:
+    """A task that is cancelled before it began never asked for a seat."""
+    gate = Gate(small_preset())
+    task = asyncio.create_task(served(gate, 1.0, [], "never"))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert outcomes(gate) == {}
+    assert_at_rest(gate)
+
+
+@pytest.mark.parametrize("ending", list(Ending))
+async def test_leaving_after_the_deadline_and_before_the_timer_is_settled_once(ending: Ending) -> None:
+    """A busy loop may be late: who leaves then is settled as expired, and everybody behind it is served."""
+    gate = Gate(small_preset())
+    running, waiting = gate.enter(timeout_s=5.0), gate.enter(timeout_s=6.0)
+    third, late_s = gate.enter(timeout_s=50.0), now_s() + 7.0
+    gate.now_s = lambda: late_s
+    waiting.leave(ending)
+    running.leave(ending)
+    await asyncio.wait_for(third.admitted(), 1.0)
+    third.leave(Ending.COMPLETED)
+    assert outcomes(gate) == {"expired_queued": 1, "expired_running": 1, "completed": 1}
+    assert_at_rest(gate)
+
+
+async def test_calls_that_wait_together_are_freed_together() -> None:
+    """One call of a request is cancelled and settles it: its sibling is not left waiting for ever."""
+    gate = Gate(small_preset())
+    gate.enter()
+    passage = gate.enter()
+    siblings = [asyncio.create_task(passage.admitted()) for _ in range(2)]
+    await settle()
+    siblings[0].cancel()
+    passage.leave(Ending.CANCELLED)
+    done, pending = await asyncio.wait(siblings, timeout=1.0)
+    assert pending == set()
+    assert all(task.cancelled() for task in done)
+
+
+async def test_a_switch_drops_nobody_and_fills_the_new_seats_at_once() -> None:
+    """Ten wait; more seats let them go in the same turn, fewer seats end nobody."""
+    gate = Gate(small_preset(1))
+    passages = [gate.enter() for _ in range(10)]
+    assert gate.switch(small_preset(4, name="wider")) == 2
+    assert [passage.dispatched_s is not None for passage in passages] == [True] * 4 + [False] * 6
+    assert [passage.preset_name for passage in passages[:4]] == ["small", "wider", "wider", "wider"]
+    gate.switch(small_preset(1))
+    assert gate.desk.ledger.in_flight == 4
+    for passage in passages:
+        await passage.admitted()
+        passage.leave(Ending.COMPLETED)
+    assert outcomes(gate) == {"completed": 10}
+    assert_at_rest(gate)
+
+
+async def test_pause_holds_everybody_and_resume_lets_them_go() -> None:
+    """Paused, a free seat stays free; resumed, it is taken in the same turn."""
+    gate = Gate(small_preset())
+    gate.pause()
+    passage = gate.enter()
+    await asyncio.sleep(1.0)
+    assert passage.dispatched_s is None
+    gate.resume()
+    assert passage.wait_s == pytest.approx(1.0)
+    passage.leave(Ending.COMPLETED)
+    assert_at_rest(gate)
+
+
+async def test_drain_refuses_the_waiting_and_lets_the_running_finish() -> None:
+    """Whoever waits is refused at once, whoever comes too; the running complete."""
+    gate, log = Gate(small_preset()), list[str]()
+    tasks = [asyncio.create_task(served(gate, 1.0, log, name)) for name in "abc"]
+    await settle()
+    gate.drain()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [getattr(result, "reason", None) for result in results] == [None, Reason.DRAINING, Reason.DRAINING]
+    with pytest.raises(Rejected) as caught:
+        gate.enter()
+    assert caught.value.status == 503
+    assert outcomes(gate) == {"completed": 1, "drained": 3}
+    assert_at_rest(gate)
+
+
+async def test_a_lost_engine_answers_everybody_and_the_next_engine_serves_again() -> None:
+    """Running and waiting are refused, told once; when the engine is back newcomers are served."""
+    gate, aborted = Gate(small_preset()), list[int]()
+    running, waiting = gate.enter(), gate.enter()
+    running.on_abort = lambda: aborted.append(1)
+    gate.engine_lost()
+    gate.engine_lost()
+    for passage in (running, waiting):
+        with pytest.raises(Rejected) as caught:
+            await passage.admitted()
+        assert caught.value.reason is Reason.ENGINE_LOST
+        passage.leave(Ending.FAILED)
+    assert aborted == [1]
+    gate.engine_back()
+    async with gate.admit():
+        assert gate.desk.seats_taken == 1
+    assert outcomes(gate) == {"engine_lost": 2, "completed": 1}
+    assert_at_rest(gate)
+
+
+async def test_there_is_one_timer_however_many_wait() -> None:
+    """A thousand deadlines need one timer; none is left when it has been closed."""
+    gate = Gate(small_preset(most_waiting=2_000, classes={"normal": terms(1, places=2_000)}))
+    loop = asyncio.get_running_loop()
+    before = _timers(loop)
+    passages = [gate.enter(timeout_s=1_000.0 - number % 7) for number in range(1_000)]
+    assert _timers(loop) - before == 1
+    for passage in passages:
+        passage.leave(Ending.CANCELLED)
+    assert _timers(loop) - before <= 1
+    gate.close()
+    assert _timers(loop) == before
+    assert_at_rest(gate)
+
+
+def _timers(loop: asyncio.AbstractEventLoop) -> int:
+    scheduled: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]  # asyncio shows them nowhere else
+    return sum(not timer.cancelled() for timer in scheduled)
+
+
+async def test_an_idle_gate_does_nothing() -> None:
+    """No polling: with nobody there the loop has no timer, and an hour passes without a tick."""
+    gate, ticks = Gate(small_preset()), list[float]()
+    gate._tick = lambda: ticks.append(now_s())  # type: ignore[method-assign]  # counts, in place of the real one
+    await asyncio.sleep(3_600)
+    assert ticks == []
+    assert gate._timer is None
+
+
+async def test_a_hundred_tasks_and_a_thousand_tries_each_never_pass_the_limit() -> None:
+    """Limit 10, 100,000 tries of which some give up: at most 10 inside at any moment, and the sums are exact."""
+    gate = Gate(small_preset(10, most_waiting=1_000, classes={"normal": terms(1, places=1_000, queue_s=1e4)}))
+    inside, most, tally = 0, 0, Counter[str]()
+
+    async def worker(seed: int) -> None:
+        nonlocal inside, most
+        dice = random.Random(seed)
+        for _ in range(1_000):
+            passage = gate.enter()
+            try:
+                if passage.dispatched_s is None and dice.random() < 0.05:
+                    tally["gave up"] += 1
+                    passage.leave(Ending.CANCELLED)
+                    continue
+                await passage.admitted()
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0)
+                inside -= 1
+                tally["served"] += 1
+            finally:
+                passage.leave(Ending.COMPLETED)
+
+    await asyncio.gather(*(worker(seed) for seed in range(100)))
+    assert most == 10
+    assert tally["served"] + tally["gave up"] == 100_000
+    assert outcomes(gate) == {"completed": tally["served"], "cancelled_queued": tally["gave up"]}
+    assert_at_rest(gate)
+
+
+class Notes:
+    """A meter that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.waits: list[tuple[str, float]] = []
+        self.first_tokens: list[tuple[str, float]] = []
+
+    def waited(self, class_name: str, wait_s: float) -> None:
+        self.waits.append((class_name, wait_s))
+
+    def first_token(self, class_name: str, delay_s: float) -> None:
+        self.first_tokens.append((class_name, delay_s))
+
+
+async def test_the_meter_hears_of_each_dispatch_and_each_first_token_once() -> None:
+    """The wait ends at the dispatch; the time to the first token counts from the arrival, the queue included."""
+    notes = Notes()
+    gate = Gate(small_preset(), meter=notes)
+    first, second = gate.enter("batch"), gate.enter()
+    await asyncio.sleep(2.0)
+    first.first_token()
+    first.first_token()
+    first.leave(Ending.COMPLETED)
+    await asyncio.sleep(1.0)
+    second.first_token()
+    second.leave(Ending.COMPLETED)
+    assert notes.waits == [("batch", 0.0), ("normal", pytest.approx(2.0))]
+    assert notes.first_tokens == [("batch", pytest.approx(2.0)), ("normal", pytest.approx(3.0))]
+
+
+async def test_a_passage_left_twice_counts_once() -> None:
+    """Only the first end counts."""
+    gate = Gate(small_preset())
+    passage: Passage = gate.enter()
+    passage.leave(Ending.COMPLETED)
+    passage.leave(Ending.FAILED)
+    passage.occupy(5)
+    assert outcomes(gate) == {"completed": 1}
+    assert_at_rest(gate)
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_a_status_a_sentence_and_honest_advice(reason: Reason) -> None:
+    """A client reads why, and is told to come back only where that can help."""
+    from headway.errors import refusal
+
+    error = refusal(reason, 7)
+    assert isinstance(error, Refused)
+    assert error.status in (429, 503, 504)
+    assert error.retry == (error.status != 504)
+    assert ("Try again in 7 s." in str(error)) == error.retry
+    assert str(error).endswith(f"({reason})")

@@ -1,0 +1,94 @@
+"""What Prometheus sees is the ledger, at every scrape."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+
+from prometheus_client import CollectorRegistry, generate_latest
+from running_server import Scrape
+
+import headway
+import pytest
+from headway.catalogue import Catalogue
+from headway.engine import PlainKind
+from headway.fake import FakeEngine, FakeParams
+from headway.metrics import METRIC_NAMES, LedgerCollector, Meters
+from headway.wrap import install
+from headway_policies import Decision, Outcome, Reason
+
+WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes"}
+WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
+
+
+def exported() -> tuple[FakeEngine, headway.Control, CollectorRegistry]:
+    """A fake engine behind the gate, with its metrics in a registry of their own."""
+    registry, catalogue, engine = CollectorRegistry(), Catalogue(), FakeEngine(step_s=0.001)
+    meters = Meters(catalogue.class_names(), catalogue.most_seats(), registry)
+    control = install(engine, PlainKind(), catalogue.get("latency"), catalogue, meter=meters)
+    control.batch_meter = meters.step
+    registry.register(LedgerCollector(control, asyncio.get_running_loop()))
+    return engine, control, registry
+
+
+async def test_every_metric_and_every_label_value_is_there_from_the_start() -> None:
+    """Before the first request all series exist, at zero: rates work, and 0 differs from missing."""
+    _, control, registry = exported()
+    scrape = Scrape(generate_latest(registry).decode())
+    suffixes = ("_bucket", "_sum", "_count", "_created")
+    names = {one.name for one in scrape.samples}
+    families = names | {name.removesuffix(suffix) for name in names for suffix in suffixes if name.endswith(suffix)}
+    assert set(METRIC_NAMES) - families - WITHOUT_GPU == WITHOUT_WARMUP
+    for name in control.catalogue.class_names():
+        for label, values, metric in (
+            ("outcome", Outcome, "headway_outcomes_total"),
+            ("reason", Reason, "headway_refusals_total"),
+            ("decision", Decision, "headway_admission_decisions_total"),
+        ):
+            found = {one.labels[label] for one in scrape.samples if one.name == metric and one.labels["class"] == name}
+            assert found == {str(value) for value in values}
+
+
+async def test_every_scrape_balances_while_the_loop_is_busy() -> None:
+    """Scrapes from other threads, during traffic with cancels: arrivals equal queued + in flight + ended."""
+    engine, control, registry = exported()
+
+    async def client(index: int) -> None:
+        stream = engine.generate("p", FakeParams(3), f"r{index}", priority=("realtime", "normal", "batch")[index % 3])
+        try:
+            async with asyncio.timeout(0.02 if index % 7 == 0 else 30):
+                async for _ in stream:
+                    pass
+        except (TimeoutError, headway.Refused):
+            pass
+
+    work = asyncio.gather(*(client(index) for index in range(600)))
+    scrapes = []
+    while not work.done():
+        scrapes.append(Scrape((await asyncio.to_thread(generate_latest, registry)).decode()))
+    await work
+    await asyncio.sleep(0.05)
+    last = Scrape(generate_latest(registry).decode())
+    assert len(scrapes) >= 2
+    assert [line for scrape in [*scrapes, last] for line in scrape.unbalanced()] == []
+    assert last("headway_arrivals_total") == 600 == last("headway_outcomes_total")
+    assert last("headway_seats_taken") == last("headway_queue_depth") == last("headway_in_flight") == 0
+    dispatched = last("headway_queue_wait_seconds_count")
+    assert dispatched >= last("headway_outcomes_total", outcome="completed") > 0
+    assert control.status()["in_flight"] == 0
+
+
+async def test_promtool_finds_nothing_to_say() -> None:
+    """Names, units and help texts follow Prometheus's conventions."""
+    promtool = shutil.which("promtool")
+    if promtool is None and os.environ.get("CI"):
+        pytest.fail("promtool is not installed")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+    _, _, registry = exported()
+    command = [promtool, "check", "metrics"]
+    text = generate_latest(registry)
+    done = await asyncio.to_thread(subprocess.run, command, input=text, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

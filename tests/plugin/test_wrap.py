@@ -1,0 +1,359 @@
+"""``headway.wrap`` in a program of one's own: an engine as before, and a gate in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines import ServingEngine, assert_no_residue, outcomes
+from small_presets import small_preset, terms
+
+import headway
+from headway import Expired, PresetError, Reason, Rejected, TimedOut, UnknownClassError, UnknownPresetError
+from headway.audit import Who
+from headway.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
+
+pytestmark = pytest.mark.looptime
+
+
+def engine_of(seats: int = 1, *, engine: FakeEngine | None = None, most_waiting: int = 100) -> Any:
+    return headway.wrap(engine or FakeEngine(step_s=1.0), small_preset(seats, most_waiting=most_waiting))
+
+
+async def read(engine: Any, request_id: str, tokens: int = 3, **options: Any) -> list[FakeOutput]:
+    n = options.pop("n", 1)
+    return [one async for one in engine.generate("text", FakeParams(tokens, n), request_id, **options)]
+
+
+async def test_an_answer_comes_through_whole_and_in_order() -> None:
+    """Every output of the engine reaches the caller, none twice, under the caller's own id."""
+    outputs = await read(engine_of(), "a", 5)
+    assert [len(one.tokens) for one in outputs] == [1, 2, 3, 4, 5]
+    assert [one.finished for one in outputs] == [False] * 4 + [True]
+    assert {one.request_id for one in outputs} == {"a"}
+
+
+PRIORITIES = {
+    "by name": ("realtime", "realtime", 0),
+    "by number": (3, "realtime", 0),
+    "by a number between": (2, "normal", 1),
+    "by a number below all": (-7, "batch", 2),
+    "not at all": (None, "normal", 1),
+}
+
+
+@pytest.mark.parametrize(("asked", "name", "rank"), PRIORITIES.values(), ids=PRIORITIES)
+async def test_a_priority_is_a_class_by_name_or_number(asked: object, name: str, rank: int) -> None:
+    """The request is counted under its class, and the engine gets the class's rank, 0 the most urgent."""
+    engine = engine_of()
+    await read(engine, "a", priority=asked)
+    assert engine.priorities == {"a": rank}
+    assert engine.headway.guard.gate.desk.ledger.classes[name].outcomes == {headway.Outcome.COMPLETED: 1}
+
+
+async def test_no_urgent_request_is_served_after_one_that_is_less_urgent() -> None:
+    """With one seat the engine sees the requests in order of urgency, then of arrival."""
+    engine = engine_of()
+    order = ["normal", "batch", "normal", "realtime", "batch", "realtime"]
+    await asyncio.gather(*(read(engine, f"{number}", 1, priority=name) for number, name in enumerate(order)))
+    assert engine.started == ["0", "3", "5", "2", "1", "4"]
+
+
+async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
+    """Headway's own options never reach the engine."""
+    seen: list[dict[str, Any]] = []
+
+    class Curious(FakeEngine):
+        async def generate(self, prompt: Any, sampling_params: Any, request_id: str, **options: Any) -> Any:
+            seen.append(options)
+            async for one in super().generate(prompt, sampling_params, request_id, **options):
+                yield one
+
+    engine = engine_of(engine=Curious(step_s=1.0))
+    task = asyncio.create_task(read(engine, "a", tenant="acme", timeout_s=50, lora_request="mine"))
+    await asyncio.sleep(0.5)
+    assert [one["tenant"] for one in engine.headway.guard.gate.dump()["running"]] == ["acme"]
+    await task
+    assert seen == [{"priority": 1, "lora_request": "mine"}]
+
+
+async def test_a_full_queue_is_a_typed_refusal() -> None:
+    """Rejected carries its reason and a whole number of seconds; the engine never hears of the request."""
+    engine = engine_of(most_waiting=0)
+    task = asyncio.create_task(read(engine, "a"))
+    await asyncio.sleep(0)
+    with pytest.raises(Rejected) as caught:
+        await read(engine, "b")
+    assert caught.value.reason is Reason.QUEUE_FULL
+    assert isinstance(caught.value.retry_after_s, int)
+    await task
+    assert engine.started == ["a"]
+
+
+async def test_time_that_runs_out_in_the_queue_is_expired_and_later_timed_out() -> None:
+    """timeout_s covers both: Expired before the engine had it, TimedOut with an abort after."""
+    engine = engine_of()
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    first = asyncio.create_task(read(engine, "a", 100, timeout_s=20.5))
+    await asyncio.sleep(0)
+    with pytest.raises(Expired) as expired:
+        await read(engine, "b", timeout_s=5)
+    assert loop.time() - begun_s == pytest.approx(5.0)
+    assert expired.value.reason is Reason.QUEUE_TIMEOUT
+    with pytest.raises(TimedOut) as timed_out:
+        await first
+    assert loop.time() - begun_s < 20.5 + 1.01
+    assert timed_out.value.reason is Reason.TOTAL_TIMEOUT
+    await assert_no_residue(engine.headway)
+    assert engine.aborted[0] == "a"
+    assert "b" not in engine.started
+    assert outcomes(engine.headway) == {"expired_queued": 1, "expired_running": 1}
+
+
+async def test_an_unknown_class_is_the_callers_mistake() -> None:
+    """UnknownClassError, a ValueError that lists the classes; nothing is counted."""
+    engine = engine_of()
+    with pytest.raises(UnknownClassError, match="realtime, normal, batch"):
+        await read(engine, "a", priority="gold")
+    assert outcomes(engine.headway) == {}
+    await assert_no_residue(engine.headway)
+
+
+async def test_everything_else_of_the_engine_is_as_before() -> None:
+    """The same object, its own type, its attributes and its other methods; it gains no method it did not have."""
+    plain = FakeEngine(max_num_seqs=7, step_s=1.0)
+    engine: Any = headway.wrap(plain)
+    assert engine is plain
+    assert isinstance(engine, FakeEngine)
+    assert engine.max_num_seqs == 7
+    assert engine.errored is False
+    for name in ("encode", "check_admission", "shutdown"):
+        assert not hasattr(engine, name)
+    await engine.abort("nobody")
+    assert engine.aborted == ["nobody"]
+    assert FakeEngine(max_num_seqs=7).__class__ is FakeEngine
+
+
+async def test_the_control_room_answers_and_switches() -> None:
+    """engine.headway shows the state, the ceiling is the engine's own, and a switch takes effect at once."""
+    engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
+    assert engine.headway.status()["limit"] == {"live": 8, "ceiling": 16}
+    assert engine.headway.status()["ready"] is True
+    done = await engine.headway.switch("throughput", expected_revision=1, who=Who())
+    assert (done.previous, done.revision) == ("latency", 2)
+    assert engine.headway.status()["limit"] == {"live": 16, "ceiling": 16}
+
+
+async def test_a_preset_of_ones_own_can_be_switched_back_to() -> None:
+    """A Preset object or a file is listed beside the bundled ones."""
+    engine = engine_of()
+    await engine.headway.switch("latency", expected_revision=None, who=Who())
+    await engine.headway.switch("small", expected_revision=None, who=Who())
+    assert engine.headway.status()["preset"] == {"name": "small", "revision": 3}
+
+
+async def test_a_preset_may_be_a_file(tmp_path: Path) -> None:
+    """A path, as text or as Path, is read as a preset."""
+    text = "name = 'mine'\ndefault_class = 'all'\nbatching = {seats = 3, window_ms = 0}\nqueue = {max_waiting = 9}\n"
+    terms_text = "classes.all = {priority = 1, max_waiting = 9, queue_timeout_s = 1, total_timeout_s = 2}\n"
+    path = tmp_path / "mine.toml"
+    path.write_text(text + terms_text)
+    for given in (path, str(path)):
+        engine: Any = headway.wrap(FakeEngine(), preset=given)
+        assert engine.headway.status()["limit"]["live"] == 3
+
+
+@pytest.mark.parametrize(
+    ("preset", "error"), [("gold", UnknownPresetError), ("./nowhere.toml", PresetError)], ids=["a name", "a file"]
+)
+def test_a_preset_that_is_not_there_leaves_the_engine_as_it_was(preset: str, error: type[Exception]) -> None:
+    """One clear error before anything has changed; the engine can still be wrapped."""
+    engine: Any = FakeEngine()
+    with pytest.raises(error):
+        headway.wrap(engine, preset=preset)
+    assert type(engine) is FakeEngine
+    assert not hasattr(engine, "headway")
+    headway.wrap(engine)
+
+
+def test_an_engine_is_wrapped_once() -> None:
+    """Two gates in a row would count everything twice."""
+    engine: Any = headway.wrap(FakeEngine())
+    with pytest.raises(ValueError, match="already"):
+        headway.wrap(engine)
+
+
+async def test_two_wrapped_engines_have_nothing_in_common() -> None:
+    """Each has its own gate, though they are of one class."""
+    one, two = engine_of(1), engine_of(2)
+    await read(one, "a")
+    assert outcomes(one.headway) == {"completed": 1}
+    assert outcomes(two.headway) == {}
+    assert (one.headway.status()["limit"]["live"], two.headway.status()["limit"]["live"]) == (1, 2)
+
+
+# ---------------------------------------------------------------------- leaving early
+
+
+async def test_a_caller_that_breaks_off_frees_seat_and_engine() -> None:
+    """Breaking out of the loop and closing the generator is a cancellation: settled, aborted, seat free at once."""
+    engine = engine_of()
+    stream = engine.generate("text", FakeParams(100), "a")
+    async for _ in stream:
+        break
+    await stream.aclose()
+    assert engine.headway.guard.gate.desk.seats_taken == 0
+    await assert_no_residue(engine.headway)
+    assert engine.aborted == ["a"]
+    assert outcomes(engine.headway) == {"cancelled_running": 1}
+
+
+async def test_a_generator_that_is_dropped_leaves_nothing() -> None:
+    """A caller that forgets the generator altogether is settled when it is collected."""
+    engine = engine_of()
+    stream = engine.generate("text", FakeParams(100), "a")
+    await anext(stream)
+    del stream
+    gc.collect()
+    await asyncio.sleep(2.0)
+    await assert_no_residue(engine.headway)
+    assert outcomes(engine.headway) == {"cancelled_running": 1}
+
+
+async def test_a_generator_that_is_never_started_counts_nowhere() -> None:
+    """Asking begins with the first step of the iteration."""
+    engine = engine_of()
+    stream = engine.generate("text", FakeParams(), "a")
+    await stream.aclose()
+    assert outcomes(engine.headway) == {}
+    assert engine.started == []
+
+
+async def test_a_wait_for_that_gives_up_leaves_nothing() -> None:
+    """asyncio.timeout around the loop, while waiting and while running."""
+    engine = engine_of()
+
+    async def impatient(request_id: str, patience_s: float) -> None:
+        async with asyncio.timeout(patience_s):
+            await read(engine, request_id, 100)
+
+    results = await asyncio.gather(impatient("a", 2.5), impatient("b", 1.5), return_exceptions=True)
+    assert [type(result) for result in results] == [TimeoutError, TimeoutError]
+    await assert_no_residue(engine.headway)
+    assert outcomes(engine.headway) == {"cancelled_running": 1, "cancelled_queued": 1}
+
+
+# ---------------------------------------------------------------------- ids
+
+
+async def test_two_requests_of_one_id_never_cross() -> None:
+    """The same id twice at once: both answers are whole, and cancelling one leaves the other alone."""
+    engine = engine_of(3)
+    kept, left, third = (asyncio.create_task(read(engine, "same", 6)) for _ in range(3))
+    await asyncio.sleep(2.5)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    assert [len((await task)[-1].tokens) for task in (kept, third)] == [6, 6]
+    await assert_no_residue(engine.headway)
+    assert engine.aborted == ["same~2"]
+    assert outcomes(engine.headway) == {"completed": 2, "cancelled_running": 1}
+
+
+async def test_a_retry_under_the_same_id_is_not_hit_by_the_abort_of_the_first_try() -> None:
+    """Cancelled and asked again at once: the abort that is still on its way stops the first, not the second."""
+    engine = engine_of()
+    first = asyncio.create_task(read(engine, "same", 6))
+    await asyncio.sleep(1.5)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    outputs = await read(engine, "same", 6)
+    assert [one.finish_reason for one in outputs] == [None] * 5 + ["length"]
+    assert len(outputs[-1].tokens) == 6
+    await assert_no_residue(engine.headway)
+    assert outcomes(engine.headway) == {"completed": 1, "cancelled_running": 1}
+
+
+# ---------------------------------------------------------------------- seats
+
+
+async def test_a_request_takes_a_seat_for_each_of_its_sequences() -> None:
+    """n = 2 takes two seats: with three, the second such request waits for the first."""
+    engine = engine_of(3)
+    first = asyncio.create_task(read(engine, "a", n=2))
+    second = asyncio.create_task(read(engine, "b", n=2))
+    await asyncio.sleep(0.5)
+    desk = engine.headway.guard.gate.desk
+    assert (desk.seats_taken, desk.ledger.queued) == (2, 1)
+    await asyncio.gather(first, second)
+    assert engine.most_running == 2
+    await assert_no_residue(engine.headway)
+
+
+async def test_the_engine_never_holds_more_sequences_than_the_limit() -> None:
+    """A hundred requests of one or two sequences against a limit of five."""
+    engine = headway.wrap(
+        FakeEngine(step_s=1.0), small_preset(5, classes={"normal": terms(1, queue_s=9e3, total_s=9e3)})
+    )
+    await asyncio.gather(*(read(engine, f"{number}", 2, n=1 + number % 2) for number in range(100)))
+    assert engine.most_running == 5
+    assert outcomes(engine.headway) == {"completed": 100}  # type: ignore[attr-defined]  # set by wrap
+    await assert_no_residue(engine.headway)  # type: ignore[attr-defined]  # set by wrap
+
+
+# ---------------------------------------------------------------------- the rest of an engine
+
+
+async def test_pooling_passes_the_same_gate() -> None:
+    """encode waits for its seat, one for each call."""
+    engine = engine_of(engine=ServingEngine(step_s=1.0))
+    task = asyncio.create_task(read(engine, "a"))
+    await asyncio.sleep(0.5)
+    outputs = [one async for one in engine.encode("text", None, "b", priority="realtime")]
+    assert (task.done(), len(outputs)) == (True, 1)
+    assert engine.priorities["b"] == 0
+    await assert_no_residue(engine.headway)
+    assert outcomes(engine.headway) == {"completed": 2}
+
+
+async def test_a_shutdown_answers_everybody_who_waits_or_runs() -> None:
+    """Stopping the engine refuses the waiting and the running as drained, and stops it."""
+    engine = engine_of(engine=ServingEngine(step_s=1.0))
+    tasks = [asyncio.create_task(read(engine, request_id)) for request_id in "ab"]
+    await asyncio.sleep(0.5)
+    engine.shutdown()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [getattr(result, "reason", None) for result in results] == [Reason.DRAINING, Reason.DRAINING]
+    assert engine.stopped
+    await assert_no_residue(engine.headway)
+    assert outcomes(engine.headway) == {"drained": 2}
+
+
+async def test_a_shutdown_from_another_thread_reaches_the_gate() -> None:
+    """vLLM stops its engine from wherever it likes; the gate hears of it on its own loop."""
+    engine = engine_of(engine=ServingEngine(step_s=1.0))
+    tasks = [asyncio.create_task(read(engine, request_id)) for request_id in "ab"]
+    await asyncio.sleep(0.5)
+    await asyncio.to_thread(engine.shutdown)
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(result) for result in results] == [Rejected, Rejected]
+    await assert_no_residue(engine.headway)
+
+
+async def test_the_death_of_the_engine_is_told_to_everybody() -> None:
+    """Running and waiting get Rejected with ENGINE_LOST, newcomers at once, and the status says so."""
+    engine = engine_of(engine=FakeEngine(step_s=1.0))
+    tasks = [asyncio.create_task(read(engine, request_id)) for request_id in "ab"]
+    await asyncio.sleep(0.5)
+    engine.die()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [getattr(result, "reason", None) for result in results] == [Reason.ENGINE_LOST, Reason.ENGINE_LOST]
+    assert isinstance(results[0].__cause__, EngineDied)  # type: ignore[union-attr]  # an exception, as was just seen
+    with pytest.raises(Rejected):
+        await read(engine, "c")
+    assert engine.headway.status()["engine"]["healthy"] is False
+    assert outcomes(engine.headway) == {"engine_lost": 3}
+    await assert_no_residue(engine.headway)

@@ -1,0 +1,84 @@
+"""Fake engines that go wrong on demand, and what must be true of a gate at rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from headway.control import Control
+from headway.fake import FakeEngine, FakeOutput, FakeParams
+from headway_policies import Outcome
+
+
+class TrippingEngine(FakeEngine):
+    """A fake engine that can trip over single requests, as an engine does that stays alive."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.trips_over: set[str] = set()
+
+    async def generate(
+        self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
+    ) -> AsyncGenerator[FakeOutput, None]:
+        """As the fake's own, until it is to trip over this request."""
+        async for output in super().generate(prompt, sampling_params, request_id, priority=priority, **options):
+            self._trip(request_id)
+            yield output
+        self._trip(request_id)
+
+    def _trip(self, request_id: str) -> None:
+        if request_id in self.trips_over:
+            self.trips_over.remove(request_id)
+            raise RuntimeError(f"tripped over {request_id}")
+
+    def revive(self) -> None:
+        """An engine in place of the dead one."""
+        self._dead = False
+
+
+class ServingEngine(TrippingEngine):
+    """With the rest of what a server's engine has: an admission check, pooling and a shutdown."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.checked: list[tuple[int, str | None]] = []
+        self.stopped = False
+
+    def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
+        """Write down the question."""
+        self.checked.append((n, request_id))
+
+    async def encode(
+        self, prompt: Any, pooling_params: Any, request_id: str, *, priority: int = 0, **options: Any
+    ) -> AsyncGenerator[FakeOutput, None]:
+        """One vector of one number."""
+        async for output in super().generate(prompt, FakeParams(1), request_id, priority=priority):
+            yield output
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Stop."""
+        self.stopped = True
+
+
+def outcomes(control: Control) -> dict[str, int]:
+    """The outcomes over all classes, after a look at the identity."""
+    total: Counter[Outcome] = Counter()
+    for counts in control.guard.gate.desk.ledger.classes.values():
+        assert counts.balanced
+        total += counts.outcomes
+    return {str(outcome): number for outcome, number in total.items()}
+
+
+async def assert_no_residue(control: Control) -> None:
+    """Once the errands are done nothing is left: no call, ticket, seat, task or request in the engine."""
+    guard, gate, engine = control.guard, control.guard.gate, control.guard.engine
+    await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine
+    assert guard.open_calls == 0
+    assert (guard._calls_of, guard._errands, guard._stopping) == ({}, set(), set())
+    assert (gate.desk.seats_taken, gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0, 0)
+    assert gate._passages == {}
+    assert gate.desk._entries == {}
+    assert engine.running == {}  # type: ignore[attr-defined]  # a fake engine
+    assert asyncio.all_tasks() == {asyncio.current_task()}
