@@ -7,11 +7,11 @@ import os
 import shutil
 import subprocess
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
 
 import headway
-import pytest
 from headway.catalogue import Catalogue
 from headway.engine import PlainKind
 from headway.fake import FakeEngine, FakeParams
