@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from engines import TrippingEngine, assert_no_residue, outcomes
 from small_presets import small_preset
+from virtual_time import on_virtual_time
 
 import headway
 from headway.errors import Expired, Rejected, TimedOut
 from headway.fake import FakeParams
 from headway.gate import Passage
 from headway_policies import Ending
-
-pytestmark = pytest.mark.looptime
 
 ADD_S, STEP_S, TOKENS = 2.0, 1.0, 4
 LAST_S = ADD_S + TOKENS * STEP_S
@@ -110,6 +109,7 @@ STRIKES: dict[str, Callable[[Scene], None]] = {
 
 @pytest.mark.parametrize("fault", EXPECTED)
 @pytest.mark.parametrize("phase", PHASES)
+@on_virtual_time
 async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, fault: str) -> None:
     """The request ends once, as the table says; nothing of it is left, and with one seat the next one completes."""
     scene, after_s = Scene(), PHASES[phase]
@@ -148,6 +148,7 @@ async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, 
 
 @pytest.mark.parametrize("phase", [phase for phase, after_s in PHASES.items() if after_s is not None])
 @pytest.mark.parametrize("fault", ["cancel", "deadline"])
+@on_virtual_time
 async def test_what_the_engine_may_have_is_aborted_there(phase: str, fault: str) -> None:
     """An early leave is followed by an abort whenever the engine was asked, and only then."""
     scene, after_s = Scene(), PHASES[phase]
@@ -161,6 +162,7 @@ async def test_what_the_engine_may_have_is_aborted_there(phase: str, fault: str)
     assert ("victim" in scene.engine.aborted) == ("victim" in scene.engine.started)
 
 
+@on_virtual_time
 async def test_a_hundred_clients_that_leave_while_being_added_leave_nothing() -> None:
     """A storm of cancels inside the add: engine and gate are empty, and the next is served at once."""
     engine: Any = headway.wrap(TrippingEngine(max_num_seqs=100, step_s=STEP_S, add_s=ADD_S), small_preset(100))

@@ -8,12 +8,11 @@ from collections import Counter
 
 import pytest
 from small_presets import small_preset, terms
+from virtual_time import on_virtual_time
 
 from headway.errors import Expired, Refused, Rejected, TimedOut, UnknownClassError
 from headway.gate import Gate, Passage
 from headway_policies import Ending, Outcome, Reason
-
-pytestmark = pytest.mark.looptime
 
 
 def now_s() -> float:
@@ -46,6 +45,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+@on_virtual_time
 async def test_seats_are_taken_and_handed_on_in_order() -> None:
     """Two seats, five requests: first come first served, each as soon as a seat is free."""
     gate, log = Gate(small_preset(2)), list[str]()
@@ -57,6 +57,7 @@ async def test_seats_are_taken_and_handed_on_in_order() -> None:
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_an_urgent_request_passes_those_that_wait() -> None:
     """A realtime request that comes last goes next."""
     gate, log = Gate(small_preset()), list[str]()
@@ -65,6 +66,7 @@ async def test_an_urgent_request_passes_those_that_wait() -> None:
     assert log == ["first", "urgent", "normal", "batch"]
 
 
+@on_virtual_time
 async def test_a_full_queue_refuses_at_once() -> None:
     """No place to wait: Rejected without a turn of the loop, with the reason and whole seconds."""
     gate = Gate(small_preset(most_waiting=0))
@@ -78,6 +80,7 @@ async def test_a_full_queue_refuses_at_once() -> None:
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_an_unknown_class_is_refused_by_name_and_counts_nowhere() -> None:
     """The caller's mistake names the classes there are and leaves the ledger alone."""
     gate = Gate(small_preset())
@@ -87,6 +90,7 @@ async def test_an_unknown_class_is_refused_by_name_and_counts_nowhere() -> None:
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_the_queue_time_out_comes_exactly_on_time() -> None:
     """Ten seconds in the queue are ten seconds, and the reason says so."""
     gate = Gate(small_preset())
@@ -100,6 +104,7 @@ async def test_the_queue_time_out_comes_exactly_on_time() -> None:
     assert outcomes(gate) == {"expired_queued": 1}
 
 
+@on_virtual_time
 async def test_newcomers_do_not_prolong_the_wait_of_the_first() -> None:
     """The time-out of the first waiter runs from its own arrival, whoever comes after it."""
     gate = Gate(small_preset())
@@ -114,6 +119,7 @@ async def test_newcomers_do_not_prolong_the_wait_of_the_first() -> None:
     assert now_s() - begun_s == pytest.approx(10.0, abs=1e-6)
 
 
+@on_virtual_time
 async def test_the_total_time_out_calls_for_an_abort_and_holds_the_seat() -> None:
     """After the total time-out on_abort is called once, the request is settled, its seat freed when it leaves."""
     gate, aborted = Gate(small_preset()), list[float]()
@@ -132,6 +138,7 @@ async def test_the_total_time_out_calls_for_an_abort_and_holds_the_seat() -> Non
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_a_block_whose_time_ran_out_ends_with_a_refusal() -> None:
     """``admit`` raises TimedOut at the end of a block that took too long."""
     gate = Gate(small_preset())
@@ -147,6 +154,7 @@ async def test_a_block_whose_time_ran_out_ends_with_a_refusal() -> None:
     [(ValueError("broken"), "failed"), (asyncio.CancelledError(), "cancelled_running"), (None, "completed")],
     ids=["an error", "a cancellation", "nothing"],
 )
+@on_virtual_time
 async def test_a_block_is_settled_by_the_way_it_ends(error: BaseException | None, outcome: str) -> None:
     """The outcome is what happened in the block; whatever it was, the next gets the seat."""
     gate = Gate(small_preset())
@@ -163,6 +171,7 @@ async def test_a_block_is_settled_by_the_way_it_ends(error: BaseException | None
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_who_gives_up_while_waiting_frees_its_place() -> None:
     """A waiter that is cancelled leaves the line; the one behind it goes next."""
     gate, log = Gate(small_preset()), list[str]()
@@ -175,6 +184,7 @@ async def test_who_gives_up_while_waiting_frees_its_place() -> None:
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_who_is_cancelled_in_the_very_turn_of_its_dispatch_hands_the_seat_on() -> None:
     """Dispatch, then cancel before the waiter runs: no seat is lost, the next one is served."""
     gate, log = Gate(small_preset()), list[str]()
@@ -189,6 +199,7 @@ async def test_who_is_cancelled_in_the_very_turn_of_its_dispatch_hands_the_seat_
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_who_is_cancelled_before_its_first_step_leaves_nothing() -> None:
     """A task that is cancelled before it began never asked for a seat."""
     gate = Gate(small_preset())
@@ -200,6 +211,7 @@ async def test_who_is_cancelled_before_its_first_step_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("ending", list(Ending))
+@on_virtual_time
 async def test_leaving_after_the_deadline_and_before_the_timer_is_settled_once(ending: Ending) -> None:
     """A busy loop may be late: who leaves then is settled as expired, and everybody behind it is served."""
     gate = Gate(small_preset())
@@ -214,6 +226,7 @@ async def test_leaving_after_the_deadline_and_before_the_timer_is_settled_once(e
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_calls_that_wait_together_are_freed_together() -> None:
     """One call of a request is cancelled and settles it: its sibling is not left waiting for ever."""
     gate = Gate(small_preset())
@@ -228,6 +241,7 @@ async def test_calls_that_wait_together_are_freed_together() -> None:
     assert all(task.cancelled() for task in done)
 
 
+@on_virtual_time
 async def test_a_switch_drops_nobody_and_fills_the_new_seats_at_once() -> None:
     """Ten wait; more seats let them go in the same turn, fewer seats end nobody."""
     gate = Gate(small_preset(1))
@@ -244,6 +258,7 @@ async def test_a_switch_drops_nobody_and_fills_the_new_seats_at_once() -> None:
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_pause_holds_everybody_and_resume_lets_them_go() -> None:
     """Paused, a free seat stays free; resumed, it is taken in the same turn."""
     gate = Gate(small_preset())
@@ -257,6 +272,7 @@ async def test_pause_holds_everybody_and_resume_lets_them_go() -> None:
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_drain_refuses_the_waiting_and_lets_the_running_finish() -> None:
     """Whoever waits is refused at once, whoever comes too; the running complete."""
     gate, log = Gate(small_preset()), list[str]()
@@ -272,6 +288,7 @@ async def test_drain_refuses_the_waiting_and_lets_the_running_finish() -> None:
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_a_lost_engine_answers_everybody_and_the_next_engine_serves_again() -> None:
     """Running and waiting are refused, told once; when the engine is back newcomers are served."""
     gate, aborted = Gate(small_preset()), list[int]()
@@ -292,6 +309,7 @@ async def test_a_lost_engine_answers_everybody_and_the_next_engine_serves_again(
     assert_at_rest(gate)
 
 
+@on_virtual_time
 async def test_there_is_one_timer_however_many_wait() -> None:
     """A thousand deadlines need one timer; none is left when it has been closed."""
     gate = Gate(small_preset(most_waiting=2_000, classes={"normal": terms(1, places=2_000)}))
@@ -312,6 +330,7 @@ def _timers(loop: asyncio.AbstractEventLoop) -> int:
     return sum(not timer.cancelled() for timer in scheduled)
 
 
+@on_virtual_time
 async def test_an_idle_gate_does_nothing() -> None:
     """No polling: with nobody there the loop has no timer, and an hour passes without a tick."""
     gate, ticks = Gate(small_preset()), list[float]()
@@ -321,6 +340,7 @@ async def test_an_idle_gate_does_nothing() -> None:
     assert gate._timer is None
 
 
+@on_virtual_time
 async def test_a_hundred_tasks_and_a_thousand_tries_each_never_pass_the_limit() -> None:
     """Limit 10, 100,000 tries of which some give up: at most 10 inside at any moment, and the sums are exact."""
     gate = Gate(small_preset(10, most_waiting=1_000, classes={"normal": terms(1, places=1_000, queue_s=1e4)}))
@@ -366,6 +386,7 @@ class Notes:
         self.first_tokens.append((class_name, delay_s))
 
 
+@on_virtual_time
 async def test_the_meter_hears_of_each_dispatch_and_each_first_token_once() -> None:
     """The wait ends at the dispatch; the time to the first token counts from the arrival, the queue included."""
     notes = Notes()
@@ -382,6 +403,7 @@ async def test_the_meter_hears_of_each_dispatch_and_each_first_token_once() -> N
     assert notes.first_tokens == [("batch", pytest.approx(2.0)), ("normal", pytest.approx(3.0))]
 
 
+@on_virtual_time
 async def test_a_passage_left_twice_counts_once() -> None:
     """Only the first end counts."""
     gate = Gate(small_preset())

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from engines import ServingEngine, assert_no_residue, outcomes
 from small_presets import small_preset, terms
+from virtual_time import on_virtual_time
 
 import headway
 from headway import Expired, PresetError, Reason, Rejected, TimedOut, UnknownClassError, UnknownPresetError
 from headway.audit import Who
 from headway.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
-
-pytestmark = pytest.mark.looptime
 
 
 def engine_of(seats: int = 1, *, engine: FakeEngine | None = None, most_waiting: int = 100) -> Any:
@@ -28,6 +27,7 @@ async def read(engine: Any, request_id: str, tokens: int = 3, **options: Any) ->
     return [one async for one in engine.generate("text", FakeParams(tokens, n), request_id, **options)]
 
 
+@on_virtual_time
 async def test_an_answer_comes_through_whole_and_in_order() -> None:
     """Every output of the engine reaches the caller, none twice, under the caller's own id."""
     outputs = await read(engine_of(), "a", 5)
@@ -46,6 +46,7 @@ PRIORITIES = {
 
 
 @pytest.mark.parametrize(("asked", "name", "rank"), PRIORITIES.values(), ids=PRIORITIES)
+@on_virtual_time
 async def test_a_priority_is_a_class_by_name_or_number(asked: object, name: str, rank: int) -> None:
     """The request is counted under its class, and the engine gets the class's rank, 0 the most urgent."""
     engine = engine_of()
@@ -54,6 +55,7 @@ async def test_a_priority_is_a_class_by_name_or_number(asked: object, name: str,
     assert engine.headway.guard.gate.desk.ledger.classes[name].outcomes == {headway.Outcome.COMPLETED: 1}
 
 
+@on_virtual_time
 async def test_no_urgent_request_is_served_after_one_that_is_less_urgent() -> None:
     """With one seat the engine sees the requests in order of urgency, then of arrival."""
     engine = engine_of()
@@ -62,6 +64,7 @@ async def test_no_urgent_request_is_served_after_one_that_is_less_urgent() -> No
     assert engine.started == ["0", "3", "5", "2", "1", "4"]
 
 
+@on_virtual_time
 async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
     """Headway's own options never reach the engine."""
     seen: list[dict[str, Any]] = []
@@ -80,6 +83,7 @@ async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
     assert seen == [{"priority": 1, "lora_request": "mine"}]
 
 
+@on_virtual_time
 async def test_a_full_queue_is_a_typed_refusal() -> None:
     """Rejected carries its reason and a whole number of seconds; the engine never hears of the request."""
     engine = engine_of(most_waiting=0)
@@ -93,6 +97,7 @@ async def test_a_full_queue_is_a_typed_refusal() -> None:
     assert engine.started == ["a"]
 
 
+@on_virtual_time
 async def test_time_that_runs_out_in_the_queue_is_expired_and_later_timed_out() -> None:
     """timeout_s covers both: Expired before the engine had it, TimedOut with an abort after."""
     engine = engine_of()
@@ -114,6 +119,7 @@ async def test_time_that_runs_out_in_the_queue_is_expired_and_later_timed_out() 
     assert outcomes(engine.headway) == {"expired_queued": 1, "expired_running": 1}
 
 
+@on_virtual_time
 async def test_an_unknown_class_is_the_callers_mistake() -> None:
     """UnknownClassError, a ValueError that lists the classes; nothing is counted."""
     engine = engine_of()
@@ -123,6 +129,7 @@ async def test_an_unknown_class_is_the_callers_mistake() -> None:
     await assert_no_residue(engine.headway)
 
 
+@on_virtual_time
 async def test_everything_else_of_the_engine_is_as_before() -> None:
     """The same object, its own type, its attributes and its other methods; it gains no method it did not have."""
     plain = FakeEngine(max_num_seqs=7, step_s=1.0)
@@ -138,6 +145,7 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
     assert FakeEngine(max_num_seqs=7).__class__ is FakeEngine
 
 
+@on_virtual_time
 async def test_the_control_room_answers_and_switches() -> None:
     """engine.headway shows the state, the ceiling is the engine's own, and a switch takes effect at once."""
     engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
@@ -148,6 +156,7 @@ async def test_the_control_room_answers_and_switches() -> None:
     assert engine.headway.status()["limit"] == {"live": 16, "ceiling": 16}
 
 
+@on_virtual_time
 async def test_a_preset_of_ones_own_can_be_switched_back_to() -> None:
     """A Preset object or a file is listed beside the bundled ones."""
     engine = engine_of()
@@ -156,6 +165,7 @@ async def test_a_preset_of_ones_own_can_be_switched_back_to() -> None:
     assert engine.headway.status()["preset"] == {"name": "small", "revision": 3}
 
 
+@on_virtual_time
 async def test_a_preset_may_be_a_file(tmp_path: Path) -> None:
     """A path, as text or as Path, is read as a preset."""
     text = "name = 'mine'\ndefault_class = 'all'\nbatching = {seats = 3, window_ms = 0}\nqueue = {max_waiting = 9}\n"
@@ -187,6 +197,7 @@ def test_an_engine_is_wrapped_once() -> None:
         headway.wrap(engine)
 
 
+@on_virtual_time
 async def test_two_wrapped_engines_have_nothing_in_common() -> None:
     """Each has its own gate, though they are of one class."""
     one, two = engine_of(1), engine_of(2)
@@ -199,6 +210,7 @@ async def test_two_wrapped_engines_have_nothing_in_common() -> None:
 # ---------------------------------------------------------------------- leaving early
 
 
+@on_virtual_time
 async def test_a_caller_that_breaks_off_frees_seat_and_engine() -> None:
     """Breaking out of the loop and closing the generator is a cancellation: settled, aborted, seat free at once."""
     engine = engine_of()
@@ -212,6 +224,7 @@ async def test_a_caller_that_breaks_off_frees_seat_and_engine() -> None:
     assert outcomes(engine.headway) == {"cancelled_running": 1}
 
 
+@on_virtual_time
 async def test_a_generator_that_is_dropped_leaves_nothing() -> None:
     """A caller that forgets the generator altogether is settled when it is collected."""
     engine = engine_of()
@@ -224,6 +237,7 @@ async def test_a_generator_that_is_dropped_leaves_nothing() -> None:
     assert outcomes(engine.headway) == {"cancelled_running": 1}
 
 
+@on_virtual_time
 async def test_a_generator_that_is_never_started_counts_nowhere() -> None:
     """Asking begins with the first step of the iteration."""
     engine = engine_of()
@@ -233,6 +247,7 @@ async def test_a_generator_that_is_never_started_counts_nowhere() -> None:
     assert engine.started == []
 
 
+@on_virtual_time
 async def test_a_wait_for_that_gives_up_leaves_nothing() -> None:
     """asyncio.timeout around the loop, while waiting and while running."""
     engine = engine_of()
@@ -250,6 +265,7 @@ async def test_a_wait_for_that_gives_up_leaves_nothing() -> None:
 # ---------------------------------------------------------------------- ids
 
 
+@on_virtual_time
 async def test_two_requests_of_one_id_never_cross() -> None:
     """The same id twice at once: both answers are whole, and cancelling one leaves the other alone."""
     engine = engine_of(3)
@@ -263,6 +279,7 @@ async def test_two_requests_of_one_id_never_cross() -> None:
     assert outcomes(engine.headway) == {"completed": 2, "cancelled_running": 1}
 
 
+@on_virtual_time
 async def test_a_retry_under_the_same_id_is_not_hit_by_the_abort_of_the_first_try() -> None:
     """Cancelled and asked again at once: the abort that is still on its way stops the first, not the second."""
     engine = engine_of()
@@ -280,6 +297,7 @@ async def test_a_retry_under_the_same_id_is_not_hit_by_the_abort_of_the_first_tr
 # ---------------------------------------------------------------------- seats
 
 
+@on_virtual_time
 async def test_a_request_takes_a_seat_for_each_of_its_sequences() -> None:
     """n = 2 takes two seats: with three, the second such request waits for the first."""
     engine = engine_of(3)
@@ -293,6 +311,7 @@ async def test_a_request_takes_a_seat_for_each_of_its_sequences() -> None:
     await assert_no_residue(engine.headway)
 
 
+@on_virtual_time
 async def test_the_engine_never_holds_more_sequences_than_the_limit() -> None:
     """A hundred requests of one or two sequences against a limit of five."""
     engine = headway.wrap(
@@ -307,6 +326,7 @@ async def test_the_engine_never_holds_more_sequences_than_the_limit() -> None:
 # ---------------------------------------------------------------------- the rest of an engine
 
 
+@on_virtual_time
 async def test_pooling_passes_the_same_gate() -> None:
     """encode waits for its seat, one for each call."""
     engine = engine_of(engine=ServingEngine(step_s=1.0))
@@ -319,6 +339,7 @@ async def test_pooling_passes_the_same_gate() -> None:
     assert outcomes(engine.headway) == {"completed": 2}
 
 
+@on_virtual_time
 async def test_a_shutdown_answers_everybody_who_waits_or_runs() -> None:
     """Stopping the engine refuses the waiting and the running as drained, and stops it."""
     engine = engine_of(engine=ServingEngine(step_s=1.0))
@@ -332,6 +353,7 @@ async def test_a_shutdown_answers_everybody_who_waits_or_runs() -> None:
     assert outcomes(engine.headway) == {"drained": 2}
 
 
+@on_virtual_time
 async def test_a_shutdown_from_another_thread_reaches_the_gate() -> None:
     """vLLM stops its engine from wherever it likes; the gate hears of it on its own loop."""
     engine = engine_of(engine=ServingEngine(step_s=1.0))
@@ -343,6 +365,7 @@ async def test_a_shutdown_from_another_thread_reaches_the_gate() -> None:
     await assert_no_residue(engine.headway)
 
 
+@on_virtual_time
 async def test_the_death_of_the_engine_is_told_to_everybody() -> None:
     """Running and waiting get Rejected with ENGINE_LOST, newcomers at once, and the status says so."""
     engine = engine_of(engine=FakeEngine(step_s=1.0))

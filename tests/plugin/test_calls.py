@@ -1,0 +1,295 @@
+"""The guard: what several engine calls of one request share, and what it does when an engine will not listen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any
+
+import pytest
+from engines import ServingEngine, assert_no_residue, outcomes
+from small_presets import small_preset, terms
+from virtual_time import on_virtual_time
+
+from headway.catalogue import Catalogue
+from headway.control import Control
+from headway.engine import Engine, PlainKind
+from headway.errors import Refused, Rejected
+from headway.fake import FakeEngine, FakeParams
+from headway.guard import TRIP, Trip
+from headway.wrap import install
+from headway_policies import Ending, Load
+
+
+def behind_a_gate(
+    seats: int = 2, engine: FakeEngine | None = None, kind: PlainKind | None = None
+) -> tuple[Any, Control]:
+    """A serving engine that makes a token a second, and its control room."""
+    served: Any = engine or ServingEngine(step_s=1.0)
+    return served, install(served, kind or PlainKind(), small_preset(seats), Catalogue())
+
+
+@pytest.fixture
+def trip() -> Iterator[Trip]:
+    """An HTTP request around all calls of the test."""
+    around = Trip(class_name="batch", tenant="acme")
+    token = TRIP.set(around)
+    yield around
+    TRIP.reset(token)
+
+
+async def read(engine: Any, request_id: str, tokens: int = 3, n: int = 1, **options: Any) -> int:
+    count = 0
+    async for _ in engine.generate("text", FakeParams(tokens, n), request_id, **options):
+        count += 1
+    return count
+
+
+def test_the_fake_engine_stands_at_the_port() -> None:
+    """FakeEngine is an Engine, and PlainKind reads its facts."""
+    assert isinstance(FakeEngine(), Engine)
+    assert PlainKind().engine_seats(FakeEngine(max_num_seqs=5)) == 5
+    assert PlainKind().engine_seats(object()) is None
+    assert [PlainKind().seats(FakeParams(n=n)) for n in (1, 4)] == [1, 4]
+    assert PlainKind().seats(object()) == 1
+
+
+@on_virtual_time
+async def test_all_calls_of_a_request_share_one_ticket(trip: Trip) -> None:
+    """Three calls at once under one trip: one arrival, a seat for each call, one dispatch."""
+    engine, control = behind_a_gate()
+    reading = asyncio.gather(*(read(engine, request_id) for request_id in "abc"))
+    await asyncio.sleep(0.5)
+    desk = control.guard.gate.desk
+    assert desk.ledger.classes["batch"].arrived == 1
+    assert desk.seats_taken == 3
+    assert await reading == [3, 3, 3]
+    assert (desk.seats_taken, desk.ledger.in_flight) == (0, 1)
+    assert (trip.calls_completed, trip.calls_failed) == (3, 0)
+    assert trip.passage is not None
+    trip.passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
+    assert outcomes(control) == {"completed": 1}
+
+
+@on_virtual_time
+async def test_a_follow_up_call_of_a_request_does_not_queue_again(trip: Trip) -> None:
+    """A tool turn goes straight on, even though everybody else waits for the seats."""
+    engine, control = behind_a_gate(1)
+    await read(engine, "a")
+    stranger = control.guard.gate.enter()
+    begun_s = asyncio.get_running_loop().time()
+    assert await read(engine, "a2") == 3
+    assert asyncio.get_running_loop().time() - begun_s == pytest.approx(3.0)
+    assert stranger.dispatched_s is not None
+    assert trip.passage is not None
+    for passage in (stranger, trip.passage):
+        passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_class_and_tenant_come_from_the_trip_and_not_from_the_call(trip: Trip) -> None:
+    """Inside an HTTP request nobody smuggles another priority in through the call."""
+    engine, control = behind_a_gate()
+    await read(engine, "a", priority=-99, tenant="other")
+    assert engine.priorities == {"a": 2}
+    assert trip.passage is not None
+    assert trip.passage.ticket.tenant == "acme"
+    trip.passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_bypass_goes_past_the_gate(trip: Trip) -> None:
+    """A warm-up request asks for no ticket and is most urgent in the engine."""
+    trip.bypass = True
+    engine, control = behind_a_gate(1)
+    control.guard.gate.enter()
+    engine.check_admission(1)
+    assert await read(engine, "a") == 3
+    assert engine.priorities == {"a": 0}
+    assert trip.passage is None
+    assert control.guard.gate.desk.ledger.classes["batch"].arrived == 0
+
+
+@on_virtual_time
+async def test_the_admission_check_reserves_before_rendering(trip: Trip) -> None:
+    """Without an id the question is ours: it takes the seats; with an id it is the engine's own."""
+    engine, control = behind_a_gate()
+    engine.check_admission(2)
+    engine.check_admission(2)
+    desk = control.guard.gate.desk
+    assert (desk.ledger.classes["batch"].arrived, desk.seats_taken) == (1, 2)
+    engine.check_admission(1, "a")
+    assert engine.checked == [(2, None), (2, None), (1, "a")]
+    assert trip.passage is not None
+    trip.passage.leave(Ending.INVALID)
+    assert outcomes(control) == {"rejected_invalid": 1}
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_the_admission_check_refuses_before_anything_is_rendered(trip: Trip) -> None:
+    """A refusal is known at once, stays with the trip, and the engine is not asked."""
+    engine, control = behind_a_gate()
+    control.guard.gate.drain()
+    with pytest.raises(Rejected):
+        engine.check_admission(1)
+    assert isinstance(trip.refused, Rejected)
+    assert (trip.passage, engine.checked) == (None, [])
+
+
+@on_virtual_time
+async def test_a_seat_is_free_when_the_engine_says_so_however_slowly_the_client_reads() -> None:
+    """The engine ended the sequence: the next goes, while the first is still being read."""
+    engine, control = behind_a_gate(1)
+    slow = engine.generate("text", FakeParams(3), "slow")
+    await anext(slow)
+    reading = asyncio.create_task(read(engine, "next"))
+    await asyncio.sleep(0)
+    control.step(Load(1, 0, 0.5), sequences=1, ended=["slow", "slow", "stranger"])
+    assert control.guard.gate.desk.ledger.queued == 0
+    assert control.load == Load(1, 0, 0.5)
+    assert await reading == 3
+    assert [len(one.tokens) async for one in slow] == [2, 3]
+    await assert_no_residue(control)
+    assert outcomes(control) == {"completed": 2}
+
+
+class Deaf(FakeEngine):
+    """An engine that hears an abort only at the third call."""
+
+    def __init__(self) -> None:
+        super().__init__(step_s=0.1, add_s=2.0)
+
+    async def abort(self, request_id: str) -> None:
+        if self.aborted.count(request_id) >= 2:
+            await super().abort(request_id)
+        else:
+            self.aborted.append(request_id)
+
+
+@on_virtual_time
+async def test_an_abort_is_repeated_until_the_call_is_over() -> None:
+    """An abort that overtakes its request finds nothing to stop, so it is sent again."""
+    engine, control = behind_a_gate(1, Deaf())
+    with pytest.raises(Refused):
+        await read(engine, "a", timeout_s=0.5)
+    assert engine.aborted.count("a") >= 3
+    await assert_no_residue(control)
+    assert outcomes(control) == {"expired_running": 1}
+
+
+@on_virtual_time
+async def test_an_abort_that_fails_harms_nobody() -> None:
+    """An engine that cannot be told: the caller gets its time-out all the same, the seat is free, no task is left."""
+
+    class Mute(FakeEngine):
+        async def abort(self, request_id: str) -> None:
+            raise ConnectionError("nobody answers")
+
+    engine, control = behind_a_gate(1, Mute(step_s=0.1))
+    with pytest.raises(Refused):
+        await read(engine, "a", 100, timeout_s=5)
+    assert await read(engine, "a") == 3
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_call_cut_short_by_somebody_else_is_not_completed() -> None:
+    """A stream that the engine ended before its time counts as failed where the kind can tell."""
+
+    class Strict(PlainKind):
+        def unfinished(self, output: Any) -> bool:
+            return bool(output.finish_reason == "abort")
+
+    engine, control = behind_a_gate(1, kind=Strict())
+    reading = asyncio.create_task(read(engine, "a", 100))
+    await asyncio.sleep(1.5)
+    await engine.abort("a")
+    await reading
+    await assert_no_residue(control)
+    assert outcomes(control) == {"failed": 1}
+
+
+@on_virtual_time
+async def test_an_engine_that_gives_nothing_has_not_completed() -> None:
+    """A call without a single output is a failure."""
+
+    class Silent(FakeEngine):
+        async def generate(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+            for nothing in ():
+                yield nothing
+
+    engine, control = behind_a_gate(1, Silent())
+    assert await read(engine, "a") == 0
+    await assert_no_residue(control)
+    assert outcomes(control) == {"failed": 1}
+
+
+@on_virtual_time
+async def test_the_rank_of_a_class_that_went_away_is_the_last() -> None:
+    """A waiting request whose class a switch removed is the least urgent in the engine."""
+    engine, control = behind_a_gate(1)
+    holder = control.guard.gate.enter()
+    reading = asyncio.create_task(read(engine, "a", priority="realtime"))
+    await asyncio.sleep(0)
+    control.guard.gate.switch(small_preset(classes={"x": terms(1), "y": terms(2)}))
+    holder.leave(Ending.COMPLETED)
+    await reading
+    assert engine.priorities == {"a": 2}
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: pytest.LogCaptureFixture) -> None:
+    """The gate keeps the limit alone, the status says so, and one warning is logged."""
+
+    class Stubborn(PlainKind):
+        async def limit_engine(self, engine: Any, seats: int) -> int | None:
+            raise TimeoutError("no answer")
+
+    _, control = behind_a_gate(kind=Stubborn())
+    with caplog.at_level(logging.WARNING, "headway.guard"):
+        await control.guard.limit_engine(5)
+    assert control.guard.core_limit is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "the engine's own limit could not be set to 5: no answer"
+    ]
+
+
+@on_virtual_time
+async def test_the_engine_is_told_the_limit_at_the_first_request_and_at_each_switch() -> None:
+    """An engine with a knob of its own follows the preset."""
+    told: list[int] = []
+
+    class Knob(PlainKind):
+        async def limit_engine(self, engine: Any, seats: int) -> int | None:
+            told.append(seats)
+            return seats
+
+    engine, control = behind_a_gate(3, kind=Knob())
+    await read(engine, "a")
+    assert (told, control.guard.core_limit) == ([3], 3)
+    from headway.audit import Who
+
+    await control.switch("latency", expected_revision=1, who=Who())
+    assert (told, control.guard.core_limit) == ([3, 8], 8)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_an_engine_that_dies_while_nobody_asks_is_noticed_by_whoever_asks_first() -> None:
+    """Reading ``errored`` tells the gate, from any thread."""
+    engine, control = behind_a_gate(1)
+    reading = asyncio.create_task(read(engine, "a", 100))
+    await asyncio.sleep(0.5)
+    engine._dead = True
+    assert await asyncio.to_thread(lambda: engine.errored) is True
+    await asyncio.sleep(0)
+    assert control.guard.gate.desk.engine_up is False
+    await asyncio.gather(reading, return_exceptions=True)
+    await assert_no_residue(control)
+    assert outcomes(control) == {"engine_lost": 1}
