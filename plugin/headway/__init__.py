@@ -16,6 +16,7 @@ from headway.errors import (
     Rejected,
     StaleRevisionError,
     TimedOut,
+    TooWideError,
     UnknownClassError,
     UnknownPresetError,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "Rejected",
     "StaleRevisionError",
     "TimedOut",
+    "TooWideError",
     "UnknownClassError",
     "UnknownPresetError",
     "Who",

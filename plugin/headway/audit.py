@@ -6,6 +6,7 @@ prompt.
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections import deque
 from dataclasses import asdict, dataclass
@@ -15,7 +16,9 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
+NO_ROLE = "none"
 _KEPT = 500
+_KEPT_STRANGERS = 50  # apart, so that nobody without a token can push out what operators did
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Who:
     """The person or program behind an action, as far as the server knows."""
 
     actor: str = "unknown"
-    role: str = "none"
+    role: str = NO_ROLE
     address: str = "-"
 
 
@@ -48,6 +51,7 @@ class Audit:
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque(maxlen=_KEPT)
+        self._strangers: deque[Entry] = deque(maxlen=_KEPT_STRANGERS)
 
     def record(
         self, who: Who, action: str, *, before: str, after: str, revision: int, reason: str, result: str
@@ -55,7 +59,8 @@ class Audit:
         """Write one line."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         entry = Entry(time, who.actor, who.role, who.address, action, before, after, revision, reason, result)
-        self._entries.appendleft(entry)
+        kept = self._entries if who.role != NO_ROLE else self._strangers
+        kept.appendleft(entry)
         log.info(
             "audit: %s by %r (%s, %s): %r -> %r, revision %d, reason %r: %r",
             action, who.actor, who.role, who.address, before, after, revision, reason, result,
@@ -63,4 +68,5 @@ class Audit:
 
     def entries(self, most: int) -> list[dict[str, Any]]:
         """The newest ``most`` lines."""
-        return [asdict(entry) for entry in islice(self._entries, most)]
+        merged = heapq.merge(self._entries, self._strangers, key=lambda entry: entry.time, reverse=True)
+        return [asdict(entry) for entry in islice(merged, most)]

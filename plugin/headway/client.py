@@ -29,9 +29,9 @@ class PolicyClient:
     def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
         """Before rendering, reserve; later, inside the engine, only vLLM's own check."""
         guard, trip = self._headway_guard, TRIP.get()
-        if request_id is None and trip is not None and not trip.bypass:
+        if request_id is None and trip is not None and not (trip.bypass or trip.detached):
             try:
-                guard.reserve(trip, n)
+                guard.reserve(trip, max(1, n))
             except Refused as refused:
                 raise guard.kind.error(refused) from None
         self._headway_base.check_admission(self, n, request_id)
@@ -97,6 +97,8 @@ def _journeys(guard: Guard, options: dict[str, Any]) -> tuple[Trip | None, Trip]
     priority = options.pop("priority", None)
     tenant, timeout_s = (options.pop(name, None) for name in _OWN_OPTIONS)
     trip = TRIP.get()
+    if trip is not None and trip.detached:  # nobody waits for this one: it outlives its HTTP request
+        return None, Trip(trip.class_name, trip.tenant, trip.timeout_s)
     if trip is not None:
         return trip, trip
     return None, Trip(guard.class_of(priority), tenant or "", timeout_s)

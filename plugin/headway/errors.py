@@ -3,6 +3,7 @@
     HeadwayError
     ├── NoEngineError         vLLM is needed and not installed, or the engine did not start
     ├── UnknownClassError     the request names a class the preset does not have
+    ├── TooWideError          the request asks for more sequences than the engine runs at once
     ├── UnknownPresetError    no preset of that name
     ├── StaleRevisionError    the preset was switched by somebody else meanwhile
     └── Refused               the request was turned away: ``reason``, ``retry_after_s``, ``status``
@@ -41,6 +42,10 @@ class NoEngineError(HeadwayError):
 
 class UnknownClassError(HeadwayError, ValueError):
     """The request names a class the preset does not have."""
+
+
+class TooWideError(HeadwayError, ValueError):
+    """The request asks for more sequences than the engine runs at once."""
 
 
 class UnknownPresetError(HeadwayError):

@@ -48,7 +48,18 @@ class Passage:
     counts. ``on_abort`` is called once, synchronously, when the desk gives up a request the engine may still have.
     """
 
-    __slots__ = ("_gate", "_turn", "dispatched_s", "left", "on_abort", "preset_name", "refused", "ticket", "token_s")
+    __slots__ = (
+        "_gate",
+        "_turn",
+        "dispatched_s",
+        "ended_sequences",
+        "left",
+        "on_abort",
+        "preset_name",
+        "refused",
+        "ticket",
+        "token_s",
+    )
 
     def __init__(self, gate: Gate, ticket: Ticket) -> None:
         self._gate = gate
@@ -60,6 +71,7 @@ class Passage:
         self.refused: Refused | None = None
         self.on_abort: Callable[[], None] | None = None
         self.left = False
+        self.ended_sequences = 0
 
     @property
     def wait_s(self) -> float:
@@ -69,6 +81,8 @@ class Passage:
 
     async def admitted(self) -> None:
         """Wait for the desk's decision. Raises Refused. Several calls of one request may wait together."""
+        if self.left:
+            raise self.refused or asyncio.CancelledError("this request is over")
         if self.dispatched_s is None and self.refused is None:
             if self._turn is None:
                 self._turn = asyncio.get_running_loop().create_future()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.engine import Engine, Kind
-from headway.errors import Refused
+from headway.errors import Refused, TooWideError
 from headway.gate import Gate, Passage
 from headway_policies import Ending, Reason
 
@@ -34,6 +34,8 @@ class Trip:
     tenant: str = ""
     timeout_s: float | None = None
     bypass: bool = False
+    prompts: int = 1
+    detached: bool = False
     passage: Passage | None = None
     rejected: Refused | None = None
     calls_failed: int = 0
@@ -74,6 +76,10 @@ class Guard:
         if self._loop is None:
             self._begin()
         if trip.passage is None:
+            ceiling = self.gate.desk.ceiling
+            if ceiling is not None and seats > ceiling:
+                raise TooWideError(f"n = {seats} is more than the {ceiling} sequences this server runs at once")
+            seats = max(1, seats * trip.prompts)
             try:
                 passage = self.gate.enter(trip.class_name, tenant=trip.tenant, seats=seats, timeout_s=trip.timeout_s)
             except Refused as refused:
@@ -133,6 +139,7 @@ class Guard:
         call = self._calls.get(request_id)
         if call is not None and call.seats > 0:
             call.seats -= 1
+            call.passage.ended_sequences += 1
             self._occupy(call.passage)
 
     def check_engine(self) -> None:
@@ -205,6 +212,8 @@ class Guard:
 
     def _close(self, call: _Call) -> None:
         call.open = False
+        call.passage.ended_sequences += call.seats
+        call.seats = 0
         del self._calls[call.id]
         ticket_id = call.passage.ticket.id
         siblings = self._calls_of[ticket_id]
@@ -214,7 +223,9 @@ class Guard:
         self._occupy(call.passage)
 
     def _occupy(self, passage: Passage) -> None:
-        passage.occupy(sum(call.seats for call in self._calls_of.get(passage.ticket.id, ())))
+        """The seats of the calls under way, and of those of the reservation that are still to come."""
+        under_way = sum(call.seats for call in self._calls_of.get(passage.ticket.id, ()))
+        passage.occupy(max(under_way, passage.ticket.seats - passage.ended_sequences))
 
     def _account(self, journey: Trip, finished: bool, *, settle: bool) -> None:
         journey.calls_completed += finished
@@ -230,6 +241,7 @@ class Guard:
         """Abort until the call is over: an abort that overtakes its own request finds nothing to stop."""
         while call.open:
             await self.engine.abort(call.id)
+            call.passage.ended_sequences += call.seats
             call.seats = 0
             self._occupy(call.passage)
             await asyncio.sleep(_ABORT_AGAIN_S)

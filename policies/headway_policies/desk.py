@@ -236,7 +236,8 @@ class Desk:
     def oldest_wait_s(self, now_s: float) -> dict[str, float]:
         """For each class, how long its longest-waiting ticket has waited; 0 where nobody waits."""
         oldest = dict.fromkeys(self.ledger.classes, 0.0)
-        for ticket in self._order.oldest():
+        strangers = any(one.queued for name, one in self.ledger.classes.items() if name not in self.preset.classes)
+        for ticket in self._order if strangers else self._order.oldest():
             oldest[ticket.class_name] = max(oldest[ticket.class_name], now_s - ticket.arrived_s)
         return oldest
 

@@ -220,8 +220,8 @@ async def test_an_engine_that_gives_nothing_has_not_completed() -> None:
 
     class Silent(FakeEngine):
         async def generate(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
-            for nothing in ():
-                yield nothing
+            for output in list[Any]():
+                yield output
 
     engine, control = behind_a_gate(1, Silent())
     assert await read(engine, "a") == 0

@@ -8,12 +8,13 @@ Errors are problem details (RFC 9457).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -143,7 +144,7 @@ async def _switch(control: Control, request: Request, who: Who) -> Response:
 
 async def _audit(control: Control, request: Request, who: Who) -> Response:
     asked = request.query_params.get("limit", "50")
-    if not asked.isdecimal() or len(asked) > 9 or not 1 <= int(asked) <= _MAX_AUDIT_LINES:
+    if not (asked.isascii() and asked.isdecimal()) or len(asked) > 9 or not 1 <= int(asked) <= _MAX_AUDIT_LINES:
         allowed = f"limit: a whole number from 1 to {_MAX_AUDIT_LINES} is needed"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{allowed}.")
     return JSONResponse({"entries": control.audit.entries(int(asked))})
@@ -153,10 +154,14 @@ async def _body(request: Request) -> SwitchRequest:
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_BODY_BYTES:
-            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body may have {_MAX_BODY_BYTES} bytes at most.")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MAX_BODY_BYTES:
+                allowed = f"The body may have {_MAX_BODY_BYTES} bytes at most."
+                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, allowed)
+    except ClientDisconnect:
+        raise Problem(HTTPStatus.BAD_REQUEST, "The body ended early.") from None
     try:
         return SwitchRequest.model_validate(json.loads(body))
     except ValidationError as error:
@@ -172,11 +177,11 @@ def _if_match(request: Request, control: Control) -> int | None:
     value = request.headers.get("if-match", "").strip()
     if value == "*":
         return None
-    digits = value.removeprefix('"').removesuffix('"')
+    digits = re.fullmatch(r'"([0-9]{1,18})"', value)
     if not value:
         advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
         raise Problem(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
-    return int(digits) if digits.isdecimal() and digits.isascii() and len(digits) < 19 else -1
+    return int(digits[1]) if digits else -1
 
 
 def _current(control: Control) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,6 +29,8 @@ from headway_policies import Ending, Preset
 MAX_BODY_BYTES = 32 * 1024 * 1024
 _MAX_TENANT_CHARS = 128
 _TIMEOUT_HEADER = "x-request-timeout-seconds"
+_BACKGROUND = re.compile(rb'"background"\s*:\s*true')
+_PROMPT_LIST = re.compile(rb'"prompt"\s*:\s*\[')
 
 
 class BadRequest(Exception):
@@ -42,7 +46,8 @@ def identify(headers: Mapping[str, str], body: bytes | None, preset: Preset) -> 
 
     This is the seam for keys and entitlements: whatever decides who may use which class decides it here.
     """
-    class_name = headers.get("x-headway-class")
+    asked = headers.get("x-headway-class")
+    class_name = None if asked is None else asked.strip()
     if class_name is None:
         tier = _service_tier(body)
         class_name = None if tier is None else preset.class_for_tier(tier)
@@ -52,6 +57,24 @@ def identify(headers: Mapping[str, str], body: bytes | None, preset: Preset) -> 
         raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unknown_class")
     tenant = headers.get("x-headway-tenant", "")[:_MAX_TENANT_CHARS]
     return Trip(class_name=class_name or preset.default_class, tenant=tenant, timeout_s=_timeout_s(headers))
+
+
+def measure(trip: Trip, path: str, body: bytes | None) -> None:
+    """Note what the engine will not tell before it runs: how many prompts there are, and whether anybody waits.
+
+    The body is parsed only when it looks as if there were something to note.
+    """
+    if body is None:
+        return
+    if path.endswith("/responses") and _BACKGROUND.search(body):
+        trip.detached = _parsed(body).get("background") is True
+    elif path.endswith("/completions") and _PROMPT_LIST.search(body):
+        prompts = _parsed(body).get("prompt")
+        if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
+            trip.prompts = len(prompts)
+    elif path.endswith("/completions/batch"):
+        conversations = _parsed(body).get("messages")
+        trip.prompts = max(1, len(conversations)) if isinstance(conversations, list) else 1
 
 
 def _timeout_s(headers: Mapping[str, str]) -> float | None:
@@ -72,12 +95,17 @@ def _service_tier(body: bytes | None) -> str | None:
     """The body's ``service_tier``; the body is parsed only when the word occurs in it."""
     if body is None or b'"service_tier"' not in body:
         return None
+    tier = _parsed(body).get("service_tier")
+    return tier if isinstance(tier, str) else None
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    """The body as an object; empty when it is none: vLLM says what is wrong with it."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        return None
-    tier = value.get("service_tier") if isinstance(value, dict) else None
-    return tier if isinstance(tier, str) else None
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +119,14 @@ class Entrance:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"].startswith("/headway/"):
+        if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(scope["path"]):
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         try:
             body, receive = await self._read(headers, receive)
             trip = identify(headers, body, self.preset())
+            measure(trip, scope["path"], body)
         except BadRequest as bad:
             await _answer(send, bad.status, error_body(scope["path"], bad.status, bad.message, bad.code))
             return
@@ -107,7 +136,7 @@ class Entrance:
         hold = _Hold(trip, scope["path"], send, self.queue_full_status)
         token = TRIP.set(trip)
         try:
-            await self.app(scope, receive, hold.send)
+            await self.app(scope, hold.watched(receive), hold.send)
             await hold.finish()
         except Exception:
             hold.crashed = True
@@ -119,12 +148,15 @@ class Entrance:
                 trip.passage.leave(hold.ending())
 
     async def _read(self, headers: Headers, receive: Receive) -> tuple[bytes | None, Receive]:
-        """A JSON body, read whole within the bound, and a ``receive`` that hands it on."""
-        if "json" not in headers.get("content-type", "json"):
-            return None, receive
+        """A JSON body, read whole within the bound, and a ``receive`` that hands it on.
+
+        Of a body of another kind only its declared length is bounded.
+        """
         declared = headers.get("content-length", "0")
         if declared.isdecimal() and int(declared) > self.max_body_bytes:
             raise self._too_large()
+        if "json" not in headers.get("content-type", "json").lower():
+            return None, receive
         parts: list[bytes] = []
         size_bytes, more = 0, True
         while more:
@@ -158,7 +190,19 @@ class _Hold:
         self._flowing = False
         self._closed = False
         self._served = False
+        self._gone = False
         self.crashed = False
+
+    def watched(self, receive: Receive) -> Receive:
+        """The application's ``receive``, overheard: a client that leaves before the end is remembered as gone."""
+
+        async def watching() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect" and not self._closed:
+                self._gone = self._closed = True
+            return message
+
+        return watching
 
     async def send(self, message: Message) -> None:
         """Take the next message of the response from the application."""
@@ -187,9 +231,11 @@ class _Hold:
     def ending(self) -> Ending:
         """How the request ended, as far as this side of it saw."""
         trip = self._trip
+        if self._gone:
+            return Ending.CANCELLED
         if not self._served:
             return Ending.FAILED if self.crashed or trip.calls_failed else Ending.CANCELLED
-        if trip.calls_completed and not trip.calls_failed and self._status < HTTPStatus.BAD_REQUEST:
+        if not trip.calls_failed and self._status < HTTPStatus.BAD_REQUEST:
             return Ending.COMPLETED
         client_error = HTTPStatus.BAD_REQUEST <= self._status < HTTPStatus.INTERNAL_SERVER_ERROR
         return Ending.INVALID if client_error else Ending.FAILED
@@ -232,6 +278,11 @@ class _Hold:
             return
         body = error_body(self._path, status, str(refused), refused.reason)
         await _answer(self._send, status, body, refusal_headers(refused, self._trip.class_name))
+
+
+def _never_generates(path: str) -> bool:
+    """Routes that ask for no seat: ours, and counting, which vLLM checks like a generation all the same."""
+    return path.startswith("/headway/") or path.endswith("/count_tokens")
 
 
 def _replay(messages: list[Message], receive: Receive) -> Receive:

@@ -22,7 +22,7 @@ _CORES_TO_SPARE = 8
 def be_courteous() -> None:
     """Replace the spinning in this process when it runs vLLM's CPU backend on few cores."""
     module: Any = sys.modules.get(_SPINNERS)
-    if module is None or not hasattr(module, "sched_yield") or (os.cpu_count() or 1) > _CORES_TO_SPARE:
+    if module is None or not hasattr(module, "sched_yield") or len(os.sched_getaffinity(0)) > _CORES_TO_SPARE:
         return
     from vllm.platforms import current_platform
 

@@ -13,7 +13,7 @@ from headway.vllm_adapter.core import GET_LIMITS, SET_LIMITS
 
 @functools.cache
 def _error_class() -> type[Refused]:
-    """A refusal that vLLM's handlers answer with its own status and without a traceback in the log.
+    """A refusal that vLLM's handlers answer with its own status, and log as one line but for Anthropic's route.
 
     ``GracefulHTTPError`` gives the status of a whole response, ``GenerationError`` that of an error inside a stream
     (vllm/exceptions.py). Where a version lacks one of them the entrance alone gives the status.
@@ -61,8 +61,10 @@ class VllmKind:
         return error
 
     def engine_seats(self, engine: Any) -> int | None:
-        """``--max-num-seqs``, fixed when the engine started."""
-        return int(engine.vllm_config.scheduler_config.max_num_seqs)
+        """``--max-num-seqs``, fixed when the engine started; less where vLLM's own admission limit allows less."""
+        scheduler = engine.vllm_config.scheduler_config
+        most = getattr(scheduler, "max_num_queued_reqs", None)
+        return int(scheduler.max_num_seqs if most is None else max(1, min(scheduler.max_num_seqs, most)))
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the scheduler's limit between two steps, through the knob the general plugin added."""
