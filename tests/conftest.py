@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from running_server import TINY_MODEL, RunningServer
+
+# Else the first async test makes asyncio invent a loop for this thread, which nobody closes: a warning, so an error.
+asyncio.set_event_loop(None)
 
 
 @pytest.fixture(scope="session")
