@@ -190,8 +190,12 @@ class Guard:
 
     def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
-        if self.core_limit is None:
+        if self.engine_lost:
+            self.gate.engine_lost()
+        elif self.core_limit is None:
             self._send(self.limit_engine(self.gate.desk.limit))
+        if self.closing:
+            self.gate.drain()
 
     def _rank(self, passage: Passage) -> int:
         """The class's place, 0 the most urgent: the engine's smaller-is-first priority."""

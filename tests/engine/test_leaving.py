@@ -28,26 +28,29 @@ def stock(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield server
 
 
-async def _leave_early(server: RunningServer, after_s: float, route: str) -> None:
+async def _leave_early(server: RunningServer, after_s: float, route: str, *, stream: bool) -> None:
     async with httpx.AsyncClient(timeout=60) as client:
-        request = client.post(server.url + route, json=body(route, 500, stream=True))
+        request = client.post(server.url + route, json=body(route, 500, stream=stream))
         try:
             await asyncio.wait_for(request, after_s)
         except TimeoutError:
             return
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/responses"])
-async def test_clients_that_leave_leave_nothing_behind(stock: RunningServer, route: str) -> None:
-    """100 clients gone within their first tenth of a second: queue, seats and engine are empty, and serve the next."""
+async def test_clients_that_leave_leave_nothing_behind(stock: RunningServer, route: str, stream: bool) -> None:
+    """100 clients gone within their first tenth of a second: queue, seats and engine are empty and serve the next, and
+    nobody who left is counted as a failure of the server."""
     before = stock.scrape()
-    await asyncio.gather(*(_leave_early(stock, 0.001 * index, route) for index in range(CLIENTS)))
+    await asyncio.gather(*(_leave_early(stock, 0.001 * index, route, stream=stream) for index in range(CLIENTS)))
     await asyncio.to_thread(stock.settle)
     after = stock.scrape()
     assert after.unbalanced() == []
     arrived = after("headway_arrivals_total") - before("headway_arrivals_total")
     ended = after("headway_outcomes_total") - before("headway_outcomes_total")
     assert arrived == ended
+    assert after("headway_outcomes_total", outcome="failed") == before("headway_outcomes_total", outcome="failed")
     assert statuses(await flood(stock, [("normal", 4, False)] * 8)) == {200: 8}
 
 

@@ -43,6 +43,8 @@ class Tokens:
         """Read ``HEADWAY_ADMIN_TOKEN``, ``HEADWAY_VIEWER_TOKEN`` or the files named by ``..._FILE``."""
         environment = os.environ if environment is None else environment
         found = {variable: read_token(variable, environment) for variable in _VARIABLES}
+        if found["HEADWAY_ADMIN_TOKEN"] is not None and len(set(found.values())) == 1:
+            raise TokenError("HEADWAY_VIEWER_TOKEN: must differ from HEADWAY_ADMIN_TOKEN")
         return cls({token: _VARIABLES[variable] for variable, token in found.items() if token is not None})
 
     def __bool__(self) -> bool:
