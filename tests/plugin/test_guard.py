@@ -1,213 +1,295 @@
-"""Engine calls behind the gate: the phase x fault matrix at one seat, on virtual time."""
+"""The guard: what several engine calls of one request share, and what it does when an engine will not listen."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import logging
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import pytest
+from engines import ServingEngine, assert_no_residue, outcomes
+from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
-import headway
+from headway.catalogue import Catalogue
+from headway.control import Control
+from headway.engine import Engine, PlainKind
+from headway.errors import Refused, Rejected
 from headway.fake import FakeEngine, FakeParams
-from headway_policies import Preset
-
-CLASSES = {
-    name: {"priority": priority, "max_waiting": 5, "queue_timeout_s": 10.0, "total_timeout_s": 100.0}
-    for name, priority in (("realtime", 3), ("normal", 2), ("batch", 1))
-}
+from headway.guard import TRIP, Trip
+from headway.wrap import install
+from headway_policies import Ending, Load
 
 
-def tight(seats: int = 1, **overrides: Any) -> Preset:
-    """A preset with few seats."""
-    table = {
-        "name": "tight",
-        "default_class": "normal",
-        "batching": {"seats": seats, "window_ms": 0},
-        "queue": {"max_waiting": 5},
-        "classes": CLASSES,
-    }
-    return Preset.model_validate(table | overrides)
+def behind_a_gate(
+    seats: int = 2, engine: FakeEngine | None = None, kind: PlainKind | None = None
+) -> tuple[Any, Control]:
+    """A serving engine that makes a token a second, and its control room."""
+    served: Any = engine or ServingEngine(step_s=1.0)
+    return served, install(served, kind or PlainKind(), small_preset(seats), Catalogue())
 
 
-async def run(engine: FakeEngine, request_id: str = "a", max_tokens: int = 8, n: int = 1, **options: Any) -> int:
-    """One whole call; returns how many outputs came."""
-    stream = engine.generate("prompt", FakeParams(max_tokens, n), request_id, **options)
-    return len([output async for output in stream])
+@pytest.fixture
+def trip() -> Iterator[Trip]:
+    """An HTTP request around all calls of the test."""
+    around = Trip(class_name="batch", tenant="acme")
+    token = TRIP.set(around)
+    yield around
+    TRIP.reset(token)
 
 
-def outcomes(engine: FakeEngine) -> Counter[str]:
-    """All outcomes over all classes."""
-    total: Counter[str] = Counter()
-    for one in engine.headway.status()["classes"]:  # type: ignore[attr-defined]  # wrap adds it
-        total.update(one["outcomes"])
-    return total
+async def read(engine: Any, request_id: str, tokens: int = 3, n: int = 1, **options: Any) -> int:
+    count = 0
+    async for _ in engine.generate("text", FakeParams(tokens, n), request_id, **options):
+        count += 1
+    return count
 
 
-async def at_rest(engine: FakeEngine) -> None:
-    """Nothing is left: no seat, no call, no request in the engine; and the next request is served."""
-    await asyncio.sleep(1)
-    control = engine.headway  # type: ignore[attr-defined]  # wrap adds it
-    status = control.status()
-    assert (status["seats_taken"], status["queued"], status["in_flight"]) == (0, 0, 0)
-    assert control.guard.open_calls == 0
-    assert engine.running == {}
-    assert all(counts.balanced for counts in control.guard.gate.desk.ledger.classes.values())
-    if status["engine"]["healthy"] and status["state"] == "open":
-        assert await run(engine, "next") == 8
+def test_the_fake_engine_stands_at_the_port() -> None:
+    """FakeEngine is an Engine, and PlainKind reads its facts."""
+    assert isinstance(FakeEngine(), Engine)
+    assert PlainKind().engine_seats(FakeEngine(max_num_seqs=5)) == 5
+    assert PlainKind().engine_seats(object()) is None
+    assert [PlainKind().seats(FakeParams(n=n)) for n in (1, 4)] == [1, 4]
+    assert PlainKind().seats(object()) == 1
 
 
 @on_virtual_time
-async def test_a_wrapped_engine_serves_and_still_is_itself() -> None:
-    """Priority by name or number, tenant and time-out are Headway's; the rest of the engine is untouched."""
-    engine = headway.wrap(FakeEngine(), preset="balanced")
-    assert isinstance(engine, FakeEngine)
-    assert await run(engine, priority="realtime", tenant="a", timeout_s=20) == 8
-    assert await run(engine, priority=1) == 8
-    assert [one["arrived"] for one in engine.headway.status()["classes"]] == [1, 0, 1]  # type: ignore[attr-defined]
+async def test_all_calls_of_a_request_share_one_ticket(trip: Trip) -> None:
+    """Three calls at once under one trip: one arrival, a seat for each call, one dispatch."""
+    engine, control = behind_a_gate()
+    reading = asyncio.gather(*(read(engine, request_id) for request_id in "abc"))
+    await asyncio.sleep(0.5)
+    desk = control.guard.gate.desk
+    assert desk.ledger.classes["batch"].arrived == 1
+    assert desk.seats_taken == 3
+    assert await reading == [3, 3, 3]
+    assert (desk.seats_taken, desk.ledger.in_flight) == (0, 1)
+    assert (trip.calls_completed, trip.calls_failed) == (3, 0)
+    assert trip.passage is not None
+    trip.passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
+    assert outcomes(control) == {"completed": 1}
+
+
+@on_virtual_time
+async def test_a_follow_up_call_of_a_request_does_not_queue_again(trip: Trip) -> None:
+    """A tool turn goes straight on, even though everybody else waits for the seats."""
+    engine, control = behind_a_gate(1)
+    await read(engine, "a")
+    stranger = control.guard.gate.enter()
+    begun_s = asyncio.get_running_loop().time()
+    assert await read(engine, "a2") == 3
+    assert asyncio.get_running_loop().time() - begun_s == pytest.approx(3.0)
+    assert stranger.dispatched_s is not None
+    assert trip.passage is not None
+    for passage in (stranger, trip.passage):
+        passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_class_and_tenant_come_from_the_trip_and_not_from_the_call(trip: Trip) -> None:
+    """Inside an HTTP request nobody smuggles another priority in through the call."""
+    engine, control = behind_a_gate()
+    await read(engine, "a", priority=-99, tenant="other")
     assert engine.priorities == {"a": 2}
-    await at_rest(engine)
+    assert trip.passage is not None
+    assert trip.passage.ticket.tenant == "acme"
+    trip.passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
 
 
 @on_virtual_time
-async def test_an_unknown_class_is_told_the_known_ones() -> None:
-    """A class nobody knows costs no ticket."""
-    engine = headway.wrap(FakeEngine(), preset="balanced")
-    with pytest.raises(headway.UnknownClassError, match="realtime, normal, batch"):
-        await run(engine, priority="nonsense")
-    await at_rest(engine)
+async def test_a_bypass_goes_past_the_gate(trip: Trip) -> None:
+    """A warm-up request asks for no ticket and is most urgent in the engine."""
+    trip.bypass = True
+    engine, control = behind_a_gate(1)
+    control.guard.gate.enter()
+    engine.check_admission(1)
+    assert await read(engine, "a") == 3
+    assert engine.priorities == {"a": 0}
+    assert trip.passage is None
+    assert control.guard.gate.desk.ledger.classes["batch"].arrived == 0
 
 
 @on_virtual_time
-async def test_refusals_are_typed_and_carry_reason_and_retry_after() -> None:
-    """Full, waited too long and ran too long are three types, each with its reason."""
-    engine = headway.wrap(FakeEngine(step_s=1), preset=tight(queue={"max_waiting": 1}))
-    running = asyncio.create_task(run(engine, "first", max_tokens=50))
-    await asyncio.sleep(0.1)
-    waiting = asyncio.create_task(run(engine, "second"))
-    await asyncio.sleep(0.1)
-    with pytest.raises(headway.Rejected) as full:
-        await run(engine, "third")
-    assert (full.value.reason, full.value.status) == (headway.Reason.QUEUE_FULL, 429)
-    assert 1 <= full.value.retry_after_s <= 30
-    loop = asyncio.get_running_loop()
-    with pytest.raises(headway.Expired):
-        await waiting
-    assert loop.time() == pytest.approx(10.1, abs=0.01)
-    await running
-    with pytest.raises(headway.TimedOut) as slow:
-        await run(engine, "fourth", max_tokens=50, timeout_s=5)
-    assert slow.value.retry is False
-    await at_rest(engine)
-    assert engine.aborted == ["fourth", "fourth"]
-
-
-#: phase -> (seconds after the request's start at which the fault comes, is another request holding the seat?)
-PHASES = {
-    "waiting": (0.5, True),
-    "at dispatch": (1.0, True),
-    "in add": (0.2, False),
-    "before first token": (0.9, False),
-    "mid stream": (2.6, False),
-    "last token": (3.99, False),
-}
-FAULTS = ("cancel", "deadline", "engine death", "drain", "switch", "close the generator")
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("phase", PHASES)
-@on_virtual_time
-async def test_whatever_happens_whenever_one_outcome_and_no_residue(phase: str, fault: str) -> None:
-    """At one seat, each fault in each phase: exactly one outcome for each request, nothing left, the next is served."""
-    at_s, behind_another = PHASES[phase]
-    engine = headway.wrap(FakeEngine(step_s=0.8, add_s=0.8), preset=tight())
-    gate = engine.headway.guard.gate  # type: ignore[attr-defined]  # wrap adds it
-    asked = 1
-    if behind_another:
-        holder = asyncio.create_task(run(engine, "holder", max_tokens=1, timeout_s=1.0))
-        await asyncio.sleep(0)
-        asked += 1
-    stream = engine.generate("p", FakeParams(4), "subject", timeout_s=at_s if fault == "deadline" else None)
-
-    async def consume() -> None:
-        async for _ in stream:
-            if fault == "close the generator" and asyncio.get_running_loop().time() >= at_s:
-                break
-        await stream.aclose()
-
-    subject = asyncio.create_task(consume())
-    await asyncio.sleep(at_s)
-    if fault == "cancel":
-        subject.cancel()
-    elif fault == "engine death":
-        engine.die()
-    elif fault == "drain":
-        gate.drain()
-    elif fault == "switch":
-        gate.switch(tight(seats=2))
-    tasks = [subject, holder] if behind_another else [subject]
-    await asyncio.wait(tasks, timeout=50)
-    assert all(task.done() for task in tasks)
-    for task in tasks:
-        error = None if task.cancelled() else task.exception()
-        assert error is None or isinstance(error, headway.Refused), repr(error)
-    if fault == "drain":
-        gate.resume()
-    assert sum(outcomes(engine).values()) == asked, outcomes(engine)
-    await at_rest(engine)
+async def test_the_admission_check_reserves_before_rendering(trip: Trip) -> None:
+    """Without an id the question is ours: it takes the seats; with an id it is the engine's own."""
+    engine, control = behind_a_gate()
+    engine.check_admission(2)
+    engine.check_admission(2)
+    desk = control.guard.gate.desk
+    assert (desk.ledger.classes["batch"].arrived, desk.seats_taken) == (1, 2)
+    engine.check_admission(1, "a")
+    assert engine.checked == [(2, None), (2, None), (1, "a")]
+    assert trip.passage is not None
+    trip.passage.leave(Ending.INVALID)
+    assert outcomes(control) == {"rejected_invalid": 1}
+    await assert_no_residue(control)
 
 
 @on_virtual_time
-async def test_one_id_twice_never_crosses() -> None:
-    """Two requests under one id at once: the engine sees two ids, and cancelling one leaves the other alone."""
-    engine = headway.wrap(FakeEngine(), preset="balanced")
-    first, second = (asyncio.create_task(run(engine, "same", max_tokens=20)) for _ in range(2))
-    await asyncio.sleep(0.05)
-    first.cancel()
-    assert await second == 20
-    assert engine.started == ["same", "same~2"]
-    await at_rest(engine)
+async def test_the_admission_check_refuses_before_anything_is_rendered(trip: Trip) -> None:
+    """A refusal is known at once, stays with the trip, and the engine is not asked."""
+    engine, control = behind_a_gate()
+    control.guard.gate.drain()
+    with pytest.raises(Rejected):
+        engine.check_admission(1)
+    assert isinstance(trip.refused, Rejected)
+    assert (trip.passage, engine.checked) == (None, [])
 
 
 @on_virtual_time
-async def test_seats_are_counted_in_sequences() -> None:
-    """A request of three sequences takes three seats; one wider than the limit runs alone, and blocks nobody."""
-    engine = headway.wrap(FakeEngine(step_s=1), preset=tight(seats=4))
-    work = [asyncio.create_task(run(engine, f"wide-{index}", 2, n=3)) for index in range(3)]
-    work.append(asyncio.create_task(run(engine, "too-wide", 2, n=9)))
+async def test_a_seat_is_free_when_the_engine_says_so_however_slowly_the_client_reads() -> None:
+    """The engine ended the sequence: the next goes, while the first is still being read."""
+    engine, control = behind_a_gate(1)
+    slow = engine.generate("text", FakeParams(3), "slow")
+    await anext(slow)
+    reading = asyncio.create_task(read(engine, "next"))
+    await asyncio.sleep(0)
+    control.step(Load(1, 0, 0.5), sequences=1, ended=["slow", "slow", "stranger"])
+    assert control.guard.gate.desk.ledger.queued == 0
+    assert control.load == Load(1, 0, 0.5)
+    assert await reading == 3
+    assert [len(one.tokens) async for one in slow] == [2, 3]
+    await assert_no_residue(control)
+    assert outcomes(control) == {"completed": 2}
+
+
+class Deaf(FakeEngine):
+    """An engine that hears an abort only at the third call."""
+
+    def __init__(self) -> None:
+        super().__init__(step_s=0.1, add_s=2.0)
+
+    async def abort(self, request_id: str) -> None:
+        if self.aborted.count(request_id) >= 2:
+            await super().abort(request_id)
+        else:
+            self.aborted.append(request_id)
+
+
+@on_virtual_time
+async def test_an_abort_is_repeated_until_the_call_is_over() -> None:
+    """An abort that overtakes its request finds nothing to stop, so it is sent again."""
+    engine, control = behind_a_gate(1, Deaf())
+    with pytest.raises(Refused):
+        await read(engine, "a", timeout_s=0.5)
+    assert engine.aborted.count("a") >= 3
+    await assert_no_residue(control)
+    assert outcomes(control) == {"expired_running": 1}
+
+
+@on_virtual_time
+async def test_an_abort_that_fails_harms_nobody() -> None:
+    """An engine that cannot be told: the caller gets its time-out all the same, the seat is free, no task is left."""
+
+    class Mute(FakeEngine):
+        async def abort(self, request_id: str) -> None:
+            raise ConnectionError("nobody answers")
+
+    engine, control = behind_a_gate(1, Mute(step_s=0.1))
+    with pytest.raises(Refused):
+        await read(engine, "a", 100, timeout_s=5)
+    assert await read(engine, "a") == 3
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_call_cut_short_by_somebody_else_is_not_completed() -> None:
+    """A stream that the engine ended before its time counts as failed where the kind can tell."""
+
+    class Strict(PlainKind):
+        def unfinished(self, output: Any) -> bool:
+            return bool(output.finish_reason == "abort")
+
+    engine, control = behind_a_gate(1, kind=Strict())
+    reading = asyncio.create_task(read(engine, "a", 100))
+    await asyncio.sleep(1.5)
+    await engine.abort("a")
+    await reading
+    await assert_no_residue(control)
+    assert outcomes(control) == {"failed": 1}
+
+
+@on_virtual_time
+async def test_an_engine_that_gives_nothing_has_not_completed() -> None:
+    """A call without a single output is a failure."""
+
+    class Silent(FakeEngine):
+        async def generate(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+            for output in list[Any]():
+                yield output
+
+    engine, control = behind_a_gate(1, Silent())
+    assert await read(engine, "a") == 0
+    await assert_no_residue(control)
+    assert outcomes(control) == {"failed": 1}
+
+
+@on_virtual_time
+async def test_the_rank_of_a_class_that_went_away_is_the_last() -> None:
+    """A waiting request whose class a switch removed is the least urgent in the engine."""
+    engine, control = behind_a_gate(1)
+    holder = control.guard.gate.enter()
+    reading = asyncio.create_task(read(engine, "a", priority="realtime"))
+    await asyncio.sleep(0)
+    control.guard.gate.switch(small_preset(classes={"x": terms(1), "y": terms(2)}))
+    holder.leave(Ending.COMPLETED)
+    await reading
+    assert engine.priorities == {"a": 2}
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: pytest.LogCaptureFixture) -> None:
+    """The gate keeps the limit alone, the status says so, and one warning is logged."""
+
+    class Stubborn(PlainKind):
+        async def limit_engine(self, engine: Any, seats: int) -> int | None:
+            raise TimeoutError("no answer")
+
+    _, control = behind_a_gate(kind=Stubborn())
+    with caplog.at_level(logging.WARNING, "headway.guard"):
+        await control.guard.limit_engine(5)
+    assert control.guard.core_limit is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "the engine's own limit could not be set to 5: no answer"
+    ]
+
+
+@on_virtual_time
+async def test_the_engine_is_told_the_limit_at_the_first_request_and_at_each_switch() -> None:
+    """An engine with a knob of its own follows the preset."""
+    told: list[int] = []
+
+    class Knob(PlainKind):
+        async def limit_engine(self, engine: Any, seats: int) -> int | None:
+            told.append(seats)
+            return seats
+
+    engine, control = behind_a_gate(3, kind=Knob())
+    await read(engine, "a")
+    assert (told, control.guard.core_limit) == ([3], 3)
+    from headway.audit import Who
+
+    await control.switch("latency", expected_revision=1, who=Who())
+    assert (told, control.guard.core_limit) == ([3, 8], 8)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_an_engine_that_dies_while_nobody_asks_is_noticed_by_whoever_asks_first() -> None:
+    """Reading ``errored`` tells the gate, from any thread."""
+    engine, control = behind_a_gate(1)
+    reading = asyncio.create_task(read(engine, "a", 100))
     await asyncio.sleep(0.5)
-    assert engine.headway.status()["seats_taken"] == 3  # type: ignore[attr-defined]  # wrap adds it
-    assert await asyncio.gather(*work) == [2] * 4
-    await at_rest(engine)
-
-
-@on_virtual_time
-async def test_a_limit_of_ten_holds_against_a_hundred_tasks() -> None:
-    """100 tasks of 100 requests each, limit 10: never more than ten in the engine, and every one accounted for."""
-    places = {name: terms | {"max_waiting": 200} for name, terms in CLASSES.items()}
-    engine = headway.wrap(FakeEngine(max_num_seqs=64), preset=tight(10, queue={"max_waiting": 200}, classes=places))
-
-    async def client(number: int) -> int:
-        return sum([await run(engine, f"{number}-{index}", max_tokens=1) for index in range(100)])
-
-    assert sum(await asyncio.gather(*(client(number) for number in range(100)))) == 10_000
-    assert engine.most_running == 10
-    assert outcomes(engine) == {"completed": 10_000}
-    await at_rest(engine)
-
-
-@on_virtual_time
-async def test_a_switch_fills_more_seats_at_once_and_ends_nobody() -> None:
-    """More seats start the waiting in the same turn; fewer seats end nobody and drain."""
-    engine = headway.wrap(FakeEngine(step_s=1), preset=tight())
-    work = [asyncio.create_task(run(engine, f"r{index}", max_tokens=5)) for index in range(4)]
-    await asyncio.sleep(0.5)
-    control = engine.headway  # type: ignore[attr-defined]  # wrap adds it
-    gate = control.guard.gate
-    gate.switch(tight(seats=4))
-    assert (control.status()["queued"], control.status()["seats_taken"]) == (0, 4)
-    gate.switch(tight(seats=1))
-    assert control.status()["seats_taken"] == 4
-    assert await asyncio.gather(*work) == [5] * 4
-    await at_rest(engine)
+    engine._dead = True
+    assert await asyncio.to_thread(lambda: engine.errored) is True
+    await asyncio.sleep(0)
+    assert control.guard.gate.desk.engine_up is False
+    await asyncio.gather(reading, return_exceptions=True)
+    await assert_no_residue(control)
+    assert outcomes(control) == {"engine_lost": 1}
