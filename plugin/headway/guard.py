@@ -138,9 +138,7 @@ class Guard:
         """The engine finished one sequence of a call: its seat is free, however slowly the client reads."""
         call = self._calls.get(request_id)
         if call is not None and call.seats > 0:
-            call.seats -= 1
-            call.passage.ended_sequences += 1
-            self._occupy(call.passage)
+            self._free(call, 1)
 
     def check_engine(self) -> None:
         """Tell the gate when the engine is beyond use."""
@@ -216,14 +214,18 @@ class Guard:
 
     def _close(self, call: _Call) -> None:
         call.open = False
-        call.passage.ended_sequences += call.seats
-        call.seats = 0
         del self._calls[call.id]
         ticket_id = call.passage.ticket.id
         siblings = self._calls_of[ticket_id]
         siblings.remove(call)
         if not siblings:
             del self._calls_of[ticket_id]
+        self._free(call, call.seats)
+
+    def _free(self, call: _Call, sequences: int) -> None:
+        """So many sequences of a call are over."""
+        call.seats -= sequences
+        call.passage.ended_sequences += sequences
         self._occupy(call.passage)
 
     def _occupy(self, passage: Passage) -> None:
@@ -245,9 +247,7 @@ class Guard:
         """Abort until the call is over: an abort that overtakes its own request finds nothing to stop."""
         while call.open:
             await self.engine.abort(call.id)
-            call.passage.ended_sequences += call.seats
-            call.seats = 0
-            self._occupy(call.passage)
+            self._free(call, call.seats)
             await asyncio.sleep(_ABORT_AGAIN_S)
 
     async def _stop(self, stream: AsyncGenerator[Any, None] | None, call_id: str) -> None:

@@ -1,7 +1,7 @@
 """The adapter to vLLM: the only package here that imports it.
 
-It looks for features, never at version numbers. Tried in full on 0.32; works from 0.29 on, where ``check_admission``
-appeared.
+It looks for features, never at version numbers. Tried on 0.32 only; releases from 0.29 on, where
+``check_admission`` appeared, have what it looks for by their sources.
 
     endpoint   the endpoint plugin: entrance, routes, warm-up, and the engine client turned into a policy client
     stats      the stat-logger plugin: the figures of each step, and the moment a sequence really ends
