@@ -5,12 +5,15 @@
 
 from headway_policies.batching import Batching
 from headway_policies.classes import PriorityClass
-from headway_policies.desk import Desk, Phase, State
+from headway_policies.describe import dump
+from headway_policies.desk import Desk, State
 from headway_policies.effects import Abort, Degrade, Dispatch, Effect, Expire, Reject, WakeAt
+from headway_policies.entry import Phase
 from headway_policies.ledger import ClassLedger, Ledger
-from headway_policies.limits import FixedLimit, Limit, Load
+from headway_policies.limits import FixedLimit, Limit, Load, Signals
 from headway_policies.ordering import Order, StrictOrder
 from headway_policies.outcome import Decision, Ending, Outcome, Reason
+from headway_policies.prediction import Accuracy
 from headway_policies.preset import (
     Change,
     Preset,
@@ -20,10 +23,11 @@ from headway_policies.preset import (
     load_preset,
     parse_preset,
 )
-from headway_policies.ticket import Ticket
+from headway_policies.ticket import Ticket, Timeouts, Usage
 
 __all__ = [
     "Abort",
+    "Accuracy",
     "Batching",
     "Change",
     "ClassLedger",
@@ -46,12 +50,16 @@ __all__ = [
     "PriorityClass",
     "Reason",
     "Reject",
+    "Signals",
     "State",
     "StrictOrder",
     "Ticket",
+    "Timeouts",
+    "Usage",
     "WakeAt",
     "bundled_presets",
     "changes",
+    "dump",
     "load_preset",
     "parse_preset",
 ]

@@ -1,27 +1,35 @@
-"""Who may wait, how many of them, and for how long?"""
+"""Who may wait, how many of them, for how long, and with which share?"""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headway_policies.ticket import Timeouts
+
+_DAY_S = 86_400
+
 
 class PriorityClass(BaseModel):
-    """The terms on which one class of requests is served. A larger ``priority`` is more urgent."""
+    """The terms on which one class of requests is served. A larger ``priority`` is more urgent.
+
+    A time-out that is left out does not exist; a client may still set one. ``share`` is used by the weighted order,
+    ``reserved_seats`` are kept free for this class by those below it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     priority: int = Field(ge=-1000, le=1000)
     max_waiting: int = Field(ge=0, le=1_000_000)
-    queue_timeout_s: float = Field(gt=0, le=86_400)
-    total_timeout_s: float = Field(gt=0, le=86_400)
+    max_waiting_tokens: int | None = Field(default=None, ge=0)
+    max_waiting_bytes: int | None = Field(default=None, ge=0)
+    queue_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    first_token_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    stall_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    total_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    share: float | None = Field(default=None, gt=0, le=1)
+    reserved_seats: int = Field(default=0, ge=0, le=65_536)
     service_tiers: tuple[str, ...] = Field(default=(), strict=False)  # TOML has lists only
 
-    def queue_deadline_s(self, arrived_s: float, client_deadline_s: float | None) -> float:
-        """When a waiting request of this class expires: the client may only shorten the class's own time."""
-        own_s = arrived_s + min(self.queue_timeout_s, self.total_timeout_s)
-        return own_s if client_deadline_s is None else min(own_s, client_deadline_s)
-
-    def total_deadline_s(self, arrived_s: float, client_deadline_s: float | None) -> float:
-        """When a request of this class must have ended: the client may only shorten it."""
-        own_s = arrived_s + self.total_timeout_s
-        return own_s if client_deadline_s is None else min(own_s, client_deadline_s)
+    def timeouts(self) -> Timeouts:
+        """The time-outs of this class."""
+        return Timeouts(self.queue_timeout_s, self.first_token_timeout_s, self.stall_timeout_s, self.total_timeout_s)

@@ -26,6 +26,12 @@ class Deadlines:
             self._heap = [(due_s, id_) for id_, due_s in self._at_s.items()]
             heapq.heapify(self._heap)
 
+    def hasten(self, ticket_id: int, at_s: float) -> None:
+        """Give a ticket this deadline unless it has an earlier one."""
+        known_s = self._at_s.get(ticket_id)
+        if known_s is None or at_s < known_s:
+            self.set(ticket_id, at_s)
+
     def drop(self, ticket_id: int) -> None:
         """Forget a ticket's deadline."""
         self._at_s.pop(ticket_id, None)
@@ -34,10 +40,12 @@ class Deadlines:
         """The deadline of a ticket, or None."""
         return self._at_s.get(ticket_id)
 
-    def next_s(self) -> float | None:
-        """The earliest deadline of all, or None."""
+    def next_s(self, unless_after_s: float | None = None) -> float | None:
+        """The earliest deadline of all, or None: also None, cheaply, when it is not before ``unless_after_s``."""
         while self._heap:
             due_s, ticket_id = self._heap[0]
+            if unless_after_s is not None and due_s >= unless_after_s:
+                return None
             if self._at_s.get(ticket_id) == due_s:
                 return due_s
             heapq.heappop(self._heap)
@@ -45,9 +53,9 @@ class Deadlines:
 
     def pop_due(self, now_s: float) -> int | None:
         """Take out one ticket whose deadline has come, earliest first; None when none is due."""
-        due_s = self.next_s()
-        if due_s is None or due_s > now_s:
-            return None
-        _, ticket_id = heapq.heappop(self._heap)
-        del self._at_s[ticket_id]
-        return ticket_id
+        while self._heap and self._heap[0][0] <= now_s:
+            due_s, ticket_id = heapq.heappop(self._heap)
+            if self._at_s.get(ticket_id) == due_s:
+                del self._at_s[ticket_id]
+                return ticket_id
+        return None

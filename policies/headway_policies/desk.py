@@ -6,41 +6,44 @@ and returns the effects its shell must carry out, in order. Times may not run ba
 
     phase        entered by                     left by
     WAITING      arrive                         dispatch, reject, expire, leave, engine_lost, drain
-    RUNNING      dispatch                       leave, abort (total time-out), engine_lost
+    RUNNING      dispatch                       leave, abort (a time-out), engine_lost
     SETTLED      abort, engine_lost             leave: the outcome is written, the engine may still hold seats
 
 Invariants, at the end of every event:
   1. arrived == queued + in flight + sum of outcomes, for each class
   2. a ticket is dispatched only while its seats fit under the limit; a lowered limit ends nobody
-  3. nothing waits beyond its class's bound and the total bound, except what a smaller preset found waiting
+  3. nothing waits beyond the bounds of its class and of all, except what a smaller preset found waiting
   4. every ticket gets exactly one outcome
-  5. nothing waits while the next in line fits under the limit, unless paused, draining or without an engine
+  5. nothing waits while the next in line fits and its batch may leave, unless paused, draining or without an engine
   6. nothing is dispatched at or after its deadline
+
+When very many deadlines come at once, an event settles a slice of them and asks to be woken again at once; invariants
+3 and 5 hold after the last slice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 from headway_policies.deadlines import Deadlines
 from headway_policies.effects import Abort, Dispatch, Effect, Expire, Reject, WakeAt
-from headway_policies.ledger import ClassLedger, Ledger
-from headway_policies.limits import FixedLimit, Limit, Load
-from headway_policies.ordering import Order, StrictOrder
-from headway_policies.outcome import LEFT, REFUSED, Decision, Ending, Outcome, Reason
+from headway_policies.entry import Entry, Phase
+from headway_policies.floor import Floor
+from headway_policies.forecast import Forecast
+from headway_policies.governor import make_limit
+from headway_policies.ledger import Ledger
+from headway_policies.limits import Limit, Load, Signals
+from headway_policies.outcome import LEFT, Decision, Ending, Reason
+from headway_policies.prediction import Accuracy
 from headway_policies.preset import Preset
 from headway_policies.shedding import DrainRate
-from headway_policies.ticket import Ticket
+from headway_policies.ticket import Ticket, Timeouts, Usage, shorter
+from headway_policies.waiting import Lane
+from headway_policies.window import Gathered
 
-
-class Phase(Enum):
-    """Where a ticket stands."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    SETTLED = "settled"
+_SLICE = 200  # deadlines settled in one event: about a millisecond
 
 
 class State(Enum):
@@ -52,18 +55,6 @@ class State(Enum):
 
 
 @dataclass(slots=True)
-class _Entry:
-    ticket: Ticket
-    total_deadline_s: float
-    phase: Phase = Phase.WAITING
-    seats: int = 0
-    dispatched_s: float = 0.0
-    first_token_s: float | None = None
-    last_token_s: float | None = None
-    revision: int = 0
-
-
-@dataclass(slots=True)
 class Desk:
     """The admission state machine of one engine. ``ceiling`` is the most seats that engine can give."""
 
@@ -72,45 +63,50 @@ class Desk:
     revision: int = 1
     state: State = State.OPEN
     engine_up: bool = True
-    seats_taken: int = 0
     ledger: Ledger = field(init=False)
+    _floor: Floor = field(init=False)
     _limit: Limit = field(init=False)
-    _order: Order = field(init=False)
+    _timeouts: dict[str, Timeouts] = field(init=False)
+    _entries: dict[int, Entry] = field(default_factory=dict)
     _deadlines: Deadlines = field(default_factory=Deadlines)
-    _entries: dict[int, _Entry] = field(default_factory=dict)
     _drain_rate: DrainRate = field(default_factory=DrainRate)
+    _forecast: Forecast = field(default_factory=Forecast)
     _armed_s: float | None = None
+    _patience: int = _SLICE
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.preset.classes)
-        self._install(self.preset)
+        preset = self.preset
+        self.ledger = Ledger(preset.classes)
+        self._floor = Floor(preset)
+        self._limit = make_limit(preset.limit, preset.batching.seats, self.ceiling)
+        self._timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
+        self._weigh(0.0)
 
     # ------------------------------------------------------------------ events of a ticket
 
     def arrive(self, ticket: Ticket, now_s: float) -> list[Effect]:
         """A request came. Raises ValueError for a class the preset does not have, or an id that is here already."""
-        terms = self.preset.classes.get(ticket.class_name)
-        if terms is None or ticket.id in self._entries:
+        if ticket.class_name not in self._timeouts or ticket.id in self._entries:
             raise ValueError(f"ticket {ticket.id}: class {ticket.class_name!r} unknown, or id already here")
         effects = self._begin(now_s)
-        entry = _Entry(ticket, terms.total_deadline_s(ticket.arrived_s, ticket.deadline_s))
         counts = self.ledger.classes[ticket.class_name]
         counts.arrived += 1
-        due_s = terms.queue_deadline_s(ticket.arrived_s, ticket.deadline_s)
-        refusal = self._refusal(ticket, due_s, now_s)
-        if refusal is not None:
-            counts.decisions[Decision.REJECTED] += 1
-            self._count_refusal(counts, refusal)
-            effects.append(Reject(ticket.id, refusal, self.retry_after_s(now_s)))
-            return self._end(effects)
         counts.queued += 1
-        self._entries[ticket.id] = entry
-        self._order.push(ticket, ticket.class_name)
-        self._deadlines.set(ticket.id, due_s)
-        self._fill(now_s, effects)
-        seated = entry.phase is not Phase.WAITING
-        counts.decisions[Decision.SEATED if seated else Decision.QUEUED] += 1
-        return self._end(effects)
+        self._floor.window.arrived(ticket.seats, now_s)
+        timeouts = self._timeouts[ticket.class_name].shortened_by(ticket.asked)
+        patience_s = timeouts.before_first_token_s()
+        due_s = None if patience_s is None else ticket.arrived_s + patience_s
+        refusal = self._refusal(ticket, due_s, now_s)
+        if refusal is Reason.QUEUE_FULL and self._evict_for(ticket, due_s, now_s, effects):
+            refusal = None
+        if refusal is None:
+            refusal = self._let_in(self._expect(ticket, timeouts, due_s), now_s, effects)
+        if refusal is not None:
+            self._floor.limited = self._floor.limited or self._floor.seats.taken >= self._floor.limit
+            counts.refused(refusal, waiting=True)
+            effects.append(Reject(ticket.id, refusal, self.retry_after_s(now_s)))
+        counts.decisions[self._decision(ticket.id)] += 1
+        return self._end(effects, now_s)
 
     def reseat(self, ticket_id: int, seats: int, now_s: float) -> list[Effect]:
         """A dispatched ticket now occupies this many seats in the engine; 0 once the engine is done with it.
@@ -121,278 +117,430 @@ class Desk:
         effects = self._begin(now_s)
         entry = self._entries.get(ticket_id)
         if entry is not None and entry.phase is not Phase.WAITING:
-            self._occupy(entry, seats)
+            self._occupy(entry, seats, now_s)
+            if entry.phase is Phase.RUNNING and entry.timeouts.stall_s is not None:
+                self._watch(entry)
             self._fill(now_s, effects)
-        return self._end(effects)
+        return self._end(effects, now_s)
 
     def first_token(self, ticket_id: int, now_s: float) -> list[Effect]:
         """The engine produced the ticket's first token."""
-        return self._progress(ticket_id, now_s, first=True)
+        effects = self._begin(now_s)
+        entry = self._entries.get(ticket_id)
+        if entry is not None and entry.phase is Phase.RUNNING and entry.token_s is None:
+            entry.token_s = now_s
+            self._forecast.first_token(entry, now_s)
+            if entry.timeouts.stall_s is not None:
+                self._deadlines.hasten(ticket_id, now_s + entry.timeouts.stall_s)
+        return self._end(effects, now_s)
 
     def token_batch(self, ticket_id: int, now_s: float) -> list[Effect]:
-        """The engine produced more tokens for the ticket."""
-        return self._progress(ticket_id, now_s, first=False)
+        """The engine produced more tokens for the ticket. Only noted: the stall time-out looks when it is due."""
+        entry = self._entries.get(ticket_id)
+        if entry is not None and entry.token_s is not None:
+            entry.token_s = now_s
+        return []
 
     def start_failed(self, ticket_id: int, now_s: float) -> list[Effect]:
         """The engine did not take a dispatched ticket."""
         return self.leave(ticket_id, Ending.FAILED, now_s)
 
-    def leave(self, ticket_id: int, ending: Ending, now_s: float) -> list[Effect]:
-        """The request is over, however it ended. Every call after the first does nothing."""
+    def leave(self, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None) -> list[Effect]:
+        """The request is over, however it ended; ``usage`` is what it used, where known. Later calls do nothing."""
         effects = self._begin(now_s)
-        entry = self._entries.pop(ticket_id, None)
+        entry = self._entries.get(ticket_id)
         if entry is not None:
-            self._take_out(entry)
+            waiting = entry.phase is Phase.WAITING
+            self._forget(entry)
             if entry.phase is not Phase.SETTLED:
-                waiting, dispatched = LEFT[ending]
-                self._settle(entry, waiting if entry.phase is Phase.WAITING else dispatched)
-            self._occupy(entry, 0)
+                outcome = LEFT[ending][0 if waiting else 1]
+                self.ledger.classes[entry.ticket.class_name].ended(outcome, waiting=waiting)
+            if usage is not None and not waiting:
+                self._learn(entry, ending, usage)
+            self._occupy(entry, 0, now_s)
             self._fill(now_s, effects)
-        return self._end(effects)
+        return self._end(effects, now_s)
 
     # ------------------------------------------------------------------ events of the whole
 
     def tick(self, now_s: float) -> list[Effect]:
         """Time has passed."""
         self._armed_s = None
+        self._weigh(now_s)
         effects = self._begin(now_s)
         self._fill(now_s, effects)
-        return self._end(effects)
+        return self._end(effects, now_s)
 
     def observe(self, load: Load, now_s: float) -> list[Effect]:
         """The engine made a step."""
+        floor, sizes = self._floor, self._forecast.sizes
+        signals = Signals(
+            load,
+            seats_taken=floor.seats.taken,
+            queued=len(floor.room),
+            limited=floor.limited,
+            prompt_tokens_mean=sizes.prompt_tokens,
+            output_tokens_mean=sizes.output_tokens,
+            sequence_tokens_std=sizes.deviation_tokens,
+        )
+        floor.limited = False
+        self._limit.observe(signals, now_s)
+        self._weigh(now_s)
         effects = self._begin(now_s)
-        self._limit.observe(load, now_s)
         self._fill(now_s, effects)
-        return self._end(effects)
+        return self._end(effects, now_s)
 
     def switch(self, preset: Preset, now_s: float) -> list[Effect]:
         """Put another preset in force. Nobody waiting is dropped, nobody running is ended.
 
         Who waits keeps the deadlines given on arrival, and a place by arrival; a ticket whose class the new preset
-        does not know waits in its default class. Bounds apply to newcomers only.
+        does not know waits in its default class. Bounds apply to newcomers only. What a policy has learnt is kept
+        where its part of the preset does not change.
         """
         effects = self._begin(now_s)
-        waiting = sorted(self._order, key=lambda ticket: (ticket.arrived_s, ticket.id))
-        self.ledger.admit_classes(preset.classes)
-        self._install(preset)
+        before, self.preset = self.preset, preset
         self.revision += 1
-        for ticket in waiting:
-            known = ticket.class_name in preset.classes
-            self._order.push(ticket, ticket.class_name if known else preset.default_class)
+        self.ledger.admit_classes(preset.classes)
+        self._timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
+        if (before.limit, before.batching.seats) != (preset.limit, preset.batching.seats):
+            self._limit = make_limit(preset.limit, preset.batching.seats, self.ceiling)
+        self._weigh(now_s)
+        waiting = sorted(self._floor.room, key=lambda ticket: (ticket.arrived_s, ticket.id))
+        if self._floor.switch(preset):
+            self._file_again(waiting)
         self._fill(now_s, effects)
-        return self._end(effects)
+        return self._end(effects, now_s)
 
     def pause(self, now_s: float) -> list[Effect]:
-        """Let nobody through; arrivals still wait, bounded and timed."""
-        self.state = State.PAUSED
-        effects = self._begin(now_s)
-        return self._end(effects)
+        """Let nobody through; arrivals still wait, bounded and timed. A drain stays a drain."""
+        if self.state is State.OPEN:
+            self.state = State.PAUSED
+        return self._end(self._begin(now_s), now_s)
 
     def resume(self, now_s: float) -> list[Effect]:
         """Undo pause or drain."""
         effects = self._begin(now_s)
         self.state = State.OPEN
         self._fill(now_s, effects)
-        return self._end(effects)
+        return self._end(effects, now_s)
 
     def drain(self, now_s: float) -> list[Effect]:
         """Refuse who comes and who waits; let the running finish."""
         self.state = State.DRAINING
         effects = self._begin(now_s)
-        self._turn_away_waiting(Reason.DRAINING, now_s, effects)
-        return self._end(effects)
+        self._turn_all_away(Reason.DRAINING, now_s, effects)
+        return self._end(effects, now_s)
 
     def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
         """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose."""
         self.engine_up = False
         effects = self._begin(now_s)
-        self._turn_away_waiting(reason, now_s, effects)
+        self._turn_all_away(reason, now_s, effects)
         for entry in self._entries.values():
             if entry.phase is Phase.RUNNING:
                 self._abort(entry, reason, effects)
-            self._occupy(entry, 0)
-        return self._end(effects)
+            self._floor.occupy(entry, 0, now_s)
+        return self._end(effects, now_s)
 
     def engine_back(self, now_s: float) -> list[Effect]:
         """There is an engine again."""
         effects = self._begin(now_s)
         self.engine_up = True
         self._fill(now_s, effects)
-        return self._end(effects)
+        return self._end(effects, now_s)
 
     # ------------------------------------------------------------------ questions
 
     @property
     def limit(self) -> int:
         """Seats allowed now: what the policy says, never above what the engine can give."""
-        allowed = self._limit.seats()
-        return allowed if self.ceiling is None else max(1, min(allowed, self.ceiling))
+        return self._floor.limit
+
+    @property
+    def limit_reason(self) -> str:
+        """Why the limit is what it is, in one word."""
+        return self._limit.why
+
+    def proposed_limit(self, now_s: float) -> int:
+        """What the limit policy would set if it were let: in shadow mode another number than ``limit``."""
+        return self._capped(self._limit.proposed(now_s))
+
+    @property
+    def seats_taken(self) -> int:
+        """Sequences that hold a seat in the engine."""
+        return self._floor.seats.taken
+
+    def window_s(self, now_s: float) -> float:
+        """How long a batch may gather now; 0 under a strategy that gathers none."""
+        if not self._floor.strategy.barrier:
+            return 0.0
+        return self._floor.window.length_s(Gathered(0, self._floor.limit, now_s), now_s)
+
+    def waiting_tokens(self) -> int:
+        """Prompt tokens waiting."""
+        return self._floor.room.total.tokens
+
+    def waiting_bytes(self) -> int:
+        """Bytes of prompts waiting."""
+        return self._floor.room.total.bytes
+
+    def accuracy(self) -> dict[str, Accuracy]:
+        """How good the predictions have been: of output lengths, and of waits in the queue."""
+        return self._forecast.accuracy()
 
     def retry_after_s(self, now_s: float) -> int:
         """Whole seconds until a refused client may hope."""
-        return self._drain_rate.retry_after_s(len(self._order), now_s)
+        return self._drain_rate.retry_after_s(len(self._floor.room), now_s)
 
     def oldest_wait_s(self, now_s: float) -> dict[str, float]:
         """For each class, how long its longest-waiting ticket has waited; 0 where nobody waits."""
         oldest = dict.fromkeys(self.ledger.classes, 0.0)
         strangers = any(one.queued for name, one in self.ledger.classes.items() if name not in self.preset.classes)
-        for ticket in self._order if strangers else self._order.oldest():
+        for ticket in self._floor.room if strangers else self._floor.room.oldest():
             oldest[ticket.class_name] = max(oldest[ticket.class_name], now_s - ticket.arrived_s)
         return oldest
 
-    def dump(self, now_s: float, most: int = 100) -> dict[str, Any]:
-        """The live state for an operator: ids, classes and times, never content."""
-        waiting = [ticket for _, ticket in zip(range(most), self._order, strict=False)]
-        running = [entry for entry in self._entries.values() if entry.phase is not Phase.WAITING][:most]
-        return {
-            "now_s": round(now_s, 3),
-            "waiting": [self._describe_waiting(ticket, now_s) for ticket in waiting],
-            "running": [_describe_running(entry, now_s) for entry in running],
-            "ledger": {name: _describe_counts(one) for name, one in self.ledger.classes.items()},
-        }
+    def waiting(self) -> Iterator[tuple[Ticket, float | None]]:
+        """Who waits, and until when at the most."""
+        return ((ticket, self._deadlines.of(ticket.id)) for ticket in self._floor.room)
 
-    # ------------------------------------------------------------------ inside
+    def dispatched(self) -> Iterator[Entry]:
+        """Who was let through and has not left yet."""
+        return (entry for entry in self._entries.values() if entry.phase is not Phase.WAITING)
 
-    def _install(self, preset: Preset) -> None:
-        self.preset = preset
-        self._limit = FixedLimit(preset.batching.seats)
-        self._order = StrictOrder({name: one.priority for name, one in preset.classes.items()})
+    # ------------------------------------------------------------------ around every event
 
     def _begin(self, now_s: float) -> list[Effect]:
         """Before any event: let time take those it has run out for, and whoever stood behind them go."""
+        self._patience = _SLICE
         effects: list[Effect] = []
-        while (ticket_id := self._deadlines.pop_due(now_s)) is not None:
-            entry = self._entries[ticket_id]
-            if entry.phase is Phase.WAITING:
-                del self._entries[ticket_id]
-                self._order.remove(ticket_id)
-                self._refuse(entry, Reason.QUEUE_TIMEOUT)
-                effects.append(Expire(ticket_id, Reason.QUEUE_TIMEOUT, self.retry_after_s(now_s)))
-            else:
-                self._abort(entry, Reason.TOTAL_TIMEOUT, effects)
+        while self._patience and (ticket_id := self._deadlines.pop_due(now_s)) is not None:
+            self._patience -= 1
+            self._time_is_up(self._entries[ticket_id], now_s, effects)
         if effects:
             self._fill(now_s, effects)
         return effects
 
-    def _end(self, effects: list[Effect]) -> list[Effect]:
-        """After any event: ask for a tick in time for the next deadline."""
-        due_s = self._deadlines.next_s()
+    def _end(self, effects: list[Effect], now_s: float) -> list[Effect]:
+        """After any event: ask for a tick in time for the next deadline and the next batch."""
+        due_s = self._deadlines.next_s(unless_after_s=self._armed_s)
+        if not self._patience:  # there may be more to settle, and more to send
+            due_s = now_s
+        if self._floor.strategy.barrier and self._open():
+            due_s = shorter(due_s, self._floor.batch_due_s(now_s))
         if due_s is not None and (self._armed_s is None or due_s < self._armed_s):
             self._armed_s = due_s
             effects.append(WakeAt(due_s))
         return effects
 
-    def _refusal(self, ticket: Ticket, due_s: float, now_s: float) -> Reason | None:
-        if not self.engine_up:
-            return Reason.ENGINE_LOST
-        if self.state is State.DRAINING:
-            return Reason.DRAINING
-        if due_s <= now_s:
-            return Reason.QUEUE_TIMEOUT
-        if self._open() and not len(self._order) and self._fits(ticket):
-            return None
-        if len(self._order) >= self.preset.queue.max_waiting:
-            return Reason.QUEUE_FULL
-        if self._order.waiting(ticket.class_name) >= self.preset.classes[ticket.class_name].max_waiting:
-            return Reason.CLASS_QUEUE_FULL
-        return None
+    def _weigh(self, now_s: float) -> None:
+        self._floor.limit = self._capped(self._limit.seats(now_s))
+
+    def _capped(self, seats: int) -> int:
+        return seats if self.ceiling is None else max(1, min(seats, self.ceiling))
 
     def _open(self) -> bool:
         return self.state is State.OPEN and self.engine_up
 
-    def _fits(self, ticket: Ticket) -> bool:
-        return self.seats_taken + min(ticket.seats, self.limit) <= self.limit
+    # ------------------------------------------------------------------ a ticket comes in
+
+    def _refusal(self, ticket: Ticket, due_s: float | None, now_s: float) -> Reason | None:
+        """Why a newcomer may not even wait."""
+        if not self.engine_up:
+            return Reason.ENGINE_LOST
+        if self.state is State.DRAINING:
+            return Reason.DRAINING
+        if due_s is not None and due_s <= now_s:
+            return Reason.QUEUE_TIMEOUT
+        if self._open() and self._floor.goes_at_once(ticket, now_s):
+            return None
+        full = self._floor.room.refusal(ticket)
+        if full is None and self._infeasible(ticket, due_s, now_s):
+            return Reason.DEADLINE_INFEASIBLE
+        return full
+
+    def _infeasible(self, ticket: Ticket, due_s: float | None, now_s: float) -> bool:
+        """Whether the predicted wait is longer than the newcomer has."""
+        if due_s is None or not self.preset.queue.refuse_infeasible:
+            return False
+        wait_s = self._predicted_wait_s(ticket.class_name, ticket.seats)
+        return wait_s is not None and now_s + wait_s > due_s
+
+    def _predicted_wait_s(self, line: str, more_seats: int) -> float | None:
+        """How long somebody waits behind all who wait in a line and above it, and ``more_seats``."""
+        floor = self._floor
+        if floor.strategy.barrier or not self._open():
+            return None
+        return self._forecast.wait_s(floor.room.seats_ahead(line) + more_seats, floor.seats.taken, floor.limit)
+
+    def _evict_for(self, ticket: Ticket, due_s: float | None, now_s: float, effects: list[Effect]) -> bool:
+        """Push out who is less urgent until the newcomer has room; nobody, when that would not help it."""
+        room = self._floor.room
+        if not (self.preset.queue.evict and ticket.may_wait and room.could_evict_for(ticket)):
+            return False
+        if self._infeasible(ticket, due_s, now_s):
+            return False
+        while room.refusal(ticket) is not None and (worst := room.worst_below(ticket.class_name)) is not None:
+            self._turn_away(self._entries[worst.id], Reason.EVICTED, self.retry_after_s(now_s), effects)
+        return True
+
+    def _expect(self, ticket: Ticket, timeouts: Timeouts, due_s: float | None) -> Entry:
+        """A newcomer, with what is expected of it."""
+        output_tokens = self._forecast.output_tokens(ticket)
+        return Entry(
+            ticket,
+            timeouts,
+            self._floor.lane(output_tokens, learn=True),
+            ticket.class_name,
+            expected_tokens=ticket.seats * (ticket.prompt_tokens + output_tokens),
+            queue_due_s=due_s,
+        )
+
+    def _let_in(self, entry: Entry, now_s: float, effects: list[Effect]) -> Reason | None:
+        """Give a newcomer its place, and a seat if one is free; a refusal for one that will not wait."""
+        ticket_id = entry.ticket.id
+        self._entries[ticket_id] = entry
+        self._floor.enter(entry, now_s)
+        self._fill(now_s, effects)
+        if entry.phase is not Phase.WAITING:
+            self._watch(entry)
+        elif ticket_id in self._entries:
+            if not entry.ticket.may_wait:
+                self._forget(entry)
+                return Reason.NO_FREE_SEAT
+            entry.predicted_wait_s = self._predicted_wait_s(entry.line, 0)
+            if entry.queue_due_s is not None:
+                self._deadlines.set(ticket_id, entry.queue_due_s)
+        return None
+
+    def _decision(self, ticket_id: int) -> Decision:
+        """What a newcomer was answered."""
+        entry = self._entries.get(ticket_id)
+        if entry is None:
+            return Decision.REJECTED
+        return Decision.QUEUED if entry.phase is Phase.WAITING else Decision.SEATED
+
+    def _file_again(self, waiting: list[Ticket]) -> None:
+        """Everybody takes a place in a new order; the books of the old one are closed."""
+        for entry in self._entries.values():
+            entry.charged = False
+        for ticket in waiting:
+            entry = self._entries[ticket.id]
+            entry.line = ticket.class_name if ticket.class_name in self.preset.classes else self.preset.default_class
+            entry.lane = self._floor.lane(self._forecast.output_tokens(ticket), learn=False)
+            self._floor.enter(entry, ticket.arrived_s)
+
+    # ------------------------------------------------------------------ tickets go to the engine
 
     def _fill(self, now_s: float, effects: list[Effect]) -> None:
-        while self._open() and (ticket := self._order.head()) is not None and self._fits(ticket):
-            self._order.remove(ticket.id)
+        """Send whoever may go: from one lane only where a batch has to end before the next one begins."""
+        if not self._open():
+            return
+        for lane, most_seats in self._floor.leaving(now_s):
+            if self._send(lane, most_seats, now_s, effects) and self._floor.strategy.barrier:
+                return
+
+    def _send(self, lane: Lane, most_seats: int, now_s: float, effects: list[Effect]) -> bool:
+        """Dispatch from the head of a lane as far as the seats go. Whether anybody went."""
+        floor = self._floor
+        floor.open_batch(now_s)
+        while floor.batch_seats < most_seats and self._patience:
+            ticket = floor.next(lane, now_s)
+            if ticket is None:
+                break
             entry = self._entries[ticket.id]
-            counts = self.ledger.classes[ticket.class_name]
-            counts.queued -= 1
-            counts.in_flight += 1
-            entry.phase, entry.dispatched_s, entry.revision = Phase.RUNNING, now_s, self.revision
-            self._occupy(entry, min(ticket.seats, self.limit))
-            self._deadlines.set(ticket.id, entry.total_deadline_s)
-            self._drain_rate.departed(now_s)
-            effects.append(Dispatch(ticket.id, self.revision))
+            if not self._too_late(entry, now_s, effects):
+                self._dispatch(entry, now_s, effects)
+        return floor.batch_seats > 0
 
-    def _progress(self, ticket_id: int, now_s: float, *, first: bool) -> list[Effect]:
-        effects = self._begin(now_s)
-        entry = self._entries.get(ticket_id)
-        if entry is not None and entry.phase is Phase.RUNNING:
-            entry.last_token_s = now_s
-            if first:
-                entry.first_token_s = now_s
-        return self._end(effects)
+    def _too_late(self, entry: Entry, now_s: float, effects: list[Effect]) -> bool:
+        """Drop at the last moment who has run out of time, or could no longer have a first token in time."""
+        due_s = entry.queue_due_s
+        if due_s is not None and due_s <= now_s:
+            self._time_is_up(entry, now_s, effects)
+        elif self._hopeless(entry, now_s):
+            self._turn_away(entry, Reason.DEADLINE_UNREACHABLE, self.retry_after_s(now_s), effects)
+        else:
+            return False
+        self._patience -= 1
+        return True
 
-    def _occupy(self, entry: _Entry, seats: int) -> None:
-        self.seats_taken += seats - entry.seats
-        entry.seats = seats
+    def _hopeless(self, entry: Entry, now_s: float) -> bool:
+        """Whether its first token would come too late, and somebody else waits who may make better use of the seat.
 
-    def _take_out(self, entry: _Entry) -> None:
+        The last one waiting always goes: a prediction that turned everybody away would never learn that it is wrong.
+        """
+        if not self.preset.queue.shed_unreachable or len(self._floor.room) == 1:
+            return False
+        return self._forecast.token_comes_too_late(entry, now_s)
+
+    def _dispatch(self, entry: Entry, now_s: float, effects: list[Effect]) -> None:
+        self._floor.dispatch(entry)
+        self._forecast.dispatched(entry, now_s)
+        self._drain_rate.departed(now_s)
+        self.ledger.classes[entry.ticket.class_name].dispatched()
+        entry.phase, entry.dispatched_s, entry.revision = Phase.RUNNING, now_s, self.revision
+        effects.append(Dispatch(entry.ticket.id, self.revision, self._floor.batch))
+
+    # ------------------------------------------------------------------ tickets run and go
+
+    def _watch(self, entry: Entry) -> None:
+        """Set the deadline of a running ticket.
+
+        A deadline that moves to a later time is left where it stands, and moved when it comes: dispatch and tokens
+        cost nothing then.
+        """
+        due = entry.run_due()
+        if due is None:
+            self._deadlines.drop(entry.ticket.id)
+        else:
+            self._deadlines.set(entry.ticket.id, due[0])
+
+    def _occupy(self, entry: Entry, seats: int, now_s: float) -> None:
+        if entry.seats and not seats:
+            self._forecast.seats_free(entry, now_s)
+        self._floor.occupy(entry, seats, now_s)
+
+    def _learn(self, entry: Entry, ending: Ending, usage: Usage) -> None:
+        """Book what was really used; learn lengths from what ran to its end."""
+        if entry.charged:
+            more_tokens = usage.prompt_tokens + usage.output_tokens - entry.expected_tokens
+            entry.lane.order.correct(entry.ticket, entry.line, more_tokens)
+        if ending is Ending.COMPLETED:
+            self._forecast.completed(entry.ticket, usage)
+
+    def _forget(self, entry: Entry) -> None:
+        """Take a ticket out of everything but the seats it may still hold."""
+        del self._entries[entry.ticket.id]
         self._deadlines.drop(entry.ticket.id)
-        self._order.remove(entry.ticket.id)
+        if entry.phase is Phase.WAITING:
+            self._floor.withdraw(entry)
 
-    def _turn_away_waiting(self, reason: Reason, now_s: float, effects: list[Effect]) -> None:
+    # ------------------------------------------------------------------ tickets are refused
+
+    def _time_is_up(self, entry: Entry, now_s: float, effects: list[Effect]) -> None:
+        """A deadline has come: a waiting ticket expires, a running one is given up unless tokens came meanwhile."""
+        if entry.phase is Phase.WAITING:
+            self._forget(entry)
+            self.ledger.classes[entry.ticket.class_name].refused(Reason.QUEUE_TIMEOUT, waiting=True)
+            effects.append(Expire(entry.ticket.id, Reason.QUEUE_TIMEOUT, self.retry_after_s(now_s)))
+        elif (due := entry.run_due()) is not None and due[0] <= now_s:
+            self._abort(entry, due[1], effects)
+        else:
+            self._watch(entry)
+
+    def _turn_all_away(self, reason: Reason, now_s: float, effects: list[Effect]) -> None:
         retry_after_s = self.retry_after_s(now_s)
-        for ticket in list(self._order):
-            entry = self._entries.pop(ticket.id)
-            self._take_out(entry)
-            self._refuse(entry, reason)
-            effects.append(Reject(ticket.id, reason, retry_after_s))
+        for ticket in list(self._floor.room):
+            self._turn_away(self._entries[ticket.id], reason, retry_after_s, effects)
 
-    def _abort(self, entry: _Entry, reason: Reason, effects: list[Effect]) -> None:
-        self._refuse(entry, reason)
+    def _turn_away(self, entry: Entry, reason: Reason, retry_after_s: int, effects: list[Effect]) -> None:
+        self._forget(entry)
+        self.ledger.classes[entry.ticket.class_name].refused(reason, waiting=True)
+        effects.append(Reject(entry.ticket.id, reason, retry_after_s))
+
+    def _abort(self, entry: Entry, reason: Reason, effects: list[Effect]) -> None:
+        self.ledger.classes[entry.ticket.class_name].refused(reason, waiting=False)
         self._deadlines.drop(entry.ticket.id)
         entry.phase = Phase.SETTLED
         effects.append(Abort(entry.ticket.id, reason))
-
-    def _refuse(self, entry: _Entry, reason: Reason) -> None:
-        self._settle(entry, REFUSED[reason])
-        self.ledger.classes[entry.ticket.class_name].refusals[reason] += 1
-
-    def _count_refusal(self, counts: ClassLedger, reason: Reason) -> None:
-        counts.outcomes[REFUSED[reason]] += 1
-        counts.refusals[reason] += 1
-
-    def _settle(self, entry: _Entry, outcome: Outcome) -> None:
-        """Write the one outcome of a ticket that was let in."""
-        counts = self.ledger.classes[entry.ticket.class_name]
-        if entry.phase is Phase.WAITING:
-            counts.queued -= 1
-        else:
-            counts.in_flight -= 1
-        counts.outcomes[outcome] += 1
-
-    def _describe_waiting(self, ticket: Ticket, now_s: float) -> dict[str, Any]:
-        due_s = self._deadlines.of(ticket.id)
-        return {
-            "id": ticket.id,
-            "class": ticket.class_name,
-            "tenant": ticket.tenant,
-            "seats": ticket.seats,
-            "waited_s": round(now_s - ticket.arrived_s, 3),
-            "expires_in_s": None if due_s is None else round(due_s - now_s, 3),
-        }
-
-
-def _describe_running(entry: _Entry, now_s: float) -> dict[str, Any]:
-    return {
-        "id": entry.ticket.id,
-        "class": entry.ticket.class_name,
-        "tenant": entry.ticket.tenant,
-        "phase": entry.phase.value,
-        "seats": entry.seats,
-        "revision": entry.revision,
-        "running_s": round(now_s - entry.dispatched_s, 3),
-    }
-
-
-def _describe_counts(counts: ClassLedger) -> dict[str, Any]:
-    return {
-        "arrived": counts.arrived,
-        "queued": counts.queued,
-        "in_flight": counts.in_flight,
-        "outcomes": {str(outcome): number for outcome, number in counts.outcomes.items()},
-    }

@@ -12,10 +12,11 @@ from headway_policies.outcome import Reason
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The ticket may go to the engine now, under this preset revision."""
+    """The ticket may go to the engine now, under this preset revision; those of one ``batch`` leave together."""
 
     ticket_id: int
     revision: int
+    batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headway_policies.outcome import Decision, Outcome, Reason
+from headway_policies.outcome import REFUSED, Decision, Outcome, Reason
 
 
 @dataclass(slots=True)
@@ -28,6 +28,24 @@ class ClassLedger:
     def balanced(self) -> bool:
         """Whether the identity in the file header holds."""
         return self.arrived == self.queued + self.in_flight + sum(self.outcomes.values())
+
+    def dispatched(self) -> None:
+        """One of those who waited went to the engine."""
+        self.queued -= 1
+        self.in_flight += 1
+
+    def ended(self, outcome: Outcome, *, waiting: bool) -> None:
+        """One of those who waited, or ran, has its outcome."""
+        if waiting:
+            self.queued -= 1
+        else:
+            self.in_flight -= 1
+        self.outcomes[outcome] += 1
+
+    def refused(self, reason: Reason, *, waiting: bool) -> None:
+        """One of those who waited, or ran, was refused."""
+        self.ended(REFUSED[reason], waiting=waiting)
+        self.refusals[reason] += 1
 
     def copy(self) -> ClassLedger:
         """An independent copy."""

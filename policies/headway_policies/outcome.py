@@ -40,7 +40,13 @@ class Reason(StrEnum):
 
     QUEUE_FULL = "queue_full"
     CLASS_QUEUE_FULL = "class_queue_full"
+    NO_FREE_SEAT = "no_free_seat"
+    DEADLINE_INFEASIBLE = "deadline_infeasible"
+    DEADLINE_UNREACHABLE = "deadline_unreachable"
+    EVICTED = "evicted"
     QUEUE_TIMEOUT = "queue_timeout"
+    FIRST_TOKEN_TIMEOUT = "first_token_timeout"
+    STALL_TIMEOUT = "stall_timeout"
     TOTAL_TIMEOUT = "total_timeout"
     DRAINING = "draining"
     NOT_READY = "not_ready"
@@ -59,7 +65,13 @@ class Decision(StrEnum):
 REFUSED: dict[Reason, Outcome] = {
     Reason.QUEUE_FULL: Outcome.REJECTED_FULL,
     Reason.CLASS_QUEUE_FULL: Outcome.REJECTED_FULL,
+    Reason.NO_FREE_SEAT: Outcome.REJECTED_LIMIT,
+    Reason.DEADLINE_INFEASIBLE: Outcome.REJECTED_LIMIT,
+    Reason.DEADLINE_UNREACHABLE: Outcome.SHED,
+    Reason.EVICTED: Outcome.SHED,
     Reason.QUEUE_TIMEOUT: Outcome.EXPIRED_QUEUED,
+    Reason.FIRST_TOKEN_TIMEOUT: Outcome.EXPIRED_RUNNING,
+    Reason.STALL_TIMEOUT: Outcome.EXPIRED_RUNNING,
     Reason.TOTAL_TIMEOUT: Outcome.EXPIRED_RUNNING,
     Reason.DRAINING: Outcome.DRAINED,
     Reason.NOT_READY: Outcome.REJECTED_LIMIT,

@@ -1,13 +1,13 @@
 """What is switched together?
 
 A preset bundles every setting a policy reads. It is a TOML file, validated whole: an unknown key, a wrong type or a
-value out of range is refused with one line that names the file, the key and what is allowed.
+value out of range is refused with one line that names the file, the key and what is allowed. A file may extend a
+bundled preset or another file (``inheritance``).
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,24 +16,30 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from headway_policies.batching import Batching
+from headway_policies.cautions import cautions
 from headway_policies.classes import PriorityClass
+from headway_policies.complaints import PresetError, explain
+from headway_policies.inheritance import read_table, read_text
+from headway_policies.limits import Limiting
+from headway_policies.named import find_class
+from headway_policies.ordering import Ordering
+from headway_policies.shedding import Queue
 
-Setting = str | int | float | bool | list[str]
+__all__ = [
+    "Change",
+    "Preset",
+    "PresetError",
+    "Setting",
+    "Warmup",
+    "bundled_presets",
+    "changes",
+    "load_preset",
+    "parse_preset",
+]
+
+Setting = str | int | float | bool | list[str] | list[int]
 _NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 _MAX_CLASSES = 8
-_IN_TOML = {"tuple_type": "must be a list", "dict_type": "must be a table", "model_type": "must be a table"}
-
-
-class PresetError(ValueError):
-    """A preset that cannot be used. Its text is one line for the person who wrote the file."""
-
-
-class Queue(BaseModel):
-    """The bound on waiting requests over all classes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    max_waiting: int = Field(ge=0, le=1_000_000)
 
 
 class Warmup(BaseModel):
@@ -54,6 +60,8 @@ class Preset(BaseModel):
     description: str = Field(default="", max_length=400)
     default_class: str
     batching: Batching
+    ordering: Ordering = Ordering()
+    limit: Limiting = Limiting()
     queue: Queue
     classes: dict[Annotated[str, Field(pattern=_NAME)], PriorityClass] = Field(min_length=1, max_length=_MAX_CLASSES)
     warmup: Warmup = Warmup()
@@ -70,11 +78,46 @@ class Preset(BaseModel):
         return classes
 
     @model_validator(mode="after")
-    def _default_exists(self) -> Preset:
+    def _consistent(self) -> Preset:
+        complaints = [*self._contradictions(), *self._not_found()]
+        if complaints:
+            raise ValueError("; ".join(complaints))
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """Settings that are right alone and wrong together."""
+        seats, limit = self.batching.seats, self.limit
         if self.default_class not in self.classes:
             known = ", ".join(sorted(self.classes))
-            raise ValueError(f"default_class {self.default_class!r} is not among the classes: {known}")
-        return self
+            yield f"default_class {self.default_class!r} is not among the classes: {known}"
+        shares = sum(one.share or 0.0 for one in self.classes.values())
+        if shares > 1 + 1e-9:
+            yield f"classes: the shares sum to {shares:.4g}, more than 1"
+        reserved = sum(self.classes[name].reserved_seats for name in self.by_urgency()[:-1])
+        if reserved and reserved >= seats:
+            yield f"classes: {reserved} reserved_seats of {seats} leave none to the least urgent class"
+        too_large = [size for size in self.batching.preferred_batch_sizes if not 1 <= size <= seats]
+        if too_large:
+            yield f"batching.preferred_batch_sizes: {too_large[0]} is not between 1 and the {seats} seats"
+        if limit.policy != "fixed" and not limit.floor <= seats <= (limit.most or seats):
+            yield f"batching.seats: {seats} is not between limit.floor and limit.most"
+
+    def _not_found(self) -> Iterator[str]:
+        """Policies that are named by an import path which leads to no class."""
+        for key, policy in self.named_policies().items():
+            try:
+                find_class(policy)
+            except ValueError as error:
+                yield f"{key}: {error}"
+
+    def named_policies(self) -> dict[str, str]:
+        """The import paths of the policies that are not Headway's own, under their dotted keys."""
+        named = {
+            "ordering.between": self.ordering.between,
+            "ordering.inside": self.ordering.inside,
+            "limit.policy": self.limit.policy,
+        }
+        return {key: policy for key, policy in named.items() if ":" in policy}
 
     def by_urgency(self) -> list[str]:
         """The class names, most urgent first."""
@@ -92,9 +135,18 @@ class Preset(BaseModel):
         ranked = self.by_urgency()
         return next((name for name in ranked if self.classes[name].priority <= priority), ranked[-1])
 
+    def most_seats(self) -> int:
+        """The most seats it may ever ask of the engine."""
+        adaptive = self.limit.policy != "fixed"
+        return max(self.batching.seats, (self.limit.most or 0) if adaptive else 0)
+
     def settings(self) -> dict[str, Setting]:
-        """Every setting under its dotted key, in the order of the file."""
-        return dict(_flatten(self.model_dump(mode="json", exclude={"name", "description"})))
+        """Every setting that is set, under its dotted key, in the order of the file."""
+        return dict(_flatten(self.model_dump(mode="json", exclude={"name", "description"}, exclude_none=True)))
+
+    def warnings(self) -> list[str]:
+        """What is allowed but probably not meant, a line each."""
+        return cautions(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,31 +166,42 @@ def changes(old: Preset, new: Preset) -> list[Change]:
 
 
 def parse_preset(text: str, source: str) -> Preset:
-    """Read a preset from TOML text; ``source`` names it in errors. Raises PresetError."""
+    """Read a preset from TOML text; ``source`` names it in errors, and what it extends is found relative to it.
+
+    A policy named by import path is imported. Raises PresetError in one line.
+    """
+    table, parents = read_table(text, source, _bundled_text)
     try:
-        return Preset.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise PresetError(f"{source}: not valid TOML: {error}") from None
+        return Preset.model_validate(table)
     except ValidationError as error:
-        raise PresetError(f"{source}: {_explain(error)}") from None
+        where = f"{source} (extends {', '.join(parents)})" if parents else source
+        raise PresetError(f"{where}: {explain(error, Preset)}") from None
 
 
 def load_preset(path: str | Path) -> Preset:
     """Read a preset file. Raises PresetError in one line."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise PresetError(f"{path}: cannot be read: {why}") from None
-    return parse_preset(text, str(path))
+    return parse_preset(read_text(path), str(path))
 
 
 def bundled_presets() -> dict[str, Preset]:
     """The presets that ship with Headway, fewest seats first."""
-    folder = resources.files(__package__) / "presets"
-    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
-    presets = [parse_preset(text, name) for name, text in texts.items() if name.endswith(".toml")]
+    presets = [parse_preset(text, source) for source, text in map(_bundled_text, _bundled_names())]
     return {one.name: one for one in sorted(presets, key=lambda one: (one.batching.seats, one.name))}
+
+
+def _bundled_names() -> list[str]:
+    files = (resources.files(__package__) / "presets").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def _bundled_text(name: str) -> tuple[str, str]:
+    """The source of a bundled preset, for messages, and its text. Raises PresetError for a name that is none."""
+    names = _bundled_names()
+    if name not in names:
+        known = ", ".join(names)
+        raise PresetError(f"there is no bundled preset {name[:60]!r} ({known}); a file needs a / or the end .toml")
+    text = (resources.files(__package__) / "presets" / f"{name}.toml").read_text(encoding="utf-8")
+    return f"bundled {name}", text
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Setting]]:
@@ -147,31 +210,3 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Setti
         path = f"{prefix}{key}"
         flat += _flatten(value, f"{path}.") if isinstance(value, Mapping) else [(path, value)]
     return flat
-
-
-def _explain(error: ValidationError) -> str:
-    """Every complaint in one line: key, what is wrong with it, what is allowed."""
-    complaints = [_complaint(detail["loc"], detail["msg"], detail["type"]) for detail in error.errors()]
-    return " ".join("; ".join(complaints).split())
-
-
-def _complaint(where: tuple[int | str, ...], message: str, kind: str) -> str:
-    key = ".".join(str(part) for part in where if part != "[key]")
-    if kind == "extra_forbidden":
-        return f"{key}: unknown key; allowed here: {', '.join(_allowed(where))}"
-    if kind == "missing":
-        return f"{key}: missing"
-    text = _IN_TOML.get(kind, message.removeprefix("Value error, "))
-    text = text.replace("Input should be", "must be").replace("String should", "must")
-    return f"{key}: {text}" if key else text
-
-
-def _allowed(where: tuple[int | str, ...]) -> list[str]:
-    sections: dict[str, type[BaseModel]] = {
-        "batching": Batching,
-        "queue": Queue,
-        "classes": PriorityClass,
-        "warmup": Warmup,
-    }
-    model = sections.get(str(where[0]), Preset) if len(where) > 1 else Preset
-    return sorted(model.model_fields)

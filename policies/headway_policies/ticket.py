@@ -7,14 +7,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Tokens a request is taken to ask for when it does not say.
+USUAL_MAX_TOKENS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long each stage may last, in seconds; None where nothing was said.
+
+    ``queue_s``, ``first_token_s`` and ``total_s`` count from the arrival, ``stall_s`` from the last token.
+    """
+
+    queue_s: float | None = None
+    first_token_s: float | None = None
+    stall_s: float | None = None
+    total_s: float | None = None
+
+    def shortened_by(self, other: Timeouts) -> Timeouts:
+        """The shorter of the two, stage by stage: a time-out that only one of them sets holds."""
+        if other is NO_TIMEOUTS:
+            return self
+        return Timeouts(
+            shorter(self.queue_s, other.queue_s),
+            shorter(self.first_token_s, other.first_token_s),
+            shorter(self.stall_s, other.stall_s),
+            shorter(self.total_s, other.total_s),
+        )
+
+    def before_first_token_s(self) -> float | None:
+        """How long a request may wait in the queue, seen that its later stages have an end as well."""
+        return shorter(shorter(self.queue_s, self.first_token_s), self.total_s)
+
+
+NO_TIMEOUTS = Timeouts()
+
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """One request's passage through the desk.
 
-    ``arrived_s`` and ``deadline_s`` are read from the same clock as every ``now_s``. ``deadline_s`` is what the
-    client itself asked for; it can only shorten the time its class allows. ``seats`` is the number of sequences
-    the request will occupy in the engine (OpenAI's ``n``).
+    ``arrived_s`` is read from the same clock as every ``now_s``. ``seats`` is the number of sequences the request will
+    occupy in the engine (OpenAI's ``n``). ``asked`` holds the time-outs the client wants; they can only shorten those
+    of its class. ``prompt_tokens`` may be an estimate, 0 when nothing is known. ``may_wait`` is False for a client
+    that would rather be refused than queue.
     """
 
     id: int
@@ -22,10 +57,32 @@ class Ticket:
     arrived_s: float
     tenant: str = ""
     seats: int = 1
-    deadline_s: float | None = None
-    prompt_tokens: int | None = None
+    asked: Timeouts = NO_TIMEOUTS
+    prompt_tokens: int = 0
+    prompt_bytes: int = 0
     max_tokens: int | None = None
+    may_wait: bool = True
 
     def __post_init__(self) -> None:
         if self.seats < 1:
             raise ValueError(f"ticket {self.id}: seats must be at least 1, not {self.seats}")
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens it may come to hold in the engine: for each sequence the prompt and all it may generate."""
+        return self.seats * (self.prompt_tokens + (USUAL_MAX_TOKENS if self.max_tokens is None else self.max_tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a request really used, summed over its sequences."""
+
+    prompt_tokens: int
+    output_tokens: int
+
+
+def shorter(one: float | None, other: float | None) -> float | None:
+    """The shorter of two times of which either may not exist."""
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)

@@ -1,0 +1,101 @@
+"""Do a window, and a predictor of lengths, keep what their protocols promise?
+
+Pseudo-random, hostile histories: arrivals all at once and after a night, batches that take nothing or an hour, always
+of one size or of any; requests of many tenants that use nothing, all they asked for, or more. Checked after every step:
+a window is never negative nor above its longest, answers the same when asked again, and never puts a batch off merely
+because time has passed; a guessed length is finite, not negative and within what was asked, asking teaches nothing, and
+the accuracy adds up. Not checked: whether a window or a guess is any good, and the cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from random import Random
+
+from headway_policies.prediction import LengthPredictor
+from headway_policies.ticket import Ticket, Usage
+from headway_policies.window import Gathered, Window
+
+_STEPS = 200
+_LONGEST_S = (0.0, 1e-6, 0.01, 0.2, 60.0)
+_PAUSES_S = (0.0, 0.0, 1e-6, 0.003, 0.05, 1.0, 40_000.0)
+_BATCHES_S = (0.0, 0.001, 0.2, 5.0, 3600.0)
+_ASKED_TOKENS = (1, 16, 31, 500, 100_000, None)
+
+
+def check_window(make_window: Callable[[float], Window], seeds: Iterable[int] = range(20)) -> None:
+    """Raise AssertionError unless the windows ``make_window(longest_s)`` makes keep the promises of ``Window``."""
+    for seed in seeds:
+        for longest_s in _LONGEST_S:
+            _run_window(make_window(longest_s), longest_s, seed)
+
+
+def check_lengths(make: Callable[[], LengthPredictor], seeds: Iterable[int] = range(20)) -> None:
+    """Raise AssertionError unless the predictors that ``make`` makes keep the promises of ``LengthPredictor``."""
+    for seed in seeds:
+        _run_lengths(make(), seed)
+
+
+def _run_window(window: Window, longest_s: float, seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - repeatable, not secret
+    now_s = opened_s = random.choice((0.0, 1e6))
+    pauses_s = random.sample(_PAUSES_S, 3)
+    for step in range(_STEPS):
+        where = f"seed {seed}, step {step}, longest window {longest_s:g} s"
+        now_s += random.choice(pauses_s)
+        if random.random() < 0.6:
+            window.arrived(random.choice((1, 1, 7, 65_536)), now_s)
+        else:
+            window.batch_done(random.choice((1, 8, 8, 65_536)), random.choice(_BATCHES_S), now_s)
+            opened_s = now_s
+        seats = random.choice((0, 1, 5, 64))
+        _check_window_now(window, longest_s, Gathered(seats, 64, opened_s, full=seats == 64), now_s, where)
+
+
+def _check_window_now(window: Window, longest_s: float, gathered: Gathered, now_s: float, where: str) -> None:
+    length_s = window.length_s(gathered, now_s)
+    _expect(0 <= length_s <= longest_s, f"{where}: the window is {length_s} s")
+    again_s = window.length_s(gathered, now_s)
+    _expect(again_s == length_s, f"{where}: asked again it is {again_s} s, not {length_s} s")
+    for later_s in (1e-6, 0.1, 1000.0):
+        later_length_s = window.length_s(gathered, now_s + later_s)
+        _expect(later_length_s <= length_s, f"{where}: {later_s:g} s later, with no event, it has grown")
+
+
+def _run_lengths(predictor: LengthPredictor, seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - repeatable, not secret
+    for number in range(_STEPS):
+        where = f"seed {seed}, step {number}"
+        asked_tokens, seats = random.choice(_ASKED_TOKENS), random.choice((1, 1, 4))
+        class_name, tenant = random.choice(("normal", "batch")), random.choice(("", "a", "b", f"tenant {number}"))
+        ticket = Ticket(number, class_name, 0.0, tenant, seats, max_tokens=asked_tokens)
+        _check_guess(predictor, ticket, where)
+        used_tokens = random.choice((0, 1, 25, asked_tokens or 700, 200_000))
+        predictor.ended(ticket, Usage(random.choice((0, 64)), used_tokens * seats))
+        _check_guess(predictor, ticket, where)
+        _check_accuracy(predictor, where)
+
+
+def _check_guess(predictor: LengthPredictor, ticket: Ticket, where: str) -> None:
+    before = predictor.accuracy()
+    tokens = predictor.output_tokens(ticket)
+    most = math.inf if ticket.max_tokens is None else ticket.max_tokens
+    _expect(0 <= tokens <= most and math.isfinite(tokens), f"{where}: {tokens} tokens for one that asks for {most}")
+    again = predictor.output_tokens(ticket)
+    _expect(again == tokens, f"{where}: asked again it is {again} tokens, not {tokens}")
+    _expect(predictor.accuracy() == before, f"{where}: asking has changed the accuracy")
+
+
+def _check_accuracy(predictor: LengthPredictor, where: str) -> None:
+    accuracy = predictor.accuracy()
+    error_ratio, bias_ratio = accuracy.error_ratio, accuracy.bias_ratio
+    _expect(accuracy.samples >= 0, f"{where}: {accuracy.samples} samples")
+    _expect(math.isfinite(error_ratio), f"{where}: the error is {error_ratio}")
+    _expect(abs(bias_ratio) <= error_ratio + 1e-9, f"{where}: bias {bias_ratio} beyond the error {error_ratio}")
+
+
+def _expect(kept: bool, complaint: str) -> None:
+    """Raise when a promise was not kept."""
+    if not kept:
+        raise AssertionError(complaint)

@@ -1,0 +1,54 @@
+"""What does the desk know of a ticket that is here, and when is its time up?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from headway_policies.outcome import Reason
+from headway_policies.ticket import Ticket, Timeouts
+from headway_policies.waiting import Lane
+
+
+class Phase(Enum):
+    """Where a ticket stands."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SETTLED = "settled"
+
+
+@dataclass(slots=True)
+class Entry:
+    """A ticket with its time-outs, its place, and what has happened to it.
+
+    ``line`` is the class in whose line it waits: another than its own after a switch to a preset without that one.
+    ``queue_due_s`` is when it has waited too long, None for never. ``charged`` says that its order has booked the
+    expected tokens and wants to hear of the real ones.
+    """
+
+    ticket: Ticket
+    timeouts: Timeouts
+    lane: Lane
+    line: str
+    expected_tokens: float
+    queue_due_s: float | None
+    predicted_wait_s: float | None = None
+    phase: Phase = Phase.WAITING
+    seats: int = 0
+    dispatched_s: float = 0.0
+    token_s: float | None = None
+    revision: int = 0
+    charged: bool = False
+
+    def run_due(self) -> tuple[float, Reason] | None:
+        """When it has run too long, and which time-out that is; None for never."""
+        arrived_s, own = self.ticket.arrived_s, self.timeouts
+        dues: list[tuple[float, Reason]] = []
+        if own.total_s is not None:
+            dues.append((arrived_s + own.total_s, Reason.TOTAL_TIMEOUT))
+        if self.token_s is None and own.first_token_s is not None:
+            dues.append((arrived_s + own.first_token_s, Reason.FIRST_TOKEN_TIMEOUT))
+        if self.token_s is not None and own.stall_s is not None and self.seats:  # else the engine owes no token
+            dues.append((self.token_s + own.stall_s, Reason.STALL_TIMEOUT))
+        return min(dues, default=None)

@@ -1,0 +1,203 @@
+"""Who may go to the engine now?
+
+The floor is where people stand and sit: the waiting room, the seats, and between them the batching strategy. It knows
+nothing of time-outs, outcomes or effects; the desk asks it who may go, decides, and tells it what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway_policies.batching import Strategy, make_strategy
+from headway_policies.bins import Bins
+from headway_policies.entry import Entry
+from headway_policies.ordering import make_order
+from headway_policies.preset import Preset
+from headway_policies.seats import Seats
+from headway_policies.ticket import Ticket
+from headway_policies.waiting import Lane, WaitingRoom
+from headway_policies.window import Gathered, Window, make_window
+
+
+class Floor:
+    """The waiting room and the seats under one preset. ``limit`` is set by the desk before it asks anything."""
+
+    room: WaitingRoom
+    strategy: Strategy
+    window: Window
+
+    def __init__(self, preset: Preset) -> None:
+        self.limit = 1
+        self.limited = False
+        self.batch = 0
+        self.seats = Seats()
+        self._batch_seats = 0
+        self._batch_s = 0.0
+        self._preset = preset
+        self._bins = Bins(preset.batching.bins, preset.batching.seats)
+        self._install_batching(preset)
+        self._install_order(preset)
+        self.seats.reserve(preset.classes)
+
+    def switch(self, preset: Preset) -> bool:
+        """Put another preset in force. True when the order is a new one: then everybody has to be filed again."""
+        before, self._preset = self._preset, preset
+        self.seats.reserve(preset.classes)
+        if (before.batching.bins, before.batching.seats) != (preset.batching.bins, preset.batching.seats):
+            self._bins = Bins(preset.batching.bins, preset.batching.seats)
+        if before.batching != preset.batching:
+            self._install_batching(preset)
+        anew = _order_part(before) != _order_part(preset)
+        if anew:
+            self._install_order(preset)
+        self.room.classes, self.room.queue = preset.classes, preset.queue
+        return anew
+
+    # ------------------------------------------------------------------ who waits
+
+    def lane(self, output_tokens: float, *, learn: bool) -> Lane:
+        """Where a ticket of that predicted length belongs; ``learn`` when it is a newcomer."""
+        lanes = self.room.lanes
+        if len(lanes) == 1:
+            return lanes[0]
+        if learn:
+            self._bins.seen(output_tokens)
+        return lanes[self._bins.bin_of(output_tokens)]
+
+    def enter(self, entry: Entry, now_s: float) -> None:
+        """A ticket takes its place in the queue."""
+        self.room.push(entry.ticket, entry.line, entry.lane, entry.expected_tokens, now_s)
+
+    def withdraw(self, entry: Entry) -> None:
+        """A ticket leaves the queue."""
+        self.room.remove(entry.ticket, entry.line, entry.lane)
+
+    # ------------------------------------------------------------------ who goes
+
+    def goes_at_once(self, ticket: Ticket, now_s: float) -> bool:
+        """Whether a newcomer needs no place in the queue: nobody gathers, nobody before it may go, and it fits."""
+        if self.strategy.barrier or not self._fits(ticket):
+            return False
+        return not len(self.room) or self.room.lanes[0].order.head(now_s, self.seats.barred(self.limit)) is None
+
+    def leaving(self, now_s: float) -> list[tuple[Lane, int]]:
+        """The lanes from which somebody may leave, with how many seats, the longest gathering first.
+
+        Under a strategy with a barrier only one of them may be used at a time.
+        """
+        if not len(self.room):
+            return []
+        if not self.strategy.barrier:
+            self.limited = self.limited or self.seats.taken >= self.limit
+            return [] if self.seats.taken >= self.limit else [(self.room.lanes[0], self.limit)]
+        if self.seats.taken:
+            return []
+        found = []
+        for gathered, lane in sorted(self._gathering(), key=lambda one: one[0].opened_s):
+            seats = self.strategy.leaving(gathered, now_s)
+            if seats:
+                found.append((lane, seats))
+                self.limited = self.limited or gathered.full
+        return found
+
+    def next(self, lane: Lane, now_s: float) -> Ticket | None:
+        """The next of a lane, if it fits. Whoever stands at the head and does not fit holds up those behind."""
+        if not lane.seats or self.seats.taken >= self.limit:
+            self.limited = self.limited or bool(lane.seats)
+            return None
+        barred = self.seats.barred(self.limit)
+        ticket = lane.order.head(now_s, barred)
+        if ticket is not None and self._fits(ticket):
+            return ticket
+        self.limited = self.limited or bool(barred) or (ticket is not None and not self._seats_fit(ticket))
+        return None if ticket is None else self._passing_by(lane, now_s)
+
+    def open_batch(self, now_s: float) -> None:
+        """Those dispatched from now on leave together."""
+        self.batch += 1
+        self._batch_seats, self._batch_s = 0, now_s
+
+    @property
+    def batch_seats(self) -> int:
+        """The seats of the batch that left last."""
+        return self._batch_seats
+
+    def dispatch(self, entry: Entry) -> None:
+        """A ticket goes from its place in the queue to its seats."""
+        ticket = entry.ticket
+        entry.lane.order.charge(ticket, entry.line, entry.expected_tokens)
+        self.withdraw(entry)
+        entry.seats, entry.charged = self.seats.needed(entry.line, ticket.seats, self.limit), True
+        self._batch_seats += entry.seats
+        self.seats.take(entry.line, entry.seats, ticket.most_tokens)
+
+    def occupy(self, entry: Entry, seats: int, now_s: float) -> None:
+        """A dispatched ticket holds so many seats from now on. The last one given up may end the batch."""
+        if seats == entry.seats:
+            return
+        tokens = entry.ticket.most_tokens * (bool(seats) - bool(entry.seats))
+        self.seats.take(entry.line, seats - entry.seats, tokens)
+        entry.seats = seats
+        if self.strategy.barrier and not self.seats.taken:
+            self.window.batch_done(self._batch_seats, now_s - self._batch_s, now_s)
+
+    def batch_due_s(self, now_s: float) -> float | None:
+        """When the next batch leaves if nobody else comes; None when that is not a question of time."""
+        if self.seats.taken or not self.strategy.barrier:
+            return None
+        dues_s = (self.strategy.due_s(gathered, now_s) for gathered, _ in self._gathering())
+        return min((due_s for due_s in dues_s if due_s is not None), default=None)
+
+    # ------------------------------------------------------------------ inside
+
+    def _install_batching(self, preset: Preset) -> None:
+        self.window = make_window(preset.batching.window, preset.batching.window_ms)
+        self.strategy = make_strategy(preset.batching, self.window)
+
+    def _install_order(self, preset: Preset) -> None:
+        bins = preset.batching.bins if self.strategy.barrier else 1
+        lanes = [Lane(make_order(preset.ordering, preset.classes)) for _ in range(bins)]
+        self.room = WaitingRoom(preset.classes, preset.queue, lanes)
+
+    def _passing_by(self, lane: Lane, now_s: float) -> Ticket | None:
+        """Past a head that does not fit may go who fits into its class's reserve: they are no use to the head."""
+        reserved = self.seats.open_reserves()
+        if not reserved:
+            return None
+        barred = [name for name in self._preset.classes if name not in reserved]
+        ticket = lane.order.head(now_s, barred)
+        if ticket is None or ticket.seats > reserved[self._line(ticket)] or not self._fits(ticket):
+            return None
+        return ticket
+
+    def _line(self, ticket: Ticket) -> str:
+        """The class in whose line a ticket stands."""
+        return ticket.class_name if ticket.class_name in self._preset.classes else self._preset.default_class
+
+    def _fits(self, ticket: Ticket) -> bool:
+        return self._seats_fit(ticket) and self._tokens_fit(ticket)
+
+    def _seats_fit(self, ticket: Ticket) -> bool:
+        return self.seats.fit(self._line(ticket), ticket.seats, self.limit)
+
+    def _tokens_fit(self, ticket: Ticket) -> bool:
+        """Within the token budget; what is larger than the whole budget runs alone."""
+        budget_tokens = self._preset.batching.max_total_tokens
+        return budget_tokens is None or not self.seats.taken or self.seats.tokens + ticket.most_tokens <= budget_tokens
+
+    def _gathering(self) -> Iterable[tuple[Gathered, Lane]]:
+        budget_tokens, most_seats = self._preset.batching.max_total_tokens, self.limit
+        ranked = self._preset.by_urgency()
+        for lane in self.room.lanes:
+            opened_s = lane.opened_s()
+            if opened_s is not None:
+                full = lane.seats >= most_seats or (budget_tokens is not None and lane.tokens >= budget_tokens)
+                urgent_s = lane.oldest_of_s(ranked[0]) if len(ranked) > 1 else None
+                yield Gathered(lane.seats, most_seats, opened_s, full, urgent_s), lane
+
+
+def _order_part(preset: Preset) -> object:
+    """What the order of those who wait, and its books, depend on."""
+    batching = preset.batching
+    terms = {name: (one.priority, one.share, one.timeouts()) for name, one in preset.classes.items()}
+    return preset.ordering, terms, preset.default_class, batching.strategy == "continuous", batching.bins

@@ -1,0 +1,59 @@
+"""How many seats, by a fitted model of the step time?
+
+The step time is fitted online (step_time). Prefill work is fed forward: what runs brings r prompt tokens a step for
+each running sequence, so n seats cost
+
+    step(n) = base + n * (sequence + prefill_token * r)
+
+and the proposal is the n where that is the set point. In a steady stream r = mean prompt / mean output; here it is what
+the engine was seen to compute, which shows a new mix before the first of it has ended and counts no cached prompt.
+Each interval first moves all that was learnt ``_SPEED_WEIGHT`` of the way to the speed it shows: an engine that slows
+down is followed at once, while the shape of the model fades slowly.
+
+Weak spots: as step_time's; and r lags a new mix by about four intervals, so its first burst is not foreseen.
+"""
+
+from __future__ import annotations
+
+from headway_policies.interval import Interval
+from headway_policies.limits import Limiting
+from headway_policies.step_time import StepTimeFit
+
+_FORGETTING = 0.98
+_SPEED_WEIGHT = 0.3
+_MIX_WEIGHT = 0.25
+_BAND_RATIO = 0.03
+
+
+class ModelFit:
+    """Remembers the fit, and the mix of late."""
+
+    def __init__(self, limiting: Limiting, fixed: int) -> None:
+        self._set_point_s = limiting.set_point_ratio * limiting.inter_token_slo_ms / 1000
+        self._fit = StepTimeFit(_FORGETTING)
+        self._model = self._fit.solve()
+        self._running = self._prefill_tokens = 0.0
+
+    def propose(self, seen: Interval, allowed: int) -> int:
+        """The number of seats that meets the set point; ``allowed`` while within a few per cent of it."""
+        if seen.inter_token_s is None or seen.running <= 0:
+            return allowed
+        if not seen.preemptions:  # the times between tokens hold a wait then, not only steps
+            self._learn(seen.running, seen.prefill_tokens, seen.inter_token_s)
+        self._running += _MIX_WEIGHT * (seen.running - self._running)
+        self._prefill_tokens += _MIX_WEIGHT * (seen.prefill_tokens - self._prefill_tokens)
+        model = self._model
+        seat_s = model.sequence_s + model.prefill_token_s * self._prefill_tokens / self._running
+        room_s = self._set_point_s - model.base_s
+        if seat_s <= 0:
+            return allowed + 1 if room_s > 0 else allowed // 2
+        seats = room_s / seat_s
+        band = max(0.5, _BAND_RATIO * allowed)
+        return allowed if abs(seats - allowed - 0.5) < 0.5 + band else int(max(0.0, seats))
+
+    def _learn(self, running: float, prefill_tokens: float, step_s: float) -> None:
+        predicted_s = self._model.step_s(running, prefill_tokens)
+        if predicted_s > 0:
+            self._fit.scale(1 + _SPEED_WEIGHT * (step_s / predicted_s - 1))
+        self._fit.add(running, prefill_tokens, step_s)
+        self._model = self._fit.solve()
