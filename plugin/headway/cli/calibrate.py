@@ -1,0 +1,111 @@
+"""``headway calibrate``: how fast is this server, in the constants of ``headway simulate``?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import requests
+
+from headway.cli.bar import Bar
+from headway.cli.exits import FailedError, ServerUnreachableError, UsageError
+from headway.cli.parser import add_json, add_url, seconds
+from headway.cli.table import table
+from headway.simulator.fit import CalibrationError, Fit, Point, fit
+from headway.simulator.probe import Measured, Probe
+
+NAME = "calibrate"
+SUMMARY = "Measure a running server, and print the constants with which `headway simulate` behaves like it."
+EPILOG = """\
+examples:
+  headway calibrate                                             the server at HEADWAY_URL
+  headway calibrate --url http://10.0.0.5:8000 --model my-model
+  headway calibrate --within 30 -o engine.json                  shorter; keep the fit and every measurement
+  headway simulate --preset latency $(headway calibrate --flags)
+
+Any OpenAI-compatible server will do. It is loaded for the time given with up to 32 short requests at once: do it while
+nobody else needs the server, and under a preset with at least 32 seats, else fewer run together than are asked for.
+exit codes: 0 done   1 the server refused or too little was measured   2 wrong usage   3 not reachable
+"""
+_WITHIN_S = 60.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_url(parser)
+    parser.add_argument("--model", metavar="M", help="the model to ask (default: the first the server lists)")
+    parser.add_argument(
+        "--within", type=seconds, default=_WITHIN_S, metavar="S", help=f"measure so long (default: {_WITHIN_S:g})"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the fit and the measurements as JSON")
+    parser.add_argument("--flags", action="store_true", help="print nothing but the flags for `headway simulate`")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Measure, fit, print."""
+    try:
+        with Bar(sys.stderr) as bar, Probe(chosen.url, chosen.model) as probe:
+            measured = probe.measure(chosen.within, bar.show)
+        fitted = fit(measured.inter_token, measured.first_token)
+    except CalibrationError as error:
+        raise FailedError(str(error)) from None
+    except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, requests.exceptions.MissingSchema):
+        raise UsageError(f"--url must look like http://HOST:PORT, not {chosen.url!r}") from None
+    except requests.RequestException:
+        raise ServerUnreachableError(f"{chosen.url} does not answer, or broke off; is it running?") from None
+    answer = json.dumps({**asdict(fitted), "flags": fitted.flags(), **asdict(measured)})
+    if chosen.output:
+        _write(chosen.output, answer)
+    if chosen.flags:
+        print(fitted.flags())
+    else:
+        print(answer if chosen.json else text(fitted, measured))
+    return 0
+
+
+def text(fitted: Fit, measured: Measured) -> str:
+    """The fit as a person reads it."""
+    rows: list[list[object]] = [
+        ["a step", fitted.base_s * 1000, "ms"],
+        ["more for each sequence", fitted.seat_s * 1000, "ms"],
+        ["more for each prompt token", fitted.prefill_s * 1000, "ms"],
+        ["overhead of a request (not in the model)", fitted.overhead_s * 1000, "ms"],
+    ]
+    lines = [f"  {name:<42} {value:8.3f} {unit}" for name, value, unit in rows]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            _series("running", "inter-token ms", measured.inter_token, fitted.base_s, fitted.seat_s),
+            f"  mean error {fitted.inter_token_error_ratio:.1%}",
+            "",
+            _series(
+                "prompt tokens",
+                "first token ms",
+                measured.first_token,
+                fitted.base_s + fitted.overhead_s,
+                fitted.prefill_s,
+            ),
+            f"  mean error {fitted.first_token_error_ratio:.1%}",
+            "",
+            f"headway simulate {fitted.flags()}",
+        ]
+    )
+
+
+def _series(at: str, what: str, points: Sequence[Point], base_s: float, slope_s: float) -> str:
+    rows = [[point.at, point.seconds * 1000, (base_s + slope_s * point.at) * 1000] for point in points]
+    return table([at, what, "fitted"], rows)
+
+
+def _write(path: str, answer: str) -> None:
+    try:
+        Path(path).write_text(answer + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

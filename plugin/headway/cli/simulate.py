@@ -1,0 +1,195 @@
+"""``headway simulate``: what would a preset do with this traffic? Asked of a model, before a server has to answer."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+
+from headway.cli.bar import Bar
+from headway.cli.exits import UsageError
+from headway.cli.known import find_preset, open_catalogue, preset_dir
+from headway.cli.parser import add_json, seconds
+from headway.cli.simulated import need_plotly, show, show_sweep, show_timeline
+from headway.simulator.capacity import Slo
+from headway.simulator.clients import Clients
+from headway.simulator.comparison import compare
+from headway.simulator.engine import EngineModel
+from headway.simulator.strategies import Arm, strategy_arms
+from headway.simulator.trace import TraceError, read_trace
+from headway.simulator.traffic import Traffic, of_trace, of_workload
+from headway.simulator.tuning import sweep
+from headway.simulator.workload import WORKLOADS, Workload
+
+NAME = "simulate"
+SUMMARY = "Try presets on a model of the engine: the same requests for each, no server, seconds instead of hours."
+EPILOG = """\
+examples:
+  headway simulate --preset latency --preset throughput              chat at 1.5 times what can be served in time
+  headway simulate --preset balanced --preset ./mine.toml --workload W3 --load 2.5 --html compare.html
+  headway simulate --preset balanced --trace day.csv --scale-lengths 0.0625 --load 1.2
+  headway simulate --strategies 32 --workload W4                     serial, static, dynamic, continuous
+  headway simulate --sweep                                           1 to 128 seats: throughput, latency, the knee
+  headway simulate --timeline                                        seven sequences on four seats, as a picture
+
+workloads:
+{workloads}
+
+A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
+Traces have the columns TIMESTAMP, ContextTokens, GeneratedTokens. The engine's constants come from your own server
+with `headway calibrate`; without them they are those of a 135 M model on two CPU cores. The same seed, the same run.
+exit codes: 0 done   2 wrong usage, a bad preset or trace, or plotly missing for --html
+"""
+DEFAULT_PRESET = "balanced"
+_DURATION_S = 300.0
+_MOST_OUTPUT_TOKENS = 512
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    listed = "\n".join(f"  {one.name:<15} {one.summary}" for one in WORKLOADS.values())
+    parser.epilog = EPILOG.replace("{workloads}", listed)
+    _add_what(parser.add_argument_group("what is compared"))
+    _add_traffic(parser.add_argument_group("what arrives"))
+    _add_engine(parser.add_argument_group("objectives and engine"))
+    output = parser.add_argument_group("output")
+    output.add_argument("--csv", metavar="FILE", help="write one row for each preset and class")
+    output.add_argument("--html", metavar="FILE", help="write a page with charts that needs no network (needs plotly)")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_what(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--preset",
+        action="append",
+        metavar="NAME",
+        help=f"a preset or a file; again for each (default: {DEFAULT_PRESET})",
+    )
+    group.add_argument("--preset-dir", metavar="DIR", help="a folder with presets of your own")
+    group.add_argument("--engine-alone", action="store_true", help="also the engine without Headway")
+    group.add_argument("--strategies", type=_whole, metavar="SEATS", help="instead: each batching strategy by itself")
+    group.add_argument("--sweep", action="store_true", help="instead: how many seats are worth it")
+    group.add_argument("--timeline", action="store_true", help="instead: the strategies as a picture")
+
+
+def _add_traffic(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--workload", choices=list(WORKLOADS), metavar="W", help="see below (default: W1)")
+    group.add_argument("--trace", metavar="FILE", help="replay this file instead")
+    group.add_argument("--scale-lengths", type=_factor, default=1.0, metavar="X", help="multiply the trace's lengths")
+    group.add_argument("--scale-time", type=_factor, metavar="X", help="multiply the trace's times; or give --load")
+    group.add_argument("--load", type=_factor, metavar="X", help="times the ceiling (default: the workload's own)")
+    group.add_argument("--duration", type=seconds, metavar="S", help=f"seconds to simulate (default: {_DURATION_S:g})")
+    group.add_argument("--patience", type=seconds, metavar="S", help="clients give up without a first token by then")
+    group.add_argument("--seed", type=int, default=1, metavar="N", help="(default: 1)")
+
+
+def _add_engine(group: argparse._ArgumentGroup) -> None:
+    model = EngineModel()
+    for flag, kind, value, words in (
+        ("--slo-ttft-ms", _factor, 1000.0, "the first token must come within this"),
+        ("--slo-inter-token-ms", _factor, 75.0, "the mean time between tokens must stay within this"),
+        ("--step-ms", _factor, model.base_s * 1000, "a step of the engine"),
+        ("--seat-ms", _cost, model.seat_s * 1000, "more for each sequence in it"),
+        ("--prefill-ms", _cost, model.prefill_s * 1000, "more for each prompt token in it"),
+    ):
+        group.add_argument(flag, type=kind, default=value, metavar="MS", help=f"{words} (default: {value:g})")
+    group.add_argument("--kv-tokens", type=_whole, metavar="N", help=f"KV space (default: {model.kv_tokens})")
+    group.add_argument(
+        "--max-num-seqs", type=_whole, default=model.max_num_seqs, metavar="N", help=f"(default: {model.max_num_seqs})"
+    )
+
+
+def _whole(text: str) -> int:
+    """Read a whole number from 1 on. Raises argparse.ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 10**9):
+        raise argparse.ArgumentTypeError(f"a whole number from 1 on is needed, not {text!r}")
+    return int(text)
+
+
+def _factor(text: str) -> float:
+    """Read a number above 0. Raises argparse.ArgumentTypeError."""
+    value = _cost(text)
+    if not value:
+        raise argparse.ArgumentTypeError(f"a number above 0 is needed, not {text!r}")
+    return value
+
+
+def _cost(text: str) -> float:
+    """Read a number from 0 on. Raises argparse.ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError(f"a number from 0 on is needed, not {text!r}")
+    return value
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Simulate and report."""
+    if chosen.html:
+        need_plotly()
+    if chosen.timeline:
+        return show_timeline(chosen)
+    workload = WORKLOADS[chosen.workload or "W1"]
+    model, slo = _engine(chosen, workload), _slo(chosen)
+    if chosen.sweep:
+        if chosen.trace or chosen.csv or chosen.html:
+            raise UsageError("--sweep goes with --workload and --json only")
+        return show_sweep(chosen, sweep(workload, model, slo, chosen.seed), slo)
+    arms, traffic = _arms(chosen, model), _traffic(chosen, workload, model, slo)
+    if not traffic.requests:
+        raise UsageError("no request arrives in that time; give a longer --duration or a larger --load")
+    with Bar(sys.stderr) as bar:
+        comparison = compare(
+            arms, traffic, slo, seed=chosen.seed, clients=Clients(patience_s=chosen.patience), progress=bar.show
+        )
+    return show(chosen, comparison)
+
+
+def _engine(chosen: argparse.Namespace, workload: Workload) -> EngineModel:
+    model = EngineModel(
+        base_s=chosen.step_ms / 1000,
+        seat_s=chosen.seat_ms / 1000,
+        prefill_s=chosen.prefill_ms / 1000,
+        max_num_seqs=chosen.max_num_seqs,
+    )
+    kv_tokens = chosen.kv_tokens or (None if chosen.trace else workload.kv_tokens)
+    return model if kv_tokens is None else replace(model, kv_tokens=max(kv_tokens, model.block_tokens))
+
+
+def _slo(chosen: argparse.Namespace) -> Slo:
+    return Slo(chosen.slo_ttft_ms / 1000, chosen.slo_inter_token_ms / 1000)
+
+
+def _arms(chosen: argparse.Namespace, model: EngineModel) -> list[Arm]:
+    if chosen.strategies:
+        if chosen.preset:
+            raise UsageError("give either --strategies or --preset")
+        return strategy_arms(chosen.strategies, model)
+    catalogue = open_catalogue(preset_dir(chosen.preset_dir, os.environ))
+    wanted = chosen.preset or ([] if chosen.engine_alone else [DEFAULT_PRESET])
+    presets = {one.name: one for one in (find_preset(name, catalogue).preset for name in wanted)}
+    arms = [Arm(name, preset, model) for name, preset in presets.items()]
+    return [*arms, Arm("engine alone", None, model)] if chosen.engine_alone else arms
+
+
+def _traffic(chosen: argparse.Namespace, workload: Workload, model: EngineModel, slo: Slo) -> Traffic:
+    if chosen.trace is None:
+        if chosen.scale_time is not None or chosen.scale_lengths != 1:
+            raise UsageError("--scale-time and --scale-lengths belong to --trace")
+        return of_workload(
+            workload, chosen.duration or _DURATION_S, chosen.seed, model=model, slo=slo, load=chosen.load
+        )
+    if chosen.workload is not None:
+        raise UsageError("give either --workload or --trace")
+    if chosen.load is not None and chosen.scale_time is not None:
+        raise UsageError("give either --load, which scales the time to fit, or --scale-time")
+    try:
+        trace = read_trace(chosen.trace)
+    except TraceError as error:
+        raise UsageError(str(error)) from None
+    trace = trace.scaled(chosen.scale_lengths, chosen.scale_time or 1.0, _MOST_OUTPUT_TOKENS)
+    return of_trace(trace, chosen.seed, model=model, slo=slo, duration_s=chosen.duration, load=chosen.load)

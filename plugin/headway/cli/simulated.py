@@ -1,0 +1,100 @@
+"""How is a simulation shown? On the terminal, as JSON, as a CSV file, as a page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from headway.cli.exits import UsageError
+from headway.cli.table import table
+from headway.simulator.capacity import Slo
+from headway.simulator.charts import Chart, charts
+from headway.simulator.page import NoPlotlyError, page, plotly_js
+from headway.simulator.picture import text_timeline, timeline_chart
+from headway.simulator.report import Comparison, as_csv, as_json, text_rows, text_table
+from headway.simulator.timeline import timelines
+from headway.simulator.tuning import Point, knee
+
+
+def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
+    """The table, and whichever files are asked for. Raises UsageError where one cannot be written."""
+    if chosen.csv:
+        _write(chosen.csv, as_csv(comparison))
+    if chosen.html:
+        names = [run.name for run in comparison.runs]
+        pictures = [*charts(comparison), timeline_chart(timelines())]
+        _write_page(chosen.html, " and ".join(names), _facts(comparison), names, text_rows(comparison), pictures)
+    if chosen.json:
+        print(json.dumps(as_json(comparison), ensure_ascii=False))
+    else:
+        print("\n".join([*_facts(comparison), "", text_table(comparison)]))
+        print("\nin time: both objectives kept; triples: 50th / 95th / 99th percentile")
+    return 0
+
+
+def _facts(comparison: Comparison) -> list[str]:
+    model, slo = comparison.model, comparison.slo
+    return [
+        f"{comparison.workload}, seed {comparison.seed}",
+        f"engine: {model.base_s * 1000:g} ms a step + {model.seat_s * 1000:g} ms a sequence + "
+        f"{model.prefill_s * 1000:g} ms a prompt token; {model.kv_tokens} tokens of KV space",
+        f"objectives: first token within {slo.ttft_s * 1000:g} ms, {slo.inter_token_s * 1000:g} ms between tokens",
+    ]
+
+
+def show_timeline(chosen: argparse.Namespace) -> int:
+    """The picture of the strategies."""
+    drawn = timelines()
+    if chosen.html:
+        _write_page(chosen.html, "Static, dynamic, continuous", [], [], [], [timeline_chart(drawn)])
+    print(json.dumps([asdict(one) for one in drawn]) if chosen.json else text_timeline(drawn))
+    return 0
+
+
+def show_sweep(chosen: argparse.Namespace, points: Sequence[Point], slo: Slo) -> int:
+    """The curve of throughput and latency, and its knee as a preset."""
+    best = knee(points, slo)
+    if chosen.json:
+        print(json.dumps({"points": [asdict(point) for point in points], "knee": best.seats}))
+        return 0
+    head = ["seats", "tokens/s", "times one seat", "inter-token ms p50", "p95", "more than one seat, ms"]
+    print(table(head, [_sweep_row(point, points[0]) for point in points], indent=""))
+    print(
+        f"\nThe most seats whose 95th percentile stays within {slo.inter_token_s * 1000:g} ms: {best.seats}. "
+        f"As a preset:\n\n[batching]\nseats = {best.seats}"
+    )
+    return 0
+
+
+def _sweep_row(point: Point, alone: Point) -> list[object]:
+    times_ms = [point.inter_token_p50_s * 1000, point.inter_token_p95_s * 1000]
+    return [point.seats, point.tokens_per_s, point.speedup, *times_ms, point.added_ms(alone)]
+
+
+def need_plotly() -> None:
+    """Raise UsageError where no page could be drawn."""
+    try:
+        plotly_js()
+    except NoPlotlyError as error:
+        raise UsageError(str(error)) from None
+
+
+def _write_page(
+    path: str,
+    names: str,
+    facts: Sequence[str],
+    head: Sequence[str],
+    rows: Sequence[tuple[str, list[str]]],
+    pictures: Sequence[Chart],
+) -> None:
+    _write(path, page(f"Headway: {names}, simulated", facts, head, rows, pictures))
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

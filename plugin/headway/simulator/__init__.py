@@ -1,0 +1,74 @@
+"""Judge a preset before you switch to it: the same desk under a model of the engine, on a virtual clock.
+
+    from headway.simulator import WORKLOADS, EngineModel, Slo, simulate, summarise
+
+    model, slo = EngineModel(), Slo(ttft_s=1.0, inter_token_s=0.075)
+    requests = WORKLOADS["W1"].requests(300, seed=1, model=model, slo=slo, load=1.5)
+    print(summarise("balanced", simulate(requests, preset, model), slo, warmup_s=30, span_s=300).all.goodput_per_s)
+
+The same seed gives the same run. What the model leaves out is said in ``engine``.
+"""
+
+from headway.simulator.bare import Bare
+from headway.simulator.capacity import Ceiling, Slo, ceiling
+from headway.simulator.clients import Clients
+from headway.simulator.comparison import compare
+from headway.simulator.engine import Engine, EngineModel
+from headway.simulator.lengths import Lengths, bimodal, exponential, fixed, lognormal
+from headway.simulator.report import Comparison, Run, as_csv, as_json, text_table
+from headway.simulator.result import Moment, Result
+from headway.simulator.shell import simulate
+from headway.simulator.strategies import Arm, plain, strategy_arms
+from headway.simulator.summary import ClassSummary, Spread, Summary, jain, max_min, spread, summarise
+from headway.simulator.trace import Trace, TraceError, read_trace
+from headway.simulator.traffic import Traffic, of_trace, of_workload
+from headway.simulator.tuning import knee, sweep
+from headway.simulator.visit import Visit
+from headway.simulator.workload import WORKLOADS, Phase, Request, Workload
+
+__all__ = [
+    "WORKLOADS",
+    "Arm",
+    "Bare",
+    "Ceiling",
+    "ClassSummary",
+    "Clients",
+    "Comparison",
+    "Engine",
+    "EngineModel",
+    "Lengths",
+    "Moment",
+    "Phase",
+    "Request",
+    "Result",
+    "Run",
+    "Slo",
+    "Spread",
+    "Summary",
+    "Trace",
+    "TraceError",
+    "Traffic",
+    "Visit",
+    "Workload",
+    "as_csv",
+    "as_json",
+    "bimodal",
+    "ceiling",
+    "compare",
+    "exponential",
+    "fixed",
+    "jain",
+    "knee",
+    "lognormal",
+    "max_min",
+    "of_trace",
+    "of_workload",
+    "plain",
+    "read_trace",
+    "simulate",
+    "spread",
+    "strategy_arms",
+    "summarise",
+    "sweep",
+    "text_table",
+]

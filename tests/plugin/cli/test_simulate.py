@@ -1,0 +1,182 @@
+"""``headway simulate``: tables, files and pages from a model, and one line for everything that is wrong."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from headway.cli import main
+from headway.simulator.workload import WORKLOADS
+
+SHORT = ["simulate", "--duration", "20"]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A hundred requests, one a second."""
+    file = tmp_path / "day.csv"
+    rows = "".join(f"{second},{600 + second},160\n" for second in range(100))
+    file.write_text(f"TIMESTAMP,ContextTokens,GeneratedTokens\n{rows}")
+    return file
+
+
+def test_presets_are_compared_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """A column for each; workload, engine and objectives above it."""
+    assert main([*SHORT, "--preset", "latency", "--preset", "throughput", "--engine-alone"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("W1, chat")
+    assert out[0].endswith("seed 1")
+    assert out[1].startswith("engine: 29 ms a step + 1.06 ms a sequence + 0.7 ms a prompt token")
+    assert out[4].split() == ["latency", "throughput", "engine", "alone"]
+    assert any(line.startswith("goodput, requests/s") and len(line.split()) == 5 for line in out)
+
+
+def test_the_same_words_give_the_same_answer_and_another_seed_another(capsys: pytest.CaptureFixture[str]) -> None:
+    """To the last letter."""
+    answers = []
+    for seed in ("5", "5", "6"):
+        assert main([*SHORT, "--seed", seed, "--json"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1] != answers[2]
+
+
+def test_json_holds_the_figures_of_every_class(capsys: pytest.CaptureFixture[str]) -> None:
+    """For scripts."""
+    assert main([*SHORT, "--preset", "balanced", "--slo-ttft-ms", "500", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["slo"] == {"ttft_s": 0.5, "inter_token_s": 0.075}
+    (run,) = answer["runs"]
+    assert list(run["classes"]) == ["all", "realtime", "normal"]
+    parts = run["classes"]
+    assert parts["all"]["offered"] == parts["realtime"]["offered"] + parts["normal"]["offered"] > 0
+
+
+def test_a_csv_file_and_a_page_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page has the table and all charts, the timeline of the strategies among them."""
+    pytest.importorskip("plotly")
+    table, page = tmp_path / "out.csv", tmp_path / "out.html"
+    assert main([*SHORT, "--preset", "latency", "--csv", str(table), "--html", str(page)]) == 0
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [row["class"] for row in rows] == ["all", "realtime", "normal"]
+    text = page.read_text()
+    assert text.startswith("<!doctype html>")
+    for heading in ("Goodput", "First token", "Between tokens", "Over time", "Four seats, seven sequences"):
+        assert f"<h2>{heading}</h2>" in text
+    assert "<td>" in text
+
+
+def test_a_trace_is_replayed_at_the_load_asked_for(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lengths divided by 16, time scaled to fit."""
+    assert main(["simulate", "--trace", str(trace), "--scale-lengths", "0.0625", "--load", "0.5"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("day.csv; 0.50 times the ceiling of")
+    assert "100 requests" in first
+    assert "prompts mean 41, answers mean 10 tokens" in first
+
+
+def test_a_trace_is_cut_and_stretched(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twice as slow, the first 60 s."""
+    words = ["simulate", "--trace", str(trace), "--scale-time", "2", "--duration", "60"]
+    assert main(words) == 0
+    assert "30 requests in 60 s" in capsys.readouterr().out
+
+
+def test_strategies_are_compared_on_a_closed_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five columns and what each gains over serial; nobody asks whether a first token was in time."""
+    assert main(["simulate", "--strategies", "8", "--workload", "W4-fixed", "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["name"] for run in runs] == ["serial", "padded-8", "static-8", "dynamic-8", "continuous-8"]
+    assert main(["simulate", "--strategies", "8", "--workload", "W4-fixed"]) == 0
+    out = capsys.readouterr().out
+    gains = next(line for line in out.splitlines() if line.strip().startswith("times the first")).split()[3:]
+    assert gains[0] == "1.00"
+    assert all(float(gain) > 4 for gain in gains[1:])
+    assert "goodput, requests/s" not in out
+
+
+def test_the_tight_workload_brings_its_kv_space_and_a_flag_overrides_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """6,400 tokens, unless said otherwise."""
+    for words, tokens in (([], 6400), (["--kv-tokens", "12800"], 12800)):
+        assert main(["simulate", "--strategies", "32", "--workload", "W5", "--json", *words]) == 0
+        assert json.loads(capsys.readouterr().out)["model"]["kv_tokens"] == tokens
+
+
+def test_a_sweep_names_the_knee_as_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each number of seats, and what to write into the file."""
+    assert main(["simulate", "--sweep"]) == 0
+    out = capsys.readouterr().out
+    assert out.rstrip().endswith("[batching]\nseats = 16")
+    assert main(["simulate", "--sweep", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["knee"] == 16
+    assert answer["points"][0]["speedup"] == 1.0
+
+
+def test_the_timeline_is_drawn_on_the_terminal_and_as_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three strategies, four seats."""
+    pytest.importorskip("plotly")
+    page = tmp_path / "timeline.html"
+    assert main(["simulate", "--timeline", "--html", str(page)]) == 0
+    assert "continuous: 8 steps, seats empty 0% of the time" in capsys.readouterr().out
+    assert '"S7"' in page.read_text()
+
+
+def test_help_lists_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the name the flag takes."""
+    with pytest.raises(SystemExit):
+        main(["simulate", "--help"])
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out for name in WORKLOADS)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--preset", "nope"], "there is no preset 'nope'"),
+        (["--workload", "W99"], "W99"),
+        (["--trace", "none.csv"], "none.csv: cannot be read: No such file"),
+        (["--trace", "x.csv", "--workload", "W1"], "either --workload or --trace"),
+        (["--trace", "x.csv", "--load", "1", "--scale-time", "2"], "either --load"),
+        (["--scale-time", "2"], "belong to --trace"),
+        (["--strategies", "8", "--preset", "latency"], "either --strategies or --preset"),
+        (["--strategies", "0"], "whole number from 1"),
+        (["--step-ms", "0"], "a number above 0"),
+        (["--seat-ms", "-1"], "a number from 0 on"),
+        (["--load", "much"], "a number from 0 on"),
+        (["--sweep", "--csv", "x.csv"], "--sweep goes with"),
+        (["--duration", "0.0001"], "no request arrives"),
+        ([*SHORT[1:], "--csv", "/nowhere/at/all.csv"], "/nowhere/at/all.csv: cannot be written"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, nothing on standard output."""
+    assert main(["simulate", *words]) == 2
+    out, err = capsys.readouterr()
+    assert complaint in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_a_bad_line_of_a_trace_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """File, line and column."""
+    trace.write_text(trace.read_text().replace("\n3,603,", "\n3,many,"))
+    assert main(["simulate", "--trace", str(trace)]) == 2
+    assert f"{trace}: line 5: ContextTokens: 'many'" in capsys.readouterr().err
+
+
+def test_without_plotly_nothing_is_simulated_for_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line says what to install."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["simulate", "--html", str(tmp_path / "x.html")]) == 2
+    assert "pip install 'vllm-headway[dashboard]'" in capsys.readouterr().err
+    assert not (tmp_path / "x.html").exists()
