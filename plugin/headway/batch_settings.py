@@ -1,0 +1,78 @@
+"""What does a batcher ask of the desk?
+
+A preset made in code: dynamic batching with a barrier, a share of the seats for every priority, one bounded queue.
+"""
+
+from __future__ import annotations
+
+from headway.errors import UnknownClassError
+from headway_policies import Batching, Preset, PriorityClass
+from headway_policies.ordering import Ordering
+from headway_policies.shedding import Queue
+
+_BOUNDS = {
+    "max_batch_size": (1, 65_536),
+    "max_wait_ms": (0, 60_000),
+    "urgent_wait_ms": (0, 60_000),
+    "max_total_tokens": (1, 2**53),
+    "priority_classes": (1, 8),
+    "max_size": (1, 1_000_000),
+}
+
+
+def batch_preset(
+    *,
+    max_batch_size: int,
+    max_wait_ms: float,
+    urgent_wait_ms: float,
+    max_total_tokens: int,
+    priority_classes: int,
+    max_size: int,
+) -> Preset:
+    """The preset of a batcher. Raises ValueError in one line that names the setting.
+
+    The queue is bounded as a whole, so that it can be full of one priority and still give way to a higher one. Who
+    waits is never refused for a prediction: what an item costs is not known here.
+    """
+    settings = dict(locals())
+    for name, value in settings.items():
+        least, most = _BOUNDS[name]
+        if not least <= value <= most:
+            raise ValueError(f"{name} must be {least} to {most}, not {value}")
+    if max_size < max_batch_size:
+        raise ValueError(
+            f"max_size must be at least max_batch_size: {max_size} cannot hold a batch of {max_batch_size}"
+        )
+    return Preset(
+        name="batcher",
+        default_class=class_name(0, priority_classes),
+        batching=Batching(
+            strategy="dynamic",
+            seats=max_batch_size,
+            window_ms=max_wait_ms,
+            urgent_window_ms=urgent_wait_ms,
+            max_total_tokens=max_total_tokens,
+        ),
+        ordering=Ordering(between="weighted", inside="fifo"),
+        queue=Queue(max_waiting=max_size, refuse_infeasible=False, shed_unreachable=False),
+        classes={
+            class_name(priority, priority_classes): PriorityClass(priority=priority, max_waiting=1_000_000)
+            for priority in range(priority_classes)
+        },
+    )
+
+
+def without_window(preset: Preset) -> Preset:
+    """The same preset for a batcher that waits for nobody any more."""
+    batching = preset.batching.model_copy(update={"window_ms": 0.0})
+    return preset.model_copy(update={"batching": batching})
+
+
+def class_name(priority: int, priority_classes: int) -> str:
+    """The class of a priority, 0 and up; larger is more urgent. Raises UnknownClassError for any other number.
+
+    Nothing is clamped: whoever counts the other way round should learn so from the first request.
+    """
+    if not 0 <= priority < priority_classes:
+        raise UnknownClassError(f"priority must be 0 to {priority_classes - 1}, larger is more urgent, not {priority}")
+    return f"priority-{priority}"

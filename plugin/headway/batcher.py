@@ -1,0 +1,277 @@
+"""How do single requests become batches of any function?
+
+The asyncio shell around a desk of its own, for embedders, rerankers and classic models. It owns the clock, one timer
+and the futures on which submitters wait; the desk decides who leaves, with whom and when. One batch runs at a time.
+Nothing is polled: an idle batcher has no task and no timer.
+
+Ownership: a member is in ``_members`` from its arrival until the desk has heard of its end. A batch's task settles its
+members, the desk those that wait; a submitter that goes away leaves its seat taken until the call it is in is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Generic, Self
+
+from headway.batch_function import BatchFunction, BatchFunctionError, ProcessBatch, R, T
+from headway.batch_settings import batch_preset, class_name, without_window
+from headway.batcher_stats import BatcherStats, batcher_stats
+from headway.errors import refusal
+from headway_policies import (
+    Abort,
+    Desk,
+    Dispatch,
+    Effect,
+    Ending,
+    Expire,
+    Reason,
+    Reject,
+    Ticket,
+    Timeouts,
+    WakeAt,
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Member(Generic[T, R]):
+    """One request: what it brings, and where its answer goes."""
+
+    id: int
+    item: T
+    answer: asyncio.Future[R]
+    dispatched: bool = False
+
+
+class Batcher(Generic[T, R]):
+    """Batches of any function, sync or async, that maps a list of items to as many results in the same order.
+
+    A batch leaves when ``max_batch_size`` items or ``max_total_tokens`` tokens are here, or when its first item has
+    waited ``max_wait_ms``, one of the highest priority ``urgent_wait_ms``. An item larger than the budget runs alone.
+    ``count_tokens`` tells an item's size; without it each counts as one. At most ``max_size`` wait. Raises ValueError.
+    """
+
+    def __init__(
+        self,
+        process_batch: ProcessBatch[T, R],
+        max_batch_size: int = 32,
+        max_wait_ms: float = 50,
+        max_total_tokens: int = 8192,
+        priority_classes: int = 3,
+        *,
+        count_tokens: Callable[[T], int] | None = None,
+        max_size: int = 10_000,
+        urgent_wait_ms: float = 0,
+    ) -> None:
+        preset = batch_preset(
+            max_batch_size=max_batch_size,
+            max_wait_ms=max_wait_ms,
+            urgent_wait_ms=urgent_wait_ms,
+            max_total_tokens=max_total_tokens,
+            priority_classes=priority_classes,
+            max_size=max_size,
+        )
+        self._desk = Desk(preset)
+        self._process = BatchFunction(process_batch)
+        self._count_tokens = count_tokens
+        self._ids = itertools.count(1)
+        self._members: dict[int, _Member[T, R]] = {}
+        self._called: list[_Member[T, R]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None  # held: the loop itself keeps a task only weakly
+        self._timer: asyncio.TimerHandle | None = None
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
+        self._closing = False
+        self._batches = self._requests = 0
+
+    # ------------------------------------------------------------------ one request
+
+    async def submit(self, item: T, priority: int = 0, timeout: float | None = None, tokens: int | None = None) -> R:  # noqa: ASYNC109 - the desk keeps it
+        """The result for one item. ``priority`` from 0, larger is more urgent; ``timeout`` in seconds, from now.
+
+        Raises what the function raised for this very item, Refused (Rejected, Expired, TimedOut), or UnknownClassError
+        for a priority that does not exist. Cancelling takes the item out of the queue, or drops its result.
+        """
+        member = self._enter(item, priority, timeout, tokens)
+        try:
+            return await member.answer
+        except asyncio.CancelledError:
+            self._gone(member)
+            raise
+
+    def stats(self) -> BatcherStats:
+        """What has happened so far. May be called from any thread."""
+        return batcher_stats(self._desk, self._batches, self._requests)
+
+    # ------------------------------------------------------------------ the end
+
+    async def drain(self) -> None:
+        """Admit nobody any more; finish what is here, without waiting for company. Ends when all is done."""
+        self._closing = True
+        self._carry_out(self._desk.switch(without_window(self._desk.preset), self._now_s()))
+        await self._rest()
+
+    async def close(self) -> None:
+        """End everything now: who waits or runs is Rejected. Ends when the batch function has come back."""
+        self._closing = True
+        self._carry_out(self._desk.engine_lost(self._now_s(), Reason.DRAINING))
+        await self._rest()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Drain; close after an error."""
+        await (self.drain() if kind is None else self.close())
+
+    async def _rest(self) -> None:
+        await self._at_rest.wait()
+        self._process.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # ------------------------------------------------------------------ coming and going
+
+    def _enter(self, item: T, priority: int, timeout_s: float | None, tokens: int | None) -> _Member[T, R]:
+        now_s = self._now_s()
+        if tokens is None:
+            tokens = 1 if self._count_tokens is None else self._count_tokens(item)
+        ticket = Ticket(
+            next(self._ids),
+            class_name(priority, len(self._desk.preset.classes)),
+            now_s,
+            asked=Timeouts(total_s=timeout_s),
+            prompt_tokens=max(1, tokens),
+            max_tokens=0,
+        )
+        if self._closing:
+            raise refusal(Reason.DRAINING, self._desk.retry_after_s(now_s))
+        member = self._members[ticket.id] = _Member(ticket.id, item, asyncio.get_running_loop().create_future())
+        self._at_rest.clear()
+        self._carry_out(self._desk.arrive(ticket, now_s))
+        return member
+
+    def _gone(self, member: _Member[T, R]) -> None:
+        """Its submitter was cancelled."""
+        if not member.answer.cancelled():
+            member.answer.exception()  # its answer came in the same turn of the loop, and nobody will look at it
+        elif member.dispatched:
+            self._stop_if_unwanted()
+        else:
+            self._leave(member, Ending.CANCELLED)
+
+    def _leave(self, member: _Member[T, R], ending: Ending) -> None:
+        """The desk hears of the end; the last one of a batch lets the next batch leave."""
+        self._carry_out(self._desk.leave(member.id, ending, self._now_s()))
+        self._forget(member)
+
+    def _forget(self, member: _Member[T, R]) -> None:
+        self._members.pop(member.id, None)  # in the very event its time may have run out as well
+        if not self._members:
+            self._at_rest.set()
+
+    # ------------------------------------------------------------------ what the desk wants done
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        batch: list[_Member[T, R]] = []
+        for effect in effects:
+            match effect:
+                case Dispatch():
+                    batch.append(self._members[effect.ticket_id])
+                case Reject() | Expire():
+                    member = self._members[effect.ticket_id]
+                    self._forget(member)
+                    _refuse(member, effect.reason, effect.retry_after_s)
+                case Abort():
+                    _refuse(self._members[effect.ticket_id], effect.reason, self._desk.retry_after_s(self._now_s()))
+                    self._stop_if_unwanted()
+                case WakeAt():
+                    self._arm(effect.at_s)
+        if batch:
+            self._begin(batch)
+
+    def _arm(self, at_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._carry_out(self._desk.tick(self._now_s()))
+
+    def _now_s(self) -> float:
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        if self._loop is not loop:
+            raise RuntimeError("a Batcher serves one event loop only; SyncBatcher serves threads")
+        return loop.time()
+
+    # ------------------------------------------------------------------ a batch
+
+    def _begin(self, batch: list[_Member[T, R]]) -> None:
+        """Those that left together run together: the barrier of the desk lets one batch through at a time."""
+        for member in batch:
+            member.dispatched = True
+        self._batches += 1
+        self._requests += len(batch)
+        self._task = asyncio.get_running_loop().create_task(self._run(batch))
+
+    async def _run(self, batch: list[_Member[T, R]]) -> None:
+        """Serve a batch. Whatever happens in it, each member is settled, and the next batch may leave."""
+        try:
+            await self._serve(batch)
+        finally:
+            for member in batch:
+                if member.id in self._members:
+                    self._fail(member, BatchFunctionError("the batch function was cancelled"))
+
+    async def _serve(self, batch: list[_Member[T, R]]) -> None:
+        """Give those who are still here their results; singly, when they cannot be had together."""
+        wanted = self._called = [member for member in batch if not member.answer.done()]
+        if not wanted:
+            return
+        try:
+            results = await self._process([member.item for member in wanted])
+        except Exception as error:
+            if len(wanted) == 1:
+                self._fail(wanted[0], error)
+                return
+            log.warning("a batch of %d failed, so its members run singly: %r", len(wanted), error)
+            for member in wanted:
+                await self._serve([member])
+        else:
+            for member, result in zip(wanted, results, strict=True):
+                self._complete(member, result)
+
+    def _complete(self, member: _Member[T, R], result: R) -> None:
+        self._leave(member, Ending.CANCELLED if member.answer.cancelled() else Ending.COMPLETED)
+        if not member.answer.done():
+            member.answer.set_result(result)
+
+    def _fail(self, member: _Member[T, R], error: Exception) -> None:
+        self._leave(member, Ending.CANCELLED if member.answer.cancelled() else Ending.FAILED)
+        if not member.answer.done():
+            member.answer.set_exception(error)
+
+    def _stop_if_unwanted(self) -> None:
+        """A call whose every submitter has gone need not go on."""
+        if all(member.answer.done() for member in self._called):
+            self._process.stop()
+
+
+def _refuse(member: _Member[T, R], reason: Reason, retry_after_s: int) -> None:
+    if not member.answer.done():
+        member.answer.set_exception(refusal(reason, retry_after_s))
+
+
+__all__ = ["Batcher", "BatcherStats"]

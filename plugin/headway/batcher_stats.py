@@ -1,0 +1,48 @@
+"""What has a batcher done so far?
+
+How to read it: a mean batch far below the cap means a window too short, or no traffic; one always at the cap while
+latency rises means it is time for another instance.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from headway_policies import Desk, Outcome, Reason
+
+_DROPPED = (Reason.QUEUE_FULL, Reason.CLASS_QUEUE_FULL, Reason.EVICTED)
+
+
+class BatcherStats(TypedDict):
+    """What a batcher has done so far.
+
+    ``total_requests`` have left in ``batches``; ``queue_sizes`` counts who waits, by priority from 0 up; ``running``
+    have left and not ended; ``dropped`` found the queue full, or were pushed out of it; ``outcomes`` has every end.
+    """
+
+    batches: int
+    total_requests: int
+    avg_batch_size: float
+    queue_sizes: list[int]
+    total_queued: int
+    running: int
+    dropped: int
+    max_size: int
+    outcomes: dict[str, int]
+
+
+def batcher_stats(desk: Desk, batches: int, requests: int) -> BatcherStats:
+    """The figures of a batcher from its desk. Looks counts up and iterates over none, so any thread may ask."""
+    classes = list(desk.ledger.classes.values())
+    sizes = [counts.queued for counts in classes]
+    return BatcherStats(
+        batches=batches,
+        total_requests=requests,
+        avg_batch_size=requests / batches if batches else 0.0,
+        queue_sizes=sizes,
+        total_queued=sum(sizes),
+        running=sum(counts.in_flight for counts in classes),
+        dropped=sum(counts.refusals[reason] for counts in classes for reason in _DROPPED),
+        max_size=desk.preset.queue.max_waiting,
+        outcomes={str(outcome): sum(counts.outcomes[outcome] for counts in classes) for outcome in Outcome},
+    )

@@ -1,0 +1,96 @@
+"""How do threads use a batcher?
+
+One background thread runs an event loop with the batcher on it; all else is a call into that loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future, wait
+from types import TracebackType
+from typing import Generic, Self
+
+from headway.batch_function import R, T
+from headway.batcher import Batcher
+from headway.batcher_stats import BatcherStats
+from headway.errors import refusal
+from headway_policies import Reason
+
+
+class SyncBatcher(Generic[T, R]):
+    """A batcher for threads; every method may be called from any of them. It cannot be started again once stopped."""
+
+    def __init__(self, batcher: Batcher[T, R]) -> None:
+        self._batcher = batcher
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = asyncio.Event()
+        self._stopped = False
+
+    def start(self) -> Self:
+        """Start the thread. Raises RuntimeError the second time."""
+        with self._lock:
+            if self._stopped or self._thread is not None:
+                raise RuntimeError("a SyncBatcher can be started once")
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, args=[self._loop], name="headway-batcher", daemon=True)
+            self._thread.start()
+        return self
+
+    def submit(self, item: T, priority: int = 0, timeout: float | None = None, tokens: int | None = None) -> Future[R]:
+        """Hand in one item, with the terms of ``Batcher.submit``; the future has its result, or its error.
+
+        Raises Rejected once the batcher is stopped, and RuntimeError before it is started.
+        """
+        with self._lock:
+            if self._stopped:
+                raise refusal(Reason.DRAINING, 1)
+            if self._loop is None:
+                raise RuntimeError("the batcher is not started")
+            return asyncio.run_coroutine_threadsafe(
+                self._batcher.submit(item, priority=priority, timeout=timeout, tokens=tokens), self._loop
+            )
+
+    def wait_for_result(self, request: Future[R], timeout: float | None = 30.0) -> R:
+        """The result of a request. Raises its error, or TimeoutError after ``timeout`` s: the request is withdrawn."""
+        done, _ = wait([request], timeout)
+        if not done and request.cancel():
+            raise TimeoutError(f"no result within {timeout} s; the request was withdrawn")
+        return request.result()
+
+    def get_stats(self) -> BatcherStats:
+        """What has happened so far."""
+        return self._batcher.stats()
+
+    def stop(self) -> None:
+        """Admit nobody any more, finish what is here, end the thread. The second time it only waits for that."""
+        with self._lock:
+            if self._loop is not None and not self._stopped:
+                self._loop.call_soon_threadsafe(self._stopping.set)
+            self._stopped = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        """Keep the loop going until the last submitter has been told."""
+        await self._stopping.wait()
+        await self._batcher.drain()
+        told = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*told, return_exceptions=True)
+
+
+__all__ = ["SyncBatcher"]

@@ -1,0 +1,393 @@
+"""The batcher on a virtual clock: when a batch leaves, who is in it, and how each request ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from batch_functions import Recorder, double, settle
+from virtual_time import on_virtual_time
+
+from headway import Batcher, BatchFunctionError, Expired, Rejected, TimedOut
+from headway_policies import Outcome
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def outcomes(batcher: Batcher[Any, Any]) -> dict[str, int]:
+    return {outcome: number for outcome, number in batcher.stats()["outcomes"].items() if number}
+
+
+# ---------------------------------------------------------------------- when a batch leaves
+
+
+@on_virtual_time
+async def test_a_full_batch_leaves_at_once_and_a_part_filled_one_when_its_window_ends() -> None:
+    """Four of six items fill a batch; the other two wait for the window, not for company that never comes."""
+    record = Recorder()
+    async with Batcher(record, max_batch_size=4, max_wait_ms=200) as batcher:
+        assert await asyncio.gather(*map(batcher.submit, range(6))) == [double(item) for item in range(6)]
+    assert record.batches == [[0, 1, 2, 3], [4, 5]]
+    assert record.begun_s == pytest.approx([0.0, 0.2])
+
+
+@on_virtual_time
+async def test_five_requests_at_once_finish_in_three_fifths_of_the_serial_time() -> None:
+    """A function that costs 0.6 s a call and 0.4 s an item: five requests take 5 s one by one."""
+
+    async def process(items: list[int]) -> list[int]:
+        await asyncio.sleep(0.6 + 0.4 * len(items))
+        return items
+
+    async with Batcher(process, max_batch_size=5) as batcher:
+        await asyncio.gather(*map(batcher.submit, range(5)))
+    assert now_s() <= 0.6 * 5.0
+
+
+@on_virtual_time
+async def test_the_most_urgent_wait_for_no_company_and_take_along_who_is_there() -> None:
+    """An item of the highest priority sends the batch off, and those of lower priority fill it."""
+    record = Recorder()
+    async with Batcher(record, max_wait_ms=1000) as batcher, asyncio.TaskGroup() as group:
+        group.create_task(batcher.submit(1))
+        await asyncio.sleep(0.1)
+        group.create_task(batcher.submit(2, priority=2))
+    assert record.batches == [[2, 1]]
+    assert record.begun_s == pytest.approx([0.1])
+
+
+@on_virtual_time
+async def test_the_most_urgent_may_be_told_to_wait_a_little() -> None:
+    """With ``urgent_wait_ms`` thin urgent traffic merges into one batch."""
+    record = Recorder()
+    async with Batcher(record, max_wait_ms=1000, urgent_wait_ms=20) as batcher, asyncio.TaskGroup() as group:
+        for item in (1, 2):
+            group.create_task(batcher.submit(item, priority=2))
+            await asyncio.sleep(0.01)
+    assert (record.batches, record.begun_s) == ([[1, 2]], pytest.approx([0.02]))
+
+
+@on_virtual_time
+async def test_an_idle_batcher_does_nothing() -> None:
+    """After its work it leaves no task and no timer behind: an hour without requests has one timer, the test's own."""
+    async with Batcher(Recorder()) as batcher:
+        await batcher.submit(1)
+        await settle()
+        loop, timers = asyncio.get_running_loop(), list[float]()
+        plain_call_at = loop.call_at
+
+        def call_at(when: float, *args: Any, **options: Any) -> asyncio.TimerHandle:
+            timers.append(when)
+            return plain_call_at(when, *args, **options)
+
+        loop.call_at = call_at  # type: ignore[method-assign]  # to count
+        await asyncio.sleep(3600)
+        assert len(timers) == 1
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+# ---------------------------------------------------------------------- how a request fails
+
+
+@on_virtual_time
+async def test_one_bad_item_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """The members of a failed batch run singly: one gets its own exception, the others their results."""
+    record = Recorder(bad=[2])
+    async with Batcher(record) as batcher:
+        answers = await asyncio.gather(*map(batcher.submit, range(4)), return_exceptions=True)
+        assert answers[:2] + answers[3:] == [0, 2, 6]
+        assert repr(answers[2]) == "ValueError(2)"
+        assert outcomes(batcher) == {"completed": 3, "failed": 1}
+    assert record.batches == [[0, 1, 2, 3], [0], [1], [2], [3]]
+    assert "a batch of 4 failed" in caplog.text
+
+
+@on_virtual_time
+async def test_a_batch_of_one_that_fails_is_not_run_again() -> None:
+    """There is nobody to part it from."""
+    record = Recorder(bad=[1])
+    async with Batcher(record) as batcher:
+        with pytest.raises(ValueError, match="1"):
+            await batcher.submit(1)
+    assert record.batches == [[1]]
+
+
+@on_virtual_time
+async def test_after_a_failed_batch_the_next_one_leaves() -> None:
+    """A failure holds up nobody."""
+    async with Batcher(Recorder(bad=[1]), max_batch_size=1) as batcher:
+        answers = await asyncio.gather(*map(batcher.submit, range(3)), return_exceptions=True)
+    assert [answers[0], answers[2]] == [0, 4]
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        pytest.param(lambda items: None, id="nothing"),
+        pytest.param(lambda items: (item for item in items), id="a generator"),
+        pytest.param(lambda items: {item: item for item in items}, id="a dict"),
+        pytest.param(set, id="a set"),
+        pytest.param(lambda items: "x" * len(items), id="text"),
+        pytest.param(lambda items: [*items, 0], id="one too many"),
+        pytest.param(lambda items: items[1:], id="one too few"),
+    ],
+)
+@on_virtual_time
+async def test_what_is_no_list_of_results_is_refused(results: Callable[[list[int]], Any]) -> None:
+    """Whatever the function returns in place of a list with one result for each item is a BatchFunctionError."""
+    async with Batcher(results) as batcher:
+        answers = await asyncio.gather(*map(batcher.submit, range(2)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [BatchFunctionError] * 2
+
+
+@pytest.mark.parametrize("error", [StopIteration(), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize("on_the_loop", [True, False], ids=["coroutine", "plain"])
+@on_virtual_time
+async def test_an_exception_that_no_future_carries_still_reaches_the_submitter(
+    error: BaseException, on_the_loop: bool
+) -> None:
+    """A function that raises StopIteration or CancelledError fails its item, and the batcher goes on."""
+    raised = list[BaseException]([error])
+
+    def process(items: list[int]) -> list[int]:
+        if raised:
+            raise raised.pop()
+        return items
+
+    async def process_on_the_loop(items: list[int]) -> list[int]:
+        return process(items)
+
+    async with Batcher(process_on_the_loop if on_the_loop else process, max_wait_ms=0) as batcher:
+        with pytest.raises((BatchFunctionError, RuntimeError)):
+            await batcher.submit(1)
+        assert await batcher.submit(2) == 2
+
+
+@on_virtual_time
+async def test_a_function_that_cancels_itself_fails_only_this_batch() -> None:
+    """A CancelledError of the function's own is a failure like any other: the members run singly."""
+
+    async def process(items: list[int]) -> list[int]:
+        if len(items) > 1:
+            raise asyncio.CancelledError
+        return items
+
+    async with Batcher(process) as batcher:
+        assert await asyncio.gather(*map(batcher.submit, range(3))) == [0, 1, 2]
+
+
+# ---------------------------------------------------------------------- who goes away
+
+
+@on_virtual_time
+async def test_a_cancelled_item_is_taken_out_of_the_queue() -> None:
+    """Nobody waits for it, so the function never sees it."""
+    record = Recorder()
+    async with Batcher(record) as batcher:
+        tasks = [asyncio.create_task(batcher.submit(item)) for item in range(3)]
+        await settle()
+        tasks[1].cancel()
+        assert await asyncio.gather(tasks[0], tasks[2]) == [0, 4]
+        assert outcomes(batcher) == {"completed": 2, "cancelled_queued": 1}
+    assert record.batches == [[0, 2]]
+
+
+@on_virtual_time
+async def test_a_batch_that_nobody_waits_for_is_stopped() -> None:
+    """When its last submitter goes away a coroutine is cancelled, and the next batch leaves at once."""
+    record = Recorder(takes_s=10.0)
+    async with Batcher(record, max_batch_size=2) as batcher:
+        tasks = [asyncio.create_task(batcher.submit(item)) for item in range(4)]
+        await asyncio.sleep(1.0)
+        tasks[0].cancel()
+        await asyncio.sleep(1.0)
+        tasks[1].cancel()
+        assert await asyncio.gather(*tasks[2:]) == [4, 6]
+        assert outcomes(batcher) == {"completed": 2, "cancelled_running": 2}
+    assert (record.begun_s, record.ended) == ([0.0, 2.0], 1)
+
+
+@on_virtual_time
+async def test_who_goes_away_while_members_run_singly_is_skipped() -> None:
+    """The single runs after a failure are only for those who still wait."""
+    record = Recorder(takes_s=1.0, bad=[0])
+    async with Batcher(record, max_batch_size=3) as batcher:
+        tasks = [asyncio.create_task(batcher.submit(item)) for item in range(3)]
+        await asyncio.sleep(1.5)
+        tasks[1].cancel()
+        await asyncio.wait(tasks)
+    assert record.batches == [[0, 1, 2], [0], [2]]
+
+
+@on_virtual_time
+async def test_an_expired_item_never_reaches_the_function() -> None:
+    """Time that runs out in the queue is Expired, on time, and costs the function nothing."""
+    record = Recorder(takes_s=1.0)
+    async with Batcher(record, max_batch_size=1) as batcher:
+        first = asyncio.create_task(batcher.submit(1))
+        await settle()
+        with pytest.raises(Expired):
+            await batcher.submit(2, timeout=0.25)
+        assert now_s() == pytest.approx(0.25)
+        await first
+    assert record.batches == [[1]]
+
+
+@on_virtual_time
+async def test_cancelled_in_the_very_turn_its_time_runs_out() -> None:
+    """An item that leaves and expires at once is settled once, and the submitter sees its own cancellation."""
+    async with Batcher(Recorder(), max_wait_ms=1000) as batcher:
+        task = asyncio.create_task(batcher.submit(1, timeout=0.25))
+        asyncio.get_running_loop().call_at(0.25, task.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert sum(outcomes(batcher).values()) == 1
+
+
+@on_virtual_time
+async def test_time_that_runs_out_in_the_function_ends_only_that_item() -> None:
+    """TimedOut comes on time; the batch goes on for the others, and the next one waits for its end."""
+    record = Recorder(takes_s=1.0)
+    async with Batcher(record, max_batch_size=2) as batcher:
+        other, late = asyncio.create_task(batcher.submit(1)), asyncio.create_task(batcher.submit(3))
+        with pytest.raises(TimedOut):
+            await batcher.submit(2, timeout=0.5)
+        assert now_s() == pytest.approx(0.5)
+        assert await asyncio.gather(other, late) == [2, 6]
+        assert outcomes(batcher) == {"completed": 2, "expired_running": 1}
+    assert record.batches == [[2, 1], [3]]
+    assert record.begun_s == pytest.approx([0.0, 1.0])
+
+
+# ---------------------------------------------------------------------- the end
+
+
+@on_virtual_time
+async def test_drain_finishes_what_is_here_without_waiting_for_company() -> None:
+    """Who runs and who waits is served, newcomers are Rejected, and no window is kept."""
+    record = Recorder(takes_s=1.0)
+    batcher = Batcher(record, max_batch_size=2, max_wait_ms=60_000)
+    tasks = [asyncio.create_task(batcher.submit(item)) for item in range(3)]
+    await settle()
+    draining = asyncio.create_task(batcher.drain())
+    await settle()
+    with pytest.raises(Rejected, match="draining"):
+        await batcher.submit(9)
+    await draining
+    assert [task.result() for task in tasks] == [0, 2, 4]
+    assert now_s() == pytest.approx(2.0)
+
+
+@on_virtual_time
+async def test_close_ends_everything_now() -> None:
+    """Who runs and who waits is Rejected, and the function is stopped."""
+    record = Recorder(takes_s=10.0)
+    batcher = Batcher(record, max_batch_size=2)
+    tasks = [asyncio.create_task(batcher.submit(item)) for item in range(3)]
+    await asyncio.sleep(1.0)
+    await batcher.close()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Rejected] * 3
+    assert (now_s(), record.ended) == (pytest.approx(1.0), 0)
+
+
+@on_virtual_time
+async def test_an_error_in_the_block_closes_instead_of_draining() -> None:
+    """Like a task group: the error is not held up by work that nobody will look at."""
+    batcher = Batcher(Recorder(takes_s=10.0), max_wait_ms=0)
+    task = asyncio.create_task(batcher.submit(1))
+
+    async def block() -> None:
+        async with batcher:
+            await settle()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await block()
+    with pytest.raises(Rejected):
+        await task
+    assert now_s() == 0.0
+
+
+# ---------------------------------------------------------------------- what it is given
+
+
+async def test_a_plain_function_runs_in_one_thread_of_its_own() -> None:
+    """It blocks no loop, and a model that must always be called from the same thread is."""
+    threads = list[threading.Thread]()
+
+    def process(items: list[int]) -> list[int]:
+        threads.append(threading.current_thread())
+        return [double(item) for item in items]
+
+    async with Batcher(process, max_batch_size=1) as batcher:
+        assert await asyncio.gather(*map(batcher.submit, range(3))) == [0, 2, 4]
+    assert len(threads) == 3
+    assert len(set(threads)) == 1
+    assert threading.main_thread() not in threads
+
+
+@on_virtual_time
+async def test_a_plain_function_may_hand_out_a_coroutine() -> None:
+    """A lambda around a coroutine function works like the function."""
+    record = Recorder()
+    async with Batcher(lambda items: record(items)) as batcher:
+        assert await batcher.submit(4) == 8
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_batch_size": 0}, "max_batch_size must be 1 to 65536, not 0"),
+        ({"max_wait_ms": -1}, "max_wait_ms must be 0 to 60000, not -1"),
+        ({"max_total_tokens": 0}, "max_total_tokens must be 1 to"),
+        ({"priority_classes": 9}, "priority_classes must be 1 to 8, not 9"),
+        ({"max_size": 31}, "31 cannot hold a batch of 32"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_setting_out_of_range_is_refused_by_name(settings: dict[str, Any], message: str) -> None:
+    """ValueError, one line."""
+    with pytest.raises(ValueError, match=message):
+        Batcher(Recorder(), **settings)
+
+
+@on_virtual_time
+async def test_an_item_whose_size_cannot_be_told_is_refused_alone() -> None:
+    """What ``count_tokens`` raises reaches the submitter of that item, before it is in any batch."""
+    record = Recorder()
+    async with Batcher(record, count_tokens=lambda item: 10 // item) as batcher:
+        answers = await asyncio.gather(*map(batcher.submit, range(3)), return_exceptions=True)
+    assert isinstance(answers[0], ZeroDivisionError)
+    assert (answers[1:], record.batches) == ([2, 4], [[1, 2]])
+
+
+def test_a_second_event_loop_is_refused() -> None:
+    """A batcher belongs to the loop of its first request; the error names what serves threads."""
+    batcher = Batcher(Recorder(), max_wait_ms=0)
+    assert asyncio.run(batcher.submit(1)) == 2
+    with pytest.raises(RuntimeError, match="SyncBatcher"):
+        asyncio.run(batcher.submit(2))
+
+
+# ---------------------------------------------------------------------- what it tells
+
+
+@on_virtual_time
+async def test_the_figures_tell_what_waits_runs_and_has_happened() -> None:
+    """One runs and four wait; in the end there were three batches of five requests."""
+    async with Batcher(Recorder(takes_s=1.0), max_batch_size=2, max_wait_ms=0, max_size=4) as batcher:
+        tasks = [asyncio.create_task(batcher.submit(item, item % 2)) for item in range(5)]
+        await asyncio.sleep(0.5)
+        during = batcher.stats()
+        await asyncio.gather(*tasks)
+        after = batcher.stats()
+    assert during["queue_sizes"] == [2, 2, 0]
+    assert (during["total_queued"], during["running"], during["max_size"], during["dropped"]) == (4, 1, 4, 0)
+    assert (after["batches"], after["total_requests"], after["avg_batch_size"]) == (3, 5, pytest.approx(5 / 3))
+    assert set(after["outcomes"]) == {str(outcome) for outcome in Outcome}

@@ -1,0 +1,51 @@
+"""Batch functions for the tests of the batcher."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+
+def double(item: int) -> int:
+    """The result for an item in most tests: nobody else's result looks like it."""
+    return 2 * item
+
+
+async def settle() -> None:
+    """Let everything that is ready run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class Recorder:
+    """Doubles numbers in ``takes_s``, and keeps every batch it saw with the time it began.
+
+    A batch with one of the ``bad`` items raises ValueError of that item.
+    """
+
+    def __init__(self, takes_s: float = 0.0, bad: Collection[int] = ()) -> None:
+        self.batches: list[list[int]] = []
+        self.begun_s: list[float] = []
+        self.ended = 0
+        self._takes_s = takes_s
+        self._bad = bad
+
+    async def __call__(self, items: list[int]) -> list[int]:
+        self.batches.append(items)
+        self.begun_s.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(self._takes_s)
+        for item in items:
+            if item in self._bad:
+                raise ValueError(item)
+        self.ended += 1
+        return [double(item) for item in items]
+
+
+def cut_short(by: int) -> Callable[[list[int]], list[int]]:
+    """A plain function that forgets the last results of a batch of several."""
+
+    def process(items: list[int]) -> list[int]:
+        results = [double(item) for item in items]
+        return results[:-by] if len(items) > 1 else results
+
+    return process
