@@ -7,6 +7,8 @@ a whole server. Importing this package needs no vLLM.
 """
 
 from headway.audit import Who
+from headway.batch_function import BatchFunctionError
+from headway.batcher import Batcher, BatcherStats
 from headway.control import Control, version
 from headway.errors import (
     Expired,
@@ -21,12 +23,16 @@ from headway.errors import (
     UnknownPresetError,
 )
 from headway.gate import Gate, Passage
+from headway.sync_batcher import SyncBatcher
 from headway.wrap import wrap
-from headway_policies import Outcome, Preset, PresetError, Reason, load_preset
+from headway_policies import Outcome, Preset, PresetError, Reason, Timeouts, load_preset
 
 __version__ = version()
 
 __all__ = [
+    "BatchFunctionError",
+    "Batcher",
+    "BatcherStats",
     "Control",
     "Expired",
     "Gate",
@@ -40,7 +46,9 @@ __all__ = [
     "Refused",
     "Rejected",
     "StaleRevisionError",
+    "SyncBatcher",
     "TimedOut",
+    "Timeouts",
     "TooWideError",
     "UnknownClassError",
     "UnknownPresetError",

@@ -73,5 +73,5 @@ class Catalogue:
         return list(dict.fromkeys(name for one in self for name in one.preset.by_urgency()))
 
     def most_seats(self) -> int:
-        """The largest number of seats any preset asks for."""
-        return max(one.preset.batching.seats for one in self)
+        """The largest number of seats any preset may come to ask for."""
+        return max(one.preset.most_seats() for one in self)

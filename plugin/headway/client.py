@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 from headway.errors import Refused
 from headway.guard import TRIP, Guard, Trip
-
-_OWN_OPTIONS = ("tenant", "timeout_s")
+from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
 
 class PolicyClient:
@@ -37,7 +36,7 @@ class PolicyClient:
         self._headway_base.check_admission(self, n, request_id)
 
     def generate(self, prompt: Any, sampling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
-        """As the engine's own, with Headway's ``priority``, ``tenant`` and ``timeout_s``.
+        """As the engine's own, with Headway's ``priority``, ``tenant``, ``timeout_s``, ``timeouts`` and ``may_wait``.
 
         ``priority`` is a class name, or a number of which a larger one is more urgent. Raises UnknownClassError at
         the first step of the iteration, Refused at any.
@@ -75,11 +74,15 @@ class PolicyClient:
         """One call of the engine, behind the gate unless it may bypass it."""
         guard = self._headway_guard
         trip, own = _journeys(guard, options)
+        if trip is None:
+            own.prompt_tokens, own.max_tokens = guard.kind.size(prompt, params)
 
         def start(call_id: str, rank: int) -> AsyncGenerator[Any, None]:
             return run(self, prompt, params, call_id, priority=rank, **options)
 
-        return start(request_id, 0) if own.bypass else guard.carry(trip, request_id, seats, start, own)
+        if own.bypass:
+            return start(request_id, 0)
+        return guard.carry(trip, request_id, seats, start, own, silent=guard.kind.silent(params))
 
 
 def make_policy_class(base: type[Any], guard: Guard) -> type[Any]:
@@ -95,10 +98,12 @@ def make_policy_class(base: type[Any], guard: Guard) -> type[Any]:
 def _journeys(guard: Guard, options: dict[str, Any]) -> tuple[Trip | None, Trip]:
     """The trip of the HTTP request around this call, if any, and the one to use; Headway's options leave the rest."""
     priority = options.pop("priority", None)
-    tenant, timeout_s = (options.pop(name, None) for name in _OWN_OPTIONS)
+    tenant, may_wait = options.pop("tenant", None), options.pop("may_wait", True)
+    total_s, timeouts = options.pop("timeout_s", None), options.pop("timeouts", NO_TIMEOUTS)
     trip = TRIP.get()
     if trip is not None and trip.detached:  # nobody waits for this one: it outlives its HTTP request
-        return None, Trip(trip.class_name, trip.tenant, trip.timeout_s)
+        return None, Trip(trip.class_name, trip.tenant, trip.timeouts, may_wait=trip.may_wait)
     if trip is not None:
         return trip, trip
-    return None, Trip(guard.class_of(priority), tenant or "", timeout_s)
+    asked = timeouts if total_s is None else timeouts.shortened_by(Timeouts(total_s=total_s))
+    return None, Trip(guard.class_of(priority), tenant or "", asked, may_wait=may_wait)

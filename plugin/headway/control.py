@@ -16,9 +16,11 @@ from typing import Any
 
 from headway.audit import Audit, Who
 from headway.catalogue import Catalogue
+from headway.engine import Ended
 from headway.errors import HeadwayError, StaleRevisionError
 from headway.guard import Guard
 from headway_policies import Change, ClassLedger, Load, Preset, State, changes
+from headway_policies.prediction import Accuracy
 
 
 def version() -> str:
@@ -58,7 +60,12 @@ class Snapshot:
     oldest_wait_s: dict[str, float]
     seats_taken: int
     limit: int
+    proposed_limit: int
     ceiling: int
+    queue_tokens: int
+    queue_bytes: int
+    window_s: float
+    accuracy: dict[str, Accuracy]
     preset: str
     revision: int
     preset_changes: dict[str, int]
@@ -99,10 +106,9 @@ class Control:
         """The number of the preset in force; every switch raises it by one."""
         return self.guard.gate.desk.revision
 
-    def step(self, load: Load | None, sequences: int, ended: Sequence[str]) -> None:
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         """The engine made a step: free the seats of the sequences that ended, and keep its figures."""
-        for request_id in ended:
-            self.guard.sequence_ended(request_id)
+        self.guard.engine_stepped(ended)
         if sequences and self.batch_meter is not None:
             self.batch_meter(sequences)
         if load is not None:
@@ -123,7 +129,7 @@ class Control:
         self.last_change_s = self.wall_s()
         self.preset_changes[after.name] += 1
         self._note(who, before.name, after.name, reason, "applied")
-        await self.guard.limit_engine(self.guard.gate.desk.limit)
+        await self.guard.limit_engine()
         return Switched(before.name, after, revision, changes(before, after))
 
     def refused(self, who: Who, action: str, why: str) -> None:
@@ -163,9 +169,17 @@ class Control:
             "started_at": _iso(self.started_s),
             "uptime_s": round(self.wall_s() - self.started_s, 1),
             "preset": {"name": self.preset.name, "revision": self.revision},
-            "limit": {"live": desk.limit, "ceiling": self.ceiling},
+            "limit": {
+                "live": desk.limit,
+                "proposed": desk.proposed_limit(now_s),
+                "ceiling": self.ceiling,
+                "why": desk.limit_reason,
+            },
+            "window_s": round(desk.window_s(now_s), 6),
             "seats_taken": desk.seats_taken,
             "queued": desk.ledger.queued,
+            "queued_tokens": desk.waiting_tokens(),
+            "queued_bytes": desk.waiting_bytes(),
             "in_flight": desk.ledger.in_flight,
             "classes": [
                 {
@@ -179,6 +193,10 @@ class Control:
                 }
                 for name, counts in desk.ledger.classes.items()
             ],
+            "prediction": {
+                of: {"samples": one.samples, "error_ratio": round(one.error_ratio, 4)}
+                for of, one in desk.accuracy().items()
+            },
             "warmup": {
                 "state": self.warmup.state,
                 "single_s": self.warmup.single_s,
@@ -203,13 +221,18 @@ class Control:
 
     def snapshot(self) -> Snapshot:
         """What the metrics show."""
-        desk = self.guard.gate.desk
+        desk, now_s = self.guard.gate.desk, self.guard.gate.now_s()
         return Snapshot(
             classes={name: counts.copy() for name, counts in desk.ledger.classes.items()},
-            oldest_wait_s=desk.oldest_wait_s(self.guard.gate.now_s()),
+            oldest_wait_s=desk.oldest_wait_s(now_s),
             seats_taken=desk.seats_taken,
             limit=desk.limit,
+            proposed_limit=desk.proposed_limit(now_s),
             ceiling=self.ceiling,
+            queue_tokens=desk.waiting_tokens(),
+            queue_bytes=desk.waiting_bytes(),
+            window_s=desk.window_s(now_s),
+            accuracy=desk.accuracy(),
             preset=self.preset.name,
             revision=self.revision,
             preset_changes={one.preset.name: self.preset_changes[one.preset.name] for one in self.catalogue},

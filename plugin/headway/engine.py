@@ -5,11 +5,14 @@ vLLM's ``AsyncLLM`` has this shape; ``headway.fake.FakeEngine`` ships for progra
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from headway.errors import Refused
-from headway_policies import Load
+from headway_policies import Load, Usage
+
+_CHARACTERS_PER_TOKEN = 4
 
 
 @runtime_checkable
@@ -37,6 +40,22 @@ class Kind(Protocol):
         """How many sequences a call with these parameters runs."""
         ...
 
+    def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
+        """Prompt tokens of each sequence, 0 when unknown, and the most tokens it may generate where that is said."""
+        ...
+
+    def usage(self, output: Any) -> Usage | None:
+        """What a call used, by its last output, for engines that do not report it when it ends."""
+        ...
+
+    def silent(self, sampling_params: Any) -> bool:
+        """Whether a call with these parameters shows nothing until its end."""
+        ...
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        """How many tokens a silent call has by now; None when nobody knows: then every engine step counts as one."""
+        ...
+
     def first_token_delay_s(self, output: Any) -> float | None:
         """Time to first token in seconds where only the engine knows it; None when the output is that first token."""
         ...
@@ -58,15 +77,24 @@ class Kind(Protocol):
         ...
 
     def listen(self, engine: Any, listener: StepListener) -> None:
-        """Have each engine step reported: its load, the sequences in it, the ids of the sequences that ended."""
+        """Have each engine step reported: its load, the sequences in it, and those that ended."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One sequence that ended in the engine: the id of its call, and what it used."""
+
+    request_id: str
+    prompt_tokens: int = 0
+    output_tokens: int = 0
 
 
 class StepListener(Protocol):
     """Whoever wants to know of the engine's steps."""
 
-    def step(self, load: Load | None, sequences: int, ended: Sequence[str]) -> None:
-        """One step: its load where known, the sequences in it, and the request ids of those that ended in it."""
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
+        """One step: its load where known, the number of sequences in it, and those that ended in it."""
         ...
 
 
@@ -76,6 +104,23 @@ class PlainKind:
     def seats(self, sampling_params: Any) -> int:
         """OpenAI's ``n`` where the parameters have it."""
         return int(getattr(sampling_params, "n", 1) or 1)
+
+    def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
+        """By the prompt, and by ``max_tokens`` where the parameters have it."""
+        return prompt_tokens(prompt), getattr(sampling_params, "max_tokens", None)
+
+    def usage(self, output: Any) -> Usage | None:
+        """By the ``tokens`` of the last output, where it has all of them."""
+        tokens = getattr(output, "tokens", None)
+        return None if tokens is None else Usage(getattr(output, "prompt_tokens", 0), len(tokens))
+
+    def silent(self, sampling_params: Any) -> bool:
+        """Every token shows."""
+        return False
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        """No silent calls."""
+        return None
 
     def first_token_delay_s(self, output: Any) -> float | None:
         """The first output is the first token."""
@@ -100,3 +145,13 @@ class PlainKind:
 
     def listen(self, engine: Any, listener: StepListener) -> None:
         """It reports nothing: a seat is free when its generator ends."""
+
+
+def prompt_tokens(prompt: Any) -> int:
+    """The length of a prompt: of tokens exactly, of text by its characters, else 0."""
+    if isinstance(prompt, Mapping):
+        ids = prompt.get("prompt_token_ids")
+        return prompt_tokens(prompt.get("prompt") if ids is None else ids)
+    if isinstance(prompt, str):
+        return len(prompt) // _CHARACTERS_PER_TOKEN
+    return len(prompt) if isinstance(prompt, list | tuple) else 0

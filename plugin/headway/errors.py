@@ -7,9 +7,9 @@
     ├── UnknownPresetError    no preset of that name
     ├── StaleRevisionError    the preset was switched by somebody else meanwhile
     └── Refused               the request was turned away: ``reason``, ``retry_after_s``, ``status``
-        ├── Rejected          never served: no room, draining, no engine
+        ├── Rejected          never served: no room, no chance to be in time, pushed out, draining, no engine
         ├── Expired           its time ran out while it waited
-        └── TimedOut          its time ran out while it ran
+        └── TimedOut          its time ran out while it ran: no first token, no next one, or no end
 
 Each refusal knows the HTTP status it becomes (RFC 9110; 429 from RFC 6585).
 """
@@ -24,7 +24,13 @@ from headway_policies import Reason
 TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.QUEUE_FULL: (HTTPStatus.TOO_MANY_REQUESTS, True, "The queue is full."),
     Reason.CLASS_QUEUE_FULL: (HTTPStatus.TOO_MANY_REQUESTS, True, "The queue of this class is full."),
+    Reason.NO_FREE_SEAT: (HTTPStatus.TOO_MANY_REQUESTS, True, "No seat is free, and the request would not wait."),
+    Reason.DEADLINE_INFEASIBLE: (HTTPStatus.TOO_MANY_REQUESTS, True, "The expected wait is longer than the time-out."),
+    Reason.DEADLINE_UNREACHABLE: (HTTPStatus.TOO_MANY_REQUESTS, True, "It waited too long to be served in time."),
+    Reason.EVICTED: (HTTPStatus.TOO_MANY_REQUESTS, True, "A more urgent request took this one's place in the queue."),
     Reason.QUEUE_TIMEOUT: (HTTPStatus.SERVICE_UNAVAILABLE, True, "No seat came free within the queue time-out."),
+    Reason.FIRST_TOKEN_TIMEOUT: (HTTPStatus.GATEWAY_TIMEOUT, False, "No token came within the first-token time-out."),
+    Reason.STALL_TIMEOUT: (HTTPStatus.GATEWAY_TIMEOUT, False, "The answer stalled for longer than its time-out."),
     Reason.TOTAL_TIMEOUT: (HTTPStatus.GATEWAY_TIMEOUT, False, "The request did not finish within its time-out."),
     Reason.DRAINING: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is shutting down."),
     Reason.NOT_READY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is not ready yet."),
@@ -83,7 +89,15 @@ class TimedOut(Refused):
     """The request's time ran out while it ran."""
 
 
+#: What a refusal is where it is not Rejected.
+_KINDS: dict[Reason, type[Refused]] = {
+    Reason.QUEUE_TIMEOUT: Expired,
+    Reason.FIRST_TOKEN_TIMEOUT: TimedOut,
+    Reason.STALL_TIMEOUT: TimedOut,
+    Reason.TOTAL_TIMEOUT: TimedOut,
+}
+
+
 def refusal(reason: Reason, retry_after_s: int) -> Refused:
     """The error for a reason."""
-    kind = {Reason.QUEUE_TIMEOUT: Expired, Reason.TOTAL_TIMEOUT: TimedOut}.get(reason, Rejected)
-    return kind(reason, retry_after_s)
+    return _KINDS.get(reason, Rejected)(reason, retry_after_s)

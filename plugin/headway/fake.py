@@ -1,7 +1,7 @@
 """A fake engine with honest manners, for tests of programs that use Headway without a model.
 
 It stands at the port of ``headway.engine`` and says so: it makes up its tokens, but it runs at most ``max_num_seqs``
-sequences at once, takes a step at a time, stops what is aborted and can be told to die.
+sequences at once, takes a step at a time, stops what is aborted and can be told to stall or to die.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
+
+from headway.engine import prompt_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class FakeOutput:
     tokens: tuple[int, ...]
     finished: bool
     finish_reason: str | None = None
+    prompt_tokens: int = 0
 
 
 class EngineDied(RuntimeError):
@@ -41,6 +44,7 @@ class FakeEngine:
         self.max_num_seqs = max_num_seqs
         self.step_s = step_s
         self.add_s = add_s
+        self.stalled = False
         self._dead = False
         self.running: dict[str, int] = {}
         self.most_running = 0
@@ -56,7 +60,7 @@ class FakeEngine:
     async def generate(
         self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
     ) -> AsyncGenerator[FakeOutput, None]:
-        """Yield one output a step. Raises EngineDied once ``die`` was called."""
+        """Yield one output a step, none while ``stalled``. Raises EngineDied once ``die`` was called."""
         if request_id in self.running:
             raise ValueError(f"request id {request_id} is already running")
         self.started.append(request_id)
@@ -68,15 +72,18 @@ class FakeEngine:
             while sum(self.running.values()) - sampling_params.n >= self.max_num_seqs:  # noqa: ASYNC110 - an engine steps
                 await asyncio.sleep(self.step_s)
             self.most_running = max(self.most_running, sum(self.running.values()))
+            size = prompt_tokens(prompt)
             for done in range(1, sampling_params.max_tokens + 1):
                 await asyncio.sleep(self.step_s)
+                while self.stalled and request_id in self.running and not self._dead:  # noqa: ASYNC110 - an engine steps
+                    await asyncio.sleep(self.step_s)
                 if self._dead:
                     raise EngineDied("the engine died")
                 if request_id not in self.running:
-                    yield FakeOutput(request_id, tuple(range(done)), finished=True, finish_reason="abort")
+                    yield FakeOutput(request_id, tuple(range(done)), True, "abort", size)
                     return
                 last = done == sampling_params.max_tokens
-                yield FakeOutput(request_id, tuple(range(done)), last, "length" if last else None)
+                yield FakeOutput(request_id, tuple(range(done)), last, "length" if last else None, size)
         finally:
             self.running.pop(request_id, None)
 

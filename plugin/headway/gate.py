@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
-from headway.errors import Refused, UnknownClassError, refusal
+from headway.errors import UnknownClassError, refusal
+from headway.passage import Passage
 from headway_policies import (
     Abort,
     Desk,
@@ -25,8 +26,11 @@ from headway_policies import (
     Reason,
     Reject,
     Ticket,
+    Timeouts,
     WakeAt,
 )
+from headway_policies.describe import dump
+from headway_policies.ticket import NO_TIMEOUTS
 
 
 class Meter(Protocol):
@@ -41,77 +45,22 @@ class Meter(Protocol):
         ...
 
 
-class Passage:
-    """One request's way through the gate. Whoever got it from ``Gate.enter`` must call ``leave`` in the end.
+class TicketWishes(TypedDict, total=False):
+    """What a request may say of itself, besides its class and its time; ``Ticket`` has the meaning of each."""
 
-    Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
-    counts. ``on_abort`` is called once, synchronously, when the desk gives up a request the engine may still have.
-    """
+    tenant: str
+    seats: int
+    prompt_tokens: int
+    prompt_bytes: int
+    max_tokens: int | None
+    may_wait: bool
 
-    __slots__ = (
-        "_gate",
-        "_turn",
-        "dispatched_s",
-        "ended_sequences",
-        "left",
-        "on_abort",
-        "preset_name",
-        "refused",
-        "ticket",
-        "token_s",
-    )
 
-    def __init__(self, gate: Gate, ticket: Ticket) -> None:
-        self._gate = gate
-        self.ticket = ticket
-        self._turn: asyncio.Future[None] | None = None
-        self.dispatched_s: float | None = None
-        self.token_s: float | None = None
-        self.preset_name = gate.desk.preset.name
-        self.refused: Refused | None = None
-        self.on_abort: Callable[[], None] | None = None
-        self.left = False
-        self.ended_sequences = 0
+class Wishes(TicketWishes, total=False):
+    """The same with its time-outs, which can only shorten those of its class; ``timeout_s`` is short for the total."""
 
-    @property
-    def wait_s(self) -> float:
-        """How long the ticket waited for its dispatch; until then, how long it has waited."""
-        until_s = self._gate.now_s() if self.dispatched_s is None else self.dispatched_s
-        return until_s - self.ticket.arrived_s
-
-    async def admitted(self) -> None:
-        """Wait for the desk's decision. Raises Refused. Several calls of one request may wait together."""
-        if self.left:
-            raise self.refused or asyncio.CancelledError("this request is over")
-        if self.dispatched_s is None and self.refused is None:
-            if self._turn is None:
-                self._turn = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._turn)
-        if self.refused is not None:
-            raise self.refused
-
-    def first_token(self, delay_s: float | None = None) -> None:
-        """Report the first token; ``delay_s`` where the engine measured it, from arrival, in seconds."""
-        if self.token_s is None:
-            self._gate._first_token(self, delay_s)
-
-    def occupy(self, seats: int) -> None:
-        """Report how many sequences of this request the engine holds now."""
-        if not self.left:
-            self._gate._carry_out(self._gate.desk.reseat(self.ticket.id, seats, self._gate.now_s()))
-
-    def leave(self, ending: Ending) -> None:
-        """Settle the request. Every call after the first does nothing."""
-        if not self.left:
-            self.left = True
-            self._gate._leave(self, ending)
-            if self._turn is not None:
-                self._turn.cancel()  # another call of this request may be waiting still
-
-    def _decide(self, refused: Refused | None) -> None:
-        self.refused = self.refused or refused
-        if self._turn is not None and not self._turn.done():
-            self._turn.set_result(None)
+    timeouts: Timeouts
+    timeout_s: float | None
 
 
 def loop_time_s() -> float:
@@ -133,18 +82,25 @@ class Gate:
     # ------------------------------------------------------------------ one request
 
     def enter(
-        self, class_name: str | None = None, *, tenant: str = "", seats: int = 1, timeout_s: float | None = None
+        self,
+        class_name: str | None = None,
+        *,
+        timeouts: Timeouts = NO_TIMEOUTS,
+        timeout_s: float | None = None,
+        **wishes: Unpack[TicketWishes],
     ) -> Passage:
         """Ask for a seat; decided at once if it can be. Raises Refused, or UnknownClassError."""
         preset = self.desk.preset
         name = preset.default_class if class_name is None else class_name
-        if name not in preset.classes:
+        terms = preset.classes.get(name)
+        if terms is None:
             known = ", ".join(preset.by_urgency())
             raise UnknownClassError(f"there is no class {name!r}; the classes are: {known}")
         now_s = self.now_s()
-        deadline_s = None if timeout_s is None else now_s + timeout_s
-        ticket = Ticket(next(self._ids), name, now_s, tenant=tenant, seats=seats, deadline_s=deadline_s)
-        passage = self._passages[ticket.id] = Passage(self, ticket)
+        asked = timeouts if timeout_s is None else timeouts.shortened_by(Timeouts(total_s=timeout_s))
+        ticket = Ticket(next(self._ids), name, now_s, asked=asked, **wishes)
+        stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
+        passage = self._passages[ticket.id] = Passage(self, ticket, stalls=stalls)
         self._carry_out(self.desk.arrive(ticket, now_s))
         if passage.refused is not None:
             passage.left = True
@@ -152,11 +108,9 @@ class Gate:
         return passage
 
     @asynccontextmanager
-    async def admit(
-        self, class_name: str | None = None, *, tenant: str = "", seats: int = 1, timeout_s: float | None = None
-    ) -> AsyncIterator[Passage]:
+    async def admit(self, class_name: str | None = None, **wishes: Unpack[Wishes]) -> AsyncIterator[Passage]:
         """Hold a seat for the length of a block. Raises Refused before it, and after it when time ran out inside."""
-        passage = self.enter(class_name, tenant=tenant, seats=seats, timeout_s=timeout_s)
+        passage = self.enter(class_name, **wishes)
         ending = Ending.FAILED
         try:
             await passage.admitted()
@@ -204,7 +158,7 @@ class Gate:
 
     def dump(self) -> dict[str, Any]:
         """The desk's live state, for operators."""
-        return self.desk.dump(self.now_s())
+        return dump(self.desk, self.now_s())
 
     def close(self) -> None:
         """Stop the timer."""
@@ -213,15 +167,12 @@ class Gate:
 
     # ------------------------------------------------------------------ inside
 
-    def _first_token(self, passage: Passage, delay_s: float | None) -> None:
-        passage.token_s = now_s = self.now_s()
-        ticket = passage.ticket
+    def _measured(self, ticket: Ticket, first_token_s: float) -> None:
         if self._meter is not None:
-            self._meter.first_token(ticket.class_name, now_s - ticket.arrived_s if delay_s is None else delay_s)
-        self._carry_out(self.desk.first_token(ticket.id, now_s))
+            self._meter.first_token(ticket.class_name, first_token_s)
 
     def _leave(self, passage: Passage, ending: Ending) -> None:
-        self._carry_out(self.desk.leave(passage.ticket.id, ending, self.now_s()))
+        self._carry_out(self.desk.leave(passage.ticket.id, ending, self.now_s(), passage.usage))
         self._passages.pop(passage.ticket.id, None)  # only now: its time may have run out in this very event
 
     def _tick(self) -> None:
@@ -244,6 +195,7 @@ class Gate:
     def _dispatch(self, effect: Dispatch) -> None:
         passage = self._passages[effect.ticket_id]
         ticket = passage.ticket
+        passage.batch = effect.batch
         passage.dispatched_s = self.now_s()
         passage.preset_name = self.desk.preset.name
         if self._meter is not None:
@@ -257,9 +209,10 @@ class Gate:
             passage.on_abort()
 
     def _arm(self, at_s: float) -> None:
+        """Tick at that time. One that has come already ticks at the loop's next turn, after all that is ready now."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(at_s, self._tick)
 
 
-__all__ = ["Gate", "Meter", "Passage", "loop_time_s"]
+__all__ = ["Gate", "Meter", "Passage", "Wishes", "loop_time_s"]

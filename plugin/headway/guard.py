@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.engine import Engine, Kind
+from headway.calls import Call, Calls
+from headway.engine import Ended, Engine, Kind
 from headway.errors import Refused, TooWideError
 from headway.gate import Gate, Passage
 from headway_policies import Ending, Reason
+from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
 log = logging.getLogger(__name__)
 
 _ABORT_AGAIN_S = 0.25
+_LOOK_AGAIN_S = 0.1
 
 Start = Callable[[str, int], AsyncGenerator[Any, None]]
 
@@ -32,7 +35,11 @@ class Trip:
 
     class_name: str | None = None
     tenant: str = ""
-    timeout_s: float | None = None
+    timeouts: Timeouts = NO_TIMEOUTS
+    prompt_tokens: int = 0
+    prompt_bytes: int = 0
+    max_tokens: int | None = None
+    may_wait: bool = True
     bypass: bool = False
     prompts: int = 1
     detached: bool = False
@@ -48,14 +55,6 @@ class Trip:
 
 
 @dataclass(slots=True)
-class _Call:
-    id: str
-    passage: Passage
-    seats: int
-    open: bool = True
-
-
-@dataclass(slots=True)
 class Guard:
     """Everything between one engine and its gate."""
 
@@ -65,10 +64,10 @@ class Guard:
     core_limit: int | None = None
     closing: bool = False
     engine_lost: bool = False
+    calls: Calls = field(default_factory=Calls)
     _loop: asyncio.AbstractEventLoop | None = None
-    _calls: dict[str, _Call] = field(default_factory=dict)
-    _calls_of: dict[int, list[_Call]] = field(default_factory=dict)
-    _stopping: set[str] = field(default_factory=set)
+    _looked_s: float = 0.0
+    _abort_failed: bool = False
     _errands: set[asyncio.Task[None]] = field(default_factory=set)
 
     def reserve(self, trip: Trip, seats: int) -> Passage:
@@ -79,9 +78,17 @@ class Guard:
             ceiling = self.gate.desk.ceiling
             if ceiling is not None and seats > ceiling:
                 raise TooWideError(f"n = {seats} is more than the {ceiling} sequences this server runs at once")
-            seats = max(1, seats * trip.prompts)
             try:
-                passage = self.gate.enter(trip.class_name, tenant=trip.tenant, seats=seats, timeout_s=trip.timeout_s)
+                passage = self.gate.enter(
+                    trip.class_name,
+                    tenant=trip.tenant,
+                    seats=max(1, seats * trip.prompts),
+                    timeouts=trip.timeouts,
+                    prompt_tokens=trip.prompt_tokens,
+                    prompt_bytes=trip.prompt_bytes,
+                    max_tokens=trip.max_tokens,
+                    may_wait=trip.may_wait,
+                )
             except Refused as refused:
                 trip.rejected = refused
                 raise
@@ -90,23 +97,28 @@ class Guard:
         return trip.passage
 
     async def carry(
-        self, trip: Trip | None, request_id: str, seats: int, start: Start, own: Trip
+        self, trip: Trip | None, request_id: str, seats: int, start: Start, own: Trip, *, silent: bool = False
     ) -> AsyncGenerator[Any, None]:
-        """Run one engine call behind the gate. ``start(id, rank)`` begins it; ``own`` is used when there is no trip."""
+        """Run one engine call behind the gate. ``start(id, rank)`` begins it; ``own`` is used when there is no trip.
+
+        A ``silent`` call has no output but its last.
+        """
         journey = own if trip is None else trip
-        call: _Call | None = None
+        call: Call | None = None
         stream: AsyncGenerator[Any, None] | None = None
         finished, output = False, None
         try:
             passage = self.reserve(journey, seats)
             await passage.admitted()
-            call = self._open(passage, request_id, seats)
+            call = self.calls.open(passage, request_id, seats, silent=silent)
             stream = start(call.id, self._rank(passage))
             async for output in stream:
                 if passage.refused is not None:
                     raise passage.refused
                 if passage.token_s is None:
                     passage.first_token(self.kind.first_token_delay_s(output))
+                else:
+                    passage.progress()
                 yield output
             if passage.refused is not None:
                 raise passage.refused
@@ -114,6 +126,7 @@ class Guard:
         except Refused as refused:
             raise self.kind.error(refused) from None
         except (asyncio.CancelledError, GeneratorExit):
+            self._account_usage(call, output)
             if journey.passage is not None:
                 journey.passage.leave(Ending.CANCELLED)
             raise
@@ -123,10 +136,11 @@ class Guard:
                 raise self.kind.error(journey.refused) from error
             raise
         finally:
+            self._account_usage(call, output)
             if call is not None:
-                self._close(call)
+                self.calls.close(call)
                 if not finished:
-                    self._stopping.add(call.id)
+                    self.calls.stopping.add(call.id)
                     self._send(self._stop(stream, call.id))
             self._account(journey, finished, settle=trip is None)
 
@@ -134,11 +148,22 @@ class Guard:
         """The class a program asks for: by name, by number (larger = more urgent), or None for the default."""
         return self.gate.desk.preset.class_for_priority(priority) if isinstance(priority, int) else priority
 
-    def sequence_ended(self, request_id: str) -> None:
-        """The engine finished one sequence of a call: its seat is free, however slowly the client reads."""
-        call = self._calls.get(request_id)
-        if call is not None and call.seats > 0:
-            self._free(call, 1)
+    def engine_stepped(self, ended: Sequence[Ended]) -> None:
+        """The engine made a step: free the seats of the sequences that ended, however slowly the client reads.
+
+        A few times a second, look whether the calls that show nothing until their end have got on.
+        """
+        for one in ended:
+            self.calls.sequence_ended(one)
+        silent = self.calls.silent()
+        if not silent or self.gate.now_s() < self._looked_s + _LOOK_AGAIN_S:
+            return
+        self._looked_s = self.gate.now_s()
+        for call in silent:
+            tokens = self.kind.tokens(self.engine, call.id)
+            if tokens is None or tokens > call.tokens:
+                call.tokens = tokens or 0
+                call.passage.progress()
 
     def check_engine(self) -> None:
         """Tell the gate when the engine is beyond use."""
@@ -151,6 +176,12 @@ class Guard:
             self.engine_lost = True
             self._on_loop(self.gate.engine_lost)
 
+    def engine_back(self) -> None:
+        """There is an engine again, and it may be lost again. Call it on the gate's loop."""
+        self.engine_lost = False
+        self.gate.engine_back()
+        self._send(self.limit_engine())
+
     def close_from_any_thread(self) -> None:
         """Refuse newcomers and everybody waiting; what the engine does from now on is no fault."""
         self.closing = True
@@ -160,8 +191,12 @@ class Guard:
         """The engine was stopped: answer whoever it was still running, who would wait for ever."""
         self._on_loop(lambda: self.gate.engine_lost(Reason.DRAINING))
 
-    async def limit_engine(self, seats: int) -> None:
-        """Carry the limit into the engine itself. Without it the gate alone keeps the limit."""
+    async def limit_engine(self) -> None:
+        """Carry the limit into the engine itself. Without it the gate alone keeps the limit.
+
+        An adaptive limit moves too often for that: the engine gets the most the policy may allow, the gate keeps it.
+        """
+        seats = self._most_seats()
         try:
             self.core_limit = await self.kind.limit_engine(self.engine, seats)
         except Exception as error:  # an engine that cannot be told must not undo a switch that is already in force
@@ -171,7 +206,7 @@ class Guard:
     @property
     def open_calls(self) -> int:
         """Engine calls under way."""
-        return len(self._calls)
+        return len(self.calls)
 
     # ------------------------------------------------------------------ inside
 
@@ -191,7 +226,7 @@ class Guard:
         if self.engine_lost:
             self.gate.engine_lost()
         elif self.core_limit is None:
-            self._send(self.limit_engine(self.gate.desk.limit))
+            self._send(self.limit_engine())
         if self.closing:
             self.gate.drain()
 
@@ -201,37 +236,17 @@ class Guard:
         name = passage.ticket.class_name
         return ranked.index(name) if name in ranked else len(ranked)
 
-    def _open(self, passage: Passage, request_id: str, seats: int) -> _Call:
-        """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
-        unique, suffix = request_id, 1
-        while unique in self._calls or unique in self._stopping:
-            suffix += 1
-            unique = f"{request_id}~{suffix}"
-        call = self._calls[unique] = _Call(unique, passage, seats)
-        self._calls_of.setdefault(passage.ticket.id, []).append(call)
-        self._occupy(passage)
-        return call
+    def _most_seats(self) -> int:
+        """The most seats that can be allowed under the preset in force."""
+        desk, limiting = self.gate.desk, self.gate.desk.preset.limit
+        if limiting.shadow or (limiting.policy == "fixed" and not limiting.memory_aware):
+            return desk.limit
+        return limiting.most or desk.ceiling or max(desk.limit, desk.preset.batching.seats)
 
-    def _close(self, call: _Call) -> None:
-        call.open = False
-        del self._calls[call.id]
-        ticket_id = call.passage.ticket.id
-        siblings = self._calls_of[ticket_id]
-        siblings.remove(call)
-        if not siblings:
-            del self._calls_of[ticket_id]
-        self._free(call, call.seats)
-
-    def _free(self, call: _Call, sequences: int) -> None:
-        """So many sequences of a call are over."""
-        call.seats -= sequences
-        call.passage.ended_sequences += sequences
-        self._occupy(call.passage)
-
-    def _occupy(self, passage: Passage) -> None:
-        """The seats of the calls under way, and of those of the reservation that are still to come."""
-        under_way = sum(call.seats for call in self._calls_of.get(passage.ticket.id, ()))
-        passage.occupy(max(under_way, passage.ticket.seats - passage.ended_sequences))
+    def _account_usage(self, call: Call | None, output: Any) -> None:
+        """What a call used, by its last output, where the engine has not reported it."""
+        if call is not None and output is not None and not call.accounted:
+            self.calls.account(call, self.kind.usage(output))
 
     def _account(self, journey: Trip, finished: bool, *, settle: bool) -> None:
         journey.calls_completed += finished
@@ -240,14 +255,14 @@ class Guard:
             journey.passage.leave(Ending.COMPLETED if finished else Ending.FAILED)
 
     def _abort_calls(self, passage: Passage) -> None:
-        for call in self._calls_of.get(passage.ticket.id, ()):
+        for call in self.calls.of(passage):
             self._send(self._insist(call))
 
-    async def _insist(self, call: _Call) -> None:
+    async def _insist(self, call: Call) -> None:
         """Abort until the call is over: an abort that overtakes its own request finds nothing to stop."""
         while call.open:
             await self.engine.abort(call.id)
-            self._free(call, call.seats)
+            self.calls.free(call, call.seats)
             await asyncio.sleep(_ABORT_AGAIN_S)
 
     async def _stop(self, stream: AsyncGenerator[Any, None] | None, call_id: str) -> None:
@@ -257,7 +272,7 @@ class Guard:
                 await stream.aclose()
             await self.engine.abort(call_id)
         finally:
-            self._stopping.discard(call_id)
+            self.calls.stopping.discard(call_id)
 
     def _send(self, errand: Coroutine[Any, Any, None]) -> None:
         """Run an errand apart from the caller, whose own awaits may be under cancellation again and again."""
@@ -266,9 +281,12 @@ class Guard:
         task.add_done_callback(self._errand_done)
 
     def _errand_done(self, task: asyncio.Task[None]) -> None:
+        """An engine that is gone cannot be asked to abort: there is nothing left to stop. One that lives should."""
         self._errands.discard(task)
-        if not task.cancelled():
-            task.exception()  # an engine that is gone cannot be asked to abort; there is nothing left to stop
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not (self.engine_lost or self.closing or self._abort_failed):
+            self._abort_failed = True  # said once: it would fail for every request alike
+            log.warning("the engine could not be told to stop a request: %s", type(error).__name__)
 
 
 TRIP: ContextVar[Trip | None] = ContextVar("headway_trip", default=None)

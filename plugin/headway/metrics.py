@@ -29,10 +29,15 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_refusals_total": ("counter", "Requests turned away, by reason."),
     "headway_outcomes_total": ("counter", "How requests ended; each ends exactly once."),
     "headway_queue_depth": ("gauge", "Requests waiting for a seat."),
+    "headway_queue_tokens": ("gauge", "Prompt tokens waiting for a seat, as far as known before they are counted."),
+    "headway_queue_bytes": ("gauge", "Bytes of requests waiting for a seat."),
     "headway_queue_oldest_wait_seconds": ("gauge", "How long the longest-waiting request has waited."),
     "headway_in_flight": ("gauge", "Requests dispatched and not yet ended."),
     "headway_seats_taken": ("gauge", "Sequences that hold a seat in the engine."),
-    "headway_limit": ("gauge", "Seats allowed: live, and the ceiling the engine was started with."),
+    "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
+    "headway_batch_window_seconds": ("gauge", "How long a batch may gather now; 0 where none gathers."),
+    "headway_prediction_error_ratio": ("gauge", "Mean error of a prediction, as a share of the mean of the truth."),
+    "headway_prediction_samples": ("gauge", "Cases behind headway_prediction_error_ratio."),
     "headway_queue_wait_seconds": ("histogram", "Time from arrival to dispatch."),
     "headway_time_to_first_token_seconds": ("histogram", "Time from arrival to the first token, queue included."),
     "headway_batch_size": ("histogram", "Sequences in each engine step."),
@@ -154,6 +159,9 @@ def _tickets(shot: Snapshot) -> Iterator[Metric]:
 def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
     plain = {
         "headway_seats_taken": shot.seats_taken,
+        "headway_queue_tokens": shot.queue_tokens,
+        "headway_queue_bytes": shot.queue_bytes,
+        "headway_batch_window_seconds": shot.window_s,
         "headway_last_change_timestamp_seconds": shot.last_change_s,
         "headway_ready": shot.ready,
         "headway_engine_kv_cache_usage_ratio": shot.load.kv_usage_ratio,
@@ -164,7 +172,12 @@ def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
         yield GaugeMetricFamily(name, TABLE[name][1], value=float(value))
     limit = _gauge("headway_limit", "kind")
     limit.add_metric(["live"], shot.limit)
+    limit.add_metric(["proposed"], shot.proposed_limit)
     limit.add_metric(["ceiling"], shot.ceiling)
+    error, samples = _gauge("headway_prediction_error_ratio", "of"), _gauge("headway_prediction_samples", "of")
+    for of, accuracy in shot.accuracy.items():
+        error.add_metric([of], accuracy.error_ratio)
+        samples.add_metric([of], accuracy.samples)
     preset = _gauge("headway_preset_info", "preset", "revision")
     preset.add_metric([shot.preset, str(shot.revision)], 1)
     switched = _counter("headway_preset_changes_total", "preset")
@@ -176,7 +189,7 @@ def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
             warmup.add_metric([stage], took_s)
     build = _gauge("headway_build_info", "version", "backend")
     build.add_metric([version(), backend], 1)
-    yield from (limit, preset, switched, warmup, build)
+    yield from (limit, error, samples, preset, switched, warmup, build)
 
 
 def _counter(name: str, *labels: str) -> CounterMetricFamily:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from headway.cli import dashboard, demo, preset, serve, status
+from headway.cli import calibrate, dashboard, demo, preset, serve, simulate, status
 from headway.cli.exits import INTERRUPTED, CliError, Exit, UsageError
 from headway.cli.parser import Parser, add_command, formatter
 from headway.control import version
@@ -24,6 +24,7 @@ a first session:
   headway preset use throughput                    switch while it runs; nobody is dropped
   headway dashboard                                the same as charts, in the browser
   headway demo                                     all of it at once, with traffic to look at
+  headway simulate --preset latency                 try a preset on a model of the engine, without a server
 
 environment:
   HEADWAY_URL                the server to talk to (default http://127.0.0.1:8000)
@@ -34,7 +35,7 @@ exit codes:
   0 done   1 the operation failed   2 wrong usage or input   3 server not reachable   4 token missing or wrong
 """
 
-_COMMANDS = (serve, status, preset, dashboard, demo)
+_COMMANDS = (serve, status, preset, dashboard, demo, simulate, calibrate)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

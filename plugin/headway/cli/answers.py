@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-Setting = str | int | float | bool | list[str]
+Setting = str | int | float | bool | list[str] | list[int]
 
 
 class _Answer(BaseModel):

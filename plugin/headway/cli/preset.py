@@ -1,4 +1,4 @@
-"""``headway preset``: which presets are there, what is in one, and which is in force?"""
+"""``headway preset``: which presets are there, what is in one, and which is in force? Its other actions stand apart."""
 
 from __future__ import annotations
 
@@ -7,56 +7,76 @@ import json
 import os
 
 from headway.catalogue import Listed
+from headway.cli import preset_check, recommend
 from headway.cli.answers import PresetEntry, Switched
 from headway.cli.client import AdminClient, RefusedPresetError, StaleError, connect
 from headway.cli.exits import FailedError, UsageError
 from headway.cli.known import find_preset, open_catalogue, preset_dir
-from headway.cli.parser import add_json, add_url, formatter
+from headway.cli.parser import Parser, add_command, add_json, add_url
 from headway.cli.table import table
 
 NAME = "preset"
-SUMMARY = "List presets, show one, or switch a running server to another."
+SUMMARY = "List, show, compare, check and recommend presets; switch a running server to another."
 EPILOG = """\
 examples:
   headway preset list                               bundled presets and those of HEADWAY_PRESET_DIR
   headway preset list --url http://127.0.0.1:8000   those of a running server; * marks the one in force
   headway preset show latency
-  headway preset show ./night.toml                  checks the file, too
+  headway preset diff balanced ./night.toml         what differs
+  headway preset validate ./night.toml              errors and warnings of a file of your own
+  headway preset recommend --latency-sensitive      which one fits, and why
   headway preset use throughput --reason "nightly jobs"
 
 A switch takes effect at once and drops nobody: fewer seats drain, more seats fill.
 """
 _USE_EPILOG = """\
+examples:
+  headway preset use throughput --reason "nightly jobs"
+  headway preset use latency --url http://10.0.0.5:8000
+
 exit codes: 0 switched   1 refused, or somebody else switched meanwhile   2 unknown preset
             3 not reachable   4 token missing or wrong
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add list, show and use."""
-    actions = parser.add_subparsers(dest="action", metavar="list|show|use", required=True)
-    for name, run, words in (
-        ("list", _list, "List presets, on this machine or with --url of a server."),
-        ("show", _show_one, "Show every setting of a preset, on this machine or with --url of a server."),
-        ("use", _use, "Switch a running server to another preset."),
+def configure(parser: Parser) -> None:
+    """Add all actions."""
+    actions = parser.add_subparsers(dest="action", metavar="list|show|diff|validate|recommend|use", required=True)
+    for name, configure_action, summary, epilog in (
+        ("list", _configure_list, "List presets, on this machine or with --url of a server.", EPILOG),
+        ("show", _configure_show, "Show every setting of a preset, on this machine or with --url of a server.", EPILOG),
+        ("diff", preset_check.configure_diff, preset_check.DIFF_SUMMARY, preset_check.DIFF_EPILOG),
+        ("validate", preset_check.configure_validate, preset_check.VALIDATE_SUMMARY, preset_check.VALIDATE_EPILOG),
+        ("recommend", recommend.configure, recommend.SUMMARY, recommend.EPILOG),
+        ("use", _configure_use, "Switch a running server to another preset.", _USE_EPILOG),
     ):
-        action = actions.add_parser(
-            name,
-            help=words[0].lower() + words[1:],
-            description=words,
-            epilog=_USE_EPILOG if name == "use" else EPILOG,
-            formatter_class=formatter,
-        )
-        add_url(action, default=name == "use")
-        add_json(action)
-        action.set_defaults(run=run)
-        if name != "list":
-            action.add_argument("name", metavar="NAME", help="a preset" + " or a file" * (name == "show"))
-        if name != "use":
-            action.add_argument("--preset-dir", metavar="DIR", help="a folder with presets of your own")
-        else:
-            action.add_argument("--reason", metavar="TEXT", help="why; kept in the server's audit")
-            action.add_argument("--actor", metavar="WHO", help="who; kept in the audit (default: $USER)")
+        configure_action(add_command(actions, name, summary, epilog))
+
+
+def _configure_list(parser: argparse.ArgumentParser) -> None:
+    _add_where(parser)
+    parser.set_defaults(run=_list)
+
+
+def _configure_show(parser: argparse.ArgumentParser) -> None:
+    _add_where(parser)
+    parser.add_argument("name", metavar="NAME", help="a preset or a file")
+    parser.set_defaults(run=_show_one)
+
+
+def _configure_use(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    add_json(parser)
+    parser.add_argument("name", metavar="NAME", help="a preset")
+    parser.add_argument("--reason", metavar="TEXT", help="why; kept in the server's audit")
+    parser.add_argument("--actor", metavar="WHO", help="who; kept in the audit (default: $USER)")
+    parser.set_defaults(run=_use)
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    add_url(parser, default=False)
+    add_json(parser)
+    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with presets of your own")
 
 
 def _list(chosen: argparse.Namespace) -> int:

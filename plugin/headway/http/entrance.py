@@ -1,6 +1,6 @@
 """The entrance: pure ASGI, around every POST that may reach the engine.
 
-    1. identify   class, tenant and time-out from the headers, the class also from ``service_tier``; bound the body
+    1. identify   class, tenant, time-outs and size from headers and body; bound the body
     2. hand over  the Trip travels in a context variable to the engine calls of this request
     3. hold       the response start waits until the first token or a refusal, so that a refusal is a true
                   429/503/504 with Retry-After, for a stream as well
@@ -11,101 +11,19 @@ A request that never asks for a ticket passes untouched. A refusal after the fir
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.guard import TRIP, Trip
-from headway.http.refusal import error_body, error_event, refusal_headers
+from headway.http.identify import identify
+from headway.http.refusal import BadRequest, error_body, error_event, refusal_headers
 from headway_policies import Ending, Preset
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
-_MAX_TENANT_CHARS = 128
-_TIMEOUT_HEADER = "x-request-timeout-seconds"
-_BACKGROUND = re.compile(rb'"background"\s*:\s*true')
-_PROMPT_LIST = re.compile(rb'"prompt"\s*:\s*\[')
-
-
-class BadRequest(Exception):
-    """The request cannot be served as it is: (status, message, code)."""
-
-    def __init__(self, status: HTTPStatus, message: str, code: str) -> None:
-        super().__init__(message)
-        self.status, self.message, self.code = status, message, code
-
-
-def identify(headers: Mapping[str, str], body: bytes | None, preset: Preset) -> Trip:
-    """The Trip of a request. Raises BadRequest for a class the preset does not have, or a time-out that is none.
-
-    This is the seam for keys and entitlements: whatever decides who may use which class decides it here.
-    """
-    asked = headers.get("x-headway-class")
-    class_name = None if asked is None else asked.strip()
-    if class_name is None:
-        tier = _service_tier(body)
-        class_name = None if tier is None else preset.class_for_tier(tier)
-    elif class_name not in preset.classes:
-        known = ", ".join(preset.by_urgency())
-        text = f"x-headway-class: there is no class {class_name[:40]!r}; the classes are: {known}"
-        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unknown_class")
-    tenant = headers.get("x-headway-tenant", "")[:_MAX_TENANT_CHARS]
-    return Trip(class_name=class_name or preset.default_class, tenant=tenant, timeout_s=_timeout_s(headers))
-
-
-def measure(trip: Trip, path: str, body: bytes | None) -> None:
-    """Note what the engine will not tell before it runs: how many prompts there are, and whether anybody waits.
-
-    The body is parsed only when it looks as if there were something to note.
-    """
-    if body is None:
-        return
-    if path.endswith("/responses") and _BACKGROUND.search(body):
-        trip.detached = _parsed(body).get("background") is True
-    elif path.endswith("/completions") and _PROMPT_LIST.search(body):
-        prompts = _parsed(body).get("prompt")
-        if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
-            trip.prompts = len(prompts)
-    elif path.endswith("/completions/batch"):
-        conversations = _parsed(body).get("messages")
-        trip.prompts = max(1, len(conversations)) if isinstance(conversations, list) else 1
-
-
-def _timeout_s(headers: Mapping[str, str]) -> float | None:
-    value = headers.get(_TIMEOUT_HEADER)
-    if value is None:
-        return None
-    try:
-        timeout_s = float(value)
-    except ValueError:
-        timeout_s = math.nan
-    if not 0 < timeout_s < math.inf:
-        text = f"{_TIMEOUT_HEADER}: a positive number of seconds is needed, not {value[:40]!r}"
-        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "bad_timeout")
-    return timeout_s
-
-
-def _service_tier(body: bytes | None) -> str | None:
-    """The body's ``service_tier``; the body is parsed only when the word occurs in it."""
-    if body is None or b'"service_tier"' not in body:
-        return None
-    tier = _parsed(body).get("service_tier")
-    return tier if isinstance(tier, str) else None
-
-
-def _parsed(body: bytes) -> dict[str, Any]:
-    """The body as an object; empty when it is none: vLLM says what is wrong with it."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +40,10 @@ class Entrance:
         if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(scope["path"]):
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        headers = _headers(scope)
         try:
             body, receive = await self._read(headers, receive)
-            trip = identify(headers, body, self.preset())
-            measure(trip, scope["path"], body)
+            trip = identify(headers, scope["path"], body, self.preset())
         except BadRequest as bad:
             await _answer(send, bad.status, error_body(scope["path"], bad.status, bad.message, bad.code))
             return
@@ -147,7 +64,7 @@ class Entrance:
             if trip.passage is not None:
                 trip.passage.leave(hold.ending())
 
-    async def _read(self, headers: Headers, receive: Receive) -> tuple[bytes | None, Receive]:
+    async def _read(self, headers: Mapping[str, str], receive: Receive) -> tuple[bytes | None, Receive]:
         """A JSON body, read whole within the bound, and a ``receive`` that hands it on.
 
         Of a body of another kind only its declared length is bounded.
@@ -278,6 +195,11 @@ class _Hold:
             return
         body = error_body(self._path, status, str(refused), refused.reason)
         await _answer(self._send, status, body, refusal_headers(refused, self._trip.class_name))
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """All headers, decoded once; of a header that is sent twice the first counts."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 
 def _never_generates(path: str) -> bool:

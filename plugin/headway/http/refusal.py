@@ -12,6 +12,15 @@ from typing import Any
 
 from headway.errors import Refused
 
+
+class BadRequest(Exception):
+    """The request cannot be served as it is: (status, message, code)."""
+
+    def __init__(self, status: HTTPStatus, message: str, code: str) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code = status, message, code
+
+
 _OPENAI_TYPES = {
     HTTPStatus.BAD_REQUEST: "invalid_request_error",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "invalid_request_error",

@@ -102,7 +102,7 @@ class HeadwayEndpoint:
         self._control = HeadwayEndpoint.serving = state.headway = control
         _say_what_is_missing(control, args)
         REGISTRY.register(LedgerCollector(control, asyncio.get_running_loop()))
-        await control.guard.limit_engine(control.guard.gate.desk.limit)
+        await control.guard.limit_engine()
         if settings.warm:
             await warm_up(engine_client, control)
         else:
@@ -141,6 +141,8 @@ def _say_what_is_missing(control: Control, args: Namespace) -> None:
         )  # fmt: skip
     if (getattr(args, "api_server_count", None) or 1) > 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         log.warning("with several API servers each keeps its own queue, and /metrics lacks the ticket counts")
+    if getattr(args, "disable_log_stats", False):
+        log.warning("with --disable-log-stats no limit adapts, and stage time-outs end answers that are not streamed")
     if getattr(args, "scheduling_policy", None) != "priority":
         log.warning("without --scheduling-policy priority a KV shortage may hit urgent requests")
 

@@ -6,9 +6,10 @@ import functools
 from http import HTTPStatus
 from typing import Any
 
-from headway.engine import StepListener
+from headway.engine import StepListener, prompt_tokens
 from headway.errors import Refused
 from headway.vllm_adapter.core import GET_LIMITS, SET_LIMITS
+from headway_policies import Usage
 
 
 @functools.cache
@@ -42,6 +43,30 @@ class VllmKind:
         """``n`` sequences; pooling parameters have no ``n`` and run one."""
         return int(getattr(sampling_params, "n", 1) or 1)
 
+    def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
+        """A rendered prompt has its tokens; pooling parameters generate none."""
+        return prompt_tokens(getattr(prompt, "prompt_token_ids", prompt)), getattr(sampling_params, "max_tokens", None)
+
+    def usage(self, output: Any) -> Usage | None:
+        """Of a call with one sequence, by its own statistics; the stat logger reports the others."""
+        generated = getattr(getattr(output, "metrics", None), "num_generation_tokens", None)
+        if generated is None or len(_sequences(output)) != 1:
+            return None
+        return Usage(prompt_tokens(output.prompt_token_ids), int(generated))
+
+    def silent(self, sampling_params: Any) -> bool:
+        """A whole answer is one output, its last."""
+        return getattr(getattr(sampling_params, "output_kind", None), "name", "") == "FINAL_ONLY"
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        """By the output processor's books, kept under ids of its own (v1/engine/output_processor.py)."""
+        processor = getattr(engine, "output_processor", None)
+        ids, states = getattr(processor, "external_req_ids", None), getattr(processor, "request_states", None)
+        if ids is None or states is None:
+            return None
+        known = [states[one].stats for one in ids.get(request_id, ()) if one in states]
+        return sum(int(stats.num_generation_tokens) for stats in known if stats is not None)
+
     def first_token_delay_s(self, output: Any) -> float | None:
         """From the request's own statistics when its only output is the last; vLLM counts from arrival as well."""
         if not getattr(output, "finished", False):
@@ -52,7 +77,7 @@ class VllmKind:
 
     def unfinished(self, output: Any) -> bool:
         """Whether any sequence ended by an abort."""
-        return any(getattr(one, "finish_reason", None) == "abort" for one in getattr(output, "outputs", None) or ())
+        return any(getattr(one, "finish_reason", None) == "abort" for one in _sequences(output))
 
     def error(self, refused: Refused) -> Exception:
         """The refusal as an exception of vLLM's own family."""
@@ -86,3 +111,9 @@ class VllmKind:
             manager.stat_loggers.extend(loggers)
         for one in loggers:
             one.listener = listener
+
+
+def _sequences(output: Any) -> list[Any]:
+    """The sequences of a generation's output; a pooling output has none."""
+    outputs = getattr(output, "outputs", None)
+    return outputs if isinstance(outputs, list) else []

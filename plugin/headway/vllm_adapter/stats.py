@@ -1,7 +1,7 @@
 """The stat-logger plugin: what each engine step reported, and which sequences ended in it.
 
 vLLM calls ``record`` once for each step with output, and never while idle. It reads the fields it knows and lives
-without those a version lacks.
+without those a version lacks. Known weak spot: vLLM counts the tokens of a chunked prefill when its last chunk is done.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
 
-from headway.engine import StepListener
+from headway.engine import Ended, StepListener
 from headway_policies import Load
 
 
@@ -20,24 +20,54 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
 
     def __init__(self, vllm_config: Any, engine_indexes: Sequence[int] = (0,)) -> None:
         self.listener: StepListener | None = None
+        self._cache_config = getattr(vllm_config, "cache_config", None)
+        self._kv_capacity_tokens: int | None = None
 
     def record(
         self, scheduler_stats: Any, iteration_stats: Any, mm_cache_stats: Any = None, engine_idx: int = 0
     ) -> None:
-        """One engine step: its load, the sequences in it, and the request ids of those that ended."""
+        """One engine step: its load, the sequences in it, and those that ended."""
         if self.listener is None:
             return
-        load, sequences, ended = None, 0, ()
-        if iteration_stats is not None:
-            steps = ("inter_token_latencies_iter", "time_to_first_tokens_iter")
-            sequences = sum(len(getattr(iteration_stats, name, ())) for name in steps)
-            finished = getattr(iteration_stats, "finished_requests", ())
-            ended = tuple(one.request_id for one in finished if getattr(one, "request_id", None) is not None)
+        between_s: Sequence[float] = getattr(iteration_stats, "inter_token_latencies_iter", ())
+        sequences = len(between_s) + len(getattr(iteration_stats, "time_to_first_tokens_iter", ()))
+        finished = getattr(iteration_stats, "finished_requests", ())
+        load = None
         if scheduler_stats is not None:
-            running = int(scheduler_stats.num_running_reqs)
-            sequences = max(sequences, running)
-            load = Load(running, int(scheduler_stats.num_waiting_reqs), float(scheduler_stats.kv_cache_usage))
-        self.listener.step(load, sequences, ended)
+            sequences = max(sequences, int(scheduler_stats.num_running_reqs))
+            load = Load(
+                running=int(scheduler_stats.num_running_reqs),
+                waiting=int(scheduler_stats.num_waiting_reqs),
+                kv_usage_ratio=float(scheduler_stats.kv_cache_usage),
+                inter_token_s=sum(between_s) / len(between_s) if between_s else None,
+                prefill_tokens=_prefill_tokens(iteration_stats),
+                preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
+                kv_capacity_tokens=self._kv_capacity_tokens or self._read_kv_capacity_tokens(),
+            )
+        self.listener.step(load, sequences, [_ended(one) for one in finished if hasattr(one, "request_id")])
 
     def log_engine_initialized(self) -> None:
         """Nothing to say."""
+
+    def _read_kv_capacity_tokens(self) -> int | None:
+        """Known only once the engine has measured its memory, after this logger was made."""
+        tokens = getattr(self._cache_config, "kv_cache_size_tokens", None)
+        if tokens is None:
+            blocks = getattr(self._cache_config, "num_gpu_blocks", None) or 0
+            tokens = blocks * (getattr(self._cache_config, "block_size", None) or 0)
+        self._kv_capacity_tokens = int(tokens) or None
+        return self._kv_capacity_tokens
+
+
+def _prefill_tokens(iteration_stats: Any) -> int:
+    """The prompt tokens computed in the step; where a version does not tell them apart, the cached ones as well."""
+    sources = getattr(iteration_stats, "prompt_token_stats", None)
+    return int(getattr(iteration_stats, "num_prompt_tokens", 0) if sources is None else sources.computed)
+
+
+def _ended(finished: Any) -> Ended:
+    return Ended(
+        str(finished.request_id),
+        int(getattr(finished, "num_prompt_tokens", 0)),
+        int(getattr(finished, "num_generation_tokens", 0)),
+    )

@@ -1,0 +1,103 @@
+"""Which engine calls are under way, whose are they, and what have they used?
+
+All calls of one request share its passage and its reservation: they hold the seats of the sequences under way, and of
+those still to come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.engine import Ended
+from headway.passage import Passage
+from headway_policies import Usage
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the engine: its id there, and the sequences it still runs.
+
+    ``accounted`` says that its usage is known. ``tokens`` is how far it was when last looked at.
+    """
+
+    id: str
+    passage: Passage
+    seats: int
+    silent: bool = False
+    open: bool = True
+    accounted: bool = False
+    tokens: int = 0
+
+
+class Calls:
+    """The calls of one engine. ``stopping`` holds the ids of calls that are over here and maybe not yet there."""
+
+    def __init__(self) -> None:
+        self.stopping: set[str] = set()
+        self._by_id: dict[str, Call] = {}
+        self._of: dict[int, list[Call]] = {}
+        self._silent: dict[str, Call] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def open(self, passage: Passage, request_id: str, seats: int, *, silent: bool) -> Call:
+        """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
+        unique, suffix = request_id, 1
+        while unique in self._by_id or unique in self.stopping:
+            suffix += 1
+            unique = f"{request_id}~{suffix}"
+        call = self._by_id[unique] = Call(unique, passage, seats, silent)
+        self._of.setdefault(passage.ticket.id, []).append(call)
+        if silent and passage.watched:
+            self._silent[unique] = call
+        self._occupy(passage)
+        if passage.begun:
+            passage.progress()  # a follow-up call: the time between two calls was no stall
+        return call
+
+    def close(self, call: Call) -> None:
+        """A call is over; the seats it still has are free."""
+        call.open = False
+        del self._by_id[call.id]
+        self._silent.pop(call.id, None)
+        ticket_id = call.passage.ticket.id
+        siblings = self._of[ticket_id]
+        siblings.remove(call)
+        if not siblings:
+            del self._of[ticket_id]
+        self.free(call, call.seats)
+
+    def of(self, passage: Passage) -> list[Call]:
+        """The calls of one request."""
+        return self._of.get(passage.ticket.id, [])
+
+    def silent(self) -> list[Call]:
+        """The calls of which it matters how far they are, though they show nothing until their end."""
+        if self._silent:
+            self._silent = {id_: call for id_, call in self._silent.items() if call.passage.watched}
+        return list(self._silent.values())
+
+    def sequence_ended(self, ended: Ended) -> None:
+        """The engine finished one sequence of a call."""
+        call = self._by_id.get(ended.request_id)
+        if call is not None and call.seats > 0:
+            call.accounted = True
+            call.passage.use(ended.prompt_tokens, ended.output_tokens)
+            self.free(call, 1)
+
+    def account(self, call: Call, usage: Usage | None) -> None:
+        """What a call used of which the engine has reported nothing; None when nobody knows."""
+        if usage is not None:
+            call.accounted = True
+            call.passage.use(usage.prompt_tokens, usage.output_tokens)
+
+    def free(self, call: Call, sequences: int) -> None:
+        """So many sequences of a call are over."""
+        call.seats -= sequences
+        call.passage.ended_sequences += sequences
+        self._occupy(call.passage)
+
+    def _occupy(self, passage: Passage) -> None:
+        under_way = sum(call.seats for call in self.of(passage))
+        passage.occupy(max(under_way, passage.ticket.seats - passage.ended_sequences))

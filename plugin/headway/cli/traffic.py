@@ -1,0 +1,93 @@
+"""What has the traffic of a running server been in the last seconds? Two looks at its status and its metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from headway.cli.answers import Status
+from headway.cli.client import AdminClient
+from headway.cli.exits import ServerUnreachableError
+from headway_policies.limits import Limiting
+from headway_policies.recommendation import Traffic
+
+_TIMEOUT_S = (3.0, 15.0)
+_INTER_TOKEN = "vllm:inter_token_latency_seconds"  # noqa: S105  # a metric, no secret
+
+#: (name of a sample, its ``le`` or "") -> the sum over all other labels
+Samples = Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A server at one moment."""
+
+    status: Status
+    samples: Samples
+
+
+def watch(client: AdminClient, over_s: float) -> Traffic:
+    """Look, wait ``over_s`` seconds and look again. Raises the errors of the client."""
+    before = Look(client.status(), fetch_samples(client.url))
+    time.sleep(over_s)
+    after = Look(client.status(), fetch_samples(client.url))
+    preset, _ = client.preset()
+    return between(before, after, preset.settings, over_s)
+
+
+def between(before: Look, after: Look, settings: Mapping[str, object], over_s: float) -> Traffic:
+    """What happened between two looks, under a preset with these settings."""
+    grown = {key: value - before.samples.get(key, 0.0) for key, value in after.samples.items()}
+    steps = grown.get(("headway_batch_size_count", ""), 0.0)
+    slo_ms = settings.get("limit.inter_token_slo_ms", Limiting().inter_token_slo_ms)
+    return Traffic(
+        over_s=over_s,
+        strategy=str(settings.get("batching.strategy", "continuous")),
+        adaptive=settings.get("limit.policy", "fixed") != "fixed" and not settings.get("limit.shadow", False),
+        limit=after.status.limit.live,
+        ceiling=after.status.limit.ceiling,
+        seats_taken=after.status.seats_taken,
+        queued_before=before.status.queued,
+        queued=after.status.queued,
+        arrivals=round(grown.get(("headway_arrivals_total", ""), 0.0)),
+        kv_usage_ratio=after.samples.get(("headway_engine_kv_cache_usage_ratio", ""), 0.0),
+        inter_token_slo_ms=float(str(slo_ms)),
+        mean_batch=grown[("headway_batch_size_sum", "")] / steps if steps > 0 else None,
+        inter_token_ms=_p95_ms(grown),
+        preemptions=round(grown.get(("vllm:num_preemptions_total", ""), 0.0)),
+    )
+
+
+def fetch_samples(url: str) -> Samples:
+    """What ``/metrics`` shows. Raises ServerUnreachableError."""
+    try:
+        response = requests.get(f"{url}/metrics", timeout=_TIMEOUT_S)
+        response.raise_for_status()
+        return read_samples(response.text)
+    except (requests.RequestException, ValueError) as error:
+        why = f"answered {error.response.status_code}" if isinstance(error, requests.HTTPError) else "gave no metrics"
+        raise ServerUnreachableError(f"{url}/metrics {why}; check --url") from None
+
+
+def read_samples(text: str) -> Samples:
+    """Prometheus text as sums. Raises ValueError for anything else."""
+    samples: dict[tuple[str, str], float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            key = (sample.name, sample.labels.get("le", ""))
+            samples[key] = samples.get(key, 0.0) + sample.value
+    return samples
+
+
+def _p95_ms(grown: Samples) -> float | None:
+    """The bound of the bucket that 95 % of the new tokens are within; None without tokens."""
+    name = f"{_INTER_TOKEN}_bucket"
+    buckets = sorted((float(le), count) for (sample, le), count in grown.items() if sample == name)
+    if not buckets or buckets[-1][1] <= 0:
+        return None
+    wanted = 0.95 * buckets[-1][1]
+    return 1000 * next(bound_s for bound_s, count in buckets if count >= wanted)

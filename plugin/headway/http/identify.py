@@ -1,0 +1,110 @@
+"""Whose request is this, how large is it, and what does it ask of the queue?
+
+Read from the headers and, cheaply, from the JSON body: it is parsed only where it looks as if there were something to
+note. Sizes are estimates that hold until vLLM has rendered the prompt: four bytes of body are taken for a token, and
+nothing is guessed of a body that carries an image or a sound.
+
+Which class a request may use is not checked here yet; this is the seam for keys and entitlements. So the numeric
+priority headers of other products are not honoured: anybody may send them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from headway.guard import Trip
+from headway.http.refusal import BadRequest
+from headway.http.timeouts import asked_timeouts
+from headway_policies import Preset
+
+_MAX_TENANT_CHARS = 128
+_BYTES_PER_TOKEN = 4
+_MEDIA = b";base64,"
+
+#: What to look for in a body: plain bytes, which are found fast, and the pattern that decides from there on.
+_Pattern = tuple[bytes, re.Pattern[bytes]]
+_BACKGROUND: _Pattern = (b'"background"', re.compile(rb'"background"\s*:\s*true'))
+_PROMPT_LIST: _Pattern = (b'"prompt"', re.compile(rb'"prompt"\s*:\s*\['))
+_STREAM: _Pattern = (b'"stream"', re.compile(rb'"stream"\s*:\s*true'))
+_MAX_TOKENS: _Pattern = (b'"max_', re.compile(rb'"max_(?:completion_|output_)?tokens"\s*:\s*(\d{1,9})\b'))
+
+
+def identify(headers: Mapping[str, str], path: str, body: bytes | None, preset: Preset) -> Trip:
+    """The Trip of a request; ``body`` is None when it is not JSON.
+
+    Raises BadRequest for a class the preset does not have, a time-out that is none, or a doubtful x-headway-queue.
+    """
+    streams = body is not None and _find(_STREAM, body) is not None
+    trip = Trip(
+        class_name=_class_name(headers, body, preset),
+        tenant=headers.get("x-headway-tenant", "")[:_MAX_TENANT_CHARS],
+        timeouts=asked_timeouts(headers, streams=streams),
+        may_wait=_may_wait(headers),
+    )
+    if body is not None:
+        _measure(trip, path, body)
+    return trip
+
+
+def _class_name(headers: Mapping[str, str], body: bytes | None, preset: Preset) -> str:
+    asked = headers.get("x-headway-class")
+    if asked is None:
+        tier = _service_tier(body)
+        return (None if tier is None else preset.class_for_tier(tier)) or preset.default_class
+    if asked.strip() not in preset.classes:
+        known = ", ".join(preset.by_urgency())
+        text = f"x-headway-class: there is no class {asked.strip()[:40]!r}; the classes are: {known}"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unknown_class")
+    return asked.strip()
+
+
+def _may_wait(headers: Mapping[str, str]) -> bool:
+    value = headers.get("x-headway-queue", "yes").strip().lower()
+    if value not in ("yes", "no"):
+        text = f"x-headway-queue: yes or no is needed, not {value[:40]!r}"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "bad_queue")
+    return value == "yes"
+
+
+def _measure(trip: Trip, path: str, body: bytes) -> None:
+    """Note what the engine will not tell before it runs: prompts, bytes and tokens, and whether anybody waits."""
+    if path.endswith("/responses") and _find(_BACKGROUND, body):
+        trip.detached = _parsed(body).get("background") is True
+    elif path.endswith("/completions") and _find(_PROMPT_LIST, body):
+        prompts = _parsed(body).get("prompt")
+        if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
+            trip.prompts = len(prompts)
+    elif path.endswith("/completions/batch"):
+        conversations = _parsed(body).get("messages")
+        trip.prompts = max(1, len(conversations)) if isinstance(conversations, list) else 1
+    limit = _find(_MAX_TOKENS, body)
+    trip.max_tokens = None if limit is None else int(limit[1])
+    trip.prompt_bytes = len(body)
+    trip.prompt_tokens = 0 if _MEDIA in body else len(body) // _BYTES_PER_TOKEN // trip.prompts
+
+
+def _find(pattern: _Pattern, body: bytes) -> re.Match[bytes] | None:
+    hint, decides = pattern
+    at = body.find(hint)
+    return None if at < 0 else decides.search(body, at)
+
+
+def _service_tier(body: bytes | None) -> str | None:
+    """The body's ``service_tier``; the body is parsed only when the word occurs in it."""
+    if body is None or b'"service_tier"' not in body:
+        return None
+    tier = _parsed(body).get("service_tier")
+    return tier if isinstance(tier, str) else None
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    """The body as an object; empty when it is none: vLLM says what is wrong with it."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

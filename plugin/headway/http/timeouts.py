@@ -1,0 +1,117 @@
+"""How long may each stage of this request last, by its headers?
+
+    queue        x-headway-queue-timeout-seconds, x-llm-d-inference-ttl
+    first token  x-headway-first-token-timeout-seconds, x-llm-d-slo-ttft-ms, x-slo-ttft-ms
+    stall        x-headway-stall-timeout-seconds
+    total        x-request-timeout-seconds, x-litellm-timeout, x-envoy-upstream-rq-timeout-ms, grpc-timeout
+
+Of several for one stage the smallest holds. A value that is none is refused, in the headers of other products as in
+ours: a deadline that is silently lost is worse than an error.
+
+x-stainless-read-timeout is what OpenAI's and Anthropic's SDKs send unasked, so it is the weakest: it counts only where
+no header above names the stage, and a value that is none is ignored. It bounds the silence between two bytes: of a
+whole answer the total, of a stream the first token.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+from headway.http.refusal import BadRequest
+from headway_policies.ticket import NO_TIMEOUTS, Timeouts
+
+_SDK_HEADER = "x-stainless-read-timeout"
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_DURATION_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_GRPC = re.compile(r"(\d{1,8})([HMSmun])")
+_GRPC_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+
+
+def seconds(value: str) -> float:
+    """``20`` or ``2.5``, in seconds; NaN for anything else."""
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def milliseconds(value: str) -> float:
+    """``2500``, in seconds; NaN for what is no number."""
+    return seconds(value) / 1000
+
+
+def duration(value: str) -> float:
+    """Go's ``1m30s`` or ``500ms``, in seconds; NaN for anything else."""
+    parts = _DURATION.findall(value)
+    if not parts or "".join(number + unit for number, unit in parts) != value:
+        return math.nan
+    return sum(float(number) * _DURATION_UNITS_S[unit] for number, unit in parts)
+
+
+def grpc(value: str) -> float:
+    """gRPC's ``20S`` or ``500m``, in seconds; NaN for anything else."""
+    found = _GRPC.fullmatch(value)
+    return math.nan if found is None else int(found[1]) * _GRPC_UNITS_S[found[2]]
+
+
+_Reader = Callable[[str], float]
+_Readers = tuple[tuple[str, _Reader], ...]
+
+_NEEDED: dict[_Reader, str] = {
+    seconds: "a positive number of seconds",
+    milliseconds: "a positive number of milliseconds",
+    duration: "a positive duration like 1m30s",
+    grpc: "a positive gRPC time-out like 20S",
+}
+
+#: For each stage the headers that may bound it, and how each is read.
+QUEUE: _Readers = (("x-headway-queue-timeout-seconds", seconds), ("x-llm-d-inference-ttl", duration))
+FIRST_TOKEN: _Readers = (
+    ("x-headway-first-token-timeout-seconds", seconds),
+    ("x-llm-d-slo-ttft-ms", milliseconds),
+    ("x-slo-ttft-ms", milliseconds),
+)
+STALL: _Readers = (("x-headway-stall-timeout-seconds", seconds),)
+TOTAL: _Readers = (
+    ("x-request-timeout-seconds", seconds),
+    ("x-litellm-timeout", seconds),
+    ("x-envoy-upstream-rq-timeout-ms", milliseconds),
+    ("grpc-timeout", grpc),
+)
+_NAMES = frozenset(name for readers in (QUEUE, FIRST_TOKEN, STALL, TOTAL) for name, _ in readers) | {_SDK_HEADER}
+
+
+def asked_timeouts(headers: Mapping[str, str], *, streams: bool) -> Timeouts:
+    """The time-outs a client asks for. Raises BadRequest naming the header of a value that is none."""
+    if _NAMES.isdisjoint(headers):
+        return NO_TIMEOUTS
+    queue_s, first_token_s, stall_s, total_s = (
+        _smallest(headers, readers) for readers in (QUEUE, FIRST_TOKEN, STALL, TOTAL)
+    )
+    silence_s = _positive(seconds(headers.get(_SDK_HEADER, "")))
+    if streams:
+        first_token_s = silence_s if first_token_s is None else first_token_s
+    else:
+        total_s = silence_s if total_s is None else total_s
+    found = Timeouts(queue_s, first_token_s, stall_s, total_s)
+    return NO_TIMEOUTS if found == NO_TIMEOUTS else found
+
+
+def _smallest(headers: Mapping[str, str], readers: _Readers) -> float | None:
+    given = [_read(name, headers[name], read) for name, read in readers if name in headers]
+    return min(given, default=None)
+
+
+def _read(name: str, value: str, read: _Reader) -> float:
+    timeout_s = _positive(read(value.strip()))
+    if timeout_s is None:
+        text = f"{name}: {_NEEDED[read]} is needed, not {value[:40]!r}"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "bad_timeout")
+    return timeout_s
+
+
+def _positive(timeout_s: float) -> float | None:
+    return timeout_s if 0 < timeout_s < math.inf else None

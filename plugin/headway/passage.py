@@ -1,0 +1,115 @@
+"""One request's way through the gate, for whoever sees the request from outside: the guard, or a program."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headway.errors import Refused
+from headway_policies import Ending, Ticket, Usage
+
+if TYPE_CHECKING:
+    from headway.gate import Gate
+
+
+class Passage:
+    """One request's way through the gate. Whoever got it from ``Gate.enter`` must call ``leave`` in the end.
+
+    Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
+    counts. ``on_abort`` is called once, synchronously, when the desk gives up a request the engine may still have.
+    """
+
+    __slots__ = (
+        "_gate",
+        "_turn",
+        "batch",
+        "begun",
+        "dispatched_s",
+        "ended_sequences",
+        "left",
+        "on_abort",
+        "preset_name",
+        "refused",
+        "stalls",
+        "ticket",
+        "token_s",
+        "usage",
+    )
+
+    def __init__(self, gate: Gate, ticket: Ticket, *, stalls: bool) -> None:
+        self._gate = gate
+        self.ticket = ticket
+        self.stalls = stalls
+        self._turn: asyncio.Future[None] | None = None
+        self.begun = False
+        self.batch: int | None = None
+        self.usage: Usage | None = None
+        self.dispatched_s: float | None = None
+        self.token_s: float | None = None
+        self.preset_name = gate.desk.preset.name
+        self.refused: Refused | None = None
+        self.on_abort: Callable[[], None] | None = None
+        self.left = False
+        self.ended_sequences = 0
+
+    @property
+    def wait_s(self) -> float:
+        """How long the ticket waited for its dispatch; until then, how long it has waited."""
+        until_s = self._gate.now_s() if self.dispatched_s is None else self.dispatched_s
+        return until_s - self.ticket.arrived_s
+
+    async def admitted(self) -> None:
+        """Wait for the desk's decision. Raises Refused. Several calls of one request may wait together."""
+        if self.left:
+            raise self.refused or asyncio.CancelledError("this request is over")
+        if self.dispatched_s is None and self.refused is None:
+            if self._turn is None:
+                self._turn = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._turn)
+        if self.refused is not None:
+            raise self.refused
+
+    def first_token(self, delay_s: float | None = None) -> None:
+        """Report the first token that shows; ``delay_s`` where the engine measured it, from arrival, in seconds."""
+        if self.token_s is None:
+            self.token_s = self._gate.now_s()
+            self._gate._measured(self.ticket, self.token_s - self.ticket.arrived_s if delay_s is None else delay_s)
+            self.progress()
+
+    def progress(self) -> None:
+        """Report that tokens came, also those that do not show. Costs nothing where no stall time-out applies."""
+        if not self.begun:
+            self.begun = True
+            self._gate._carry_out(self._gate.desk.first_token(self.ticket.id, self._gate.now_s()))
+        elif self.stalls:
+            self._gate.desk.token_batch(self.ticket.id, self._gate.now_s())  # only noted: there are no effects
+
+    @property
+    def watched(self) -> bool:
+        """Whether it still matters when this request's next token comes."""
+        return not self.left and (self.stalls or not self.begun)
+
+    def use(self, prompt_tokens: int, output_tokens: int) -> None:
+        """Report what one of its sequences used, in tokens; they add up."""
+        so_far = self.usage or Usage(0, 0)
+        self.usage = Usage(so_far.prompt_tokens + prompt_tokens, so_far.output_tokens + output_tokens)
+
+    def occupy(self, seats: int) -> None:
+        """Report how many sequences of this request the engine holds now."""
+        if not self.left:
+            self._gate._carry_out(self._gate.desk.reseat(self.ticket.id, seats, self._gate.now_s()))
+
+    def leave(self, ending: Ending, usage: Usage | None = None) -> None:
+        """Settle the request; ``usage`` in place of what ``use`` added up. Later calls do nothing."""
+        if not self.left:
+            self.left = True
+            self.usage = usage or self.usage
+            self._gate._leave(self, ending)
+            if self._turn is not None:
+                self._turn.cancel()  # another call of this request may be waiting still
+
+    def _decide(self, refused: Refused | None) -> None:
+        self.refused = self.refused or refused
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_result(None)
