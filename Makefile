@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-long check format lock clean
+.PHONY: help setup demo test test-long bench-policies check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -32,6 +32,9 @@ test: ## set up all that the tests use, then run them
 
 test-long: ## the same, with the tests that take minutes
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test
+
+bench-policies: setup ## the policies against their goals, on the simulator: about five minutes; ARGS="--write" puts the table into policies/README.md
+	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)
 
 check: setup ## lint, format, types, import contracts
 	@set -e

@@ -21,7 +21,7 @@ import requests
 
 TIMEOUT_S = (0.5, 5.0)
 
-Setting = str | int | float | bool | list[str]
+Setting = str | int | float | bool | list[str] | list[int]
 
 
 class AdminError(Exception):

@@ -25,7 +25,7 @@ def test_presets_switch_audit(stub: StubServer) -> None:
     """List, switch on the shown revision, and find it in the log."""
     client = AdminClient(stub.url, OPERATOR_TOKEN)
     presets = client.presets()
-    assert {one.name for one in presets.listed} == {"latency", "balanced", "throughput"}
+    assert {one.name for one in presets.listed} == {"latency", "interactive", "balanced", "offline", "throughput"}
     assert (presets.running, presets.revision) == ("balanced", 1)
     done = client.switch("latency", revision=1, reason="rush hour", actor="anna")
     assert (done.name, done.previous, done.revision) == ("latency", "balanced", 2)

@@ -38,7 +38,7 @@ def test_a_folder_adds_its_presets_and_may_replace_a_bundled_one(tmp_path: Path)
     (tmp_path / "notes.txt").write_text("not a preset")
     catalogue = Catalogue(tmp_path)
     sources = {one.preset.name: one.source for one in catalogue}
-    assert sources == {"latency": BUNDLED, "balanced": str(better), "throughput": BUNDLED, "mine": str(mine)}
+    assert sources == dict.fromkeys(bundled_presets(), BUNDLED) | {"balanced": str(better), "mine": str(mine)}
     assert catalogue.get("balanced").batching.seats == 5
 
 
@@ -78,7 +78,7 @@ def test_a_name_or_a_file_leads_to_a_preset(tmp_path: Path) -> None:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     """The answer to a typing error is the list of names, and never the whole of a long nonsense."""
-    with pytest.raises(UnknownPresetError, match="the presets are: latency, balanced, throughput") as caught:
+    with pytest.raises(UnknownPresetError, match="the presets are: latency, interactive, balanced, offline") as caught:
         Catalogue().get("x" * 10_000)
     assert len(str(caught.value)) < 200
 
@@ -97,3 +97,17 @@ def test_classes_and_seats_are_those_of_all_presets(tmp_path: Path) -> None:
     catalogue = Catalogue(tmp_path)
     assert catalogue.class_names() == ["realtime", "normal", "batch", "gold"]
     assert catalogue.most_seats() == 99
+
+
+def test_the_ceiling_has_room_for_what_an_adaptive_limit_may_grow_to(tmp_path: Path) -> None:
+    """The engine is started with the most seats any limit can come to."""
+    text = 'name = "wide"\nextends = "balanced"\nlimit = { policy = "model", most = 200 }\n'
+    (tmp_path / "wide.toml").write_text(text, encoding="utf-8")
+    assert Catalogue(tmp_path).most_seats() == 200
+
+
+def test_a_file_of_the_folder_may_extend_another_of_it(tmp_path: Path) -> None:
+    """Relative to itself, whatever the working folder."""
+    write(tmp_path, "base.toml", "base", seats=7)
+    (tmp_path / "heir.toml").write_text('name = "heir"\nextends = "./base.toml"\n', encoding="utf-8")
+    assert Catalogue(tmp_path).get("heir").batching.seats == 7

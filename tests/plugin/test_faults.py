@@ -139,7 +139,7 @@ async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, 
     assert scene.engine.most_running <= 1
 
     scene.engine.revive()
-    scene.control.guard.gate.engine_back()
+    scene.control.guard.engine_back()
     scene.control.guard.gate.resume()
     assert await asyncio.wait_for(scene.request("next"), 60.0) == TOKENS
     assert outcomes(scene.control)["completed"] == counted.get("completed", 0) + 1

@@ -12,7 +12,7 @@ from virtual_time import on_virtual_time
 
 from headway.errors import Expired, Refused, Rejected, TimedOut, UnknownClassError
 from headway.gate import Gate, Passage
-from headway_policies import Ending, Outcome, Reason
+from headway_policies import Desk, Ending, Outcome, PriorityClass, Reason, Timeouts, Usage
 
 
 def now_s() -> float:
@@ -414,6 +414,149 @@ async def test_a_passage_left_twice_counts_once() -> None:
     passage.occupy(5)
     assert outcomes(gate) == {"completed": 1}
     assert_at_rest(gate)
+
+
+STAGES = {
+    "queue": (Timeouts(queue_s=3), 3.0, Expired, Reason.QUEUE_TIMEOUT),
+    "total, while waiting": (Timeouts(total_s=4), 4.0, Expired, Reason.QUEUE_TIMEOUT),
+    "first token": (Timeouts(first_token_s=12), 12.0, TimedOut, Reason.FIRST_TOKEN_TIMEOUT),
+    "stall": (Timeouts(stall_s=3), 18.0, TimedOut, Reason.STALL_TIMEOUT),
+    "total": (Timeouts(total_s=17), 17.0, TimedOut, Reason.TOTAL_TIMEOUT),
+    "a longer one than the class has": (Timeouts(total_s=900), 60.0, TimedOut, Reason.TOTAL_TIMEOUT),
+}
+
+
+@pytest.mark.parametrize(("asked", "ends_s", "kind", "reason"), STAGES.values(), ids=STAGES)
+@on_virtual_time
+async def test_each_stage_ends_at_its_own_time(
+    asked: Timeouts, ends_s: float, kind: type[Refused], reason: Reason
+) -> None:
+    """Dispatched at 8 s, a token at 14 s and one at 15 s, then none: each time-out comes exactly on time."""
+    gate = Gate(small_preset())
+    holder, passage = gate.enter(), gate.enter(timeouts=asked)
+    loop = asyncio.get_running_loop()
+    loop.call_later(8.0, holder.leave, Ending.COMPLETED)
+    loop.call_later(14.0, passage.first_token)
+    loop.call_later(15.0, passage.progress)
+    ended_s: list[float] = []
+    passage.on_abort = lambda: ended_s.append(now_s())
+    waited = await asyncio.gather(passage.admitted(), return_exceptions=True)
+    if isinstance(waited[0], Refused):
+        ended_s.append(now_s())
+    await asyncio.sleep(100)
+    assert ended_s == [pytest.approx(ends_s, abs=1e-6)]
+    assert isinstance(passage.refused, kind)
+    assert passage.refused.reason is reason
+    passage.leave(Ending.FAILED)
+    assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_who_will_not_wait_is_seated_or_refused() -> None:
+    """may_wait=False: a free seat is taken, a taken one is a refusal in the same turn."""
+    gate = Gate(small_preset())
+    passage = gate.enter(may_wait=False)
+    with pytest.raises(Rejected) as caught:
+        gate.enter(may_wait=False)
+    assert (caught.value.reason, caught.value.status) == (Reason.NO_FREE_SEAT, 429)
+    passage.leave(Ending.COMPLETED)
+    assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_what_is_known_of_a_request_reaches_its_ticket() -> None:
+    """Every wish stands in the ticket as it was given."""
+    gate = Gate(small_preset())
+    own = {"tenant": "acme", "seats": 1, "prompt_tokens": 5, "prompt_bytes": 20, "max_tokens": 7, "may_wait": False}
+    async with gate.admit("batch", **own) as passage:  # type: ignore[arg-type]  # a plain dict of wishes
+        assert {name: getattr(passage.ticket, name) for name in own} == own
+        assert passage.batch is not None
+    assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_usage_reaches_the_desk_once_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the sequences used is added up and given at the end; a sum given there takes its place."""
+    seen: list[Usage | None] = []
+    leave = Desk.leave
+
+    def noting(desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None) -> object:
+        seen.append(usage)
+        return leave(desk, ticket_id, ending, now_s, usage)
+
+    monkeypatch.setattr(Desk, "leave", noting)
+    gate = Gate(small_preset(3))
+    summed, given, unknown = gate.enter(), gate.enter(), gate.enter()
+    for output_tokens in (3, 4):
+        summed.use(10, output_tokens)
+        given.use(10, output_tokens)
+    summed.leave(Ending.COMPLETED)
+    given.leave(Ending.COMPLETED, Usage(1, 2))
+    unknown.leave(Ending.COMPLETED)
+    assert seen == [Usage(20, 7), Usage(1, 2), None]
+    assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_very_many_that_expire_at_once_leave_the_loop_its_turns() -> None:
+    """20,000 queue time-outs at one moment: all on time, and others get their turn in between."""
+    many = 20_000
+    classes = {"normal": terms(1, places=many)}
+    gate = Gate(small_preset(most_waiting=many, classes=classes))
+    gate.enter()
+    passages = [gate.enter() for _ in range(many)]
+    turns: list[int] = []
+
+    def count() -> None:
+        gone = sum(passage.refused is not None for passage in passages[:: many // 100])
+        turns.append(gone)
+        if gone < 100:
+            loop.call_soon(count)
+
+    loop = asyncio.get_running_loop()
+    loop.call_at(10.0, count)
+    await asyncio.sleep(10.5)
+    assert all(isinstance(passage.refused, Expired) for passage in passages)
+    assert len(set(turns)) > 10
+    for passage in passages:
+        passage.leave(Ending.FAILED)
+
+
+@on_virtual_time
+async def test_tokens_cost_the_desk_nothing_where_no_stall_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a stall time-out the desk hears of the first token and of no other; with one of each."""
+    heard: list[int] = []
+    monkeypatch.setattr(Desk, "token_batch", lambda desk, ticket_id, now_s: heard.append(ticket_id) or [])
+    stalling = PriorityClass(priority=1, max_waiting=9, stall_timeout_s=5.0)
+    gate = Gate(small_preset(3, classes={"plain": terms(2), "timed": stalling}))
+    passages = [gate.enter("plain"), gate.enter("timed"), gate.enter("plain", timeouts=Timeouts(stall_s=9.0))]
+    for passage in passages:
+        passage.first_token()
+        passage.progress()
+        passage.progress()
+        passage.leave(Ending.COMPLETED)
+    assert heard == [2, 2, 3, 3]
+    assert_at_rest(gate)
+
+
+KINDS = {
+    Reason.QUEUE_TIMEOUT: (503, Expired),
+    Reason.FIRST_TOKEN_TIMEOUT: (504, TimedOut),
+    Reason.STALL_TIMEOUT: (504, TimedOut),
+    Reason.TOTAL_TIMEOUT: (504, TimedOut),
+    Reason.DRAINING: (503, Rejected),
+    Reason.NOT_READY: (503, Rejected),
+    Reason.ENGINE_LOST: (503, Rejected),
+}
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_its_status_and_its_kind(reason: Reason) -> None:
+    """429 for want of room or time, 503 for the server's own state and the queue, 504 once the engine had it."""
+    from headway.errors import refusal
+
+    error = refusal(reason, 7)
+    assert (error.status, type(error)) == KINDS.get(reason, (429, Rejected))
 
 
 @pytest.mark.parametrize("reason", list(Reason))

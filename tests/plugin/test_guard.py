@@ -14,12 +14,13 @@ from virtual_time import on_virtual_time
 
 from headway.catalogue import Catalogue
 from headway.control import Control
-from headway.engine import Engine, PlainKind
+from headway.engine import Ended, Engine, PlainKind
 from headway.errors import Refused, Rejected
 from headway.fake import FakeEngine, FakeParams
 from headway.guard import TRIP, Trip
 from headway.wrap import install
-from headway_policies import Ending, Load
+from headway_policies import Desk, Ending, Load, Reason, Timeouts, Usage
+from headway_policies.limits import Limiting
 
 
 def behind_a_gate(
@@ -149,7 +150,7 @@ async def test_a_seat_is_free_when_the_engine_says_so_however_slowly_the_client_
     await anext(slow)
     reading = asyncio.create_task(read(engine, "next"))
     await asyncio.sleep(0)
-    control.step(Load(1, 0, 0.5), sequences=1, ended=["slow", "slow", "stranger"])
+    control.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("stranger")])
     assert control.guard.gate.desk.ledger.queued == 0
     assert control.load == Load(1, 0, 0.5)
     assert await reading == 3
@@ -183,18 +184,23 @@ async def test_an_abort_is_repeated_until_the_call_is_over() -> None:
 
 
 @on_virtual_time
-async def test_an_abort_that_fails_harms_nobody() -> None:
-    """An engine that cannot be told: the caller gets its time-out all the same, the seat is free, no task is left."""
+async def test_an_abort_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """An engine that cannot be told: the caller gets its time-out, no seat or task is left, and it is said once."""
 
     class Mute(FakeEngine):
         async def abort(self, request_id: str) -> None:
             raise ConnectionError("nobody answers")
 
     engine, control = behind_a_gate(1, Mute(step_s=0.1))
-    with pytest.raises(Refused):
-        await read(engine, "a", 100, timeout_s=5)
-    assert await read(engine, "a") == 3
-    await assert_no_residue(control)
+    with caplog.at_level(logging.WARNING, "headway.guard"):
+        for _ in range(2):
+            with pytest.raises(Refused):
+                await read(engine, "a secret", 100, timeout_s=5)
+        assert await read(engine, "a") == 3
+        await assert_no_residue(control)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the engine could not be told to stop a request: ConnectionError"
+    ]
 
 
 @on_virtual_time
@@ -253,10 +259,10 @@ async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: py
 
     _, control = behind_a_gate(kind=Stubborn())
     with caplog.at_level(logging.WARNING, "headway.guard"):
-        await control.guard.limit_engine(5)
+        await control.guard.limit_engine()
     assert control.guard.core_limit is None
     assert [record.getMessage() for record in caplog.records] == [
-        "the engine's own limit could not be set to 5: no answer"
+        "the engine's own limit could not be set to 2: no answer"
     ]
 
 
@@ -278,6 +284,167 @@ async def test_the_engine_is_told_the_limit_at_the_first_request_and_at_each_swi
     await control.switch("latency", expected_revision=1, who=Who())
     assert (told, control.guard.core_limit) == ([3, 8], 8)
     await assert_no_residue(control)
+
+
+ADAPTIVE = {
+    "fixed": ({}, 3),
+    "adaptive, up to the engine's own limit": ({"policy": "aimd"}, 64),
+    "adaptive, up to the preset's": ({"policy": "aimd", "most": 16}, 16),
+    "a bound by memory": ({"memory_aware": True}, 64),
+    "adaptive, only shown": ({"policy": "aimd", "shadow": True}, 3),
+}
+
+
+@pytest.mark.parametrize(("limiting", "expected"), ADAPTIVE.values(), ids=ADAPTIVE)
+@on_virtual_time
+async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_each_time(
+    limiting: dict[str, Any], expected: int
+) -> None:
+    """The engine gets the most that the policy may reach, once; a fixed limit it gets as it is."""
+    told: list[int] = []
+
+    class Knob(PlainKind):
+        async def limit_engine(self, engine: Any, seats: int) -> int | None:
+            told.append(seats)
+            return seats
+
+    preset = small_preset(3).model_copy(update={"limit": Limiting.model_validate(limiting)})
+    engine: Any = ServingEngine(step_s=1.0)
+    control = install(engine, Knob(), preset, Catalogue())
+    await read(engine, "a")
+    for _ in range(50):
+        control.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
+    await read(engine, "b")
+    assert told == [expected]
+    await assert_no_residue(control)
+
+
+def usages(monkeypatch: pytest.MonkeyPatch) -> list[Usage | None]:
+    """The usage of every ticket that leaves, as the desk is told it."""
+    seen: list[Usage | None] = []
+    leave = Desk.leave
+
+    def noting(desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None) -> object:
+        seen.append(usage)
+        return leave(desk, ticket_id, ending, now_s, usage)
+
+    monkeypatch.setattr(Desk, "leave", noting)
+    return seen
+
+
+@on_virtual_time
+async def test_the_desk_learns_what_the_engine_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sequences that ended by the engine's own account: their sum, and not the last output's guess besides."""
+    seen = usages(monkeypatch)
+    engine, control = behind_a_gate()
+    reading = asyncio.create_task(read(engine, "a", 3, n=2))
+    await asyncio.sleep(2.5)
+    control.step(None, 0, [Ended("a", 10, 3), Ended("a", 10, 2)])
+    await reading
+    assert seen == [Usage(20, 5)]
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_the_desk_learns_from_the_last_output_where_the_engine_is_mute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that reports no ends: its outputs have the tokens, also of a call that was cancelled."""
+    seen = usages(monkeypatch)
+    engine, control = behind_a_gate(1)
+    await read(engine, "a", 3)
+    stream = engine.generate("text of five", FakeParams(9), "b")
+    await anext(stream)
+    await anext(stream)
+    await stream.aclose()
+    assert seen == [Usage(1, 3), Usage(3, 2)]
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_all_calls_of_a_request_add_up(trip: Trip, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool turn more is a usage more, given once, when the request leaves."""
+    seen = usages(monkeypatch)
+    engine, control = behind_a_gate()
+    await read(engine, "a", 3)
+    await read(engine, "a2", 4)
+    assert seen == []
+    assert trip.passage is not None
+    trip.passage.leave(Ending.COMPLETED)
+    assert seen == [Usage(2, 7)]
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_the_length_of_a_programs_own_request_is_known() -> None:
+    """The prompt and max_tokens of a call stand in its ticket."""
+    engine, control = behind_a_gate()
+    reading = asyncio.create_task(read(engine, "a", 3))
+    await asyncio.sleep(0.5)
+    (entry,) = control.guard.gate.desk.dispatched()
+    assert (entry.ticket.prompt_tokens, entry.ticket.max_tokens) == (1, 3)
+    await reading
+    await assert_no_residue(control)
+
+
+class Silent(PlainKind):
+    """An engine whose calls show nothing until their end, and that knows how far they are."""
+
+    def silent(self, sampling_params: Any) -> bool:
+        return True
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        return int(engine.made.get(request_id, 0))
+
+
+class Whole(FakeEngine):
+    """Gives one output, its last, and notes how many tokens it has made."""
+
+    def __init__(self) -> None:
+        super().__init__(step_s=1.0)
+        self.made: dict[str, int] = {}
+
+    async def generate(self, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+        output = None
+        async for output in super().generate(*arguments, **options):
+            self.made[output.request_id] = len(output.tokens)
+        if output is not None:
+            yield output
+
+
+@pytest.mark.parametrize("stalls_s", [None, 4.5], ids=["goes on", "stalls"])
+@on_virtual_time
+async def test_a_whole_answer_is_timed_by_what_the_engine_makes(stalls_s: float | None) -> None:
+    """Nothing shows for nine seconds: that is no stall while tokens are made, and one when they are not."""
+    engine, control = behind_a_gate(1, Whole(), Silent())
+    own = {"timeouts": Timeouts(first_token_s=2.0, stall_s=2.0)}
+    reading = asyncio.create_task(asyncio.wait_for(read(engine, "a", 9, **own), 1_000))
+    loop = asyncio.get_running_loop()
+    for step in range(1, 40):
+        loop.call_later(0.25 * step, control.step, None, 1, [])
+    if stalls_s is not None:
+        loop.call_later(stalls_s, setattr, engine, "stalled", True)
+    (result,) = await asyncio.gather(reading, return_exceptions=True)
+    assert (result == 1) if stalls_s is None else (getattr(result, "reason", None) is Reason.STALL_TIMEOUT)
+    await assert_no_residue(control)
+    assert outcomes(control) == ({"completed": 1} if stalls_s is None else {"expired_running": 1})
+
+
+@on_virtual_time
+async def test_an_engine_that_is_back_can_be_lost_again() -> None:
+    """Lost, back, lost: each time everybody is told."""
+    engine, control = behind_a_gate(1)
+    for _ in range(2):
+        reading = asyncio.create_task(read(engine, "a", 100))
+        await asyncio.sleep(0.5)
+        engine.die()
+        with pytest.raises(Refused):
+            await reading
+        assert control.guard.engine_lost
+        engine.revive()
+        control.guard.engine_back()
+        assert not control.guard.engine_lost
+    assert await read(engine, "b") == 3
+    await assert_no_residue(control)
+    assert outcomes(control) == {"engine_lost": 2, "completed": 1}
 
 
 @on_virtual_time

@@ -17,7 +17,7 @@ from headway.engine import PlainKind
 from headway.fake import FakeEngine, FakeParams
 from headway.metrics import METRIC_NAMES, LedgerCollector, Meters
 from headway.wrap import install
-from headway_policies import Decision, Outcome, Reason
+from headway_policies import Decision, Ending, Outcome, Reason
 
 WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes"}
 WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
@@ -49,6 +49,36 @@ async def test_every_metric_and_every_label_value_is_there_from_the_start() -> N
         ):
             found = {one.labels[label] for one in scrape.samples if one.name == metric and one.labels["class"] == name}
             assert found == {str(value) for value in values}
+
+
+async def test_the_policies_show_what_they_do() -> None:
+    """Limits by kind, what waits in tokens and bytes, the window, and each prediction with its error and samples."""
+    engine, control, registry = exported()
+    gate = control.guard.gate
+    for number in range(10):
+        async for _ in engine.generate("p", FakeParams(3), f"r{number}"):
+            pass
+    held = [gate.enter() for _ in range(control.preset.batching.seats)]
+    waiting = [gate.enter("batch", prompt_tokens=30, prompt_bytes=120) for _ in range(2)]
+    scrape = Scrape(generate_latest(registry).decode())
+    seats = float(control.preset.batching.seats)
+    assert [scrape("headway_limit", kind=kind) for kind in ("live", "proposed", "ceiling")] == [seats, seats, 64.0]
+    assert (scrape("headway_queue_tokens"), scrape("headway_queue_bytes")) == (60.0, 240.0)
+    assert scrape("headway_batch_window_seconds") == gate.desk.window_s(gate.now_s())
+    accuracy = gate.desk.accuracy()
+    assert set(accuracy) == {"output_tokens", "queue_wait"}
+    for of, one in accuracy.items():
+        assert scrape("headway_prediction_error_ratio", of=of) == pytest.approx(one.error_ratio)
+        assert scrape("headway_prediction_samples", of=of) == one.samples
+    status = control.status()
+    assert (status["queued_tokens"], status["queued_bytes"]) == (60, 240)
+    assert status["limit"] == {"live": seats, "proposed": seats, "ceiling": 64, "why": gate.desk.limit_reason}
+    assert {of: one["samples"] for of, one in status["prediction"].items()} == {
+        of: one.samples for of, one in accuracy.items()
+    }
+    for passage in held + waiting:
+        passage.leave(Ending.CANCELLED)
+    gate.close()
 
 
 async def test_every_scrape_balances_while_the_loop_is_busy() -> None:

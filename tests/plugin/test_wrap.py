@@ -16,6 +16,7 @@ import headway
 from headway import Expired, PresetError, Reason, Rejected, TimedOut, UnknownClassError, UnknownPresetError
 from headway.audit import Who
 from headway.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
+from headway_policies import Timeouts
 
 
 def engine_of(seats: int = 1, *, engine: FakeEngine | None = None, most_waiting: int = 100) -> Any:
@@ -76,7 +77,8 @@ async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
                 yield one
 
     engine = engine_of(engine=Curious(step_s=1.0))
-    task = asyncio.create_task(read(engine, "a", tenant="acme", timeout_s=50, lora_request="mine"))
+    own = {"tenant": "acme", "timeout_s": 50, "timeouts": Timeouts(queue_s=5), "may_wait": False}
+    task = asyncio.create_task(read(engine, "a", **own, lora_request="mine"))
     await asyncio.sleep(0.5)
     assert [one["tenant"] for one in engine.headway.guard.gate.dump()["running"]] == ["acme"]
     await task
@@ -120,6 +122,22 @@ async def test_time_that_runs_out_in_the_queue_is_expired_and_later_timed_out() 
 
 
 @on_virtual_time
+async def test_a_call_names_its_stages_and_whether_it_would_queue() -> None:
+    """timeouts bounds each stage apart; may_wait=False is refused at once while no seat is free."""
+    engine = engine_of()
+    holder = asyncio.create_task(read(engine, "a", 20))
+    await asyncio.sleep(0.5)
+    with pytest.raises(Rejected) as rejected:
+        await read(engine, "b", may_wait=False)
+    assert rejected.value.reason is Reason.NO_FREE_SEAT
+    with pytest.raises(Expired):
+        await read(engine, "c", timeouts=Timeouts(queue_s=3), timeout_s=50)
+    assert asyncio.get_running_loop().time() == pytest.approx(3.5)
+    await holder
+    await assert_no_residue(engine.headway)
+
+
+@on_virtual_time
 async def test_an_unknown_class_is_the_callers_mistake() -> None:
     """UnknownClassError, a ValueError that lists the classes; nothing is counted."""
     engine = engine_of()
@@ -149,11 +167,11 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
 async def test_the_control_room_answers_and_switches() -> None:
     """engine.headway shows the state, the ceiling is the engine's own, and a switch takes effect at once."""
     engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
-    assert engine.headway.status()["limit"] == {"live": 8, "ceiling": 16}
+    assert engine.headway.status()["limit"] == {"live": 8, "proposed": 8, "ceiling": 16, "why": "fixed"}
     assert engine.headway.status()["ready"] is True
     done = await engine.headway.switch("throughput", expected_revision=1, who=Who())
     assert (done.previous, done.revision) == ("latency", 2)
-    assert engine.headway.status()["limit"] == {"live": 16, "ceiling": 16}
+    assert engine.headway.status()["limit"]["live"] == 16
 
 
 @on_virtual_time

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from small_presets import small_preset, terms
 
-from headway_policies import Desk, Ending, Load, Preset, Ticket, WakeAt
+from headway_policies import Desk, Ending, Load, Preset, Ticket, Timeouts, WakeAt
 
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 
@@ -101,8 +101,8 @@ class Model:
     def arrive(self, ticket: Ticket, now_s: float) -> list[Deed]:
         deeds = self.time(now_s)
         mine = self.preset.classes[ticket.class_name]
-        asked_s = float("inf") if ticket.deadline_s is None else ticket.deadline_s
-        total_s = min(ticket.arrived_s + mine.total_timeout_s, asked_s)
+        asked_s = float("inf") if ticket.asked.total_s is None else ticket.asked.total_s
+        total_s = ticket.arrived_s + min(mine.total_timeout_s, asked_s)
         person = Person(ticket, min(ticket.arrived_s + mine.queue_timeout_s, total_s), total_s, ticket.id)
         self.arrived[ticket.class_name] += 1
         line = self.in_line()
@@ -115,10 +115,10 @@ class Model:
         elif person.queue_due_s <= now_s:
             refusal = ("queue_timeout", "expired_queued")
         elif line or not self.fits(ticket):
-            if len(line) >= self.preset.queue.max_waiting:
-                refusal = ("queue_full", "rejected_full")
-            elif same_lane >= mine.max_waiting:
+            if same_lane >= mine.max_waiting:
                 refusal = ("class_queue_full", "rejected_full")
+            elif len(line) >= self.preset.queue.max_waiting:
+                refusal = ("queue_full", "rejected_full")
         if refusal is not None:
             self.ends(person, refusal[1])
             return [*deeds, ("Reject", ticket.id, refusal[0])]
@@ -163,14 +163,16 @@ class Model:
 
     def switch(self, preset: Preset, now_s: float) -> list[Deed]:
         deeds = self.time(now_s)
-        self.preset = preset
+        before, self.preset = self.preset, preset
+        if lines_of(before) == lines_of(preset):
+            return deeds + self.fill()
         waiting = [one for one in self.people.values() if one.phase == "waiting"]
         for place, person in enumerate(sorted(waiting, key=lambda one: (one.ticket.arrived_s, one.ticket.id))):
             person.place = place
         return deeds + self.fill()
 
     def pause(self, now_s: float) -> list[Deed]:
-        self.state = "paused"
+        self.state = "paused" if self.state == "open" else self.state
         return self.time(now_s)
 
     def resume(self, now_s: float) -> list[Deed]:
@@ -204,6 +206,11 @@ class Model:
         deeds = self.time(now_s)
         self.engine_up = True
         return deeds + self.fill()
+
+
+def lines_of(preset: Preset) -> object:
+    """What the lines of a preset are made of; where that stays the same everybody keeps his place."""
+    return {name: (one.priority, one.timeouts()) for name, one in preset.classes.items()}, preset.default_class
 
 
 PRESETS = [
@@ -248,10 +255,9 @@ class DeskAndModel(RuleBasedStateMachine):
     def arrive(self, data: st.DataObject, seats: int, patience_s: float | None, on_the_way_s: float) -> None:
         name = data.draw(st.sampled_from(self.desk.preset.by_urgency()))
         self.next_id += 1
-        arrived_s = self.now_s - on_the_way_s
         self.now_s += 1e-6  # nobody comes at the same instant from the same place
-        deadline_s = None if patience_s is None else arrived_s + patience_s
-        self.both("arrive", Ticket(self.next_id, name, self.now_s - on_the_way_s, seats=seats, deadline_s=deadline_s))
+        asked = Timeouts(total_s=patience_s)
+        self.both("arrive", Ticket(self.next_id, name, self.now_s - on_the_way_s, seats=seats, asked=asked))
 
     @rule(step_s=st.sampled_from([0.001, 0.3, 1.0, 5.0, 40.0]), ticks=st.booleans())
     def time_passes(self, step_s: float, ticks: bool) -> None:
@@ -307,7 +313,7 @@ class DeskAndModel(RuleBasedStateMachine):
                 self.both("leave", ticket_id, Ending.COMPLETED)
             self.the_books_agree()
             assert self.desk._entries == {}
-            assert len(self.desk._order) == 0
+            assert len(self.desk._floor.room) == 0
             assert self.desk.seats_taken == 0
 
 

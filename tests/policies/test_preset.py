@@ -10,25 +10,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_presets import small_preset, terms
 
-from headway_policies import Change, Preset, PresetError, bundled_presets, changes, load_preset, parse_preset
+from headway_policies import Batching, Change, Preset, PresetError, bundled_presets, changes, load_preset, parse_preset
+from headway_policies.limits import Limiting
 
-LATENCY = (resources.files("headway_policies") / "presets" / "latency.toml").read_text(encoding="utf-8")
-BUNDLED = {"latency": (8, 10), "balanced": (32, 50), "throughput": (64, 100)}
-
-
-def test_the_bundled_presets_are_the_three_of_the_mission_fewest_seats_first() -> None:
-    """latency, balanced and throughput ship, in this order, each under its own name."""
-    assert list(bundled_presets()) == list(BUNDLED)
-    assert all(one.name == name for name, one in bundled_presets().items())
+BALANCED = (resources.files("headway_policies") / "presets" / "balanced.toml").read_text(encoding="utf-8")
+BUNDLED = ["latency", "interactive", "balanced", "offline", "throughput"]
+SEATS_AND_WINDOWS = {"latency": (8, 10), "balanced": (32, 50), "throughput": (64, 100)}
 
 
-@pytest.mark.parametrize(("name", "seats", "window_ms"), [(name, *values) for name, values in BUNDLED.items()])
-def test_a_bundled_preset_has_exactly_the_seats_and_window_of_the_mission(
+def test_the_bundled_presets_come_fewest_seats_first() -> None:
+    """Five ship, in this order, each under its own name."""
+    presets = bundled_presets()
+    assert list(presets) == BUNDLED
+    assert [one.name for one in presets.values()] == BUNDLED
+    seats = [one.batching.seats for one in presets.values()]
+    assert seats == sorted(seats)
+
+
+@pytest.mark.parametrize(("name", "seats", "window_ms"), [(one, *two) for one, two in SEATS_AND_WINDOWS.items()])
+def test_the_three_presets_of_the_texts_have_exactly_their_seats_and_window(
     name: str, seats: int, window_ms: float
 ) -> None:
-    """The batch size and the window of each preset are as promised."""
-    batching = bundled_presets()[name].batching
-    assert (batching.strategy, batching.seats, batching.window_ms) == ("continuous", seats, window_ms)
+    """The batch size and the window of latency, balanced and throughput are as promised, and their limit is fixed."""
+    preset = bundled_presets()[name]
+    assert (preset.batching.strategy, preset.batching.seats) == ("continuous", seats)
+    assert (preset.batching.window_ms, preset.limit.policy) == (window_ms, "fixed")
+
+
+def test_offline_work_runs_in_full_batches_and_interactive_work_under_an_adaptive_limit() -> None:
+    """Offline: static, large, the tail flushed, for batch work. Interactive: continuous, adaptive, with a reserve."""
+    offline, interactive = (bundled_presets()[name] for name in ("offline", "interactive"))
+    assert (offline.batching.strategy, offline.default_class) == ("static", "batch")
+    assert offline.batching.flush_after_s is not None
+    assert interactive.batching.strategy == "continuous"
+    assert interactive.limit.policy != "fixed"
+    assert interactive.classes["realtime"].reserved_seats > 0
+
+
+def test_no_bundled_preset_has_a_warning() -> None:
+    """What ships follows its own advice."""
+    assert {name: one.warnings() for name, one in bundled_presets().items()} == {name: [] for name in BUNDLED}
 
 
 @pytest.mark.parametrize("preset", bundled_presets().values(), ids=BUNDLED)
@@ -36,26 +57,29 @@ def test_a_bundled_preset_leaves_each_class_its_own_room(preset: Preset) -> None
     """The total bound holds every class at its own bound, so a flood of batch work takes no realtime place."""
     assert sum(one.max_waiting for one in preset.classes.values()) <= preset.queue.max_waiting
     assert preset.by_urgency() == ["realtime", "normal", "batch"]
-    assert preset.default_class == "normal"
     assert preset.queue.max_waiting == 10_000
 
 
 BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
-    "a number as text": ("seats = 8", 'seats = "8"', ["batching.seats", "integer"]),
-    "a truth value as a number": ("seats = 8", "seats = true", ["batching.seats", "integer"]),
-    "a fraction of a seat": ("seats = 8", "seats = 8.5", ["batching.seats", "integer"]),
-    "no seat": ("seats = 8", "seats = 0", ["batching.seats", "greater than or equal to 1"]),
-    "too many seats": ("seats = 8", "seats = 1_000_000", ["batching.seats", "less than or equal to 65536"]),
-    "a missing key": ("seats = 8\n", "", ["batching.seats", "missing"]),
-    "an unknown key": ("seats = 8", "seats = 8\nchairs = 8", ["batching.chairs", "seats, strategy, window_ms"]),
+    "a number as text": ("seats = 32", 'seats = "8"', ["batching.seats", "integer"]),
+    "a truth value as a number": ("seats = 32", "seats = true", ["batching.seats", "integer"]),
+    "a fraction of a seat": ("seats = 32", "seats = 32.5", ["batching.seats", "integer"]),
+    "no seat": ("seats = 32", "seats = 0", ["batching.seats", "greater than or equal to 1"]),
+    "too many seats": ("seats = 32", "seats = 1_000_000", ["batching.seats", "less than or equal to 65536"]),
+    "a missing key": ("seats = 32\n", "", ["batching.seats", "missing"]),
+    "an unknown key": (
+        "seats = 32",
+        "seats = 32\nchairs = 8",
+        ["batching.chairs", "seats, strategy, urgent_window_ms, window, window_ms"],
+    ),
     "an unknown section": ("[queue]", "[queues]", ["queues", "unknown key", "batching, classes", "queue: missing"]),
     "an unknown key of a class": (
         "priority = 3",
         "priority = 3\nweight = 2",
-        ["classes.realtime.weight", "max_waiting, priority, queue_timeout_s, service_tiers, total_timeout_s"],
+        ["classes.realtime.weight", "max_waiting, max_waiting_bytes", "service_tiers, share, stall_timeout_s"],
     ),
     "an unknown strategy": ('"continuous"', '"magic"', ["batching.strategy", "'continuous'"]),
-    "no number": ("window_ms = 10", "window_ms = nan", ["batching.window_ms", "60000"]),
+    "no number": ("window_ms = 50", "window_ms = nan", ["batching.window_ms", "60000"]),
     "no end": ("queue_timeout_s = 5", "queue_timeout_s = inf", ["classes.realtime.queue_timeout_s", "86400"]),
     "a negative time": ("queue_timeout_s = 5", "queue_timeout_s = -1", ["queue_timeout_s", "greater than 0"]),
     "text for a list": ('["flex"]', '"flex"', ["classes.batch.service_tiers", "list"]),
@@ -67,12 +91,39 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
         'default_class = "gold"',
         ["default_class", "'gold'", "batch, normal, realtime"],
     ),
-    "a name with capitals": ('name = "latency"', 'name = "Latency"', ["name", "[a-z0-9]"]),
+    "a name with capitals": ('name = "balanced"', 'name = "Balanced"', ["name", "[a-z0-9]"]),
     "a class name that no header can carry": ("[classes.batch]", '[classes."b\\r\\nx"]', ["classes", "[a-z0-9]"]),
-    "a key of two lines": ("seats = 8", '"a\\nb" = 1\nseats = 8', ["batching.a b", "unknown key"]),
+    "a key of two lines": ("seats = 32", '"a\\nb" = 1\nseats = 32', ["batching.a b", "unknown key"]),
     "a missing section": ("[queue]\nmax_waiting = 10000\n", "", ["queue", "missing"]),
-    "no TOML": ("seats = 8", "seats 8", ["not valid TOML", "line"]),
-    "a doubled key": ("seats = 8", "seats = 8\nseats = 9", ["not valid TOML"]),
+    "shares of more than all": ("share = 0.6", "share = 0.8", ["classes", "the shares sum to 1.2, more than 1"]),
+    "a reserve of all seats": ("share = 0.6", "share = 0.6\nreserved_seats = 32", ["32 reserved_seats of 32", "none"]),
+    "a preferred size beyond the seats": (
+        "seats = 32",
+        "seats = 32\npreferred_batch_sizes = [8, 33]",
+        ["batching.preferred_batch_sizes", "33 is not between 1 and the 32 seats"],
+    ),
+    "an adaptive limit whose rails leave the seats out": (
+        'policy = "fixed"',
+        'policy = "model"\nmost = 16',
+        ["batching.seats: 32 is not between limit.floor and limit.most"],
+    ),
+    "a policy that is nowhere": (
+        'inside = "fair"',
+        'inside = "no_such_module:Line"',
+        ["ordering.inside: no_such_module cannot be imported: No module named 'no_such_module'"],
+    ),
+    "a policy that is no class": (
+        'policy = "fixed"',
+        'policy = "headway_policies.preset:changes"',
+        ["limit.policy: headway_policies.preset:changes is not a class but function"],
+    ),
+    "two things wrong": (
+        'between = "weighted"\ninside = "fair"',
+        'between = "no_such_module:Order"\ninside = "no_such_module:Line"',
+        ["ordering.between: no_such_module", "ordering.inside: no_such_module"],
+    ),
+    "no TOML": ("seats = 32", "seats 8", ["not valid TOML", "line"]),
+    "a doubled key": ("seats = 32", "seats = 32\nseats = 9", ["not valid TOML"]),
 }
 
 
@@ -81,9 +132,9 @@ def test_a_bad_file_is_refused_in_one_line_that_names_file_key_and_what_is_allow
     good: str, bad: str, told: list[str], tmp_path: Path
 ) -> None:
     """The author reads one line: which file, which key, what may stand there."""
-    assert good in LATENCY
+    assert good in BALANCED
     path = tmp_path / "mine.toml"
-    path.write_text(LATENCY.replace(good, bad), encoding="utf-8")
+    path.write_text(BALANCED.replace(good, bad, 1), encoding="utf-8")
     with pytest.raises(PresetError) as caught:
         load_preset(path)
     line = str(caught.value)
@@ -110,6 +161,33 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line(make: object, why: st
     with pytest.raises(PresetError, match=why) as caught:
         load_preset(path)
     assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_settings_that_are_not_set_are_left_out_and_lists_stay_lists() -> None:
+    """A time-out that does not exist is no setting; preferred sizes are numbers."""
+    batching = Batching(strategy="dynamic", seats=8, window_ms=50, preferred_batch_sizes=(4, 8))
+    settings = small_preset().model_copy(update={"batching": batching}).settings()
+    assert settings["batching.preferred_batch_sizes"] == [4, 8]
+    assert "batching.flush_after_s" not in settings
+    assert "classes.normal.stall_timeout_s" not in settings
+    assert None not in settings.values()
+
+
+@pytest.mark.parametrize(
+    ("limit", "seats"),
+    [(Limiting(), 8), (Limiting(policy="aimd", most=24), 24), (Limiting(policy="aimd"), 8), (Limiting(most=24), 8)],
+    ids=["fixed", "adaptive with a top", "adaptive without", "a top that nothing uses"],
+)
+def test_the_most_seats_are_those_an_adaptive_limit_may_come_to(limit: Limiting, seats: int) -> None:
+    """The engine is started with room for what the limit may grow to."""
+    assert small_preset(seats=8).model_copy(update={"limit": limit}).most_seats() == seats
+
+
+def test_a_policy_of_your_own_is_named_by_its_import_path() -> None:
+    """Any class that can be imported is accepted, and listed as not one of Headway's own."""
+    text = BALANCED.replace('inside = "fair"', 'inside = "headway_policies.lines:FifoLine"')
+    assert parse_preset(text, "mine.toml").named_policies() == {"ordering.inside": "headway_policies.lines:FifoLine"}
+    assert parse_preset(BALANCED, "mine.toml").named_policies() == {}
 
 
 @given(st.text(max_size=200))

@@ -1,15 +1,19 @@
 """The invariants of the desk, written once, and an oracle that follows it by its effects alone.
 
 The oracle never looks inside the desk: it hears the events and the effects and keeps its own books. What both must
-agree on is checked after every event.
+agree on is checked after every event. The invariants hold under every preset; the order is checked exactly where the
+preset fixes it, and as far as its stated rule goes elsewhere (``desk_rules``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 
-from headway_policies import Abort, Desk, Dispatch, Effect, Expire, Outcome, Reason, Reject, Ticket, WakeAt
+from desk_rules import Rules, Sitting, shortest
+
+from headway_policies import Abort, Desk, Dispatch, Effect, Expire, Outcome, Reason, Reject, Ticket, Timeouts, WakeAt
 
 EPSILON_S = 1e-9
 
@@ -19,104 +23,222 @@ class Oracle:
     """Who waits, who runs and how everybody ended, from events and effects."""
 
     desk: Desk
+    rules: Rules = field(init=False)
     tickets: dict[int, Ticket] = field(default_factory=dict)
-    waiting: dict[int, Ticket] = field(default_factory=dict)
     running: set[int] = field(default_factory=set)
-    seats: Counter[int] = field(default_factory=Counter)
     ended: dict[int, str] = field(default_factory=dict)
     revisions: dict[int, int] = field(default_factory=dict)
-    queue_deadline_s: dict[int, float] = field(default_factory=dict)
-    total_deadline_s: dict[int, float] = field(default_factory=dict)
+    promised: dict[int, Timeouts] = field(default_factory=dict)
+    token_s: dict[int, float] = field(default_factory=dict)
     wake_s: float | None = None
+    newcomer: Ticket | None = None
+    _revision: int = 1
+
+    def __post_init__(self) -> None:
+        self.rules = Rules(self.desk.preset)
+
+    @property
+    def waiting(self) -> dict[int, Ticket]:
+        """Who waits."""
+        return self.rules.waiting
+
+    # ------------------------------------------------------------------ events
 
     def arrived(self, ticket: Ticket) -> None:
         """Before the event: promise the ticket its deadlines, from the preset in force."""
-        terms = self.desk.preset.classes[ticket.class_name]
-        asked_s = float("inf") if ticket.deadline_s is None else ticket.deadline_s
-        total_s = ticket.arrived_s + terms.total_timeout_s
-        self.total_deadline_s[ticket.id] = min(total_s, asked_s)
-        self.queue_deadline_s[ticket.id] = min(ticket.arrived_s + terms.queue_timeout_s, total_s, asked_s)
-        self.tickets[ticket.id] = ticket
-        self.waiting[ticket.id] = ticket
+        terms = self.desk.preset.classes[ticket.class_name].timeouts()
+        self.promised[ticket.id] = Timeouts(
+            *(
+                shortest(getattr(terms, stage), getattr(ticket.asked, stage))
+                for stage in ("queue_s", "first_token_s", "stall_s", "total_s")
+            )
+        )
+        self.tickets[ticket.id] = self.newcomer = ticket
 
     def left(self, ticket_id: int, how: str) -> None:
         """A ticket left by itself, as far as it was still here."""
         if ticket_id in self.waiting or ticket_id in self.running:
             self._end(ticket_id, how)
-        self.seats.pop(ticket_id, None)
+        self.rules.sitting.pop(ticket_id, None)
+
+    def token(self, ticket_id: int, now_s: float) -> None:
+        """The engine produced tokens for a ticket."""
+        if ticket_id in self.running:
+            self.token_s[ticket_id] = now_s
+
+    def reseated(self, ticket_id: int, seats: int) -> None:
+        """The engine says how many seats a ticket holds."""
+        if ticket_id in self.rules.sitting:
+            self.rules.sitting[ticket_id].seats = seats
 
     def follow(self, effects: list[Effect], now_s: float) -> None:
         """After the event: keep the books, and check all that can be checked of each effect."""
+        rules, before = self.rules, self.rules.sums()
+        rules.preset, rules.limit = self.desk.preset, self.desk.limit
+        newcomer = self.newcomer
+        if newcomer is not None:
+            self._takes_place(newcomer, effects)
+        gathered = dict(rules.waiting)
         for effect in effects:
             match effect:
-                case Dispatch(ticket_id, revision):
-                    self._dispatched(ticket_id, revision, now_s)
+                case Dispatch(ticket_id, revision, batch):
+                    self._dispatched(ticket_id, revision, batch, now_s, gathered)
                 case Reject(ticket_id, reason, retry_after_s):
+                    self._check_refusal(ticket_id, reason)
                     self._refused(ticket_id, reason, retry_after_s)
                 case Expire(ticket_id, reason, retry_after_s):
-                    assert now_s >= self.queue_deadline_s[ticket_id] - EPSILON_S, "expired too early"
+                    assert now_s >= self.queue_due_s(ticket_id) - EPSILON_S, "expired too early"
                     self._refused(ticket_id, reason, retry_after_s)
+                    gathered.pop(ticket_id, None)
                 case Abort(ticket_id, reason):
-                    if reason is Reason.TOTAL_TIMEOUT:
-                        assert now_s >= self.total_deadline_s[ticket_id] - EPSILON_S, "aborted too early"
-                    assert ticket_id in self.running, "aborted what was not running"
-                    self._end(ticket_id, reason)
+                    self._aborted(ticket_id, reason, now_s)
                 case WakeAt(at_s):
                     assert self.wake_s is None or at_s < self.wake_s, "asked to wake later than already promised"
                     self.wake_s = at_s
+        self._check_growth(before if self._revision == self.desk.revision else {})
+        self.newcomer, self._revision = None, self.desk.revision
+
+    # ------------------------------------------------------------------ deadlines
+
+    def queue_due_s(self, ticket_id: int) -> float:
+        """When a waiting ticket has waited too long."""
+        own = self.promised[ticket_id]
+        return self.tickets[ticket_id].arrived_s + shortest(own.queue_s, own.first_token_s, own.total_s)
+
+    def run_due_s(self, ticket_id: int) -> dict[Reason, float]:
+        """When a running ticket has run too long, time-out by time-out."""
+        own, arrived_s = self.promised[ticket_id], self.tickets[ticket_id].arrived_s
+        dues_s = {Reason.TOTAL_TIMEOUT: arrived_s + shortest(own.total_s)}
+        if ticket_id in self.token_s:
+            dues_s[Reason.STALL_TIMEOUT] = self.token_s[ticket_id] + shortest(own.stall_s)
+        else:
+            dues_s[Reason.FIRST_TOKEN_TIMEOUT] = arrived_s + shortest(own.first_token_s)
+        return dues_s
+
+    def soonest_s(self) -> float:
+        """The next moment at which somebody's time is up or a batch has to leave."""
+        dues_s = [self.queue_due_s(one) for one in self.waiting]
+        dues_s += [due_s for one in self.running for due_s in self.run_due_s(one).values()]
+        if self._open() and self.rules.gathers and not self.rules.taken():
+            dues_s.append(self.rules.batch_due_s())
+        return min(dues_s, default=inf)
+
+    # ------------------------------------------------------------------ invariants
 
     def check(self, now_s: float) -> None:
         """The invariants I1 to I7 and I12 of a desk, as formulas over its ledger and these books."""
-        desk, classes = self.desk, self.desk.ledger.classes
-        for name, counts in classes.items():  # I1
+        desk = self.desk
+        for name, counts in desk.ledger.classes.items():  # I1
             assert counts.balanced, f"{name} does not balance: {counts}"
-            mine = [one for one in self.tickets.values() if one.class_name == name]
-            assert counts.arrived == len(mine)
-            assert counts.queued == sum(one.id in self.waiting for one in mine)
-            assert counts.in_flight == sum(one.id in self.running for one in mine)
-            assert sum(counts.decisions.values()) == counts.arrived
+            mine = [one.id for one in self.tickets.values() if one.class_name == name]
+            assert counts.arrived == len(mine) == sum(counts.decisions.values())
+            assert counts.queued == sum(one in self.waiting for one in mine)
+            assert counts.in_flight == sum(one in self.running for one in mine)
         assert len(self.ended) + len(self.waiting) + len(self.running) == len(self.tickets)  # I4
-        assert desk.seats_taken == sum(self.seats.values())
-        for ticket_id in self.waiting:  # I7
-            assert now_s < self.queue_deadline_s[ticket_id], "waits beyond its deadline"
-        for ticket_id in self.running:
-            assert now_s < self.total_deadline_s[ticket_id], "runs beyond its deadline"
-        if self.waiting and desk.engine_up and desk.state.value == "open":  # I5
-            head = self._head()
-            assert desk.seats_taken + min(head.seats, desk.limit) > desk.limit, "a seat is free and somebody waits"
-        if self.waiting or self.running:
-            soonest_s = min(
-                [self.queue_deadline_s[one] for one in self.waiting]
-                + [self.total_deadline_s[one] for one in self.running]
-            )
+        assert desk.seats_taken == self.rules.taken()
+        sums = self.rules.sums()[""]
+        assert (desk.waiting_tokens(), desk.waiting_bytes()) == sums[1:]
+        assert all(now_s < self.queue_due_s(one) for one in self.waiting), "waits beyond its deadline"  # I7
+        assert all(now_s < min(self.run_due_s(one).values()) for one in self.running), "runs beyond its deadline"
+        assert not self._could_go(now_s), "somebody waits who could go"  # I5
+        soonest_s = self.soonest_s()
+        if soonest_s < inf:
             assert self.wake_s is not None, "nobody will wake the desk for the next deadline"
             assert self.wake_s <= soonest_s + EPSILON_S, "the wake-up comes too late"
 
-    def _head(self) -> Ticket:
-        """The next in line by an ordering of its own: urgency now, then arrival."""
-        preset = self.desk.preset
+    def _open(self) -> bool:
+        return self.desk.engine_up and self.desk.state.value == "open"
 
-        def place(ticket: Ticket) -> tuple[int, float, int]:
-            name = ticket.class_name if ticket.class_name in preset.classes else preset.default_class
-            return (-preset.classes[name].priority, ticket.arrived_s, ticket.id)
+    def _could_go(self, now_s: float) -> bool:
+        """Whether whoever is next would fit, and its batch would have to leave."""
+        rules = self.rules
+        rules.limit = self.desk.limit
+        next_ones = rules.may_be_next()
+        if not self._open() or not next_ones:
+            return False
+        if rules.gathers:
+            return not rules.taken() and rules.must_leave(now_s)
+        return all(rules.fits(one) for one in next_ones)
 
-        return min(self.waiting.values(), key=place)
+    def _check_growth(self, before: dict[str, tuple[int, int, int]]) -> None:
+        """I3: no bound is passed, but for what a smaller preset found waiting, and that never grows."""
+        for line, now in self.rules.sums().items():
+            was = before.get(line, now)
+            for have, had, bound in zip(now, was, self.rules.bounds(line), strict=True):
+                assert have <= max(had, bound), f"more wait in {line or 'all'} than may"
 
-    def _dispatched(self, ticket_id: int, revision: int, now_s: float) -> None:
-        desk, ticket = self.desk, self.waiting[ticket_id]
-        assert ticket is self._head(), "somebody jumped the queue"  # I6
-        assert now_s < self.queue_deadline_s[ticket_id], "dispatched after its deadline"  # I7
-        assert revision == desk.revision  # I12
+    # ------------------------------------------------------------------ effects
+
+    def _takes_place(self, newcomer: Ticket, effects: list[Effect]) -> None:
+        """A newcomer waits from its arrival on, unless it is refused before it could."""
+        evicting = any(isinstance(one, Reject) and one.reason is Reason.EVICTED for one in effects)
+        refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == newcomer.id]
+        assert not (evicting and refused), "somebody was evicted for a newcomer that was refused all the same"
+        self.waiting[newcomer.id] = newcomer
+
+    def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
+        rules, ticket = self.rules, self.waiting[ticket_id]
+        assert ticket in rules.may_be_next(), "somebody jumped the queue"  # I6
+        assert now_s < self.queue_due_s(ticket_id), "dispatched after its deadline"  # I7
+        assert self._revision <= revision <= self.desk.revision  # I12
+        assert self._open(), "dispatched by a desk that is closed"
+        assert rules.fits(ticket), "dispatched beyond the limit, a reserve or the token budget"  # I2
+        opens = all(one.batch != batch for one in rules.sitting.values())
+        if rules.gathers:
+            assert all(one.batch == batch for one in rules.sitting.values() if one.seats), "a batch before the last end"
+            waiting, rules.waiting = rules.waiting, gathered
+            assert not opens or rules.may_leave(now_s), "a batch left before its time"
+            rules.waiting = waiting
+        seats = rules.wanted(ticket)
         del self.waiting[ticket_id]
         self.running.add(ticket_id)
         self.revisions[ticket_id] = revision
-        self.seats[ticket_id] = min(ticket.seats, desk.limit)
-        assert sum(self.seats.values()) <= desk.limit, "more seats dispatched than the limit"  # I2
+        rules.sitting[ticket_id] = Sitting(ticket, rules.line(ticket), seats, batch)
+
+    def _check_refusal(self, ticket_id: int, reason: Reason) -> None:
+        """A refusal is given for a cause that exists."""
+        rules, ticket, queue = self.rules, self.waiting.pop(ticket_id), self.desk.preset.queue
+        match reason:
+            case Reason.EVICTED:
+                newcomer = self.newcomer
+                assert queue.evict
+                assert newcomer is not None
+                assert rules.urgency(ticket) < rules.urgency(newcomer), "evicted for nobody better"
+                others = [one for one in self.waiting.values() if one is not newcomer]
+                assert all(rules.urgency(ticket) <= rules.urgency(one) for one in others), "a worse one stays"
+            case Reason.QUEUE_FULL | Reason.CLASS_QUEUE_FULL:
+                full = "" if reason is Reason.QUEUE_FULL else ticket.class_name
+                assert rules.over(ticket, full), "refused although there is room"
+                assert not self._goes_at_once(ticket), "refused although it need not wait"
+            case Reason.NO_FREE_SEAT:
+                assert not ticket.may_wait
+                assert not self._goes_at_once(ticket), "refused although a seat is free"
+            case Reason.DEADLINE_INFEASIBLE:
+                assert queue.refuse_infeasible
+                assert self.queue_due_s(ticket_id) < inf
+            case Reason.DEADLINE_UNREACHABLE:
+                assert queue.shed_unreachable
+                assert min(self.run_due_s(ticket_id).values()) < inf
+            case Reason.DRAINING | Reason.ENGINE_LOST:
+                assert not self._open()
+        self.waiting[ticket_id] = ticket
+
+    def _goes_at_once(self, newcomer: Ticket) -> bool:
+        """Whether it fits and nobody is before it, now that it is out of the line."""
+        rules = self.rules
+        return self._open() and not rules.gathers and rules.fits(newcomer) and not rules.may_be_next()
 
     def _refused(self, ticket_id: int, reason: Reason, retry_after_s: int) -> None:
         assert isinstance(retry_after_s, int)
-        assert 1 <= retry_after_s <= 30
+        assert 1 <= retry_after_s <= 30  # I8
         assert ticket_id in self.waiting, "refused what did not wait"
+        self._end(ticket_id, reason)
+
+    def _aborted(self, ticket_id: int, reason: Reason, now_s: float) -> None:
+        assert ticket_id in self.running, "aborted what was not running"
+        due_s = self.run_due_s(ticket_id).get(reason, inf)
+        lost = reason in (Reason.ENGINE_LOST, Reason.DRAINING) and not self.desk.engine_up
+        assert lost or now_s >= due_s - EPSILON_S, "aborted too early"
         self._end(ticket_id, reason)
 
     def _end(self, ticket_id: int, how: str) -> None:
@@ -131,3 +253,7 @@ class Oracle:
         for counts in self.desk.ledger.classes.values():
             total += counts.outcomes
         return total
+
+    def engine_lost(self) -> None:
+        """Before the event: whatever sat in the engine is gone with it."""
+        self.rules.sitting.clear()

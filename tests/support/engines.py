@@ -76,7 +76,7 @@ async def assert_no_residue(control: Control) -> None:
     guard, gate, engine = control.guard, control.guard.gate, control.guard.engine
     await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine
     assert guard.open_calls == 0
-    assert (guard._calls_of, guard._errands, guard._stopping) == ({}, set(), set())
+    assert (guard.calls._of, guard.calls._silent, guard.calls.stopping, guard._errands) == ({}, {}, set(), set())
     assert (gate.desk.seats_taken, gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0, 0)
     assert gate._passages == {}
     assert gate.desk._entries == {}

@@ -2,33 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from headway_policies import Preset, PriorityClass
 from headway_policies.batching import Batching
-from headway_policies.preset import Queue
+from headway_policies.limits import Limiting
+from headway_policies.ordering import Ordering
+from headway_policies.shedding import Queue
 
 
 def terms(
-    priority: int, *, places: int = 100, queue_s: float = 10.0, total_s: float = 60.0, tiers: tuple[str, ...] = ()
+    priority: int,
+    *,
+    places: int = 100,
+    queue_s: float | None = 10.0,
+    total_s: float | None = 60.0,
+    tiers: tuple[str, ...] = (),
+    **more: Any,
 ) -> PriorityClass:
-    """The terms of one class."""
+    """The terms of one class; ``more`` are further keys of ``[classes.NAME]``."""
     return PriorityClass(
-        priority=priority, max_waiting=places, queue_timeout_s=queue_s, total_timeout_s=total_s, service_tiers=tiers
+        priority=priority,
+        max_waiting=places,
+        queue_timeout_s=queue_s,
+        total_timeout_s=total_s,
+        service_tiers=tiers,
+        **more,
     )
 
 
 def small_preset(
-    seats: int = 1, *, most_waiting: int = 100, name: str = "small", classes: dict[str, PriorityClass] | None = None
+    seats: int = 1,
+    *,
+    most_waiting: int = 100,
+    name: str = "small",
+    classes: dict[str, PriorityClass] | None = None,
+    between: str = "strict",
+    inside: str = "fifo",
+    batching: Mapping[str, Any] | None = None,
+    queue: Mapping[str, Any] | None = None,
+    limit: Limiting | None = None,
 ) -> Preset:
-    """Three classes with the usual names, 10 s in the queue and 60 s in all, unless ``classes`` says otherwise."""
+    """Three classes with the usual names, 10 s in the queue and 60 s in all, unless ``classes`` says otherwise.
+
+    The plainest policies: strict order, first come first served, nobody evicted, nothing predicted. ``batching`` and
+    ``queue`` are further keys of those tables.
+    """
     usual = {
         "realtime": terms(3, tiers=("priority",)),
         "normal": terms(2, tiers=("auto",)),
         "batch": terms(1, tiers=("flex",)),
     }
+    plain = {"evict": False, "refuse_infeasible": False, "shed_unreachable": False}
     return Preset(
         name=name,
         default_class="normal" if classes is None else next(iter(classes)),
-        batching=Batching(seats=seats, window_ms=10),
-        queue=Queue(max_waiting=most_waiting),
+        batching=Batching(**({"seats": seats, "window_ms": 10} | dict(batching or {}))),
+        ordering=Ordering(between=between, inside=inside),
+        limit=limit or Limiting(),
+        queue=Queue(**({"max_waiting": most_waiting} | plain | dict(queue or {}))),
         classes=usual if classes is None else classes,
     )

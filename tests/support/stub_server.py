@@ -156,7 +156,11 @@ class World:
             for reason in Reason:
                 refusals.add_metric([name, reason], self.refusals[name, reason])
         yield from (outcomes, refusals)
-        yield labelled(GaugeMetricFamily, "headway_limit", "kind", {"live": self.limit, "ceiling": 64})
+        limits = {"live": self.limit, "proposed": self.limit, "ceiling": 64}
+        yield labelled(GaugeMetricFamily, "headway_limit", "kind", limits)
+        errors = {"output_tokens": 0.25, "queue_wait": 0.4}
+        yield labelled(GaugeMetricFamily, "headway_prediction_error_ratio", "of", errors)
+        yield labelled(GaugeMetricFamily, "headway_prediction_samples", "of", dict.fromkeys(errors, 100.0))
         preset = GaugeMetricFamily("headway_preset_info", "-", labels=("preset", "revision"))
         preset.add_metric([self.preset, str(self.revision)], 1)
         yield preset
@@ -170,6 +174,9 @@ class World:
         yield batch
         plain = {
             "headway_seats_taken": sum(self.in_flight.values()),
+            "headway_queue_tokens": sum(self.queued.values()) * 60,
+            "headway_queue_bytes": sum(self.queued.values()) * 240,
+            "headway_batch_window_seconds": self.presets[self.preset].batching.window_ms / 1000,
             "headway_ready": self.ready,
             "headway_last_change_timestamp_seconds": self.last_change_s,
             "headway_engine_kv_cache_usage_ratio": self.kv_ratio,
@@ -319,7 +326,7 @@ class StubServer:
         if path == "audit":
             return self._send(request, 200, {"entries": world.audit[:50]})
         if path == "status":
-            limit = {"live": world.limit, "ceiling": 64}
+            limit = {"live": world.limit, "proposed": world.limit, "ceiling": 64, "why": "fixed"}
             return self._send(request, 200, {"preset": self._current(), "limit": limit, "ready": world.ready})
         return self._problem(request, 404, "no such page")
 

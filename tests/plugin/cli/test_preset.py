@@ -64,7 +64,7 @@ def test_show_of_an_unknown_name_lists_the_known(operator: Stub, capsys: pytest.
     """Here and on the server."""
     for url in ([], ["--url", operator.url]):
         assert main(["preset", "show", "nope", *url]) == 2
-        assert "latency, balanced, throughput" in capsys.readouterr().err
+        assert ", ".join(bundled_presets()) in capsys.readouterr().err
 
 
 def test_use_switches_with_the_revision_it_saw_and_prints_what_changed(
@@ -109,7 +109,7 @@ def test_use_after_somebody_else_switched_changes_nothing(operator: Stub, capsys
 def test_use_of_an_unknown_preset_lists_those_of_the_server(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """Bad input: exit code 2."""
     assert main(["preset", "use", "nope"]) == 2
-    assert "it knows: latency, balanced, throughput" in capsys.readouterr().err
+    assert f"it knows: {', '.join(bundled_presets())}" in capsys.readouterr().err
 
 
 def test_use_shows_another_refusal_as_the_server_says_it(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,51 @@
+"""The presets that the benchmarks set against each other, and one run of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headway.simulator import EngineModel, Request, Slo, Summary, simulate, summarise
+from headway_policies import Preset
+
+MODEL = EngineModel()
+SLO = Slo(ttft_s=1.0, inter_token_s=0.075)
+
+Table = dict[str, Any]
+
+
+def arm(
+    name: str,
+    *,
+    batching: Table,
+    ordering: Table | None = None,
+    limit: Table | None = None,
+    queue: Table | None = None,
+    classes: dict[str, Table] | None = None,
+) -> Preset:
+    """A preset of two classes; every part may be given, the rest is the plainest there is and never refuses."""
+    endless = {"max_waiting": 1_000_000}
+    usual = {"realtime": {"priority": 2}, "normal": {"priority": 1}}
+    return Preset.model_validate(
+        {
+            "name": name,
+            "default_class": "normal",
+            "batching": {"window_ms": 50, **batching},
+            "ordering": {"between": "strict", "inside": "fifo", **(ordering or {})},
+            "limit": limit or {},
+            "queue": {**endless, "refuse_infeasible": False, "shed_unreachable": False, **(queue or {})},
+            "classes": {name: {**endless, **terms} for name, terms in (classes or usual).items()},
+        }
+    )
+
+
+def run(requests: Sequence[Request], preset: Preset, model: EngineModel = MODEL, **options: Any) -> Summary:
+    """A closed run to its end."""
+    return summarise(preset.name, simulate(requests, preset, model, **options), SLO)
+
+
+def run_open(
+    requests: Sequence[Request], preset: Preset, span_s: float, model: EngineModel = MODEL, **options: Any
+) -> Summary:
+    """An open-loop run; the first 30 s do not count."""
+    return summarise(preset.name, simulate(requests, preset, model, **options), SLO, warmup_s=30, span_s=span_s)

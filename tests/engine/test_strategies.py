@@ -1,0 +1,106 @@
+"""Each batching strategy has its own pattern in vLLM's own count of running requests."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import httpx
+from flood import Answer, ask, statuses
+from running_server import RunningServer
+
+WINDOW_MS = 3000  # of the preset dynamic4
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What one scrape showed."""
+
+    running: int
+    waiting: int
+
+
+class Watch:
+    """Scrape after scrape of a server while requests of a plan run."""
+
+    def __init__(self, server: RunningServer, client: httpx.AsyncClient) -> None:
+        self.server, self.client = server, client
+        self.moments: list[Moment] = []
+        self.asked: list[asyncio.Task[Answer]] = []
+
+    def ask(self, *lengths_tokens: int) -> None:
+        """Send requests of these lengths, all at once."""
+        for length_tokens in lengths_tokens:
+            work = ask(self.client, self.server, "normal", length_tokens, True)
+            self.asked.append(asyncio.create_task(work))
+
+    async def until(self, *, running: int, waiting: int) -> None:
+        """Look until the server has been seen like this."""
+        for _ in range(3000):
+            scrape = await asyncio.to_thread(self.server.scrape)
+            self.moments.append(Moment(int(scrape("vllm:num_requests_running")), int(scrape("headway_queue_depth"))))
+            if self.moments[-1] == Moment(running, waiting):
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"never seen running {running}, waiting {waiting}; last {self.moments[-20:]}")
+
+    async def answers(self) -> list[Answer]:
+        """Everybody's answer, all of them complete."""
+        answers = list(await asyncio.gather(*self.asked))
+        assert statuses(answers) == {200: len(self.asked)}
+        assert all(answer.complete for answer in answers)
+        return answers
+
+
+async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_longest(server: RunningServer) -> None:
+    """Three wait without end; the fourth starts them all; four more wait until the longest of them has ended."""
+    server.use("static4")
+    async with httpx.AsyncClient(timeout=300) as client:
+        watch = Watch(server, client)
+        watch.ask(60, 60, 60)
+        await watch.until(running=0, waiting=3)
+        for _ in range(20):
+            await watch.until(running=0, waiting=3)
+        assert {moment.running for moment in watch.moments} == {0}
+        watch.ask(1500)
+        await watch.until(running=1, waiting=0)  # the short ones have ended, their seats stay empty
+        watch.ask(60, 60, 60, 60)
+        await watch.until(running=1, waiting=4)
+        await watch.until(running=0, waiting=0)
+        await watch.answers()
+    assert max(moment.running for moment in watch.moments) <= 4
+    assert all(moment.running <= 1 for moment in watch.moments if moment.waiting == 4)
+
+
+async def test_a_dynamic_batch_leaves_when_its_window_ends_or_when_it_is_full(server: RunningServer) -> None:
+    """Two wait for company until the window that opened with the first has ended; four leave at once."""
+    server.use("dynamic4")
+    async with httpx.AsyncClient(timeout=300) as client:
+        watch = Watch(server, client)
+        watch.ask(60)
+        await watch.until(running=0, waiting=1)
+        watch.ask(60)
+        await watch.until(running=0, waiting=2)
+        await watch.until(running=0, waiting=0)
+        first, second = await watch.answers()
+        watch.asked.clear()
+        watch.ask(60, 60, 60, 60)
+        full = await watch.answers()
+    assert max(moment.running for moment in watch.moments) <= 2
+    assert int(first.headers["x-headway-queue-ms"]) >= WINDOW_MS
+    assert int(second.headers["x-headway-queue-ms"]) < int(first.headers["x-headway-queue-ms"])
+    assert all(int(answer.headers["x-headway-queue-ms"]) < WINDOW_MS for answer in full)
+
+
+async def test_continuous_batching_refills_a_seat_while_the_others_run_on(server: RunningServer) -> None:
+    """One long request and many short ones on four seats: the short ones pass by the long one, the seats stay full."""
+    server.use("continuous4")
+    async with httpx.AsyncClient(timeout=300) as client:
+        watch = Watch(server, client)
+        watch.ask(1500, *[150] * 16)
+        await watch.until(running=4, waiting=13)
+        await watch.until(running=1, waiting=0)
+        await watch.answers()
+    busy = [moment.running for moment in watch.moments if moment.waiting]
+    assert max(busy) <= 4
+    assert sum(running >= 3 for running in busy) >= 0.8 * len(busy)

@@ -1,0 +1,131 @@
+"""``headway preset diff`` and ``headway preset validate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headway.cli import main
+
+SHORT_LINE = """
+from headway_policies.lines import FifoLine
+
+class Newest(FifoLine):
+    def head(self, now_s):
+        return self.newest()
+
+class Forgetful(FifoLine):
+    def remove(self, ticket_id):
+        return None
+
+class Particular(FifoLine):
+    def __init__(self, colour):
+        super().__init__()
+"""
+
+
+def write(folder: Path, name: str, text: str = "") -> str:
+    path = folder / f"{name}.toml"
+    path.write_text(f'name = "{name}"\nextends = "balanced"\n{text}', encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module of somebody's own policies, on the import path."""
+    (tmp_path / "strangers_lines.py").write_text(SHORT_LINE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_diff_shows_what_differs_and_ends_in_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """As diff does."""
+    assert main(["preset", "diff", "latency", "throughput"]) == 1
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert head == ["setting", "latency", "throughput"]
+    assert ["batching.seats", "8", "64"] in rows
+    assert {row[0] for row in rows} == {"batching.seats", "batching.window_ms"}
+
+
+def test_diff_of_equal_presets_ends_in_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name and a description make no difference."""
+    assert main(["preset", "diff", "balanced", write(tmp_path, "mine")]) == 0
+    assert capsys.readouterr().out == "no setting differs\n"
+
+
+def test_diff_knows_files_folders_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A preset of ``--preset-dir`` against a file; a setting that one does not have is null."""
+    write(tmp_path, "mine")
+    other = write(tmp_path, "other", "batching.flush_after_s = 3")
+    assert main(["preset", "diff", "mine", other, "--preset-dir", str(tmp_path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {
+        "a": "mine",
+        "b": "other",
+        "changes": [{"setting": "batching.flush_after_s", "before": None, "after": 3.0}],
+    }
+
+
+def test_diff_compares_two_files_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Yesterday's file and today's."""
+    (tmp_path / "old").mkdir()
+    old, new = write(tmp_path / "old", "mine"), write(tmp_path, "mine", "batching.seats = 9")
+    assert main(["preset", "diff", old, new]) == 1
+    assert ["batching.seats", "32", "9"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_diff_of_an_unknown_preset_ends_in_two(capsys: pytest.CaptureFixture[str]) -> None:
+    """Trouble is no difference."""
+    assert main(["preset", "diff", "latency", "nope"]) == 2
+    assert "there is no preset 'nope'" in capsys.readouterr().err
+
+
+def test_validate_says_ok_and_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Warnings do not make a file invalid."""
+    good, doubtful = write(tmp_path, "good"), write(tmp_path, "doubtful", "batching.seats = 100")
+    assert main(["preset", "validate", good, doubtful]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[:2] == [f"{good}: ok", f"{doubtful}: ok"]
+    assert out[2].startswith("  warning: batching.seats: beyond 64")
+    assert len(out) == 3
+
+
+def test_validate_reads_on_after_a_bad_file_and_ends_in_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every file gets its verdict."""
+    bad, good = write(tmp_path, "bad", "batching.seats = 0"), write(tmp_path, "good")
+    assert main(["preset", "validate", bad, good, "--json"]) == 2
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["file"], first["preset"]) == (bad, None)
+    assert "batching.seats" in first["errors"][0]
+    assert second == {"file": good, "preset": "good", "errors": [], "warnings": []}
+    assert main(["preset", "validate", bad]) == 2
+    assert capsys.readouterr().out.startswith(f"{bad}: error\n  error: (extends bundled balanced): batching.seats")
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("Newest", None),
+        ("Forgetful", "ordering.inside: strangers_lines:Forgetful: seed 0"),
+        ("Particular", "ordering.inside: strangers_lines:Particular: raised TypeError"),
+        ("Absent", "ordering.inside: strangers_lines has no Absent"),
+    ],
+)
+def test_validate_proves_a_policy_of_your_own(
+    policy: str, told: str | None, policies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has to pass the conformance suite of its kind, or the reason is told."""
+    file = write(policies, "mine", f'ordering.inside = "strangers_lines:{policy}"')
+    assert main(["preset", "validate", file]) == (0 if told is None else 2)
+    out = capsys.readouterr().out
+    assert out == f"{file}: ok\n" if told is None else told in out
+
+
+@pytest.mark.parametrize("action", ["diff", "validate", "recommend", "list", "show", "use"])
+def test_help_teaches_by_examples(action: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each action shows how it is called."""
+    with pytest.raises(SystemExit):
+        main(["preset", action, "--help"])
+    out = capsys.readouterr().out
+    assert f"  headway preset {action}" in out

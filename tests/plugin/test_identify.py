@@ -1,0 +1,88 @@
+"""What the entrance reads from headers and body before anybody has parsed the request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from small_presets import small_preset
+
+from headway.guard import Trip
+from headway.http.identify import identify
+from headway.http.refusal import BadRequest
+
+CHAT = "/v1/chat/completions"
+
+
+def trip(body: Any = None, headers: dict[str, str] | None = None, path: str = CHAT) -> Trip:
+    """The trip of a request with this body."""
+    raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    return identify(headers or {}, path, raw, small_preset())
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"max_tokens": 7}, 7),
+        ({"max_completion_tokens": 8}, 8),
+        ({"max_output_tokens": 9}, 9),
+        (b'{"max_tokens"   :\n 12}', 12),
+        ({"max_tokens": None}, None),
+        ({"max_tokens": -1}, None),
+        ({"messages": [{"role": "user", "content": 'say "max_tokens": 5'}]}, None),
+        ({}, None),
+        (b"not JSON at all", None),
+    ],
+)
+def test_max_tokens_is_read_without_parsing(body: Any, expected: int | None) -> None:
+    """Whichever of its three names it goes by; not from a text that speaks of it."""
+    assert trip(body).max_tokens == expected
+
+
+def test_the_size_is_an_estimate_until_the_prompt_is_rendered() -> None:
+    """Bytes are exact, four of them are taken for a token, a list of prompts shares them."""
+    body = json.dumps({"prompt": ["x" * 400, "y" * 400]}).encode()
+    found = trip(body, path="/v1/completions")
+    assert (found.prompts, found.prompt_bytes) == (2, len(body))
+    assert found.prompt_tokens == len(body) // 4 // 2
+
+
+def test_an_image_is_not_counted_as_text() -> None:
+    """Nothing is guessed of a body with media in it; its bytes still count."""
+    found = trip({"url": "data:image/png;base64," + "A" * 4000})
+    assert found.prompt_tokens == 0
+    assert found.prompt_bytes > 4000
+
+
+def test_a_body_of_another_kind_has_no_size() -> None:
+    """What is not JSON is not read, and nothing is claimed of it."""
+    found = trip(None)
+    assert (found.prompt_tokens, found.prompt_bytes, found.max_tokens) == (0, 0, None)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("no", False), ("yes", True), (" NO ", False), (None, True)])
+def test_a_client_may_refuse_to_queue(value: str | None, expected: bool) -> None:
+    """x-headway-queue: no; the default is to wait."""
+    assert trip({}, {} if value is None else {"x-headway-queue": value}).may_wait is expected
+
+
+@pytest.mark.parametrize("value", ["", "never", "0", "false"])
+def test_a_doubtful_wish_about_the_queue_is_refused(value: str) -> None:
+    """Anything but yes and no is the caller's mistake, and is told so."""
+    with pytest.raises(BadRequest, match=r"^x-headway-queue: yes or no") as caught:
+        trip({}, {"x-headway-queue": value})
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize("header", ["x-vllm-priority", "x-request-priority", "x-litellm-priority"])
+def test_nobody_gives_himself_a_priority(header: str) -> None:
+    """The numeric priorities of other products change nothing: anybody may send them."""
+    assert trip({}, {header: "-999"}) == trip({})
+
+
+def test_a_stream_is_known_by_its_body() -> None:
+    """What the SDK's read time-out means depends on whether the answer is a stream."""
+    headers = {"x-stainless-read-timeout": "600"}
+    assert trip({"stream": True}, headers).timeouts.first_token_s == 600
+    assert trip({"stream": False}, headers).timeouts.total_s == 600

@@ -1,0 +1,47 @@
+"""Import paths of policies: what is found, and what is said when nothing is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headway_policies.lines import FifoLine
+from headway_policies.named import find_class
+
+
+def test_a_path_leads_to_its_class() -> None:
+    """package.module:Class is the class itself."""
+    assert find_class("headway_policies.lines:FifoLine") is FifoLine
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("headway_policies.lines", "not of the form package.module:Class"),
+        ("headway_policies.lines:", "not of the form package.module:Class"),
+        (":FifoLine", "not of the form package.module:Class"),
+        ("headway_policies..lines:FifoLine", "not of the form package.module:Class"),
+        ("headway_policies.lines:Fifo.Line", "not of the form package.module:Class"),
+        ("no_such_module:Line", "no_such_module cannot be imported: No module named 'no_such_module'"),
+        ("headway_policies.lines:Nothing", "headway_policies.lines has no Nothing"),
+        ("headway_policies.named:find_class", "is not a class but function"),
+    ],
+)
+def test_a_path_that_leads_nowhere_says_why(path: str, told: str) -> None:
+    """One line: the form, the module, the name, or what it is instead of a class."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        find_class(path)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_that_fails_while_it_is_imported_tells_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The author sees the error of the module, in one line, and its traceback as the cause."""
+    (tmp_path / "failing_policy.py").write_text('raise RuntimeError("no\\nlicence")')
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="failing_policy cannot be imported: RuntimeError: no licence") as caught:
+        find_class("failing_policy:Line")
+    assert isinstance(caught.value.__cause__, RuntimeError)

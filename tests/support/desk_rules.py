@@ -1,0 +1,185 @@
+"""What a preset permits at this moment, in formulas over plain lists: the oracle's own reading of the rules.
+
+Nothing here is shared with the desk but the preset and the tickets. Everything is computed anew from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from math import inf
+
+from headway_policies import Preset, Ticket
+
+
+@dataclass
+class Sitting:
+    """A ticket that was dispatched and may hold seats in the engine."""
+
+    ticket: Ticket
+    line: str
+    seats: int
+    batch: int
+
+
+@dataclass
+class Rules:
+    """Who waits and who sits, and what the preset says about it. ``preset`` and ``limit`` are set before any question."""
+
+    preset: Preset
+    limit: int = 1
+    waiting: dict[int, Ticket] = field(default_factory=dict)
+    sitting: dict[int, Sitting] = field(default_factory=dict)
+
+    # ------------------------------------------------------------------ seats
+
+    def line(self, ticket: Ticket) -> str:
+        """The class in whose line it waits."""
+        return ticket.class_name if ticket.class_name in self.preset.classes else self.preset.default_class
+
+    def urgency(self, ticket: Ticket) -> int:
+        """The priority of its line."""
+        return self.preset.classes[self.line(ticket)].priority
+
+    def taken(self) -> int:
+        """The seats that are held."""
+        return sum(one.seats for one in self.sitting.values())
+
+    def room(self, line: str) -> int:
+        """The seats that a class may still take: the limit, less what is held, less what others above it reserve."""
+        classes = self.preset.classes
+        kept = sum(
+            max(0, one.reserved_seats - sum(held.seats for held in self.sitting.values() if held.line == name))
+            for name, one in classes.items()
+            if one.priority > classes[line].priority
+        )
+        return self.limit - min(kept, self.limit - 1) - self.taken()
+
+    def wanted(self, ticket: Ticket) -> int:
+        """The seats it will get: all its sequences, or all that its class can ever have."""
+        classes, line = self.preset.classes, self.line(ticket)
+        kept = sum(one.reserved_seats for one in classes.values() if one.priority > classes[line].priority)
+        return min(ticket.seats, max(1, self.limit - kept))
+
+    def within_budget(self, ticket: Ticket) -> bool:
+        """Whether the token budget lets it in beside those who sit; alone it is always let in."""
+        budget_tokens = self.preset.batching.max_total_tokens
+        held = [one.ticket.most_tokens for one in self.sitting.values() if one.seats]
+        return budget_tokens is None or not held or sum(held) + ticket.most_tokens <= budget_tokens
+
+    def fits(self, ticket: Ticket) -> bool:
+        """Whether it could sit down now."""
+        return self.wanted(ticket) <= self.room(self.line(ticket)) and self.within_budget(ticket)
+
+    # ------------------------------------------------------------------ order
+
+    def may_be_next(self) -> list[Ticket]:
+        """Those of whom one is next, as far as the preset's order can be told without its books."""
+        able = [one for one in self.waiting.values() if self.room(self.line(one)) >= 1]
+        if self.preset.ordering.between == "strict":
+            able = _greatest(able, self.urgency)
+        if (self.preset.ordering.between, self.preset.ordering.inside) == ("ageing", "fifo"):
+            able = [one for one in able if not any(self._ahead_of(other, one) for other in able)]
+        if self._bins > 1 or self.preset.ordering.inside not in ("fifo", "edf"):
+            return able
+        place = self._arrival if self.preset.ordering.inside == "fifo" else self._due_s
+        lines = {self.line(one) for one in able}
+        return [
+            first
+            for line in lines
+            for first in _greatest([one for one in able if self.line(one) == line], lambda one: -place(one))
+        ]
+
+    def _ahead_of(self, other: Ticket, one: Ticket) -> bool:
+        return self.urgency(other) > self.urgency(one) and other.arrived_s <= one.arrived_s and self._bins == 1
+
+    def _arrival(self, ticket: Ticket) -> float:
+        return ticket.id
+
+    def _due_s(self, ticket: Ticket) -> float:
+        own = self.preset.classes[self.line(ticket)].timeouts().shortened_by(ticket.asked)
+        return ticket.arrived_s + shortest(own.queue_s, own.first_token_s, own.total_s)
+
+    # ------------------------------------------------------------------ batches
+
+    @property
+    def gathers(self) -> bool:
+        """Whether the strategy sends batches that end before the next begins."""
+        return self.preset.batching.strategy != "continuous"
+
+    @property
+    def _bins(self) -> int:
+        return self.preset.batching.bins if self.gathers else 1
+
+    def surely_full(self) -> bool:
+        """Whether some bin must hold a full batch: by the pigeon-hole principle where there are several."""
+        batching = self.preset.batching
+        most_seats = min(batching.seats, self.limit)
+        seats = sum(one.seats for one in self.waiting.values())
+        if seats > self._bins * (most_seats - 1):
+            return True
+        return self._bins == 1 and self._budget_full()
+
+    def _budget_full(self) -> bool:
+        budget_tokens = self.preset.batching.max_total_tokens
+        return budget_tokens is not None and sum(one.most_tokens for one in self.waiting.values()) >= budget_tokens
+
+    def must_leave(self, now_s: float) -> bool:
+        """Whether a batch has to leave, as far as the bins or an adaptive window do not hide that from here."""
+        batching = self.preset.batching
+        seats = sum(one.seats for one in self.waiting.values())
+        preferred = batching.strategy == "dynamic" and any(size <= seats for size in batching.preferred_batch_sizes)
+        return self.surely_full() or (preferred and self._bins == 1) or now_s >= self.batch_due_s() - 1e-9
+
+    def may_leave(self, now_s: float) -> bool:
+        """Whether a batch may leave; where that is hidden, True."""
+        return self._bins > 1 or self.preset.batching.window == "adaptive" or self.must_leave(now_s)
+
+    def batch_due_s(self) -> float:
+        """When somebody has to leave because of the time; never while an adaptive window hides that from here."""
+        batching, most_urgent = self.preset.batching, self.preset.by_urgency()[0]
+        if batching.strategy == "static":
+            flush_s = inf if batching.flush_after_s is None else batching.flush_after_s
+            return min((one.arrived_s + flush_s for one in self.waiting.values()), default=inf)
+        hidden = batching.window == "adaptive" or not self.gathers
+        window_s = inf if hidden else batching.window_ms / 1000
+        dues_s = [one.arrived_s + window_s for one in self.waiting.values()]
+        if len(self.preset.classes) > 1 and self.gathers:
+            urgent_s = batching.urgent_window_ms / 1000
+            dues_s += [one.arrived_s + urgent_s for one in self.waiting.values() if one.class_name == most_urgent]
+        return min(dues_s, default=inf)
+
+    # ------------------------------------------------------------------ bounds
+
+    def sums(self) -> dict[str, tuple[int, int, int]]:
+        """Requests, prompt tokens and bytes that wait, by line and under ``""`` in all."""
+        lines: dict[str, Collection[Ticket]] = {
+            name: [one for one in self.waiting.values() if self.line(one) == name] for name in self.preset.classes
+        }
+        return {name: _sum(tickets) for name, tickets in (lines | {"": self.waiting.values()}).items()}
+
+    def bounds(self, line: str) -> tuple[float, float, float]:
+        """The bounds of a line, or of all under ``""``."""
+        one = self.preset.classes[line] if line else self.preset.queue
+        most_tokens, most_bytes = one.max_waiting_tokens, one.max_waiting_bytes
+        return one.max_waiting, inf if most_tokens is None else most_tokens, inf if most_bytes is None else most_bytes
+
+    def over(self, ticket: Ticket, line: str) -> bool:
+        """Whether this newcomer would break the bounds of a line."""
+        more = zip(self.sums()[line], _sum([ticket]), self.bounds(line), strict=True)
+        return any(have + add > bound for have, add, bound in more)
+
+
+def shortest(*times_s: float | None) -> float:
+    """The shortest of some times of which each may not exist; for ever when none does."""
+    return min((time_s for time_s in times_s if time_s is not None), default=inf)
+
+
+def _sum(tickets: Iterable[Ticket]) -> tuple[int, int, int]:
+    listed = list(tickets)
+    return len(listed), sum(one.prompt_tokens for one in listed), sum(one.prompt_bytes for one in listed)
+
+
+def _greatest(tickets: list[Ticket], worth: Callable[[Ticket], float]) -> list[Ticket]:
+    best = max(map(worth, tickets), default=None)
+    return [one for one in tickets if worth(one) == best]

@@ -1,0 +1,201 @@
+"""A small continuous-batching engine, to judge limits on: step time, KV capacity, preemption by recompute.
+
+A step lasts ``base_s + sequence_s * decoding + prefill_token_s * prompt tokens``. Someone always waits, unless
+``arrivals_s`` says how long after one another they come. When the KV cache overflows, whoever came last gives up all
+that was computed and starts again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import exp, log, sqrt
+from random import Random
+
+from headway_policies import Load, Signals
+from headway_policies.limits import Limit
+
+BASE_S, SEQUENCE_S, PREFILL_TOKEN_S = 0.029, 0.00106, 0.0007
+SLO_S = 0.075
+_MOST_PREFILL_TOKENS = 2048
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The lengths of what comes, in tokens: mean prompt, mean output, and how far outputs vary."""
+
+    prompt_tokens: int
+    output_tokens: int
+    variation: float = 1.0
+
+
+CHAT, LONG_PROMPT, LONG_OUTPUT, SHORT = Mix(64, 64), Mix(384, 32), Mix(16, 192), Mix(32, 16)
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One request in the engine."""
+
+    prompt_tokens: int
+    output_tokens: int
+    made_tokens: int = 0
+    first_s: float = 0.0
+    last_s: float | None = None
+
+    @property
+    def kv_tokens(self) -> int:
+        return self.prompt_tokens + self.made_tokens
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step came to; ``good`` are the sequences that ended within the SLO."""
+
+    now_s: float
+    limit: int
+    taken: int
+    tokens: int
+    ended: int
+    good: int
+    good_tokens: int
+    preemptions: int
+    inter_token_s: float | None
+
+
+@dataclass
+class Plant:
+    """Runs a limit against the engine, step by step, on virtual time."""
+
+    limit: Limit
+    mix: Callable[[float], Mix] = lambda now_s: CHAT
+    slowness: Callable[[float], float] = lambda now_s: 1.0
+    noise: float = 0.0
+    kv_capacity_tokens: int = 1_000_000
+    arrivals_s: float | None = None
+    reports: Callable[[float], bool] = lambda now_s: True
+    seed: int = 1
+    slo_s: float = SLO_S
+    now_s: float = 0.0
+    _running: list[Sequence] = field(default_factory=list)
+    _again: deque[Sequence] = field(default_factory=deque)
+    _came: float = 0.0
+    _prompt_tokens: float = 0.0
+    _output_tokens: float = 0.0
+    _square: float = 0.0
+    _ended: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = Random(self.seed)
+
+    def run(self, until_s: float) -> list[Step]:
+        """All steps until then."""
+        return list(self._steps(until_s))
+
+    def _steps(self, until_s: float) -> Iterator[Step]:
+        while self.now_s < until_s:
+            seats = self.limit.seats(self.now_s)
+            limited, prefill_tokens, new = self._admit(seats)
+            if not self._running:
+                self.now_s += self.arrivals_s or 0.01
+                continue
+            yield self._step(seats, limited, prefill_tokens, new)
+
+    def _admit(self, seats: int) -> tuple[bool, int, list[Sequence]]:
+        """Let in as many as the limit, the KV cache and the prefill budget allow."""
+        prefill_tokens, used = 0, sum(one.kv_tokens for one in self._running)
+        new: list[Sequence] = []
+        while len(self._running) < seats and (self._again or self._waits()):
+            one = self._again.popleft() if self._again else self._fresh()
+            if self._running and (
+                used + one.kv_tokens > self.kv_capacity_tokens
+                or (prefill_tokens and prefill_tokens + one.kv_tokens > _MOST_PREFILL_TOKENS)
+            ):
+                self._again.appendleft(one)
+                return False, prefill_tokens, new
+            used += one.kv_tokens
+            prefill_tokens += one.kv_tokens
+            self._running.append(one)
+            new.append(one)
+        return self._waits(), prefill_tokens, new
+
+    def _waits(self) -> bool:
+        return self.arrivals_s is None or self._came + self.arrivals_s <= self.now_s
+
+    def _fresh(self) -> Sequence:
+        self._came += self.arrivals_s or 0.0
+        mix = self.mix(self.now_s)
+        spread = log(1 + mix.variation**2)
+        drawn = exp(self._random.gauss(log(mix.output_tokens) - spread / 2, sqrt(spread)))
+        return Sequence(mix.prompt_tokens, max(2, min(8 * mix.output_tokens, round(drawn))))
+
+    def _step(self, seats: int, limited: bool, prefill_tokens: int, new: list[Sequence]) -> Step:
+        decoding = len(self._running) - len(new)
+        length_s = BASE_S + SEQUENCE_S * decoding + PREFILL_TOKEN_S * prefill_tokens
+        self.now_s += length_s * self.slowness(self.now_s) * exp(self._random.gauss(0, self.noise))
+        between_s, running, taken = [], len(self._running), len(self._running) + len(self._again)
+        for one in self._running:
+            one.made_tokens += 1
+            if one.last_s is None:
+                one.first_s = self.now_s
+            else:
+                between_s.append(self.now_s - one.last_s)
+            one.last_s = self.now_s
+        ended = [one for one in self._running if one.made_tokens >= one.output_tokens]
+        self._running = [one for one in self._running if one.made_tokens < one.output_tokens]
+        good = [one for one in ended if (self.now_s - one.first_s) / (one.made_tokens - 1) <= self.slo_s]
+        preemptions = self._preempt()
+        self._learn(ended)
+        mean_s = sum(between_s) / len(between_s) if between_s else None
+        self._report(running, taken, limited, mean_s, prefill_tokens, preemptions)
+        good_tokens = sum(one.output_tokens for one in good)
+        return Step(self.now_s, seats, taken, running, len(ended), len(good), good_tokens, preemptions, mean_s)
+
+    def _preempt(self) -> int:
+        used, count = sum(one.kv_tokens for one in self._running), 0
+        while used > self.kv_capacity_tokens and len(self._running) > 1:
+            last = self._running.pop()
+            used -= last.kv_tokens
+            self._again.appendleft(last)
+            count += 1
+        return count
+
+    def _learn(self, ended: list[Sequence]) -> None:
+        for one in ended:
+            self._ended += 1
+            weight = max(0.02, 1 / self._ended)
+            self._prompt_tokens += weight * (one.prompt_tokens - self._prompt_tokens)
+            self._output_tokens += weight * (one.output_tokens - self._output_tokens)
+            self._square += weight * ((one.prompt_tokens + one.output_tokens) ** 2 - self._square)
+
+    def _report(
+        self, running: int, taken: int, limited: bool, mean_s: float | None, prefill_tokens: int, preemptions: int
+    ) -> None:
+        if not self.reports(self.now_s):
+            return
+        usage_ratio = min(1.0, sum(one.kv_tokens for one in self._running) / self.kv_capacity_tokens)
+        load = Load(
+            running, len(self._again), usage_ratio, mean_s, prefill_tokens, preemptions, self.kv_capacity_tokens
+        )
+        variance = self._square - (self._prompt_tokens + self._output_tokens) ** 2
+        self.limit.observe(
+            Signals(load, taken, 10, limited, self._prompt_tokens, self._output_tokens, sqrt(max(0.0, variance))),
+            self.now_s,
+        )
+
+
+def good_tokens_s(steps: list[Step], from_s: float, to_s: float) -> float:
+    """Tokens a second of the sequences that ended within the SLO in that time."""
+    return sum(one.good_tokens for one in steps if from_s <= one.now_s < to_s) / (to_s - from_s)
+
+
+def tokens_s(steps: list[Step], from_s: float, to_s: float) -> float:
+    """All tokens a second of that time."""
+    return sum(one.tokens for one in steps if from_s <= one.now_s < to_s) / (to_s - from_s)
+
+
+def mean_limit(steps: list[Step], from_s: float, to_s: float) -> float:
+    """The limit's mean over that time, weighted by time."""
+    held = [(b.now_s - a.now_s, b.limit) for a, b in pairwise(steps) if from_s <= b.now_s < to_s]
+    return sum(length_s * limit for length_s, limit in held) / sum(length_s for length_s, _ in held)
