@@ -10,6 +10,7 @@ from running_server import ROOT
 from starlette.routing import Route
 
 from headway.http.admin import routes
+from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.http.tokens import Tokens
 from headway.metrics import METRIC_NAMES
 from headway_policies import Outcome, bundled_presets, parse_preset
@@ -84,6 +85,21 @@ def test_the_examples_of_the_policies_work() -> None:
     exec(compile(example, "policies/README.md", "exec"), {})
     (preset,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     assert parse_preset(preset, "policies/README.md").name == "night"
+
+
+def test_the_batcher_example_works(capsys: pytest.CaptureFixture[str]) -> None:
+    """The example of batches without vLLM in plugin/README.md runs as it stands there."""
+    (example,) = re.findall(r"```py\n(.*?)```", _read("plugin/README.md"), re.DOTALL)
+    exec(compile(example, "plugin/README.md", "exec"), {"__name__": "example"})
+    assert capsys.readouterr().out == "[[3.0], [5.0], [9.0]] [3.0] 2.0\n42\n"
+
+
+def test_every_time_out_header_is_documented() -> None:
+    """The table of time-out headers in plugin/README.md is the one in the code, stage by stage."""
+    rows = re.findall(r"^\| (?:in the queue|to the first token|between tokens|in all) \| (.*) \|$",
+                      _read("plugin/README.md"), re.MULTILINE)  # fmt: skip
+    documented = [re.findall(r"`([a-z-]{6,})`", row) for row in rows]
+    assert documented == [[name for name, _ in readers] for readers in (QUEUE, FIRST_TOKEN, STALL, TOTAL)]
 
 
 def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:

@@ -7,10 +7,10 @@ a whole server. Importing this package needs no vLLM.
 """
 
 from headway.audit import Who
-from headway.batch_function import BatchFunctionError
-from headway.batcher import Batcher, BatcherStats
+from headway.batcher import Batcher, BatcherStats, SyncBatcher
 from headway.control import Control, version
 from headway.errors import (
+    BatchFunctionError,
     Expired,
     HeadwayError,
     NoEngineError,
@@ -23,7 +23,6 @@ from headway.errors import (
     UnknownPresetError,
 )
 from headway.gate import Gate, Passage
-from headway.sync_batcher import SyncBatcher
 from headway.wrap import wrap
 from headway_policies import Outcome, Preset, PresetError, Reason, Timeouts, load_preset
 

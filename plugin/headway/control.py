@@ -113,7 +113,8 @@ class Control:
             self.batch_meter(sequences)
         if load is not None:
             self.load = load
-            self.guard.gate.observe(load)
+            if self.warmup.state != "running":  # its steps are slow for reasons that do not come back
+                self.guard.gate.observe(load)
 
     async def switch(self, name: str, *, expected_revision: int | None, who: Who, reason: str = "") -> Switched:
         """Put a preset in force. Raises UnknownPresetError or StaleRevisionError; then nothing has changed."""

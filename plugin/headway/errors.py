@@ -6,6 +6,7 @@
     ├── TooWideError          the request asks for more sequences than the engine runs at once
     ├── UnknownPresetError    no preset of that name
     ├── StaleRevisionError    the preset was switched by somebody else meanwhile
+    ├── BatchFunctionError    the batch function gave no list, a wrong number of results, or was cancelled
     └── Refused               the request was turned away: ``reason``, ``retry_after_s``, ``status``
         ├── Rejected          never served: no room, no chance to be in time, pushed out, draining, no engine
         ├── Expired           its time ran out while it waited
@@ -64,6 +65,10 @@ class StaleRevisionError(HeadwayError):
     def __init__(self, current: int) -> None:
         super().__init__(f"the preset was switched meanwhile; its revision is now {current}")
         self.current = current
+
+
+class BatchFunctionError(HeadwayError):
+    """The batch function did not give one result for each item."""
 
 
 class Refused(HeadwayError):

@@ -23,6 +23,7 @@ _FORGETTING = 0.98
 _SPEED_WEIGHT = 0.3
 _MIX_WEIGHT = 0.25
 _BAND_RATIO = 0.03
+_MOST_SEATS = 65_536
 
 
 class ModelFit:
@@ -45,11 +46,11 @@ class ModelFit:
         model = self._model
         seat_s = model.sequence_s + model.prefill_token_s * self._prefill_tokens / self._running
         room_s = self._set_point_s - model.base_s
-        if seat_s <= 0:
-            return allowed + 1 if room_s > 0 else allowed // 2
+        if seat_s <= 0:  # more seats have cost nothing so far
+            return allowed + max(1, allowed // 8) if room_s > 0 else allowed // 2
         seats = room_s / seat_s
         band = max(0.5, _BAND_RATIO * allowed)
-        return allowed if abs(seats - allowed - 0.5) < 0.5 + band else int(max(0.0, seats))
+        return allowed if abs(seats - allowed - 0.5) < 0.5 + band else int(max(0.0, min(seats, _MOST_SEATS)))
 
     def _learn(self, running: float, prefill_tokens: float, step_s: float) -> None:
         predicted_s = self._model.step_s(running, prefill_tokens)

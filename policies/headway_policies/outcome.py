@@ -45,7 +45,7 @@ class Reason(StrEnum):
     DEADLINE_UNREACHABLE = "deadline_unreachable"
     EVICTED = "evicted"
     QUEUE_TIMEOUT = "queue_timeout"
-    FIRST_TOKEN_TIMEOUT = "first_token_timeout"
+    FIRST_TOKEN_TIMEOUT = "first_token_timeout"  # noqa: S105 - a token of text
     STALL_TIMEOUT = "stall_timeout"
     TOTAL_TIMEOUT = "total_timeout"
     DRAINING = "draining"

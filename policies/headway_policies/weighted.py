@@ -62,13 +62,13 @@ class WeightedOrder(ClassLines):
 
     def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
         """The head of the most urgent class with credit; a new round when none has any."""
-        if not self._by_ticket:
-            return None
-        in_turn = [one for one in self._lines if one.waiting and one.name not in barred]
-        while in_turn:
-            for one in in_turn:
-                if self._credits[one.name] > 0:
+        while self._by_ticket:
+            for one in self._lines:
+                if one.waiting and self._credits[one.name] > 0 and one.name not in barred:
                     return one.line.head(now_s)
+            in_turn = [one for one in self._lines if one.waiting and one.name not in barred]
+            if not in_turn:
+                break
             self._next_round(in_turn)
         return None
 

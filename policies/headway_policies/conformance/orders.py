@@ -8,7 +8,7 @@ all counts and views agree. At the end everybody comes out. Not checked: which o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from random import Random
 
 from headway_policies.class_lines import MakeLine, fifo
@@ -18,19 +18,19 @@ from headway_policies.ordering import Order
 from headway_policies.ticket import NO_TIMEOUTS, Ticket, Timeouts
 
 _STEPS = 250
+_STRANGER = -1
+_ONLY = {"only": PriorityClass(priority=0, max_waiting=1000)}
 _CLASSES = {
     "lowest": PriorityClass(priority=-7, max_waiting=1000, queue_timeout_s=300.0),
     "urgent": PriorityClass(priority=5, max_waiting=1000, queue_timeout_s=5.0),
     "middle": PriorityClass(priority=0, max_waiting=1000),
 }
-_RANKED = ("urgent", "middle", "lowest")
-_STRANGER = -1
 
 
 def check_line(make_line: Callable[[], Line], seeds: Iterable[int] = range(20)) -> None:
     """Raise AssertionError unless the lines that ``make_line`` makes keep the promises of ``Line``."""
     for seed in seeds:
-        _LineHistory(make_line(), seed).run()
+        _History(_Alone(make_line()), _ONLY, seed).run()
 
 
 def check_order(
@@ -40,120 +40,169 @@ def check_order(
 ) -> None:
     """Raise AssertionError unless the orders that ``make_order`` makes keep the promises of ``Order``."""
     for seed in seeds:
-        _OrderHistory(make_order(_CLASSES, make_line), seed).run()
+        _History(make_order(_CLASSES, make_line), _CLASSES, seed).run()
+
+
+class _Alone:
+    """A line as the order of the only class there is."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.remove = line.remove
+
+    def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
+        self._line.push(ticket, tokens, now_s)
+
+    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+        return None if barred else self._line.head(now_s)
+
+    def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
+        self._line.charge(ticket, tokens)
+
+    def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
+        self._line.correct(ticket, tokens)
+
+    def worst_below(self, priority: int) -> Ticket | None:
+        return self._line.newest() if priority > _ONLY["only"].priority else None
+
+    def waiting(self, class_name: str) -> int:
+        return len(self._line)
+
+    def oldest(self) -> Iterator[Ticket]:
+        oldest = self._line.oldest()
+        return iter(() if oldest is None else (oldest,))
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def __iter__(self) -> Iterator[Ticket]:
+        return iter(self._line)
 
 
 class _History:
-    """A seeded history. ``book`` holds the waiting tickets of each class, in the order they were put in."""
+    """What happens to one order. ``book`` holds the waiting tickets of each class, in the order they were put in."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)  # noqa: S311 - repeatable, not secret
-        self.where = f"seed {seed}, before the first step"
-        self.seed = seed
-        self.now_s = 0.0
-        self.book: dict[str, list[Ticket]] = {name: [] for name in _RANKED}
+    def __init__(self, order: Order, classes: Mapping[str, PriorityClass], seed: int) -> None:
+        self.order = order
+        self.priorities = {name: classes[name].priority for name in classes}
+        self.ranked = sorted(classes, key=lambda name: -classes[name].priority)
+        self.book: dict[str, list[Ticket]] = {name: [] for name in self.ranked}
         self.gone: list[tuple[Ticket, str]] = []
-        self.made = 0
+        self.seed, self.step, self.now_s, self.made = seed, 0, 0.0, 0
+        self.random = Random(seed)  # noqa: S311 - to be repeatable, not secret
 
     def run(self) -> None:
         """All steps, each followed by a check of everything, and then the drain."""
         self.check()
-        for step in range(_STEPS):
-            self.where = f"seed {self.seed}, step {step}"
+        for self.step in range(1, _STEPS + 1):
             self.now_s += self.random.choice((0.0, 0.001, 1.0, 40.0))
-            move = self.random.choice((self.arrive, self.arrive, self.dispatch, self.cancel, self.come_back, self.end))
-            move()
+            moves = (self.arrive, self.arrive, self.dispatch, self.cancel, self.come_back, self.end)
+            self.random.choice(moves)()
             self.check()
-        self.where = f"seed {self.seed}, while draining"
         while self.waiting():
-            self.dispatch()
+            self.step += 1
+            self.go(())
             self.check()
-
-    def waiting(self) -> list[Ticket]:
-        """All that wait, class by class."""
-        return [ticket for name in _RANKED for ticket in self.book[name]]
 
     def arrive(self) -> None:
-        """A new ticket."""
+        """A new ticket, now and then in another class than the one it names."""
         self.made += 1
         asked = Timeouts(total_s=self.random.uniform(0.1, 100.0)) if self.random.random() < 0.5 else NO_TIMEOUTS
-        own, tenant = self.random.choice(_RANKED), self.random.choice(("", "a", "b", "c"))
-        self.put(Ticket(self.made, own, self.now_s, tenant, asked=asked), self.class_for(own))
+        named = self.random.choice((*self.ranked, "since removed"))
+        name = named if named in self.book else self.ranked[-1]
+        self.put(Ticket(self.made, named, self.now_s, self.random.choice(("", "a", "b", "c")), asked=asked), name)
 
     def come_back(self) -> None:
-        """A ticket that has left is put in again, into the class it was in."""
+        """A ticket that has left is put in again."""
         if self.gone:
             self.put(*self.gone.pop(self.random.randrange(len(self.gone))))
 
     def cancel(self) -> None:
-        """One of those who wait is taken out; a stranger and one that has gone are not here."""
-        waiting = self.waiting()
-        if waiting:
-            self.take(self.random.choice(waiting))
+        """One of those who wait is taken out, from anywhere; who is not here cannot be."""
+        if self.waiting():
+            self.take(self.random.choice(self.waiting()))
         absent = self.gone[-1][0].id if self.gone else _STRANGER
-        self.expect(self.remove(absent) is None, f"removing ticket {absent}, which is not here, gave something")
+        self.expect(self.order.remove(absent) is None, f"removing ticket {absent}, which is not here, gave a ticket")
 
-    def class_for(self, own: str) -> str:
-        """The class a newcomer waits in."""
-        return own
-
-    def put(self, ticket: Ticket, name: str) -> None:
-        """Put a ticket in, here and in the book."""
-        self.push(ticket, name, self.random.choice((1.0, 80.0, 4096.0)))
-        self.book[name].append(ticket)
-
-    def take(self, ticket: Ticket) -> None:
-        """Take a waiting ticket out, here and in the book."""
-        name = next(name for name, tickets in self.book.items() if ticket in tickets)
-        self.expect(self.remove(ticket.id) is ticket, f"removing ticket {ticket.id} did not give it back")
-        self.expect(self.remove(ticket.id) is None, f"ticket {ticket.id} could be removed twice")
-        self.book[name].remove(ticket)
-        self.gone.append((ticket, name))
-
-    def go(self, head: Ticket | None, allowed: list[Ticket]) -> None:
-        """The head, if there is one, goes to the engine."""
-        self.expect(head is not None or not allowed, f"nobody is the head, though {len(allowed)} wait")
-        if head is not None:
-            self.expect(any(head is one for one in allowed), f"the head, ticket {head.id}, is none of those it may be")
-            name = next(name for name, tickets in self.book.items() if head in tickets)
-            self.charge(head, name, self.random.choice((1.0, 80.0, 4096.0)))
-            self.take(head)
+    def dispatch(self) -> None:
+        """The head goes, of the classes that are not barred."""
+        self.go(self.random.sample(self.ranked, self.random.randrange(len(self.ranked) + 1)))
 
     def end(self) -> None:
         """A ticket that has left is booked with more or less than was guessed."""
         if self.gone:
-            self.correct(*self.random.choice(self.gone), self.random.choice((-4000.0, -1.0, 0.0, 9.0, 5000.0)))
+            self.order.correct(*self.random.choice(self.gone), self.random.choice((-4000.0, -1.0, 0.0, 9.0, 5000.0)))
+
+    def put(self, ticket: Ticket, name: str) -> None:
+        """A ticket in, here and in the book."""
+        self.order.push(ticket, name, self.tokens(), self.now_s)
+        self.book[name].append(ticket)
+
+    def go(self, barred: Collection[str]) -> None:
+        """The head out, by the way the desk takes: head, charge, remove."""
+        head, again = self.order.head(self.now_s, barred), self.order.head(self.now_s, barred)
+        self.expect(head is again, f"the head was {_id(head)}, and {_id(again)} when asked again")
+        allowed = [ticket for name in self.ranked if name not in barred for ticket in self.book[name]]
+        if head is None:
+            self.expect(not allowed, f"nobody goes next, though {_ids(allowed)} wait and are not barred")
+            return
+        self.expect(head in allowed, f"the head is {head.id}, but only {_ids(allowed)} wait and are not barred")
+        self.order.charge(head, self.class_of(head), self.tokens())
+        self.take(head)
+
+    def take(self, ticket: Ticket) -> None:
+        """A waiting ticket out, here and in the book."""
+        removed, again = self.order.remove(ticket.id), self.order.remove(ticket.id)
+        self.expect(removed is ticket, f"removing ticket {ticket.id} gave {_id(removed)}")
+        self.expect(again is None, f"ticket {ticket.id} could be removed twice")
+        name = self.class_of(ticket)
+        self.book[name].remove(ticket)
+        self.gone.append((ticket, name))
+
+    def check(self) -> None:
+        """All views and counts, against the book."""
+        order, waiting = self.order, self.waiting()
+        self.same("iteration", order, waiting)
+        self.expect(len(order) == len(waiting), f"the length is {len(order)}, but {len(waiting)} wait")
+        for name, tickets in self.book.items():
+            self.expect(order.waiting(name) == len(tickets), f"{order.waiting(name)} in {name}, not {len(tickets)}")
+        oldest = sorted(order.oldest(), key=lambda ticket: ticket.id)
+        self.same("the oldest", oldest, sorted((one[0] for one in self.book.values() if one), key=lambda one: one.id))
+        for priority in {limit + more for limit in self.priorities.values() for more in (0, 1)}:
+            worst, expected = order.worst_below(priority), self.worst_below(priority)
+            self.expect(worst is expected, f"the worst below {priority} is {_id(worst)}, not {_id(expected)}")
+
+    def worst_below(self, priority: int) -> Ticket | None:
+        """What ``Order.worst_below`` should be."""
+        least = next((name for name in reversed(self.ranked) if self.book[name]), None)
+        return self.book[least][-1] if least is not None and self.priorities[least] < priority else None
+
+    def waiting(self) -> list[Ticket]:
+        """All that wait, class by class."""
+        return [ticket for name in self.ranked for ticket in self.book[name]]
+
+    def class_of(self, ticket: Ticket) -> str:
+        """The class a ticket waits in."""
+        return next(name for name, tickets in self.book.items() if ticket in tickets)
+
+    def tokens(self) -> float:
+        """Some size or other."""
+        return self.random.choice((1.0, 80.0, 4096.0))
+
+    def same(self, what: str, found: Iterable[Ticket], expected: Iterable[Ticket]) -> None:
+        """Raise when two sequences of tickets differ."""
+        found_ids, expected_ids = _ids(found), _ids(expected)
+        self.expect(found_ids == expected_ids, f"{what} gives {found_ids}, not {expected_ids}")
 
     def expect(self, kept: bool, complaint: str) -> None:
         """Raise when a promise was not kept."""
         if not kept:
-            raise AssertionError(f"{self.where}: {complaint}")
+            raise AssertionError(f"seed {self.seed}, step {self.step}: {complaint}")
 
-    def same(self, what: str, found: Iterable[Ticket | None], expected: Iterable[Ticket | None]) -> None:
-        """Raise when two sequences of tickets differ."""
-        found_ids, expected_ids = _ids(found), _ids(expected)
-        self.expect(found_ids == expected_ids, f"{what}: {found_ids}, expected {expected_ids}")
 
-    def check(self) -> None:
-        """Everything that must hold between two steps."""
-        raise NotImplementedError
+def _id(ticket: Ticket | None) -> str:
+    return "nobody" if ticket is None else f"ticket {ticket.id}"
 
-    def dispatch(self) -> None:
-        """The head goes."""
-        raise NotImplementedError
 
-    def push(self, ticket: Ticket, name: str, tokens: float) -> None:
-        """To the policy."""
-        raise NotImplementedError
-
-    def remove(self, ticket_id: int) -> Ticket | None:
-        """To the policy."""
-        raise NotImplementedError
-
-    def charge(self, ticket: Ticket, name: str, tokens: float) -> None:
-        """To the policy."""
-        raise NotImplementedError
-
-    def correct(self, ticket: Ticket, name: str, tokens: float) -> None:
-        """To the policy."""
-        raise NotImplementedError
+def _ids(tickets: Iterable[Ticket]) -> list[int]:
+    return [ticket.id for ticket in tickets]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headway_policies.complaints import one_line
+from headway_policies.conformance.limits import check_limit_policy
 from headway_policies.conformance.orders import check_line, check_order
 from headway_policies.named import find_class
 from headway_policies.preset import Preset
@@ -13,6 +14,7 @@ from headway_policies.preset import Preset
 _SUITES: dict[str, Callable[[type], None]] = {
     "ordering.between": check_order,
     "ordering.inside": check_line,
+    "limit.policy": check_limit_policy,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,20 @@ class Forgetful(FifoLine):
 class Particular(FifoLine):
     def __init__(self, colour):
         super().__init__()
+"""
+
+LIMITS = """
+class Steady:
+    def __init__(self, limiting, fixed):
+        self.fixed = fixed
+
+    def propose(self, seen, allowed):
+        return self.fixed
+
+
+class Vague(Steady):
+    def propose(self, seen, allowed):
+        return "about ten"
 """
 
 
@@ -119,6 +134,22 @@ def test_validate_proves_a_policy_of_your_own(
     file = write(policies, "mine", f'ordering.inside = "strangers_lines:{policy}"')
     assert main(["preset", "validate", file]) == (0 if told is None else 2)
     out = capsys.readouterr().out
+    assert out == f"{file}: ok\n" if told is None else told in out
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"), [("Steady", None), ("Vague", "limit.policy: strangers_limits:Vague: seed 0")]
+)
+def test_validate_proves_a_limit_of_your_own(
+    policy: str, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A limit policy has to propose whole numbers."""
+    (tmp_path / "strangers_limits.py").write_text(LIMITS, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = write(tmp_path, "mine", f'limit.policy = "strangers_limits:{policy}"')
+    assert main(["preset", "validate", file]) == (0 if told is None else 2)
+    out = capsys.readouterr().out
+    sys.modules.pop("strangers_limits")
     assert out == f"{file}: ok\n" if told is None else told in out
 
 

@@ -130,7 +130,11 @@ def test_an_open_admin_api_is_warned_about(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        pytest.param(["--preset", "nope"], "latency, interactive, balanced, offline, throughput", id="unknown preset lists the known"),
+        pytest.param(
+            ["--preset", "nope"],
+            "latency, interactive, balanced, offline, throughput",
+            id="unknown preset lists the known",
+        ),
         pytest.param(["--preset", "./nope.toml"], "cannot be read", id="no such file"),
         pytest.param(["--preset-dir", "/no/such"], "does not exist", id="no such folder"),
         pytest.param(["--port", "0"], "--port must be", id="bad port"),

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self
 
-from headway.batch_function import BatchFunction, BatchFunctionError, ProcessBatch, R, T
-from headway.batch_settings import batch_preset, class_name, without_window
-from headway.batcher_stats import BatcherStats, batcher_stats
-from headway.errors import refusal
+from headway.batcher.function import BatchFunction, ProcessBatch, R, T
+from headway.batcher.settings import batch_preset, class_name, without_window
+from headway.batcher.stats import BatcherStats, batcher_stats
+from headway.errors import BatchFunctionError, refusal
 from headway_policies import (
     Abort,
     Desk,
@@ -246,7 +246,7 @@ class Batcher(Generic[T, R]):
             if len(wanted) == 1:
                 self._fail(wanted[0], error)
                 return
-            log.warning("a batch of %d failed, so its members run singly: %r", len(wanted), error)
+            log.warning("a batch of %d failed, so its members run singly: %s", len(wanted), type(error).__name__)
             for member in wanted:
                 await self._serve([member])
         else:

@@ -11,9 +11,9 @@ from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import Generic, Self
 
-from headway.batch_function import R, T
-from headway.batcher import Batcher
-from headway.batcher_stats import BatcherStats
+from headway.batcher.batcher import Batcher
+from headway.batcher.function import R, T
+from headway.batcher.stats import BatcherStats
 from headway.errors import refusal
 from headway_policies import Reason
 

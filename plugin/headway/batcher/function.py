@@ -15,16 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from headway.errors import HeadwayError
+from headway.errors import BatchFunctionError
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 ProcessBatch = Callable[[list[T]], Sequence[R] | Awaitable[Sequence[R]]]
-
-
-class BatchFunctionError(HeadwayError):
-    """The batch function broke its promise: a wrong number of results, no list, or it was cancelled."""
 
 
 class BatchFunction(Generic[T, R]):

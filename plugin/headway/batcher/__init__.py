@@ -1,0 +1,14 @@
+"""How do single calls become batches of any function? The desk of the server, without a server.
+
+batcher    asyncio: submit, stats, drain
+threads    the same for programs with threads
+function   the batch function: async or plain, its results checked
+settings   the arguments as a preset
+stats      what has happened
+"""
+
+from headway.batcher.batcher import Batcher
+from headway.batcher.stats import BatcherStats
+from headway.batcher.threads import SyncBatcher
+
+__all__ = ["Batcher", "BatcherStats", "SyncBatcher"]

@@ -1,0 +1,110 @@
+"""An adaptive limit on the real engine: it leaves its start, and settles where the time between tokens wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from statistics import median
+
+import httpx
+from flood import ask, statuses
+from running_server import RunningServer
+
+SEATS = 64
+CLIENTS = 80
+WORK_TOKENS = 120
+SETTLED = 8  # looks, a second apart
+
+PRESET = """
+name = "adaptive"
+default_class = "normal"
+
+[batching]
+seats = {seats}
+window_ms = 0
+
+[limit]
+policy = "aimd"
+inter_token_slo_ms = {slo_ms}
+most = {seats}
+
+[queue]
+max_waiting = 1000
+
+[classes.normal]
+priority = 1
+max_waiting = 1000
+queue_timeout_s = 600
+total_timeout_s = 900
+"""
+
+
+class Crowd:
+    """So many clients, each of whom asks again as soon as it has its answer."""
+
+    def __init__(self, server: RunningServer, clients: int) -> None:
+        self.server, self.clients = server, clients
+        self.over = False
+        self.codes: list[int] = []
+
+    async def __aenter__(self) -> Crowd:
+        self.client = httpx.AsyncClient(timeout=300, limits=httpx.Limits(max_connections=None))
+        self.work = [asyncio.create_task(self._one()) for _ in range(self.clients)]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.over = True
+        await asyncio.gather(*self.work)
+        await self.client.aclose()
+
+    async def _one(self) -> None:
+        while not self.over:
+            answer = await ask(self.client, self.server, "normal", WORK_TOKENS, True)
+            self.codes += statuses([answer])
+
+
+async def inter_token_ms(server: RunningServer, for_s: float) -> float:
+    """The mean time between tokens over a stretch, by vLLM's own histogram."""
+    name = "vllm:inter_token_latency_seconds"
+    before = await asyncio.to_thread(server.scrape)
+    await asyncio.sleep(for_s)
+    after = await asyncio.to_thread(server.scrape)
+    return 1000 * (after(f"{name}_sum") - before(f"{name}_sum")) / (after(f"{name}_count") - before(f"{name}_count"))
+
+
+async def test_an_adaptive_limit_moves_and_settles_under_a_real_load(server: RunningServer, tmp_path: Path) -> None:
+    """With an SLO between the engine's time at a few seats and at all of them, the limit comes down and stays there."""
+    server.use("continuous4")
+    async with Crowd(server, 8):
+        few_ms = await inter_token_ms(server, 4)
+    server.use("throughput")
+    async with Crowd(server, CLIENTS):
+        await asyncio.sleep(2)
+        many_ms = await inter_token_ms(server, 4)
+    assert many_ms > few_ms
+    (tmp_path / "adaptive.toml").write_text(PRESET.format(seats=SEATS, slo_ms=(few_ms + many_ms) / 2), "utf-8")
+    log_path = tmp_path / "adaptive.log"
+    with RunningServer.headway(log_path, "--preset", "adaptive", HEADWAY_PRESET_DIR=str(tmp_path)) as adaptive:
+        limits = await _limits_under_load(adaptive)
+        adaptive.settle()
+        assert adaptive.scrape().unbalanced() == []
+    last = limits[-SETTLED:]
+    assert limits[0] > max(last), f"the limit did not come down: {limits}"
+    assert min(last) > 1, f"the limit fell to the floor: {limits}"
+    assert max(last) - min(last) <= 0.6 * median(last), f"the limit did not settle: {limits}"
+
+
+async def _limits_under_load(server: RunningServer) -> list[int]:
+    """The live limit, once a second, until it has stayed about the same for a while; at most a minute of it."""
+    limits: list[int] = [server.status()["limit"]["live"]]
+    async with Crowd(server, CLIENTS) as crowd:
+        for _ in range(60):
+            await asyncio.sleep(1)
+            scrape = await asyncio.to_thread(server.scrape)
+            limits.append(int(scrape("headway_limit", kind="live")))
+            assert scrape("headway_seats_taken") <= max(limits)
+            last = limits[-SETTLED:]
+            if len(limits) > 2 * SETTLED and max(last) - min(last) <= 0.4 * median(last):
+                break
+    assert set(crowd.codes) == {200}
+    return limits

@@ -1,0 +1,158 @@
+"""The conformance suite of limits passes what conforms, and catches what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from headway_policies import FixedLimit, Limit, Signals
+from headway_policies.aimd import Aimd
+from headway_policies.conformance.limits import check_limit, check_limit_policy
+from headway_policies.governor import Fixed, LimitPolicy, make_limit
+from headway_policies.interval import Interval
+from headway_policies.limits import Limiting
+from headway_policies.model_fit import ModelFit
+from headway_policies.sla_search import SlaSearch
+
+SETTINGS = [
+    {"policy": policy, "memory_aware": memory_aware, **more}
+    for policy in ("fixed", "aimd", "sla", "model")
+    for memory_aware in (False, True)
+    for more in ({}, {"shadow": True}, {"floor": 4, "most": 64})
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_every_limit_conforms(settings: dict[str, object]) -> None:
+    """Each policy, with and without memory, in shadow and within narrow bounds, from one seat and from many."""
+    for fixed in (1, 16, 500):
+        check_limit(lambda: make_limit(Limiting.model_validate(settings), fixed, 256), seeds=range(4))
+
+
+@pytest.mark.parametrize("policy", [Fixed, Aimd, SlaSearch, ModelFit])
+def test_every_policy_conforms(policy: Callable[[Limiting, int], LimitPolicy]) -> None:
+    """Each policy proposes whole numbers and does well on the rails."""
+    check_limit_policy(policy)
+
+
+@dataclass
+class Wrong:
+    """A limit that keeps every promise; each of those below breaks one."""
+
+    allowed: int = 16
+    why: str = "policy"
+
+    def seats(self, now_s: float) -> int:
+        return self.allowed
+
+    def proposed(self, now_s: float) -> int:
+        return self.allowed
+
+    def observe(self, signals: Signals, now_s: float) -> None:
+        pass
+
+
+class Zero(Wrong):
+    def observe(self, signals: Signals, now_s: float) -> None:
+        self.allowed = max(0, 16 - signals.load.preemptions * 6)
+
+
+class Half(Wrong):
+    def observe(self, signals: Signals, now_s: float) -> None:
+        self.allowed = 2.5  # type: ignore[assignment]  # the defect
+
+
+class Restless(Wrong):
+    def seats(self, now_s: float) -> int:
+        self.allowed += 1
+        return self.allowed
+
+
+class Greedy(Wrong):
+    def observe(self, signals: Signals, now_s: float) -> None:
+        self.allowed += signals.limited
+
+
+class Shy(Wrong):
+    def observe(self, signals: Signals, now_s: float) -> None:
+        self.allowed = max(1, self.allowed - signals.load.preemptions)
+
+
+class WideInShadow(Wrong):
+    def proposed(self, now_s: float) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        (Zero, "the limit is -2|the limit is 0"),
+        (Half, "the limit is 2.5"),
+        (Restless, "asked again"),
+        (Greedy, "grew while"),
+        (Shy, "long after it"),
+        (lambda: Wrong(why="because"), "no known reason"),
+        (WideInShadow, "the limit is 0"),
+    ],
+    ids=["zero", "a half", "restless", "grows in a breach", "never comes back", "unknown reason", "proposes none"],
+)
+def test_a_limit_that_breaks_a_promise_is_caught(wrong: Callable[[], Limit], complaint: str) -> None:
+    """One broken promise each, named in the complaint."""
+    check_limit(Wrong)
+    with pytest.raises(AssertionError, match=complaint):
+        check_limit(wrong)
+
+
+def test_a_limit_that_raises_is_caught() -> None:
+    """What it raises comes through."""
+
+    class Raises(Wrong):
+        def observe(self, signals: Signals, now_s: float) -> None:
+            if signals.load.inter_token_s is None:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        check_limit(Raises)
+
+
+class Proposes:
+    """A policy that always proposes the same."""
+
+    def __init__(self, proposal: object) -> None:
+        self._proposal = proposal
+
+    def propose(self, seen: Interval, allowed: int) -> int:
+        return self._proposal  # type: ignore[return-value]  # the defect
+
+
+class DividesByTime:
+    def propose(self, seen: Interval, allowed: int) -> int:
+        return int(1 / seen.inter_token_s)  # type: ignore[operator]  # the defect
+
+
+class NeverUp:
+    def propose(self, seen: Interval, allowed: int) -> int:
+        return min(allowed, int(seen.seats_taken))
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Proposes(2.5), "proposed 2.5"),
+        (lambda: Proposes(None), "proposed None"),
+        (DividesByTime, "raised TypeError"),
+        (NeverUp, "long after it"),
+    ],
+    ids=["a half", "nothing", "raises", "never grows again"],
+)
+def test_a_policy_that_breaks_a_promise_is_caught(make: Callable[[], LimitPolicy], complaint: str) -> None:
+    """The rails put up with it; the suite does not."""
+    with pytest.raises(AssertionError, match=complaint):
+        check_limit_policy(lambda limiting, fixed: make())
+
+
+def test_a_fixed_limit_conforms() -> None:
+    """The simplest of all."""
+    check_limit(lambda: FixedLimit(8))
