@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from headway_policies.admission import Admission
 from headway_policies.deadlines import Deadlines
 from headway_policies.effects import Abort, Dispatch, Effect, Expire, Reject, WakeAt
 from headway_policies.entry import Entry, Phase
@@ -38,7 +39,6 @@ from headway_policies.limits import Limit, Load, Signals
 from headway_policies.outcome import LEFT, Decision, Ending, Reason
 from headway_policies.prediction import Accuracy
 from headway_policies.preset import Preset
-from headway_policies.shedding import DrainRate
 from headway_policies.ticket import Ticket, Timeouts, Usage, shorter
 from headway_policies.waiting import Lane
 from headway_policies.window import Gathered
@@ -69,8 +69,8 @@ class Desk:
     _timeouts: dict[str, Timeouts] = field(init=False)
     _entries: dict[int, Entry] = field(default_factory=dict)
     _deadlines: Deadlines = field(default_factory=Deadlines)
-    _drain_rate: DrainRate = field(default_factory=DrainRate)
     _forecast: Forecast = field(default_factory=Forecast)
+    _admission: Admission = field(init=False)
     _armed_s: float | None = None
     _patience: int = _SLICE
 
@@ -78,6 +78,7 @@ class Desk:
         preset = self.preset
         self.ledger = Ledger(preset.classes)
         self._floor = Floor(preset)
+        self._admission = Admission(self._floor, self._forecast)
         self._limit = make_limit(preset.limit, preset.batching.seats, self.ceiling)
         self._timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
         self._weigh(0.0)
@@ -290,7 +291,7 @@ class Desk:
 
     def retry_after_s(self, now_s: float) -> int:
         """Whole seconds until a refused client may hope."""
-        return self._drain_rate.retry_after_s(len(self._floor.room), now_s)
+        return self._admission.retry_after_s(now_s)
 
     def oldest_wait_s(self, now_s: float) -> dict[str, float]:
         """For each class, how long its longest-waiting ticket has waited; 0 where nobody waits."""
@@ -350,36 +351,13 @@ class Desk:
             return Reason.ENGINE_LOST
         if self.state is State.DRAINING:
             return Reason.DRAINING
-        if due_s is not None and due_s <= now_s:
-            return Reason.QUEUE_TIMEOUT
-        if self._open() and self._floor.goes_at_once(ticket, now_s):
-            return None
-        full = self._floor.room.refusal(ticket)
-        if full is None and self._infeasible(ticket, due_s, now_s):
-            return Reason.DEADLINE_INFEASIBLE
-        return full
-
-    def _infeasible(self, ticket: Ticket, due_s: float | None, now_s: float) -> bool:
-        """Whether the predicted wait is longer than the newcomer has."""
-        if due_s is None or not self.preset.queue.refuse_infeasible:
-            return False
-        wait_s = self._predicted_wait_s(ticket.class_name, ticket.seats)
-        return wait_s is not None and now_s + wait_s > due_s
-
-    def _predicted_wait_s(self, line: str, more_seats: int) -> float | None:
-        """How long somebody waits behind all who wait in a line and above it, and ``more_seats``."""
-        floor = self._floor
-        if floor.strategy.barrier or not self._open():
-            return None
-        return self._forecast.wait_s(floor.room.seats_ahead(line) + more_seats, floor.seats.taken, floor.limit)
+        return self._admission.refusal(ticket, due_s, now_s, opened=self._open())
 
     def _evict_for(self, ticket: Ticket, due_s: float | None, now_s: float, effects: list[Effect]) -> bool:
         """Push out who is less urgent until the newcomer has room; nobody, when that would not help it."""
+        if not self._admission.may_evict(ticket, due_s, now_s):
+            return False
         room = self._floor.room
-        if not (self.preset.queue.evict and ticket.may_wait and room.could_evict_for(ticket)):
-            return False
-        if self._infeasible(ticket, due_s, now_s):
-            return False
         while room.refusal(ticket) is not None and (worst := room.worst_below(ticket.class_name)) is not None:
             self._turn_away(self._entries[worst.id], Reason.EVICTED, self.retry_after_s(now_s), effects)
         return True
@@ -408,7 +386,8 @@ class Desk:
             if not entry.ticket.may_wait:
                 self._forget(entry)
                 return Reason.NO_FREE_SEAT
-            entry.predicted_wait_s = self._predicted_wait_s(entry.line, 0)
+            if self._open():
+                entry.predicted_wait_s = self._admission.predicted_wait_s(entry.line)
             if entry.queue_due_s is not None:
                 self._deadlines.set(ticket_id, entry.queue_due_s)
         return None
@@ -458,26 +437,17 @@ class Desk:
         due_s = entry.queue_due_s
         if due_s is not None and due_s <= now_s:
             self._time_is_up(entry, now_s, effects)
-        elif self._hopeless(entry, now_s):
+        elif self._admission.hopeless(entry, now_s):
             self._turn_away(entry, Reason.DEADLINE_UNREACHABLE, self.retry_after_s(now_s), effects)
         else:
             return False
         self._patience -= 1
         return True
 
-    def _hopeless(self, entry: Entry, now_s: float) -> bool:
-        """Whether its first token would come too late, and somebody else waits who may make better use of the seat.
-
-        The last one waiting always goes: a prediction that turned everybody away would never learn that it is wrong.
-        """
-        if not self.preset.queue.shed_unreachable or len(self._floor.room) == 1:
-            return False
-        return self._forecast.token_comes_too_late(entry, now_s)
-
     def _dispatch(self, entry: Entry, now_s: float, effects: list[Effect]) -> None:
         self._floor.dispatch(entry)
         self._forecast.dispatched(entry, now_s)
-        self._drain_rate.departed(now_s)
+        self._admission.departed(now_s)
         self.ledger.classes[entry.ticket.class_name].dispatched()
         entry.phase, entry.dispatched_s, entry.revision = Phase.RUNNING, now_s, self.revision
         effects.append(Dispatch(entry.ticket.id, self.revision, self._floor.batch))

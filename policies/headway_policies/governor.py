@@ -4,9 +4,10 @@ A policy proposes from the means of an interval (interval); the governor keeps i
 
     kv, preemption   KV near full, or sequences preempted: a tenth fewer than are taken, whatever was proposed
     slo              no growth while the time between tokens is over the SLO: a latency breach beats any load
+    idle             nothing moves while the limit held nobody up and the SLO is kept: there is nothing to learn from
     settling         no growth for ``_SETTLE_S`` after a fall, so that the limit does not swing
-    idle             no growth unless the limit was the limit
-    step             up to half as many again as are taken, down to half of what is allowed
+    step             up to half as many again as are taken, down to half of what is allowed; for ``_CAREFUL_S`` after
+                     trouble with memory one seat at a time, since what has just begun has yet to fill the cache
     floor, ceiling   the preset's bounds, what the engine can give, and how many sequences its KV cache holds
 
 When a running engine falls silent the preset's fixed number holds until it reports again (``stale``); so it does while
@@ -15,6 +16,7 @@ a policy raises or returns no number (``failed``).
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 from headway_policies.aimd import Aimd
@@ -34,7 +36,7 @@ WHYS = {
     "preemption": "the engine preempted sequences",
     "slo": "no growth: the time between tokens is over the SLO",
     "settling": "no growth: the last fall was a moment ago",
-    "idle": "no growth: the limit was not what held anybody up",
+    "idle": "unmoved: the limit held nobody up",
     "step": "towards the proposal, one bounded step at a time",
     "floor": "the least the preset allows",
     "ceiling": "the most the preset or the engine allows",
@@ -43,6 +45,7 @@ WHYS = {
 }
 
 _SETTLE_S = 1.5
+_CAREFUL_S = 30.0
 _FALL_RATIO = 0.9
 _STEP_UP_RATIO = 1.5
 _STEP_DOWN_RATIO = 0.5
@@ -94,7 +97,7 @@ class Governor:
         self._decided = "start"
         self._failed = self._stale = self._running = False
         self._seen_s = 0.0
-        self._grows_from_s = 0.0
+        self._grows_from_s = self._careful_until_s = -math.inf
 
     @property
     def why(self) -> str:
@@ -128,23 +131,25 @@ class Governor:
         self._failed = False
         target, why = self._guard(seen, proposal, now_s)
         self._allowed, self._decided = self._clamp(seen, target, why)
-        if self._allowed < before:
+        careful = now_s < self._careful_until_s
+        if self._allowed < before or (careful and self._allowed > before):
             self._grows_from_s = now_s + _SETTLE_S
 
     def _guard(self, seen: Interval, proposal: int, now_s: float) -> tuple[int, str]:
         """What is left of a proposal, and why."""
         allowed = self._allowed
+        least = int(_STEP_DOWN_RATIO * allowed)
         trouble = self._trouble(seen)
         if trouble is not None:
+            self._careful_until_s = now_s + _CAREFUL_S
             draining = seen.seats_taken > allowed
             fall = allowed if draining else int(_FALL_RATIO * min(allowed, seen.seats_taken))
-            return max(min(proposal, fall), int(_STEP_DOWN_RATIO * allowed)), trouble
-        if proposal > allowed:
-            no_growth = self._no_growth(seen, now_s)
-            if no_growth is not None:
-                return allowed, no_growth
-        most = max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
-        least = int(_STEP_DOWN_RATIO * allowed)
+            return max(least, min(proposal, fall)), trouble
+        unmoved = self._unmoved(seen, proposal, now_s)
+        if unmoved is not None:
+            return allowed, unmoved
+        careful = now_s < self._careful_until_s
+        most = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
         target = max(least, min(proposal, most))
         return target, "policy" if target == proposal else "step"
 
@@ -154,13 +159,14 @@ class Governor:
             return "preemption"
         return "kv" if seen.kv_usage_ratio > 1 - self._limiting.kv_reserve_ratio else None
 
-    def _no_growth(self, seen: Interval, now_s: float) -> str | None:
-        """Why the limit may not grow."""
-        if seen.inter_token_s is not None and seen.inter_token_s > self._slo_s:
+    def _unmoved(self, seen: Interval, proposal: int, now_s: float) -> str | None:
+        """Why the limit may not move the way it is proposed to."""
+        breach = seen.inter_token_s is not None and seen.inter_token_s > self._slo_s
+        if breach and proposal > self._allowed:
             return "slo"
-        if now_s < self._grows_from_s:
-            return "settling"
-        return None if seen.limited else "idle"
+        if not breach and not seen.limited:
+            return "idle"
+        return "settling" if proposal > self._allowed and now_s < self._grows_from_s else None
 
     def _clamp(self, seen: Interval, target: int, why: str) -> tuple[int, str]:
         """The target within the bounds, and the bound if it was one."""

@@ -25,7 +25,7 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         ["classes.realtime.queue_timeout_s: ends before a batch that does not fill leaves (5 s)"],
     ),
     "a reserve in a batch": (
-        'batching.strategy = "dynamic"',
+        'batching.strategy = "dynamic"\nclasses.realtime.reserved_seats = 2',
         ["classes.realtime.reserved_seats: stay empty in every batch"],
     ),
     "a reserve of the last": ("classes.batch.reserved_seats = 1", ["classes.batch.reserved_seats: no effect"]),

@@ -93,6 +93,12 @@ def test_growth_needs_every_reason(step: Signals, why: str) -> None:
     assert limit.why == why
 
 
+@pytest.mark.parametrize(("inter_token_s", "allowed"), [(SLOW_S, 12), (0.04, 16)], ids=["breach", "kept"])
+def test_without_demand_only_a_breach_moves_it(inter_token_s: float, allowed: int) -> None:
+    """Nobody waits: a fall is followed while the SLO is broken, and not while it is kept."""
+    assert after(governed(Says(12)), signals(16, inter_token_s, limited=False)) == allowed
+
+
 def test_a_breach_beats_load_for_as_long_as_it_lasts() -> None:
     """A minute over the SLO with a full queue: not one seat more."""
     limit = governed(Says(40))

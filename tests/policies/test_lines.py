@@ -90,6 +90,7 @@ def test_hrrn_serves_the_short_first_and_lets_the_long_catch_up() -> None:
     line = HrrnLine()
     line.push(Ticket(1, "normal", 0.0), 1000.0, 0.0)
     line.push(Ticket(2, "normal", 0.0), 10.0, 0.0)
+    assert line.head(0.0) == Ticket(2, "normal", 0.0)
     assert [one.id for one in drained(line, 1.0)] == [2, 1]
     line.push(Ticket(1, "normal", 0.0), 1000.0, 0.0)
     line.push(Ticket(2, "normal", 100.0), 10.0, 100.0)
@@ -213,6 +214,8 @@ def test_fair_gives_each_tenant_its_max_min_share() -> None:
 def test_fair_saves_up_nothing_for_a_tenant_that_was_away() -> None:
     """Who comes back takes turns with those who stayed, and does not first catch up."""
     line = FairLine()
+    line.push(Ticket(1000, "normal", 0.0, "away"), 1.0, 0.0)
+    line.remove(1000)
     for number in range(100):
         line.push(Ticket(number, "normal", 0.0, "stayed"), 1.0, 0.0)
     for _ in range(50):
@@ -239,13 +242,33 @@ def test_fair_lifts_a_newcomer_to_the_last_one_served_when_nobody_waits() -> Non
     line.charge(Ticket(1, "normal", 0.0, "first"), 1000.0)
     line.remove(1)
     for number in range(2, 12):
-        line.push(Ticket(number, "normal", 0.0, "second" if number % 2 else "first"), 1.0, 0.0)
+        line.push(Ticket(number, "normal", 0.0, "first" if number % 2 else "second"), 1.0, 0.0)
     order = []
     while (head := line.head(0.0)) is not None:
         line.charge(head, 10.0)
         line.remove(head.id)
         order.append(head.tenant)
     assert order[:4].count("second") == 2
+
+
+def test_fair_gives_back_what_was_guessed_too_much() -> None:
+    """A tenant that used less than it was charged moves up again, though it waits further back by then."""
+    line = FairLine()
+    for number, tenant in enumerate("abab"):
+        line.push(Ticket(number, "normal", 0.0, tenant), 1.0, 0.0)
+    for tenant, tokens in (("a", 1000.0), ("b", 100.0)):
+        head = line.head(0.0)
+        assert head is not None
+        assert head.tenant == tenant
+        line.charge(head, tokens)
+        line.remove(head.id)
+    assert line.head(0.0) == Ticket(3, "normal", 0.0, "b")
+    line.charge(Ticket(3, "normal", 0.0, "b"), 2000.0)
+    assert line.head(0.0) == Ticket(2, "normal", 0.0, "a")
+    line.charge(Ticket(2, "normal", 0.0, "a"), 5000.0)
+    assert line.head(0.0) == Ticket(3, "normal", 0.0, "b")
+    line.correct(Ticket(0, "normal", 0.0, "a"), -5990.0)
+    assert line.head(0.0) == Ticket(2, "normal", 0.0, "a")
 
 
 def test_fair_forgets_tenants_it_has_not_seen_for_long() -> None:

@@ -15,7 +15,7 @@ from headway_policies.classes import PriorityClass
 from headway_policies.fairness import FairLine
 from headway_policies.lines import EdfLine, FifoLine, HrrnLine
 from headway_policies.ordering import Order, Ordering, StrictOrder, make_line, make_order
-from headway_policies.ticket import Ticket
+from headway_policies.ticket import Ticket, Timeouts
 from headway_policies.weighted import WeightedOrder, shares
 
 
@@ -262,6 +262,17 @@ def test_weighted_passes_over_a_barred_class_and_keeps_its_turn() -> None:
     assert names.count("normal") >= 15
 
 
+def test_weighted_leaves_a_barred_class_what_it_got_back() -> None:
+    """Tokens given back to a class that waits are still its own after the rounds it was barred from."""
+    order = WeightedOrder(THREE)
+    lined_up(order, ["batch", "normal"] * 100)
+    order.correct(ticket(0, "batch"), "batch", -2000.0)
+    for _ in range(50):
+        gone(order, barred=["batch"])
+    names = [head.class_name for _ in range(25) if (head := gone(order)) is not None]
+    assert names.count("batch") >= 20
+
+
 def test_weighted_works_off_a_debt_however_large() -> None:
     """A ticket that used far more than was guessed costs its class as many tokens, and one alone is never held up."""
     order = WeightedOrder(TWO)
@@ -332,9 +343,12 @@ def test_edf_knows_the_time_outs_of_its_class() -> None:
     """A ticket that asks for more time than its class has is due when the class says."""
     terms = PriorityClass(priority=1, max_waiting=9, queue_timeout_s=5.0)
     line = make_line("edf", terms)
-    line.push(Ticket(1, "normal", 1.0), 1.0, 1.0)
-    line.push(Ticket(2, "normal", 2.0), 1.0, 2.0)
-    assert line.head(2.0) == Ticket(1, "normal", 1.0)
+    own = Timeouts(queue_s=20.0)
+    line.push(Ticket(1, "normal", 0.0), 1.0, 0.0)
+    line.push(Ticket(2, "normal", 1.0, asked=own), 1.0, 1.0)
+    head = line.head(1.0)
+    assert head is not None
+    assert head.id == 1
 
 
 def test_a_preset_may_name_policies_of_ones_own() -> None:

@@ -66,9 +66,11 @@ class Oracle:
         if ticket_id in self.running:
             self.token_s[ticket_id] = now_s
 
-    def reseated(self, ticket_id: int, seats: int) -> None:
-        """The engine says how many seats a ticket holds."""
+    def reseated(self, ticket_id: int, seats: int, now_s: float) -> None:
+        """The engine says how many seats a ticket holds; it owes no token without any."""
         if ticket_id in self.rules.sitting:
+            if seats and not self.rules.sitting[ticket_id].seats and ticket_id in self.token_s:
+                self.token_s[ticket_id] = now_s
             self.rules.sitting[ticket_id].seats = seats
 
     def follow(self, effects: list[Effect], now_s: float) -> None:
@@ -109,10 +111,10 @@ class Oracle:
         """When a running ticket has run too long, time-out by time-out."""
         own, arrived_s = self.promised[ticket_id], self.tickets[ticket_id].arrived_s
         dues_s = {Reason.TOTAL_TIMEOUT: arrived_s + shortest(own.total_s)}
-        if ticket_id in self.token_s:
-            dues_s[Reason.STALL_TIMEOUT] = self.token_s[ticket_id] + shortest(own.stall_s)
-        else:
+        if ticket_id not in self.token_s:
             dues_s[Reason.FIRST_TOKEN_TIMEOUT] = arrived_s + shortest(own.first_token_s)
+        elif self.rules.sitting[ticket_id].seats:
+            dues_s[Reason.STALL_TIMEOUT] = self.token_s[ticket_id] + shortest(own.stall_s)
         return dues_s
 
     def soonest_s(self) -> float:
@@ -158,7 +160,12 @@ class Oracle:
             return False
         if rules.gathers:
             return not rules.taken() and rules.must_leave(now_s)
-        return all(rules.fits(one) for one in next_ones)
+        passing = any(rules.may_pass(one, head) for head in next_ones for one in rules.waiting.values())
+        return all(rules.fits(one) for one in next_ones) or (passing and len(next_ones) == 1)
+
+    def _in_turn(self, ticket: Ticket) -> bool:
+        next_ones = self.rules.may_be_next()
+        return ticket in next_ones or any(self.rules.may_pass(ticket, head) for head in next_ones)
 
     def _check_growth(self, before: dict[str, tuple[int, int, int]]) -> None:
         """I3: no bound is passed, but for what a smaller preset found waiting, and that never grows."""
@@ -178,7 +185,7 @@ class Oracle:
 
     def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
         rules, ticket = self.rules, self.waiting[ticket_id]
-        assert ticket in rules.may_be_next(), "somebody jumped the queue"  # I6
+        assert self._in_turn(ticket), "somebody jumped the queue"  # I6
         assert now_s < self.queue_due_s(ticket_id), "dispatched after its deadline"  # I7
         assert self._revision <= revision <= self.desk.revision  # I12
         assert self._open(), "dispatched by a desk that is closed"

@@ -90,6 +90,14 @@ class Rules:
             for first in _greatest([one for one in able if self.line(one) == line], lambda one: -place(one))
         ]
 
+    def may_pass(self, ticket: Ticket, head: Ticket) -> bool:
+        """Whether it may go before a head that lacks seats: into what its own, more urgent class has reserved."""
+        line = self.line(ticket)
+        held = sum(one.seats for one in self.sitting.values() if one.line == line)
+        in_reserve = ticket.seats <= self.preset.classes[line].reserved_seats - held
+        lacks_seats = self.within_budget(head) and not self.fits(head)
+        return in_reserve and lacks_seats and self.urgency(ticket) > self.urgency(head) and self.fits(ticket)
+
     def _ahead_of(self, other: Ticket, one: Ticket) -> bool:
         return self.urgency(other) > self.urgency(one) and other.arrived_s <= one.arrived_s and self._bins == 1
 
@@ -113,10 +121,8 @@ class Rules:
 
     def surely_full(self) -> bool:
         """Whether some bin must hold a full batch: by the pigeon-hole principle where there are several."""
-        batching = self.preset.batching
-        most_seats = min(batching.seats, self.limit)
         seats = sum(one.seats for one in self.waiting.values())
-        if seats > self._bins * (most_seats - 1):
+        if seats > self._bins * (self.limit - 1):
             return True
         return self._bins == 1 and self._budget_full()
 

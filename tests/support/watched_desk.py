@@ -32,7 +32,7 @@ class WatchedDesk:
 
     def holds(self, ticket_id: int, seats: int) -> list[Effect]:
         """The engine says how many seats a ticket holds."""
-        self.oracle.reseated(ticket_id, seats)
+        self.oracle.reseated(ticket_id, seats, self.now_s)
         return self.does("reseat", ticket_id, seats)
 
     def token(self, ticket_id: int, event: str = "first_token") -> list[Effect]:

@@ -1,0 +1,75 @@
+"""Who is turned away, when, and when may they come back?
+
+On arrival: who has no time left, who finds no room, and who by the predicted wait would run out of time in the queue.
+At dispatch: who could no longer have a first token in time. Both predictions lean to letting people in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headway_policies.entry import Entry
+from headway_policies.floor import Floor
+from headway_policies.forecast import Forecast
+from headway_policies.outcome import Reason
+from headway_policies.shedding import DrainRate
+from headway_policies.ticket import Ticket
+
+
+@dataclass(slots=True)
+class Admission:
+    """The questions the desk asks before it lets somebody in or through. ``floor.room.queue`` holds the rules."""
+
+    floor: Floor
+    forecast: Forecast
+    _drain_rate: DrainRate = field(default_factory=DrainRate)
+
+    def refusal(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
+        """Why a newcomer may not even wait; ``opened`` says whether anybody is let through now."""
+        if due_s is not None and due_s <= now_s:
+            return Reason.QUEUE_TIMEOUT
+        if opened and self.floor.goes_at_once(ticket, now_s):
+            return None
+        full = self.floor.room.refusal(ticket)
+        if full is None and opened and self._infeasible(ticket, due_s, now_s):
+            return Reason.DEADLINE_INFEASIBLE
+        return full
+
+    def may_evict(self, ticket: Ticket, due_s: float | None, now_s: float) -> bool:
+        """Whether somebody less urgent should make room for this newcomer: not when that would not help it."""
+        room = self.floor.room
+        if not (room.queue.evict and ticket.may_wait and room.could_evict_for(ticket)):
+            return False
+        return not self._infeasible(ticket, due_s, now_s)
+
+    def predicted_wait_s(self, line: str, more_seats: int = 0) -> float | None:
+        """How long somebody waits behind all who wait in a line and above it, and ``more_seats``; None if unknown."""
+        floor = self.floor
+        if floor.strategy.barrier:
+            return None
+        return self.forecast.wait_s(floor.room.seats_ahead(line) + more_seats, floor.seats.taken, floor.limit)
+
+    def hopeless(self, entry: Entry, now_s: float) -> bool:
+        """Whether its first token would come too late, and somebody else waits who may make better use of the seat.
+
+        The last one waiting always goes: a prediction that turned everybody away would never learn that it is wrong.
+        """
+        room = self.floor.room
+        if not room.queue.shed_unreachable or len(room) == 1:
+            return False
+        return self.forecast.token_comes_too_late(entry, now_s)
+
+    def departed(self, now_s: float) -> None:
+        """Somebody left the queue for the engine."""
+        self._drain_rate.departed(now_s)
+
+    def retry_after_s(self, now_s: float) -> int:
+        """Whole seconds until a refused client may hope."""
+        return self._drain_rate.retry_after_s(len(self.floor.room), now_s)
+
+    def _infeasible(self, ticket: Ticket, due_s: float | None, now_s: float) -> bool:
+        """Whether the predicted wait is longer than the newcomer has."""
+        if due_s is None or not self.floor.room.queue.refuse_infeasible:
+            return False
+        wait_s = self.predicted_wait_s(ticket.class_name, ticket.seats)
+        return wait_s is not None and now_s + wait_s > due_s
