@@ -263,4 +263,5 @@ class Oracle:
 
     def engine_lost(self) -> None:
         """Before the event: whatever sat in the engine is gone with it."""
-        self.rules.sitting.clear()
+        for one in self.rules.sitting.values():
+            one.seats = 0
