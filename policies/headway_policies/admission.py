@@ -42,12 +42,12 @@ class Admission:
             return False
         return not self._infeasible(ticket, due_s, now_s)
 
-    def predicted_wait_s(self, line: str, more_seats: int = 0) -> float | None:
-        """How long somebody waits behind all who wait in a line and above it, and ``more_seats``; None if unknown."""
+    def predicted_wait_s(self, ticket: Ticket, more_seats: int = 0) -> float | None:
+        """How long this ticket waits behind all who surely go before it, and ``more_seats``; None where unknown."""
         floor = self.floor
         if floor.strategy.barrier:
             return None
-        return self.forecast.wait_s(floor.room.seats_ahead(line) + more_seats, floor.seats.taken, floor.limit)
+        return self.forecast.wait_s(floor.seats_ahead(ticket) + more_seats, floor.seats.taken, floor.limit)
 
     def hopeless(self, entry: Entry, now_s: float) -> bool:
         """Whether its first token would come too late, and somebody else waits who may make better use of the seat.
@@ -71,5 +71,5 @@ class Admission:
         """Whether the predicted wait is longer than the newcomer has."""
         if due_s is None or not self.floor.room.queue.refuse_infeasible:
             return False
-        wait_s = self.predicted_wait_s(ticket.class_name, ticket.seats)
+        wait_s = self.predicted_wait_s(ticket, ticket.seats)
         return wait_s is not None and now_s + wait_s > due_s

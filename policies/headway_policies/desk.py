@@ -35,7 +35,7 @@ from headway_policies.floor import Floor
 from headway_policies.forecast import Forecast
 from headway_policies.governor import make_limit
 from headway_policies.ledger import Ledger
-from headway_policies.limits import Limit, Load, Signals
+from headway_policies.limits import FixedLimit, Limit, Load, Signals
 from headway_policies.outcome import LEFT, Decision, Ending, Reason
 from headway_policies.prediction import Accuracy
 from headway_policies.preset import Preset
@@ -118,7 +118,9 @@ class Desk:
         effects = self._begin(now_s)
         entry = self._entries.get(ticket_id)
         if entry is not None and entry.phase is not Phase.WAITING:
-            self._occupy(entry, seats, now_s)
+            if not entry.seats and entry.token_s is not None:
+                entry.token_s = now_s  # a follow-up call begins: the engine owes its first token from now on
+            self._occupy(entry, self._grantable(entry, seats), now_s)
             if entry.phase is Phase.RUNNING and entry.timeouts.stall_s is not None:
                 self._watch(entry)
             self._fill(now_s, effects)
@@ -156,7 +158,7 @@ class Desk:
             if entry.phase is not Phase.SETTLED:
                 outcome = LEFT[ending][0 if waiting else 1]
                 self.ledger.classes[entry.ticket.class_name].ended(outcome, waiting=waiting)
-            if usage is not None and not waiting:
+            if not waiting:
                 self._learn(entry, ending, usage)
             self._occupy(entry, 0, now_s)
             self._fill(now_s, effects)
@@ -167,7 +169,6 @@ class Desk:
     def tick(self, now_s: float) -> list[Effect]:
         """Time has passed."""
         self._armed_s = None
-        self._weigh(now_s)
         effects = self._begin(now_s)
         self._fill(now_s, effects)
         return self._end(effects, now_s)
@@ -186,7 +187,6 @@ class Desk:
         )
         floor.limited = False
         self._limit.observe(signals, now_s)
-        self._weigh(now_s)
         effects = self._begin(now_s)
         self._fill(now_s, effects)
         return self._end(effects, now_s)
@@ -199,15 +199,17 @@ class Desk:
         where its part of the preset does not change.
         """
         effects = self._begin(now_s)
-        before, self.preset = self.preset, preset
+        before = self.preset
+        same_limit = (before.limit, before.batching.seats) == (preset.limit, preset.batching.seats)
+        limit = self._limit if same_limit else make_limit(preset.limit, preset.batching.seats, self.ceiling)
+        waiting = sorted(self._floor.room, key=lambda ticket: (ticket.arrived_s, ticket.id))
+        anew = self._floor.switch(preset)  # a policy of somebody else's may raise until here: then nothing has changed
+        self.preset, self._limit = preset, limit
         self.revision += 1
         self.ledger.admit_classes(preset.classes)
         self._timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
-        if (before.limit, before.batching.seats) != (preset.limit, preset.batching.seats):
-            self._limit = make_limit(preset.limit, preset.batching.seats, self.ceiling)
         self._weigh(now_s)
-        waiting = sorted(self._floor.room, key=lambda ticket: (ticket.arrived_s, ticket.id))
-        if self._floor.switch(preset):
+        if anew:
             self._file_again(waiting)
         self._fill(now_s, effects)
         return self._end(effects, now_s)
@@ -313,6 +315,8 @@ class Desk:
 
     def _begin(self, now_s: float) -> list[Effect]:
         """Before any event: let time take those it has run out for, and whoever stood behind them go."""
+        if not isinstance(self._limit, FixedLimit):
+            self._weigh(now_s)
         self._patience = _SLICE
         effects: list[Effect] = []
         while self._patience and (ticket_id := self._deadlines.pop_due(now_s)) is not None:
@@ -387,7 +391,7 @@ class Desk:
                 self._forget(entry)
                 return Reason.NO_FREE_SEAT
             if self._open():
-                entry.predicted_wait_s = self._admission.predicted_wait_s(entry.line)
+                entry.predicted_wait_s = self._admission.predicted_wait_s(entry.ticket)
             if entry.queue_due_s is not None:
                 self._deadlines.set(ticket_id, entry.queue_due_s)
         return None
@@ -423,26 +427,22 @@ class Desk:
         """Dispatch from the head of a lane as far as the seats go. Whether anybody went."""
         floor = self._floor
         floor.open_batch(now_s)
+        sheds = True
         while floor.batch_seats < most_seats and self._patience:
             ticket = floor.next(lane, now_s)
             if ticket is None:
                 break
             entry = self._entries[ticket.id]
-            if not self._too_late(entry, now_s, effects):
+            if entry.queue_due_s is not None and entry.queue_due_s <= now_s:
+                self._time_is_up(entry, now_s, effects)
+                self._patience -= 1
+            elif sheds and self._admission.hopeless(entry, now_s):
+                self._turn_away(entry, Reason.DEADLINE_UNREACHABLE, self.retry_after_s(now_s), effects)
+                sheds = False  # one for each that goes: a wrong prediction must not empty the queue before a free seat
+            else:
                 self._dispatch(entry, now_s, effects)
+                sheds = True
         return floor.batch_seats > 0
-
-    def _too_late(self, entry: Entry, now_s: float, effects: list[Effect]) -> bool:
-        """Drop at the last moment who has run out of time, or could no longer have a first token in time."""
-        due_s = entry.queue_due_s
-        if due_s is not None and due_s <= now_s:
-            self._time_is_up(entry, now_s, effects)
-        elif self._admission.hopeless(entry, now_s):
-            self._turn_away(entry, Reason.DEADLINE_UNREACHABLE, self.retry_after_s(now_s), effects)
-        else:
-            return False
-        self._patience -= 1
-        return True
 
     def _dispatch(self, entry: Entry, now_s: float, effects: list[Effect]) -> None:
         self._floor.dispatch(entry)
@@ -466,17 +466,27 @@ class Desk:
         else:
             self._deadlines.set(entry.ticket.id, due[0])
 
+    def _grantable(self, entry: Entry, seats: int) -> int:
+        """What a ticket may be said to hold: none anew once it is settled, and never more than a wide one was given."""
+        if entry.phase is Phase.SETTLED:
+            return min(seats, entry.seats)
+        return min(seats, entry.granted) if entry.ticket.seats > entry.granted else seats
+
     def _occupy(self, entry: Entry, seats: int, now_s: float) -> None:
         if entry.seats and not seats:
             self._forecast.seats_free(entry, now_s)
         self._floor.occupy(entry, seats, now_s)
 
-    def _learn(self, entry: Entry, ending: Ending, usage: Usage) -> None:
+    def _learn(self, entry: Entry, ending: Ending, usage: Usage | None) -> None:
         """Book what was really used; learn lengths from what ran to its end."""
+        ticket = entry.ticket
+        if usage is None and entry.token_s is not None:
+            return  # it ran, and nobody knows how far: the guess stands
+        used = usage or Usage(ticket.seats * ticket.prompt_tokens, 0)
         if entry.charged:
-            more_tokens = usage.prompt_tokens + usage.output_tokens - entry.expected_tokens
-            entry.lane.order.correct(entry.ticket, entry.line, more_tokens)
-        if ending is Ending.COMPLETED:
+            more_tokens = used.prompt_tokens + used.output_tokens - entry.expected_tokens
+            entry.lane.order.correct(ticket, entry.line, more_tokens)
+        if usage is not None and ending is Ending.COMPLETED:
             self._forecast.completed(entry.ticket, usage)
 
     def _forget(self, entry: Entry) -> None:

@@ -23,8 +23,8 @@ class Entry:
     """A ticket with its time-outs, its place, and what has happened to it.
 
     ``line`` is the class in whose line it waits: another than its own after a switch to a preset without that one.
-    ``queue_due_s`` is when it has waited too long, None for never. ``charged`` says that its order has booked the
-    expected tokens and wants to hear of the real ones.
+    ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was given.
+    ``charged`` says that its order has booked the expected tokens and wants to hear of the real ones.
     """
 
     ticket: Ticket
@@ -36,6 +36,7 @@ class Entry:
     predicted_wait_s: float | None = None
     phase: Phase = Phase.WAITING
     seats: int = 0
+    granted: int = 0
     dispatched_s: float = 0.0
     token_s: float | None = None
     revision: int = 0

@@ -22,7 +22,6 @@ from headway_policies.window import Gathered, Window, make_window
 class Floor:
     """The waiting room and the seats under one preset. ``limit`` is set by the desk before it asks anything."""
 
-    room: WaitingRoom
     strategy: Strategy
     window: Window
 
@@ -36,20 +35,22 @@ class Floor:
         self._preset = preset
         self._bins = Bins(preset.batching.bins, preset.batching.seats)
         self._install_batching(preset)
-        self._install_order(preset)
-        self.seats.reserve(preset.classes)
+        self.room = WaitingRoom(preset.classes, preset.queue, _lanes(preset))
+        self._rank(preset)
 
     def switch(self, preset: Preset) -> bool:
         """Put another preset in force. True when the order is a new one: then everybody has to be filed again."""
-        before, self._preset = self._preset, preset
-        self.seats.reserve(preset.classes)
+        before = self._preset
+        anew = _order_part(before) != _order_part(preset)
+        lanes = _lanes(preset) if anew else self.room.lanes
+        self._preset = preset
+        self._rank(preset)
         if (before.batching.bins, before.batching.seats) != (preset.batching.bins, preset.batching.seats):
             self._bins = Bins(preset.batching.bins, preset.batching.seats)
         if before.batching != preset.batching:
             self._install_batching(preset)
-        anew = _order_part(before) != _order_part(preset)
         if anew:
-            self._install_order(preset)
+            self.room = WaitingRoom(preset.classes, preset.queue, lanes)
         self.room.classes, self.room.queue = preset.classes, preset.queue
         return anew
 
@@ -71,6 +72,14 @@ class Floor:
     def withdraw(self, entry: Entry) -> None:
         """A ticket leaves the queue."""
         self.room.remove(entry.ticket, entry.line, entry.lane)
+
+    def seats_ahead(self, ticket: Ticket) -> int:
+        """The seats wanted by those who surely go before a ticket: the classes above it, and of its own the whole line,
+        its tenant's part of it, or nobody, as the line is first come, first served, fair, or another.
+        """
+        line, inside = self._line(ticket), self._preset.ordering.inside
+        own = {"fifo": self.room.seats_in(line), "fair": self.room.seats_in(line, ticket.tenant)}.get(inside, 0)
+        return self.room.seats_above(line) + own
 
     # ------------------------------------------------------------------ who goes
 
@@ -110,7 +119,7 @@ class Floor:
         if ticket is not None and self._fits(ticket):
             return ticket
         self.limited = self.limited or bool(barred) or (ticket is not None and not self._seats_fit(ticket))
-        return None if ticket is None else self._passing_by(lane, now_s)
+        return None if ticket is None else self._passing_by(lane, ticket, now_s)
 
     def open_batch(self, now_s: float) -> None:
         """Those dispatched from now on leave together."""
@@ -127,7 +136,8 @@ class Floor:
         ticket = entry.ticket
         entry.lane.order.charge(ticket, entry.line, entry.expected_tokens)
         self.withdraw(entry)
-        entry.seats, entry.charged = self.seats.needed(entry.line, ticket.seats, self.limit), True
+        entry.granted = entry.seats = self.seats.needed(entry.line, ticket.seats, self.limit)
+        entry.charged = True
         self._batch_seats += entry.seats
         self.seats.take(entry.line, entry.seats, ticket.most_tokens)
 
@@ -154,15 +164,15 @@ class Floor:
         self.window = make_window(preset.batching.window, preset.batching.window_ms)
         self.strategy = make_strategy(preset.batching, self.window)
 
-    def _install_order(self, preset: Preset) -> None:
-        bins = preset.batching.bins if self.strategy.barrier else 1
-        lanes = [Lane(make_order(preset.ordering, preset.classes)) for _ in range(bins)]
-        self.room = WaitingRoom(preset.classes, preset.queue, lanes)
+    def _rank(self, preset: Preset) -> None:
+        """Put the classes' reserves in force, and know the most urgent one where there are several."""
+        self.seats.reserve(preset.classes)
+        self._urgent = preset.by_urgency()[0] if len(preset.classes) > 1 else None
 
-    def _passing_by(self, lane: Lane, now_s: float) -> Ticket | None:
+    def _passing_by(self, lane: Lane, head: Ticket, now_s: float) -> Ticket | None:
         """Past a head that does not fit may go who fits into its class's reserve: they are no use to the head."""
-        reserved = self.seats.open_reserves()
-        if not reserved:
+        reserved = self.seats.reserves_above(self._line(head))
+        if not reserved or not self._tokens_fit(head):
             return None
         barred = [name for name in self._preset.classes if name not in reserved]
         ticket = lane.order.head(now_s, barred)
@@ -187,13 +197,24 @@ class Floor:
 
     def _gathering(self) -> Iterable[tuple[Gathered, Lane]]:
         budget_tokens, most_seats = self._preset.batching.max_total_tokens, self.limit
-        ranked = self._preset.by_urgency()
         for lane in self.room.lanes:
             opened_s = lane.opened_s()
             if opened_s is not None:
                 full = lane.seats >= most_seats or (budget_tokens is not None and lane.tokens >= budget_tokens)
-                urgent_s = lane.oldest_of_s(ranked[0]) if len(ranked) > 1 else None
-                yield Gathered(lane.seats, most_seats, opened_s, full, urgent_s), lane
+                yield Gathered(lane.seats, most_seats, opened_s, full, self._urgent_s(lane)), lane
+
+    def _urgent_s(self, lane: Lane) -> float | None:
+        """When the longest-waiting ticket of the most urgent class arrived, where there are several classes."""
+        if self._urgent is None or not lane.order.waiting(self._urgent):
+            return None
+        return min(one.arrived_s for one in lane.order.oldest() if self._line(one) == self._urgent)
+
+
+def _lanes(preset: Preset) -> list[Lane]:
+    """One lane for each bin; one in all where nobody gathers."""
+    batching = preset.batching
+    bins = 1 if batching.strategy == "continuous" else batching.bins
+    return [Lane(make_order(preset.ordering, preset.classes)) for _ in range(bins)]
 
 
 def _order_part(preset: Preset) -> object:

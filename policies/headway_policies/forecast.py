@@ -26,7 +26,7 @@ class Forecast:
 
     def token_comes_too_late(self, entry: Entry, now_s: float) -> bool:
         """Whether a ticket dispatched now could not have its first token in time."""
-        delay_s = self._waits.first_token_s(entry.ticket.prompt_tokens)
+        delay_s = self._waits.first_token_s(entry.ticket.class_name, entry.ticket.prompt_tokens)
         if delay_s is None or entry.queue_due_s is None or now_s + delay_s <= entry.queue_due_s:
             return False
         due = entry.run_due()
@@ -39,7 +39,8 @@ class Forecast:
 
     def first_token(self, entry: Entry, now_s: float) -> None:
         """The first token is here."""
-        self._waits.learn_first_token(entry.ticket.prompt_tokens, now_s - entry.dispatched_s)
+        ticket = entry.ticket
+        self._waits.learn_first_token(ticket.class_name, ticket.prompt_tokens, now_s - entry.dispatched_s)
 
     def seats_free(self, entry: Entry, now_s: float) -> None:
         """The ticket is about to give up its last seat."""
@@ -51,5 +52,9 @@ class Forecast:
         self.sizes.add(ticket.seats, usage)
 
     def accuracy(self) -> dict[str, Accuracy]:
-        """How good the predictions have been: of output lengths, and of waits in the queue."""
-        return {"output_tokens": self._lengths.accuracy(), "queue_wait": self._waits.accuracy()}
+        """How good the predictions have been: of output lengths, waits in the queue, and first tokens."""
+        return {
+            "output_tokens": self._lengths.accuracy(),
+            "queue_wait": self._waits.accuracy(),
+            "first_token": self._waits.first_token_accuracy(),
+        }

@@ -96,7 +96,7 @@ class Governor:
         self._meter = IntervalMeter(stall_s=limiting.stale_after_s)
         self._decided = "start"
         self._failed = self._stale = self._running = False
-        self._seen_s = 0.0
+        self._seen_s = self._timed_s = 0.0
         self._grows_from_s = self._careful_until_s = -math.inf
 
     @property
@@ -116,6 +116,8 @@ class Governor:
     def observe(self, signals: Signals, now_s: float) -> None:
         """Count a step in; decide when it closes an interval."""
         self._seen_s = now_s
+        if signals.load.inter_token_s is not None:
+            self._timed_s = now_s
         self._running = signals.load.running > 0
         seen = self._meter.add(signals, now_s)
         if seen is not None:
@@ -129,6 +131,10 @@ class Governor:
             self._failed, self._decided, self._allowed = True, "failed", self._fixed
             return
         self._failed = False
+        if (
+            now_s - self._timed_s > self._limiting.stale_after_s
+        ):  # nothing tells how long tokens take: no reason to stay low
+            proposal = max(proposal, self._fixed)
         target, why = self._guard(seen, proposal, now_s)
         self._allowed, self._decided = self._clamp(seen, target, why)
         careful = now_s < self._careful_until_s

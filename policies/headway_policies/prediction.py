@@ -87,9 +87,16 @@ class QuantileLengths:
     def __init__(self) -> None:
         self._histories: OrderedDict[_Kind, _History] = OrderedDict()
         self._score = _Score(_SCORED)
+        self._longest_tokens = float(USUAL_MAX_TOKENS)
 
     def output_tokens(self, ticket: Ticket) -> float:
-        """The mean to expect of each sequence, at most ``max_tokens``."""
+        """The mean to expect of each sequence, at most ``max_tokens``.
+
+        Nobody is believed beyond the longest answer seen: what a client writes there costs it nothing.
+        """
+        return min(self._mean_tokens(ticket), self._longest_tokens)
+
+    def _mean_tokens(self, ticket: Ticket) -> float:
         asked_tokens = ticket.max_tokens
         for kind in _kinds(ticket):
             history = self._histories.get(kind)
@@ -111,6 +118,7 @@ class QuantileLengths:
     def ended(self, ticket: Ticket, usage: Usage) -> None:
         """Learn from a request that ran to its end; first see how good the guess about it would have been."""
         tokens = usage.output_tokens / ticket.seats
+        self._longest_tokens = max(self._longest_tokens, tokens)
         self._score.add(self.output_tokens(ticket), tokens)
         whole = ticket.max_tokens is not None and tokens >= ticket.max_tokens
         for kind in _kinds(ticket):
@@ -135,8 +143,9 @@ class WaitEstimate:
         self._weight = 0.0
         self._residence_s = 0.0
         self._last_s = 0.0
-        self._first_token = LinearFit(_FIRST_TOKENS)
+        self._first_tokens: dict[str, LinearFit] = {}
         self._score = _Score(_SCORED)
+        self._first_score = _Score(_SCORED)
 
     def ended(self, seats: int, residence_s: float, now_s: float) -> None:
         """Learn how long so many seats were held. About the last 64 count, and none from long ago."""
@@ -157,19 +166,30 @@ class WaitEstimate:
         """Learn how good a predicted wait was."""
         self._score.add(predicted_s, actual_s)
 
-    def learn_first_token(self, prompt_tokens: int, delay_s: float) -> None:
-        """Learn how long after its dispatch a prompt of this size had its first token."""
-        self._first_token.add(prompt_tokens, delay_s)
+    def learn_first_token(self, class_name: str, prompt_tokens: int, delay_s: float) -> None:
+        """Learn how long after its dispatch a prompt of this size had its first token.
 
-    def first_token_s(self, prompt_tokens: int) -> float | None:
+        Each class has its own line: an engine that knows priorities serves the first tokens of one before another's.
+        """
+        fit = self._first_tokens.setdefault(class_name, LinearFit(_FIRST_TOKENS))
+        if fit.samples >= LEAST_SAMPLES:
+            self._first_score.add(fit.at(prompt_tokens), delay_s)
+        fit.add(prompt_tokens, delay_s)
+
+    def first_token_s(self, class_name: str, prompt_tokens: int) -> float | None:
         """How soon after its dispatch a prompt of this size may well have its first token; None while unknown."""
-        if self._first_token.samples < LEAST_SAMPLES:
+        fit = self._first_tokens.get(class_name)
+        if fit is None or fit.samples < LEAST_SAMPLES:
             return None
-        return max(0.0, self._first_token.at(prompt_tokens) - self._first_token.error)
+        return max(0.0, fit.at(prompt_tokens) - fit.error)
 
     def accuracy(self) -> Accuracy:
         """How good the predicted waits have been, in seconds."""
         return self._score.accuracy()
+
+    def first_token_accuracy(self) -> Accuracy:
+        """How good the predicted delays of first tokens have been, in seconds."""
+        return self._first_score.accuracy()
 
 
 #: Class, tenant, and the bits of ``max_tokens`` (0: it did not say); None where it does not matter.

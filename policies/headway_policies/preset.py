@@ -99,8 +99,24 @@ class Preset(BaseModel):
         too_large = [size for size in self.batching.preferred_batch_sizes if not 1 <= size <= seats]
         if too_large:
             yield f"batching.preferred_batch_sizes: {too_large[0]} is not between 1 and the {seats} seats"
+        yield from self._endless_gathering()
         if limit.policy != "fixed" and not limit.floor <= seats <= (limit.most or seats):
             yield f"batching.seats: {seats} is not between limit.floor and limit.most"
+
+    def _endless_gathering(self) -> Iterator[str]:
+        """A static batch that the queue has no room for would never leave."""
+        batching, queue = self.batching, self.queue
+        if batching.strategy == "continuous":
+            return
+        room = min(queue.max_waiting, sum(one.max_waiting for one in self.classes.values()))
+        if room == 0:
+            yield f"queue.max_waiting: 0 leaves a {batching.strategy} batch no place to gather"
+        elif (
+            batching.strategy == "static"
+            and batching.flush_after_s is None
+            and room <= batching.bins * (batching.seats - 1)
+        ):
+            yield f"queue.max_waiting: {room} may never fill a batch of {batching.seats}; set batching.flush_after_s"
 
     def _not_found(self) -> Iterator[str]:
         """Policies that are named by an import path which leads to no class."""

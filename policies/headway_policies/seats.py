@@ -66,9 +66,10 @@ class Seats:
             return ()
         return [name for name, above in self._above.items() if above and self.room(name, limit) < 1]
 
-    def open_reserves(self) -> dict[str, int]:
-        """How many seats each class has reserved and not taken, where there are any."""
-        left = {name: seats - self.taken_by(name) for name, seats in self._reserved.items()}
+    def reserves_above(self, class_name: str) -> dict[str, int]:
+        """How many seats each class above this one has reserved and not taken, where there are any."""
+        above = self._above.get(class_name, ())
+        left = {name: self._reserved[name] - self.taken_by(name) for name in above}
         return {name: seats for name, seats in left.items() if seats > 0}
 
     def _held_from(self, class_name: str, limit: int) -> int:

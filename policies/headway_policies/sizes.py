@@ -19,8 +19,8 @@ class Sizes:
         self._samples = 0
 
     def add(self, sequences: int, usage: Usage) -> None:
-        """A request ended that ran so many sequences of one prompt."""
-        prompt_tokens, output_tokens = float(usage.prompt_tokens), usage.output_tokens / sequences
+        """A request ended that ran so many sequences."""
+        prompt_tokens, output_tokens = usage.prompt_tokens / sequences, usage.output_tokens / sequences
         self._samples += 1
         weight = max(_WEIGHT, 1 / self._samples)
         self.prompt_tokens += weight * (prompt_tokens - self.prompt_tokens)

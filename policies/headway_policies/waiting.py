@@ -28,12 +28,6 @@ class Lane:
         """When its longest-waiting ticket arrived; None when it is empty."""
         return min((ticket.arrived_s for ticket in self.order.oldest()), default=None)
 
-    def oldest_of_s(self, class_name: str) -> float | None:
-        """When the longest-waiting ticket of a class arrived."""
-        if not self.order.waiting(class_name):
-            return None
-        return min((one.arrived_s for one in self.order.oldest() if one.class_name == class_name), default=None)
-
 
 @dataclass(slots=True)
 class Sum:
@@ -80,6 +74,7 @@ class WaitingRoom:
     lanes: list[Lane]
     total: Sum = field(default_factory=Sum)
     by_class: dict[str, Sum] = field(init=False)
+    _by_tenant: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.by_class = {name: Sum() for name in self.classes}
@@ -115,10 +110,14 @@ class WaitingRoom:
         worst = [one for lane in self.lanes if (one := lane.order.worst_below(urgency)) is not None]
         return min(worst, key=self._worth, default=None)
 
-    def seats_ahead(self, class_name: str) -> int:
-        """The seats wanted by those who wait in this class and in the more urgent ones."""
+    def seats_above(self, class_name: str) -> int:
+        """The seats wanted by those who wait in the classes more urgent than this one."""
         urgency = self.classes[class_name].priority
-        return sum(one.seats for name, one in self.by_class.items() if self.classes[name].priority >= urgency)
+        return sum(one.seats for name, one in self.by_class.items() if self.classes[name].priority > urgency)
+
+    def seats_in(self, class_name: str, tenant: str | None = None) -> int:
+        """The seats wanted by those who wait in a class; of one tenant, if it is given."""
+        return self.by_class[class_name].seats if tenant is None else self._by_tenant.get((class_name, tenant), 0)
 
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class, bin by bin."""
@@ -138,5 +137,11 @@ class WaitingRoom:
     def _count(self, ticket: Ticket, class_name: str, lane: Lane, sign: int) -> None:
         self.total.add(ticket, sign)
         self.by_class[class_name].add(ticket, sign)
+        tenant = (class_name, ticket.tenant)
+        seats = self._by_tenant.get(tenant, 0) + sign * ticket.seats
+        if seats:
+            self._by_tenant[tenant] = seats
+        else:
+            del self._by_tenant[tenant]
         lane.seats += sign * ticket.seats
         lane.tokens += sign * ticket.most_tokens

@@ -66,7 +66,7 @@ async def test_the_policies_show_what_they_do() -> None:
     assert (scrape("headway_queue_tokens"), scrape("headway_queue_bytes")) == (60.0, 240.0)
     assert scrape("headway_batch_window_seconds") == gate.desk.window_s(gate.now_s())
     accuracy = gate.desk.accuracy()
-    assert set(accuracy) == {"output_tokens", "queue_wait"}
+    assert set(accuracy) == {"output_tokens", "queue_wait", "first_token"}
     for of, one in accuracy.items():
         assert scrape("headway_prediction_error_ratio", of=of) == pytest.approx(one.error_ratio)
         assert scrape("headway_prediction_samples", of=of) == one.samples

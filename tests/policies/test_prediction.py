@@ -48,7 +48,7 @@ def test_conformance_catches_what_does_not_conform(make: Callable[[], LengthPred
         check_lengths(make)
 
 
-@pytest.mark.parametrize(("max_tokens", "expected"), [(1000, 1000), (7, 7), (None, USUAL_MAX_TOKENS)])
+@pytest.mark.parametrize(("max_tokens", "expected"), [(400, 400), (7, 7), (None, USUAL_MAX_TOKENS)])
 def test_without_history_a_request_is_taken_at_its_word(max_tokens: int | None, expected: int) -> None:
     """Until enough have ended, the guess is what it asks for, or what is usual."""
     lengths, ticket = QuantileLengths(), replace(CHAT, max_tokens=max_tokens)
@@ -140,13 +140,22 @@ def test_memory_is_bounded_however_many_tenants_come() -> None:
     assert lengths.output_tokens(away) > 490  # from its class: its own is gone
 
 
+def test_nobody_is_believed_beyond_the_longest_answer_seen() -> None:
+    """A claim of a thousand million tokens counts as what is usual, then as the longest answer there has been."""
+    lengths, boaster = QuantileLengths(), replace(CHAT, max_tokens=10**9)
+    assert lengths.output_tokens(boaster) == USUAL_MAX_TOKENS
+    ended(lengths, replace(CHAT, max_tokens=3000), 2800)
+    assert lengths.output_tokens(boaster) == 2800
+
+
 def test_the_accuracy_of_lengths_is_that_of_what_was_guessed() -> None:
     """Perfect guesses have no error; guesses twice too high have a whole one, and as much bias."""
     lengths = QuantileLengths()
-    ended(lengths, CHAT, *[500] * 4)  # taken at their word: 1000
+    chat = replace(CHAT, max_tokens=500)
+    ended(lengths, chat, *[250] * 4)  # taken at their word: 500
     found = lengths.accuracy()
     assert (found.samples, found.error_ratio, found.bias_ratio) == (4, 1.0, 1.0)
-    ended(lengths, CHAT, *[500] * 3000)
+    ended(lengths, chat, *[250] * 3000)
     found = lengths.accuracy()
     assert found.samples == 256
     assert found.error_ratio == pytest.approx(0, abs=1e-3)
@@ -211,12 +220,12 @@ def test_the_first_token_is_guessed_from_the_prompt() -> None:
     """Delays that grow with the prompt are learnt as a line."""
     waits = WaitEstimate()
     for number in range(LEAST_SAMPLES):
-        assert waits.first_token_s(500) is None
-        waits.learn_first_token(100 * number, 0.03 + 0.0003 * 100 * number)
+        assert waits.first_token_s("chat", 500) is None
+        waits.learn_first_token("chat", 100 * number, 0.03 + 0.0003 * 100 * number)
     for number in range(300):
-        waits.learn_first_token(number % 9 * 100, 0.03 + 0.0003 * (number % 9 * 100))
-    assert waits.first_token_s(500) == pytest.approx(0.18, rel=0.05)
-    assert waits.first_token_s(2000) == pytest.approx(0.63, rel=0.05)
+        waits.learn_first_token("chat", number % 9 * 100, 0.03 + 0.0003 * (number % 9 * 100))
+    assert waits.first_token_s("chat", 500) == pytest.approx(0.18, rel=0.05)
+    assert waits.first_token_s("chat", 2000) == pytest.approx(0.63, rel=0.05)
 
 
 def test_a_doubtful_first_token_is_expected_early() -> None:
@@ -224,7 +233,7 @@ def test_a_doubtful_first_token_is_expected_early() -> None:
     waits, random = WaitEstimate(), Random(4)
     delays_s = [random.uniform(0.1, 0.5) for _ in range(2000)]
     for delay_s in delays_s:
-        waits.learn_first_token(64, delay_s)
-    guess_s = waits.first_token_s(64)
+        waits.learn_first_token("chat", 64, delay_s)
+    guess_s = waits.first_token_s("chat", 64)
     assert guess_s == pytest.approx(0.2, abs=0.04)
-    assert waits.first_token_s(0) is not None
+    assert waits.first_token_s("chat", 0) is not None

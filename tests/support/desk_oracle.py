@@ -68,10 +68,13 @@ class Oracle:
 
     def reseated(self, ticket_id: int, seats: int, now_s: float) -> None:
         """The engine says how many seats a ticket holds; it owes no token without any."""
-        if ticket_id in self.rules.sitting:
-            if seats and not self.rules.sitting[ticket_id].seats and ticket_id in self.token_s:
+        one = self.rules.sitting.get(ticket_id)
+        if one is not None and ticket_id not in self.running:
+            one.seats = min(seats, one.seats)  # it is settled: nothing anew
+        elif one is not None:
+            if seats and not one.seats and ticket_id in self.token_s:
                 self.token_s[ticket_id] = now_s
-            self.rules.sitting[ticket_id].seats = seats
+            one.seats = min(seats, one.granted) if one.ticket.seats > one.granted else seats
 
     def follow(self, effects: list[Effect], now_s: float) -> None:
         """After the event: keep the books, and check all that can be checked of each effect."""
@@ -200,7 +203,7 @@ class Oracle:
         del self.waiting[ticket_id]
         self.running.add(ticket_id)
         self.revisions[ticket_id] = revision
-        rules.sitting[ticket_id] = Sitting(ticket, rules.line(ticket), seats, batch)
+        rules.sitting[ticket_id] = Sitting(ticket, rules.line(ticket), seats, seats, batch)
 
     def _check_refusal(self, ticket_id: int, reason: Reason) -> None:
         """A refusal is given for a cause that exists."""

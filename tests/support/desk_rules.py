@@ -19,12 +19,13 @@ class Sitting:
     ticket: Ticket
     line: str
     seats: int
+    granted: int
     batch: int
 
 
 @dataclass
 class Rules:
-    """Who waits and who sits, and what the preset says about it. ``preset`` and ``limit`` are set before any question."""
+    """Who waits, who sits, and what the preset says of it. ``preset`` and ``limit`` are set before any question."""
 
     preset: Preset
     limit: int = 1
@@ -135,11 +136,12 @@ class Rules:
         batching = self.preset.batching
         seats = sum(one.seats for one in self.waiting.values())
         preferred = batching.strategy == "dynamic" and any(size <= seats for size in batching.preferred_batch_sizes)
-        return self.surely_full() or (preferred and self._bins == 1) or now_s >= self.batch_due_s() - 1e-9
+        return self.surely_full() or (preferred and self._bins == 1) or now_s >= self.batch_due_s()
 
     def may_leave(self, now_s: float) -> bool:
         """Whether a batch may leave; where that is hidden, True."""
-        return self._bins > 1 or self.preset.batching.window == "adaptive" or self.must_leave(now_s)
+        hidden = self._bins > 1 or self.preset.batching.window == "adaptive"
+        return hidden or self.must_leave(now_s + 1e-9)
 
     def batch_due_s(self) -> float:
         """When somebody has to leave because of the time; never while an adaptive window hides that from here."""
@@ -152,7 +154,7 @@ class Rules:
         dues_s = [one.arrived_s + window_s for one in self.waiting.values()]
         if len(self.preset.classes) > 1 and self.gathers:
             urgent_s = batching.urgent_window_ms / 1000
-            dues_s += [one.arrived_s + urgent_s for one in self.waiting.values() if one.class_name == most_urgent]
+            dues_s += [one.arrived_s + urgent_s for one in self.waiting.values() if self.line(one) == most_urgent]
         return min(dues_s, default=inf)
 
     # ------------------------------------------------------------------ bounds

@@ -81,10 +81,16 @@ def _measure(trip: Trip, path: str, body: bytes) -> None:
     elif path.endswith("/completions/batch"):
         conversations = _parsed(body).get("messages")
         trip.prompts = max(1, len(conversations)) if isinstance(conversations, list) else 1
-    limit = _find(_MAX_TOKENS, body)
-    trip.max_tokens = None if limit is None else int(limit[1])
+    trip.max_tokens = _most_tokens(body)
     trip.prompt_bytes = len(body)
     trip.prompt_tokens = 0 if _MEDIA in body else len(body) // _BYTES_PER_TOKEN // trip.prompts
+
+
+def _most_tokens(body: bytes) -> int | None:
+    """The largest of the limits that the body names: several keys mean the same, and nested ones look like them."""
+    hint, decides = _MAX_TOKENS
+    at = body.find(hint)
+    return None if at < 0 else max((int(found) for found in decides.findall(body, at)), default=None)
 
 
 def _find(pattern: _Pattern, body: bytes) -> re.Match[bytes] | None:

@@ -1,0 +1,49 @@
+"""What the desk answers when it is asked: the dump, the oldest wait, what waits."""
+
+from __future__ import annotations
+
+from small_presets import small_preset, terms
+from watched_desk import WatchedDesk
+
+from headway_policies import (
+    Desk,
+    Phase,
+    Ticket,
+)
+from headway_policies.describe import dump
+
+
+def test_the_dump_shows_ids_classes_and_times_and_nothing_of_the_content() -> None:
+    """What an operator sees of each ticket is a closed list of keys."""
+    it = WatchedDesk(small_preset())
+    it.comes()
+    it.comes("batch")
+    it.passes(2.0)
+    seen = dump(it.desk, it.now_s)
+    assert seen["waiting"] == [
+        {"id": 2, "class": "batch", "tenant": "", "seats": 1, "waited_s": 2.0, "expires_in_s": 8.0}
+    ]
+    assert seen["running"] == [
+        {"id": 1, "class": "normal", "tenant": "", "phase": Phase.RUNNING.value, "seats": 1, "revision": 1,
+         "running_s": 2.0}
+    ]  # fmt: skip
+    assert seen["ledger"]["normal"] == {"arrived": 1, "queued": 0, "in_flight": 1, "outcomes": {}}
+
+
+def test_the_dump_is_short_however_many_wait() -> None:
+    """An operator asks in the middle of an overload: the answer holds a hundred of each."""
+    desk = Desk(small_preset(200, most_waiting=1_000, classes={"normal": terms(1, places=1_000)}))
+    for number in range(600):
+        desk.arrive(Ticket(number, "normal", 0.0), 0.0)
+    seen = dump(desk, 0.0)
+    assert (len(seen["waiting"]), len(seen["running"])) == (100, 100)
+
+
+def test_the_oldest_wait_is_that_of_the_first_in_each_line() -> None:
+    """Each class shows how long its first has waited, and nothing where nobody waits."""
+    it = WatchedDesk(small_preset())
+    it.comes()
+    it.comes("batch")
+    it.passes(3.0)
+    it.comes("batch")
+    assert it.desk.oldest_wait_s(4.0) == {"realtime": 0.0, "normal": 0.0, "batch": 4.0}

@@ -1,0 +1,79 @@
+"""Very many at once: the desk settles them in slices, asks to be woken at once, and forgets nobody."""
+
+from __future__ import annotations
+
+import pytest
+from desk_oracle import Oracle
+from small_presets import small_preset, terms
+from watched_desk import WatchedDesk
+
+from headway_policies import Abort, Desk, Dispatch, Ending, Expire, Ticket, Timeouts, WakeAt
+
+MANY = 100_000
+MOST_AT_ONCE = 1_000
+
+
+def settle(desk: Desk, now_s: float) -> list[int]:
+    """Tick as often as the desk asks for it at this instant; the number of effects of each tick."""
+    sizes = []
+    while True:
+        effects = desk.tick(now_s)
+        sizes.append(sum(not isinstance(one, WakeAt) for one in effects))
+        wakes = [one.at_s for one in effects if isinstance(one, WakeAt)]
+        if not wakes or min(wakes) > now_s:
+            return sizes
+
+
+def test_a_hundred_thousand_deadlines_at_once_are_settled_in_slices() -> None:
+    """No event does more than a slice, each asks for the next one, and after the last all are gone."""
+    desk = Desk(small_preset(1, most_waiting=MANY, classes={"normal": terms(1, places=MANY, queue_s=5.0)}))
+    for number in range(MANY + 1):
+        desk.arrive(Ticket(number, "normal", 0.0), 0.0)
+    sizes = settle(desk, 5.0)
+    assert max(sizes) <= MOST_AT_ONCE
+    assert sum(sizes) == MANY
+    counts = desk.ledger.classes["normal"]
+    assert (counts.balanced, counts.queued, counts.in_flight) == (True, 0, 1)
+    assert counts.outcomes == {"expired_queued": MANY}
+
+
+def test_between_two_slices_nobody_goes_whose_time_is_up() -> None:
+    """Other events come while the slices are settled: each takes its slice, none lets the dead through."""
+    desk = Desk(small_preset(1, most_waiting=5_000, classes={"normal": terms(1, places=5_000, queue_s=5.0)}))
+    oracle = Oracle(desk)
+    for number in range(3_000):
+        ticket = Ticket(number, "normal", 0.0)
+        oracle.arrived(ticket)
+        desk_effects = desk.arrive(ticket, 0.0)
+        oracle.follow(desk_effects, 0.0) if number < 2 else oracle.waiting.update({number: ticket})
+    effects = desk.leave(0, Ending.COMPLETED, 5.0)
+    assert not any(isinstance(one, Dispatch) for one in effects)
+    while any(isinstance(one, Expire) for one in effects):
+        effects = desk.tick(5.0)
+        assert not any(isinstance(one, Dispatch) for one in effects)
+    assert desk.ledger.queued == 0
+
+
+@pytest.mark.parametrize("wide", range(196, 205))
+def test_whoever_stands_behind_a_slice_goes_after_it(wide: int) -> None:
+    """However many expire before its free seat, to the last one of a slice: the next in line is let through at once."""
+    it = WatchedDesk(small_preset(2, most_waiting=1_000, classes={"normal": terms(1, places=1_000, queue_s=None)}))
+    it.comes()
+    for _ in range(wide):
+        it.comes(seats=2, asked=Timeouts(queue_s=5.0))
+    it.comes()
+    it.passes(5.0)
+    assert it.oracle.running == {1, wide + 2}
+
+
+def test_ten_thousand_runs_that_are_over_at_once_are_given_up_in_slices() -> None:
+    """The same for those who run: all are stopped, in slices, at that instant."""
+    desk = Desk(small_preset(10_000, classes={"normal": terms(1, total_s=9.0)}))
+    for number in range(10_000):
+        desk.arrive(Ticket(number, "normal", 0.0), 0.0)
+    first = desk.tick(9.0)
+    assert 0 < sum(isinstance(one, Abort) for one in first) <= MOST_AT_ONCE
+    assert WakeAt(9.0) in first
+    settle(desk, 9.0)
+    assert desk.ledger.classes["normal"].outcomes == {"expired_running": 10_000}
+    assert desk.seats_taken == 10_000
