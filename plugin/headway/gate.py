@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypedDict, Unpack
 
@@ -72,7 +72,7 @@ class Gate:
     """Admission for one engine, on one event loop."""
 
     def __init__(self, preset: Preset, *, ceiling: int | None = None, meter: Meter | None = None) -> None:
-        self.now_s = loop_time_s
+        self.now_s: Callable[[], float] = loop_time_s
         self.desk = Desk(preset, ceiling=ceiling)
         self._meter = meter
         self._passages: dict[int, Passage] = {}
@@ -96,6 +96,8 @@ class Gate:
         if terms is None:
             known = ", ".join(preset.by_urgency())
             raise UnknownClassError(f"there is no class {name!r}; the classes are: {known}")
+        if self.now_s is loop_time_s:
+            self.now_s = asyncio.get_running_loop().time  # one loop for good: no need to look it up each time
         now_s = self.now_s()
         asked = timeouts if timeout_s is None else timeouts.shortened_by(Timeouts(total_s=timeout_s))
         ticket = Ticket(next(self._ids), name, now_s, asked=asked, **wishes)

@@ -382,8 +382,13 @@ class Desk:
         """Give a newcomer its place, and a seat if one is free; a refusal for one that will not wait."""
         ticket_id = entry.ticket.id
         self._entries[ticket_id] = entry
-        self._floor.enter(entry, now_s)
-        self._fill(now_s, effects)
+        if not len(self._floor.room) and self._open() and self._floor.goes_at_once(entry.ticket, now_s):
+            self._floor.open_batch(now_s)
+            self._floor.dispatch_newcomer(entry, now_s)
+            self._gone(entry, now_s, effects)
+        else:
+            self._floor.enter(entry, now_s)
+            self._fill(now_s, effects)
         if entry.phase is not Phase.WAITING:
             self._watch(entry)
         elif ticket_id in self._entries:
@@ -446,6 +451,10 @@ class Desk:
 
     def _dispatch(self, entry: Entry, now_s: float, effects: list[Effect]) -> None:
         self._floor.dispatch(entry)
+        self._gone(entry, now_s, effects)
+
+    def _gone(self, entry: Entry, now_s: float, effects: list[Effect]) -> None:
+        """A ticket has its seats: the engine may have it."""
         self._forecast.dispatched(entry, now_s)
         self._admission.departed(now_s)
         self.ledger.classes[entry.ticket.class_name].dispatched()

@@ -133,9 +133,19 @@ class Floor:
 
     def dispatch(self, entry: Entry) -> None:
         """A ticket goes from its place in the queue to its seats."""
+        self._seat(entry)
+        self.withdraw(entry)
+
+    def dispatch_newcomer(self, entry: Entry, now_s: float) -> None:
+        """A ticket that goes at once passes an empty queue: only its order has to book it."""
+        order = entry.lane.order
+        order.push(entry.ticket, entry.line, entry.expected_tokens, now_s)
+        self._seat(entry)
+        order.remove(entry.ticket.id)
+
+    def _seat(self, entry: Entry) -> None:
         ticket = entry.ticket
         entry.lane.order.charge(ticket, entry.line, entry.expected_tokens)
-        self.withdraw(entry)
         entry.granted = entry.seats = self.seats.needed(entry.line, ticket.seats, self.limit)
         entry.charged = True
         self._batch_seats += entry.seats

@@ -171,7 +171,9 @@ class WaitEstimate:
 
         Each class has its own line: an engine that knows priorities serves the first tokens of one before another's.
         """
-        fit = self._first_tokens.setdefault(class_name, LinearFit(_FIRST_TOKENS))
+        fit = self._first_tokens.get(class_name)
+        if fit is None:
+            fit = self._first_tokens[class_name] = LinearFit(_FIRST_TOKENS)
         if fit.samples >= LEAST_SAMPLES:
             self._first_score.add(fit.at(prompt_tokens), delay_s)
         fit.add(prompt_tokens, delay_s)

@@ -138,10 +138,11 @@ class WaitingRoom:
         self.total.add(ticket, sign)
         self.by_class[class_name].add(ticket, sign)
         tenant = (class_name, ticket.tenant)
-        seats = self._by_tenant.get(tenant, 0) + sign * ticket.seats
-        if seats:
-            self._by_tenant[tenant] = seats
-        else:
+        if sign > 0:
+            self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + ticket.seats
+        elif self._by_tenant[tenant] == ticket.seats:
             del self._by_tenant[tenant]
+        else:
+            self._by_tenant[tenant] -= ticket.seats
         lane.seats += sign * ticket.seats
         lane.tokens += sign * ticket.most_tokens
