@@ -13,7 +13,7 @@ export DO_NOT_TRACK := 1
 help: ## show this text
 	@echo "Headway: a timetable for vLLM. Start with: make demo"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s  %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  ARGS goes through to the command:  make demo ARGS=\"--exit-after 60\"   make test ARGS=\"-k desk -x\""
 	@echo "  TESTS picks folders or files:      make test TESTS=tests/policies"
@@ -33,7 +33,7 @@ test: ## set up all that the tests use, then run them
 test-long: ## the same, with the tests that take minutes
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test
 
-bench-policies: setup ## the policies against their goals, on the simulator: about five minutes; ARGS="--write" puts the table into policies/README.md
+bench-policies: setup ## the policies against their goals, in about five minutes; ARGS=--write for the README
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)
 
 check: setup ## lint, format, types, import contracts
