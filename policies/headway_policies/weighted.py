@@ -5,7 +5,8 @@ Deficit round robin (Shreedhar and Varghese, IEEE/ACM ToN 1996), in the form tha
 waits with a credit above 0 goes next and pays what its ticket is expected to use, even into debt. When no such class is
 left a new round begins and gives every class a quantum in proportion to its share; an idle or barred class keeps at
 most one quantum. The lowest quantum is one usual ticket, so whoever waits sends something each round, or pays off a
-larger ticket. Rounds in which nobody could go are skipped in one step.
+larger ticket. Rounds in which nobody could go are skipped in one step. When the queue has been empty all credits begin
+anew: what a class had while nobody waited is not held against it.
 
 Bounds, with Q a class's largest quantum, A its largest ticket and exact guesses. Share: while a class waits and is not
 barred, of T tokens sent it gets at least ``share * (T - sum(Q + A)) - Q - A``, the sum over all classes: a constant
@@ -59,6 +60,12 @@ class WeightedOrder(ClassLines):
         self._weights = {name: share / least for name, share in share_of.items()}
         self._credits = dict.fromkeys(share_of, 0.0)
         self._usual_tokens = 1.0
+
+    def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
+        """Put a ticket into the line of its class. Where nobody waited, nobody was kept waiting: all begin anew."""
+        if not self._by_ticket:
+            self._credits = dict.fromkeys(self._weights, 0.0)
+        super().push(ticket, class_name, tokens, now_s)
 
     def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
         """The head of the most urgent class with credit; a new round when none has any."""

@@ -8,7 +8,7 @@ import pytest
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, dispatched
 
-from headway_policies import Dispatch, Ending, PriorityClass, Usage
+from headway_policies import Ending, PriorityClass, Usage
 
 ONE_CLASS = {"normal": terms(1, queue_s=None, total_s=None)}
 
@@ -135,19 +135,15 @@ def test_the_window_goes_on_with_the_next_in_line_when_the_first_gives_up() -> N
     assert dispatched(it.passes(0.25)) == [2]
 
 
-def test_a_dynamic_batch_leaves_in_one_piece() -> None:
-    """Those that leave together are numbered as one batch, the next ones as another."""
+def test_those_that_leave_together_are_numbered_as_one_batch() -> None:
+    """Two that leave together share a number, the one that leaves later has another."""
     it = gathering("dynamic", 2)
     come(it, 3)
-    batches = {one.batch for one in it.desk.leave(99, Ending.FAILED, 0.0) if isinstance(one, Dispatch)}
-    assert batches == set()
-    first = {sitting.batch for sitting in it.oracle.rules.sitting.values()}
-    end(it, 1)
+    sitting = it.oracle.rules.sitting
+    first, second = sitting[1].batch, sitting[2].batch
+    end(it, 1, 2)
     it.passes(2.0)
-    end(it, 2)
-    second = {it.oracle.rules.sitting[3].batch}
-    assert len(first) == len(second) == 1
-    assert first != second
+    assert first == second != sitting[3].batch
 
 
 def test_who_gathered_while_a_batch_ran_leaves_as_it_ends() -> None:

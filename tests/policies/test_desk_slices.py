@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from desk_oracle import Oracle
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk
 
@@ -40,18 +39,14 @@ def test_a_hundred_thousand_deadlines_at_once_are_settled_in_slices() -> None:
 def test_between_two_slices_nobody_goes_whose_time_is_up() -> None:
     """Other events come while the slices are settled: each takes its slice, none lets the dead through."""
     desk = Desk(small_preset(1, most_waiting=5_000, classes={"normal": terms(1, places=5_000, queue_s=5.0)}))
-    oracle = Oracle(desk)
     for number in range(3_000):
-        ticket = Ticket(number, "normal", 0.0)
-        oracle.arrived(ticket)
-        desk_effects = desk.arrive(ticket, 0.0)
-        oracle.follow(desk_effects, 0.0) if number < 2 else oracle.waiting.update({number: ticket})
+        desk.arrive(Ticket(number, "normal", 0.0), 0.0)
     effects = desk.leave(0, Ending.COMPLETED, 5.0)
-    assert not any(isinstance(one, Dispatch) for one in effects)
     while any(isinstance(one, Expire) for one in effects):
-        effects = desk.tick(5.0)
         assert not any(isinstance(one, Dispatch) for one in effects)
-    assert desk.ledger.queued == 0
+        effects = desk.tick(5.0)
+    assert effects == []
+    assert (desk.ledger.queued, desk.ledger.in_flight) == (0, 0)
 
 
 @pytest.mark.parametrize("wide", range(196, 205))

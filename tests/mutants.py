@@ -1,0 +1,423 @@
+"""Would the tests notice? Small faults are put into a copy of the policies, one at a time; the tests have to fail.
+
+    python tests/mutants.py [word of a file or a fault ...]
+
+The live tree is never touched. Each fault is one replacement of a text that occurs once; a text that is gone is an
+error here, so that the list stays true. At least 95 % must be caught, and each survivor explained.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "policies" / "headway_policies"
+#: Fast ones first: the first failure ends a run.
+TESTS = [
+    *(f"tests/policies/test_desk{part}.py" for part in ("", "_whole", "_questions")),
+    *(f"tests/policies/test_{name}.py" for name in ("timeouts", "waiting", "seats", "batching", "admission")),
+    *(f"tests/policies/test_{name}.py" for name in ("deadlines", "shedding", "governor", "desk_model", "desk_machine")),
+    *(f"tests/policies/test_{name}.py" for name in ("ordering", "lines", "desk_slices")),
+    "tests/scenarios",
+]
+LEAST_CAUGHT = 0.95
+TIME_OUT_S = 300.0
+
+PROFILE = """
+from hypothesis import Phase, settings
+settings.register_profile("mutants", phases=[Phase.explicit, Phase.generate], derandomize=True, database=None)
+settings.load_profile("mutants")
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: in ``file``, ``old`` becomes ``new``. ``lives`` says why no test can notice it."""
+
+    file: str
+    fault: str
+    old: str
+    new: str
+    lives: str = ""
+
+
+MUTANTS = [
+    # desk
+    Mutant("desk", "a paused desk lets people through", "return self.state is State.OPEN and self", "return self"),
+    Mutant(
+        "desk", "a lost engine gets people", "self.state is State.OPEN and self.engine_up", "self.state is State.OPEN"
+    ),
+    Mutant(
+        "desk",
+        "a pause ends a drain",
+        "        if self.state is State.OPEN:\n            self.state = State.PAUSED",
+        "        self.state = State.PAUSED",
+    ),
+    Mutant(
+        "desk",
+        "leaving fills no seat",
+        "            self._occupy(entry, 0, now_s)\n            self._fill(now_s, effects)",
+        "            self._occupy(entry, 0, now_s)",
+    ),
+    Mutant(
+        "desk",
+        "leaving frees no seat",
+        "            self._occupy(entry, 0, now_s)\n            self._fill",
+        "            self._fill",
+    ),
+    Mutant(
+        "desk",
+        "a settled ticket ends twice",
+        "            if entry.phase is not Phase.SETTLED:\n                outcome",
+        "            if True:\n                outcome",
+    ),
+    Mutant(
+        "desk",
+        "nobody behind the expired goes",
+        "        if effects:\n            self._fill(now_s, effects)\n        return effects",
+        "        return effects",
+    ),
+    Mutant("desk", "a full slice asks for no tick", "        if not self._patience:", "        if False:"),
+    Mutant("desk", "an armed tick is asked for again", "self._armed_s is None or due_s < self._armed_s", "True"),
+    Mutant("desk", "a tick stays armed", "        self._armed_s = None\n        effects", "        effects"),
+    Mutant("desk", "no tick for a batch", "if self._floor.strategy.barrier and self._open():", "if False:"),
+    Mutant(
+        "desk",
+        "a newcomer's own time-outs are ignored",
+        "self._timeouts[ticket.class_name].shortened_by(ticket.asked)",
+        "self._timeouts[ticket.class_name]",
+    ),
+    Mutant("desk", "time runs from the event", "ticket.arrived_s + patience_s", "now_s + patience_s"),
+    Mutant(
+        "desk",
+        "the wait has no deadline",
+        "            if entry.queue_due_s is not None:\n                self._deadlines.set",
+        "            if False:\n                self._deadlines.set",
+    ),
+    Mutant(
+        "desk",
+        "no stall after the first token",
+        "self._deadlines.hasten(ticket_id, now_s + entry.timeouts.stall_s)",
+        "pass",
+    ),
+    Mutant(
+        "desk",
+        "a follow-up call has stalled already",
+        "if not entry.seats and entry.token_s is not None:",
+        "if False:",
+    ),
+    Mutant(
+        "desk",
+        "tokens do not put off the stall",
+        "        if entry is not None and entry.token_s is not None:\n            entry.token_s = now_s",
+        "        pass",
+    ),
+    Mutant("desk", "who will not wait waits", "            if not entry.ticket.may_wait:", "            if False:"),
+    Mutant(
+        "desk",
+        "draining lets newcomers wait",
+        "        if self.state is State.DRAINING:\n            return Reason.DRAINING\n",
+        "",
+    ),
+    Mutant("desk", "a switch keeps the revision", "        self.revision += 1\n", ""),
+    Mutant(
+        "desk",
+        "a switch keeps the limit",
+        "limit = self._limit if same_limit else make_limit(preset.limit, preset.batching.seats, self.ceiling)",
+        "limit = self._limit",
+    ),
+    Mutant(
+        "desk",
+        "a switch files by id only",
+        "sorted(self._floor.room, key=lambda ticket: (ticket.arrived_s, ticket.id))",
+        "sorted(self._floor.room, key=lambda ticket: -ticket.id)",
+    ),
+    Mutant(
+        "desk",
+        "a switch fills no new seat",
+        "            self._file_again(waiting)\n        self._fill(now_s, effects)",
+        "            self._file_again(waiting)",
+    ),
+    Mutant(
+        "desk",
+        "the lost engine keeps its seats",
+        "            self._floor.occupy(entry, 0, now_s)\n        return",
+        "        return",
+    ),
+    Mutant("desk", "the ceiling is no ceiling", "max(1, min(seats, self.ceiling))", "seats"),
+    Mutant(
+        "desk", "a doomed head is dispatched", "elif sheds and self._admission.hopeless(entry, now_s):", "elif False:"
+    ),
+    Mutant(
+        "desk", "running ones are never given up", "            self._abort(entry, due[1], effects)", "            pass"
+    ),
+    # floor
+    Mutant("floor", "no barrier between batches", "        if self.seats.taken:\n            return []\n", ""),
+    Mutant(
+        "floor",
+        "whoever does not fit is passed by everybody",
+        "        return None if ticket is None else self._passing_by(lane, ticket, now_s)",
+        "        return None if ticket is None else next((one for one in lane.order if self._fits(one)), None)",
+    ),
+    Mutant(
+        "floor",
+        "nobody passes into a reserve",
+        "        if not reserved or not self._tokens_fit(head):",
+        "        if True:",
+    ),
+    Mutant(
+        "floor",
+        "a reserve passes who waits for tokens",
+        "        if not reserved or not self._tokens_fit(head):",
+        "        if not reserved:",
+    ),
+    Mutant(
+        "floor", "what is over the budget never runs", "not self.seats.taken or self.seats.tokens", "self.seats.tokens"
+    ),
+    Mutant(
+        "floor",
+        "the budget is off by one",
+        "self.seats.tokens + ticket.most_tokens <= budget_tokens",
+        "self.seats.tokens + ticket.most_tokens < budget_tokens",
+    ),
+    Mutant(
+        "floor",
+        "the budget does not fill a batch",
+        "full = lane.seats >= most_seats or (budget_tokens is not None and lane.tokens >= budget_tokens)",
+        "full = lane.seats >= most_seats",
+    ),
+    Mutant(
+        "floor",
+        "tokens are never given back",
+        "tokens = entry.ticket.most_tokens * (bool(seats) - bool(entry.seats))",
+        "tokens = 0",
+    ),
+    Mutant(
+        "floor", "the newest bin goes first", "key=lambda one: one[0].opened_s)", "key=lambda one: -one[0].opened_s)"
+    ),
+    # seats, waiting
+    Mutant(
+        "seats",
+        "one seat too many",
+        "if self.taken >= limit:",
+        "if self.taken > limit:",
+        lives="a short cut: the two rules after it say the same of every class",
+    ),
+    Mutant("seats", "reserves are kept from nobody", "return min(held, limit - 1)", "return 0"),
+    Mutant("seats", "reserves lock everybody out", "return min(held, limit - 1)", "return held"),
+    Mutant(
+        "seats",
+        "equals keep from each other",
+        "classes[other].priority > one.priority",
+        "classes[other].priority >= one.priority",
+    ),
+    Mutant(
+        "seats",
+        "a used reserve still counts",
+        "max(0, self._reserved[other] - self.taken_by(other))",
+        "self._reserved[other]",
+    ),
+    Mutant(
+        "waiting",
+        "one more than the bound waits",
+        "self.requests >= bounds.max_waiting",
+        "self.requests > bounds.max_waiting",
+    ),
+    Mutant(
+        "waiting",
+        "tokens are bounded one below",
+        "self.tokens + ticket.prompt_tokens > bounds.max_waiting_tokens",
+        "self.tokens + ticket.prompt_tokens >= bounds.max_waiting_tokens",
+    ),
+    Mutant("waiting", "bytes are not bounded", "self.bytes + ticket.prompt_bytes > bounds.max_waiting_bytes", "False"),
+    Mutant(
+        "waiting",
+        "equals are evicted",
+        "if one.requests and self.classes[name].priority < urgency:",
+        "if one.requests and self.classes[name].priority <= urgency:",
+    ),
+    Mutant(
+        "waiting",
+        "evicted for nothing",
+        "return rest is not self.total and not rest.over(ticket, self.queue)",
+        "return rest is not self.total",
+    ),
+    Mutant(
+        "waiting",
+        "the window opens with the last arrival",
+        "return min((ticket.arrived_s for ticket in self.order.oldest()), default=None)",
+        "return max((ticket.arrived_s for ticket in self.order), default=None)",
+    ),
+    # orders, lines, deadlines, batching
+    Mutant(
+        "ordering",
+        "strict serves the least urgent first",
+        "for one in self._lines:\n            if one.waiting and one.name not in barred:",
+        "for one in reversed(self._lines):\n            if one.waiting and one.name not in barred:",
+    ),
+    Mutant(
+        "class_lines",
+        "the best are evicted first",
+        "for one in reversed(self._lines):\n            if one.priority >= priority:",
+        "for one in self._lines:\n            if one.priority >= priority:",
+    ),
+    Mutant("class_lines", "a class forgets who left it", "        one.waiting -= 1\n", ""),
+    Mutant(
+        "ageing",
+        "waiting makes nobody more urgent",
+        "oldest.arrived_s - one.rank * self._step_s",
+        "-one.rank * self._step_s",
+    ),
+    Mutant("weighted", "nobody pays", "self._credits[class_name] -= tokens\n        super().charge", "super().charge"),
+    Mutant("weighted", "shares do not matter", "share / least for name, share", "1.0 for name, share"),
+    Mutant("fairness", "tenants do not pay", "self._last.served_tokens += tokens", "pass"),
+    Mutant("fairness", "being away is saved up", "tenant.served_tokens = max(tenant.served_tokens, floor)", "pass"),
+    Mutant(
+        "lines",
+        "the last come is served first",
+        "return next(iter(self._tickets.values()), None)\n\n    def remove",
+        "return next(reversed(self._tickets.values()), None)\n\n    def remove",
+    ),
+    Mutant(
+        "lines",
+        "what is due last goes first",
+        "heappush(self._heap, (ticket.arrived_s + allowed_s,",
+        "heappush(self._heap, (-ticket.arrived_s - allowed_s,",
+    ),
+    Mutant(
+        "lines",
+        "the smallest ratio goes next",
+        "return max(firsts, key=lambda first: ((now_s",
+        "return min(firsts, key=lambda first: ((now_s",
+    ),
+    Mutant(
+        "deadlines",
+        "a moved deadline still strikes",
+        "            if self._at_s.get(ticket_id) == due_s:\n                del",
+        "            if ticket_id in self._at_s:\n                del",
+    ),
+    Mutant("deadlines", "noticed after the instant", "self._heap[0][0] <= now_s", "self._heap[0][0] < now_s"),
+    Mutant(
+        "deadlines",
+        "hastened to a later time",
+        "if known_s is None or at_s < known_s:",
+        "if True:",
+        lives="a deadline that is later than it should be is found only where the stall is longer than what is left",
+    ),
+    Mutant(
+        "batching",
+        "static leaves half full",
+        "return gathered.most_seats if gathered.full or overdue else 0",
+        "return gathered.most_seats",
+    ),
+    Mutant("batching", "static never flushes", "overdue = due_s is not None and now_s >= due_s", "overdue = False"),
+    Mutant(
+        "batching",
+        "dynamic leaves after its window only",
+        "if gathered.full or now_s >= self.due_s(gathered, now_s):",
+        "if now_s >= self.due_s(gathered, now_s):",
+    ),
+    Mutant(
+        "batching",
+        "the urgent wait like all",
+        "return min(due_s, gathered.urgent_s + self.urgent_window_s)",
+        "return due_s",
+    ),
+    Mutant(
+        "batching",
+        "the smallest preferred size",
+        "return max((size for size in self.preferred",
+        "return min((size for size in self.preferred",
+    ),
+    # who is turned away
+    Mutant("admission", "who will not wait evicts", "room.queue.evict and ticket.may_wait and", "room.queue.evict and"),
+    Mutant("admission", "the infeasible wait", "return wait_s is not None and now_s + wait_s > due_s", "return False"),
+    Mutant("admission", "the last one waiting is shed", "or len(room) == 1", ""),
+    Mutant("shedding", "everybody is told the same time", "self._spread = (self._spread + _GOLDEN) % 1.0", "pass"),
+    Mutant(
+        "outcome", "evicted counts as full", "Reason.EVICTED: Outcome.SHED", "Reason.EVICTED: Outcome.REJECTED_FULL"
+    ),
+    # limit
+    Mutant("governor", "grows over the SLO", "if breach and proposal > self._allowed:", "if False:"),
+    Mutant("governor", "grows unasked", "if not breach and not seen.limited:", "if False:"),
+    Mutant(
+        "governor",
+        "shadow is applied",
+        "return self._fixed if self._limiting.shadow else self.proposed(now_s)",
+        "return self.proposed(now_s)",
+    ),
+    Mutant(
+        "governor",
+        "stale signals are believed",
+        "self._stale = self._running and now_s",
+        "self._stale = False and now_s",
+    ),
+]
+
+
+def mutate(package: Path, mutant: Mutant) -> None:
+    """Put a fault into a copy."""
+    file = package / f"{mutant.file}.py"
+    text = file.read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.file}: {mutant.fault}: its text occurs {text.count(mutant.old)} times, not once")
+    file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+
+
+def run_tests(mutant: Mutant | None) -> tuple[bool, str]:
+    """Run the tests on a copy with this fault. Whether they passed, and the last line they said."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(PACKAGE, Path(folder) / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+        (Path(folder) / "mutant_profile.py").write_text(PROFILE, encoding="utf-8")
+        if mutant is not None:
+            mutate(Path(folder) / PACKAGE.name, mutant)
+        command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "mutant_profile", "-p", "no:cacheprovider"]
+        environment = os.environ | {"PYTHONPATH": folder, "HEADWAY_LONG_TESTS": ""}
+        try:
+            done = subprocess.run(
+                [*command, *TESTS], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIME_OUT_S
+            )
+        except subprocess.TimeoutExpired:
+            return False, "ran past its time"
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return done.returncode == 0, failed[0][:150] if failed else done.stdout.strip().splitlines()[-1][:150]
+
+
+def say(line: str) -> None:
+    """Tell how it goes, line by line."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(words: list[str]) -> int:
+    """Try the faults that match, or all; 0 when enough are caught and every survivor is explained."""
+    chosen = [one for one in MUTANTS if not words or any(word in f"{one.file}: {one.fault}" for word in words)]
+    for one in chosen:  # before anything is run
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(PACKAGE / f"{one.file}.py", folder)
+            mutate(Path(folder), one)
+    passed, said = run_tests(None)
+    if not passed:
+        raise SystemExit(f"the tests fail without any fault: {said}")
+    survivors = []
+    with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        for number, (one, (passed, said)) in enumerate(zip(chosen, pool.map(run_tests, chosen), strict=True), 1):
+            survivors += [one] if passed else []
+            fate = "LIVES " if passed else "caught"
+            say(f"{number}/{len(chosen)} {fate} {one.file}: {one.fault}  [{said}]")
+    caught = len(chosen) - len(survivors)
+    say(f"{caught} of {len(chosen)} caught")
+    for one in survivors:
+        say(f"lives: {one.file}: {one.fault}: {one.lives or 'NOT EXPLAINED'}")
+    return int(caught < LEAST_CAUGHT * len(chosen) or any(not one.lives for one in survivors))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

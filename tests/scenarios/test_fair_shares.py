@@ -1,0 +1,112 @@
+"""Does everybody get what is fair? Tenants of one class against max-min fair shares worked out by water-filling.
+
+Max-min fairness (Bertsekas and Gallager, Data Networks, 6.5.2): nobody can have more without somebody who has less, or
+as little, having even less. Invariant I11: each backlogged tenant's share of tokens is within 5 % of that.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+from closed_loop import ClosedLoop, Record
+from small_presets import small_preset, terms
+
+LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
+SEEDS = range(5 if LONG else 1)
+FOR_S, WARM_S = (4000.0, 100.0) if LONG else (400.0, 50.0)
+SEATS, TOKENS_PER_S = 10, 100.0  # of each seat: a thousand in all
+
+
+def max_min(demands: dict[str, float], capacity: float) -> dict[str, float]:
+    """The max-min fair shares: fill all alike, take out who has enough, go on with the rest."""
+    shares: dict[str, float] = {}
+    thirsty, left = dict(demands), capacity
+    while thirsty:
+        level = left / len(thirsty)
+        sated = {name: demand for name, demand in thirsty.items() if demand <= level}
+        if not sated:
+            return shares | dict.fromkeys(thirsty, level)
+        shares |= sated
+        left -= sum(sated.values())
+        thirsty = {name: demand for name, demand in thirsty.items() if name not in sated}
+    return shares
+
+
+def test_water_filling_is_right_where_the_answer_is_known() -> None:
+    """The independent routine against shares worked out by hand."""
+    assert max_min({"a": 100, "b": 300, "c": 900}, 900) == {"a": 100, "b": 300, "c": 500}
+    assert max_min({"a": 500, "b": 500}, 600) == {"a": 300, "b": 300}
+    assert max_min({"a": 5, "b": 6}, 600) == {"a": 5, "b": 6}
+
+
+#: Tokens a second that each tenant asks for, and the tokens of one of its requests.
+MIXES: dict[str, dict[str, tuple[float, int]]] = {
+    "two floods of unlike size": {"a": (2000, 50), "b": (2000, 800)},
+    "one below its share": {"a": (100, 50), "b": (1500, 100), "c": (1500, 400)},
+    "five of all kinds": {"a": (50, 50), "b": (150, 300), "c": (400, 100), "d": (900, 700), "e": (3000, 100)},
+    "a flood against nine": {"a": (9000, 100)} | dict.fromkeys("bcdefghij", (80, 100)),
+}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("guessed", [True, False], ids=["lengths known", "lengths learnt"])
+@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES)
+def test_each_tenant_gets_its_max_min_share_of_tokens(
+    mix: dict[str, tuple[float, int]], guessed: bool, seed: int
+) -> None:
+    """Within 5 % over some minutes, whatever the sizes of the requests and however hard the others push."""
+    random = Random(seed)
+    classes = {"normal": terms(1, places=1_000_000, queue_s=None, total_s=None)}
+    preset = small_preset(SEATS, most_waiting=1_000_000, classes=classes, inside="fair")
+    loop = ClosedLoop(preset, lambda record: record.output_tokens / TOKENS_PER_S)
+
+    def come(tenant: str, per_s: float, tokens: int) -> None:
+        length = max(1, round(tokens * random.uniform(0.5, 1.5)))
+        most = length if guessed else 2000
+        loop.ask("normal", tenant=tenant, output_tokens=length, max_tokens=most)
+        loop.at(loop.now_s + random.expovariate(per_s / tokens), lambda: come(tenant, per_s, tokens))
+
+    for tenant, (per_s, tokens) in mix.items():
+        loop.at(random.expovariate(per_s / tokens), lambda a=tenant, b=per_s, c=tokens: come(a, b, c))
+    loop.run(FOR_S)
+
+    def asked(tenant: str) -> float:
+        mine = [one for one in loop.records if one.ticket.tenant == tenant and one.ticket.arrived_s >= WARM_S]
+        return sum(one.output_tokens for one in mine) / (FOR_S - WARM_S)
+
+    fair = max_min({tenant: asked(tenant) for tenant in mix}, SEATS * TOKENS_PER_S)
+    for tenant, share in fair.items():
+        got = tokens_served(loop.records, tenant) / (FOR_S - WARM_S)
+        assert got == pytest.approx(share, rel=0.05, abs=0.01 * SEATS * TOKENS_PER_S), (seed, tenant, got, fair)
+
+
+def tokens_served(records: list[Record], tenant: str) -> float:
+    """The tokens a tenant was served after the start, counted as the server gave them."""
+    total = 0.0
+    for one in records:
+        if one.ticket.tenant == tenant and one.dispatched_s is not None:
+            ended_s = min(FOR_S, one.dispatched_s + one.output_tokens / TOKENS_PER_S)
+            total += max(0.0, ended_s - max(WARM_S, one.dispatched_s)) * TOKENS_PER_S
+    return total
+
+
+def test_who_was_away_does_not_catch_up() -> None:
+    """A tenant that comes back after an hour gets half of the server beside one that stayed, not all of it."""
+    classes = {"normal": terms(1, places=1_000_000, queue_s=None, total_s=None)}
+    loop = ClosedLoop(small_preset(4, classes=classes, inside="fair", most_waiting=1_000_000), lambda record: 1.0)
+
+    def again(record: Record) -> None:
+        loop.ask("normal", again, tenant=record.ticket.tenant, max_tokens=100)
+
+    for _ in range(20):
+        loop.ask("normal", again, tenant="stayed", max_tokens=100)
+    loop.ask("normal", tenant="away", max_tokens=100)
+    loop.run(3600.0)
+    for _ in range(20):
+        loop.ask("normal", again, tenant="away", max_tokens=100)
+    loop.run(3700.0)
+    back = [one for one in loop.records if one.dispatched_s is not None and one.dispatched_s >= 3600.0]
+    mine = sum(one.ticket.tenant == "away" for one in back)
+    assert mine / len(back) == pytest.approx(0.5, abs=0.03)
