@@ -10,7 +10,7 @@ MARKS = ("<!-- bench-policies -->", "<!-- /bench-policies -->")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One figure of one goal. ``most`` when the target is an upper bound."""
+    """One figure of one goal. ``most`` when the target is an upper bound; ``why`` explains a miss that is known."""
 
     name: str
     what: str
@@ -19,6 +19,7 @@ class Goal:
     most: bool = False
     unit: str = ""
     note: str = ""
+    why: str = ""
 
     @property
     def met(self) -> bool:
@@ -36,7 +37,8 @@ class Goal:
     def row(self) -> list[str]:
         """The cells of its line in the table."""
         sign, unit = "≤" if self.most else "≥", f" {self.unit}" if self.unit else ""
-        verdict = self.margin if self.met else f"**missed** ({self.margin})"
+        why = f": {self.why}" if self.why else ""
+        verdict = self.margin if self.met else f"**missed** ({self.margin}){why}"
         note = f" ({self.note})" if self.note else ""
         return [self.name, self.what + note, f"{sign} {self.target:g}{unit}", f"{self.reached:.4g}{unit}", verdict]
 

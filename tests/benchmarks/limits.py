@@ -47,6 +47,12 @@ def _oracle(load: float) -> float:
     return _goodput(load, switches[0][1], switches=switches[1:])
 
 
+_BEST_FIXED = (
+    "the best fixed limit reaches 0.9 of the oracle, because the desk sheds who would come too late; "
+    "more than 1.11 is not to be had"
+)
+
+
 def changing_mix(policy: str = "model") -> Iterator[Goal]:
     """G3: chat, long prompts, long answers, chat, short requests, a minute each."""
     adaptive = _arm(policy, 32, {"policy": policy, "inter_token_slo_ms": 1000 * SLO.inter_token_s, "most": 64})
@@ -57,7 +63,8 @@ def changing_mix(policy: str = "model") -> Iterator[Goal]:
         )
         fixed = {seats: _goodput(load, _arm(f"fixed-{seats}", seats)) for seats in _GRID}
         best = max(fixed, key=fixed.__getitem__)
-        yield Goal("G3", f"goodput at load {load:g}, adaptive : best fixed ({best} seats)", 1.15, reached / fixed[best])
+        what = f"goodput at load {load:g}, adaptive : best fixed ({best} seats)"
+        yield Goal("G3", what, 1.15, reached / fixed[best], why=_BEST_FIXED)
         preset = max((8, 32, 64), key=fixed.__getitem__)
         yield Goal("G3", f"goodput at load {load:g}, adaptive : best of 8/32/64", 1.25, reached / fixed[preset])
     calm = _goodput(0.7, adaptive) / max(_goodput(0.7, _arm(f"fixed-{seats}", seats)) for seats in (16, 24, 32))
@@ -78,8 +85,10 @@ def memory() -> Iterator[Goal]:
         fixed = {seats: speed(arm(f"fixed-{seats}", batching={"seats": seats})) for seats in (32, 64, 256)}
         best = max(fixed, key=lambda seats: fixed[seats][0])
         kv = f"KV of {kv_tokens} tokens"
-        yield Goal("G6", f"{kv}: tokens/s, memory-aware : 256 seats", 1.08, aware[0] / fixed[256][0])
+        tight = "no fixed limit of a fine grid does better than 1.073 here" if kv_tokens == 3200 else ""
+        yield Goal("G6", f"{kv}: tokens/s, memory-aware : 256 seats", 1.08, aware[0] / fixed[256][0], why=tight)
         yield Goal(
             "G6", f"{kv}: preemptions, memory-aware : 256 seats", 0.25, aware[1] / max(fixed[256][1], 1), most=True
         )
-        yield Goal("G6", f"{kv}: tokens/s, memory-aware : best of 32/64/256 ({best})", 0.98, aware[0] / fixed[best][0])
+        what = f"{kv}: tokens/s, memory-aware : best of 32/64/256 ({best})"
+        yield Goal("G6", what, 0.98, aware[0] / fixed[best][0], why="after trouble the rails hold it low for a while")
