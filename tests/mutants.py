@@ -371,10 +371,17 @@ def mutate(package: Path, mutant: Mutant) -> None:
     file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
 
 
-def run_tests(mutant: Mutant | None) -> tuple[bool, str]:
-    """Run the tests on a copy with this fault. Whether they passed, and the last line they said."""
+def photograph(folder: Path) -> None:
+    """Copy all that a run reads, so that whoever works on the tree meanwhile spoils nothing."""
+    for part in (PACKAGE, ROOT / "tests"):
+        shutil.copytree(part, folder / part.relative_to(ROOT), ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def run_tests(still: Path, mutant: Mutant | None) -> tuple[bool, str]:
+    """Run the tests on a copy of the still tree with this fault. Whether they passed, and what they said last."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(PACKAGE, Path(folder) / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(still / PACKAGE.relative_to(ROOT), Path(folder) / PACKAGE.name)
         (Path(folder) / "mutant_profile.py").write_text(PROFILE, encoding="utf-8")
         if mutant is not None:
             mutate(Path(folder) / PACKAGE.name, mutant)
@@ -382,7 +389,7 @@ def run_tests(mutant: Mutant | None) -> tuple[bool, str]:
         environment = os.environ | {"PYTHONPATH": folder, "HEADWAY_LONG_TESTS": ""}
         try:
             done = subprocess.run(
-                [*command, *TESTS], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIME_OUT_S
+                [*command, *TESTS], cwd=still, env=environment, capture_output=True, text=True, timeout=TIME_OUT_S
             )
         except subprocess.TimeoutExpired:
             return False, "ran past its time"
@@ -396,22 +403,31 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def main(words: list[str]) -> int:
-    """Try the faults that match, or all; 0 when enough are caught and every survivor is explained."""
-    chosen = [one for one in MUTANTS if not words or any(word in f"{one.file}: {one.fault}" for word in words)]
+def survivors_of(chosen: list[Mutant], still: Path) -> list[Mutant]:
+    """Try these faults, two at a time; those that no test noticed."""
+    photograph(still)
     for one in chosen:  # before anything is run
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(PACKAGE / f"{one.file}.py", folder)
             mutate(Path(folder), one)
-    passed, said = run_tests(None)
+    passed, said = run_tests(still, None)
     if not passed:
         raise SystemExit(f"the tests fail without any fault: {said}")
     survivors = []
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        for number, (one, (passed, said)) in enumerate(zip(chosen, pool.map(run_tests, chosen), strict=True), 1):
+        tried = pool.map(lambda one: run_tests(still, one), chosen)
+        for number, (one, (passed, said)) in enumerate(zip(chosen, tried, strict=True), 1):
             survivors += [one] if passed else []
             fate = "LIVES " if passed else "caught"
             say(f"{number}/{len(chosen)} {fate} {one.file}: {one.fault}  [{said}]")
+    return survivors
+
+
+def main(words: list[str]) -> int:
+    """Try the faults that match, or all; 0 when enough are caught and every survivor is explained."""
+    chosen = [one for one in MUTANTS if not words or any(word in f"{one.file}: {one.fault}" for word in words)]
+    with tempfile.TemporaryDirectory() as folder:
+        survivors = survivors_of(chosen, Path(folder))
     caught = len(chosen) - len(survivors)
     say(f"{caught} of {len(chosen)} caught")
     for one in survivors:

@@ -5,8 +5,8 @@ Deficit round robin (Shreedhar and Varghese, IEEE/ACM ToN 1996), in the form tha
 waits with a credit above 0 goes next and pays what its ticket is expected to use, even into debt. When no such class is
 left a new round begins and gives every class a quantum in proportion to its share; an idle or barred class keeps at
 most one quantum. The lowest quantum is one usual ticket, so whoever waits sends something each round, or pays off a
-larger ticket. Rounds in which nobody could go are skipped in one step. When the queue has been empty all credits begin
-anew: what a class had while nobody waited is not held against it.
+larger ticket. Rounds in which nobody could go are skipped in one step. When the queue has been empty all begin anew
+with one quantum: what a class had while nobody waited is not held against it.
 
 Bounds, with Q a class's largest quantum, A its largest ticket and exact guesses. Share: while a class waits and is not
 barred, of T tokens sent it gets at least ``share * (T - sum(Q + A)) - Q - A``, the sum over all classes: a constant
@@ -64,7 +64,7 @@ class WeightedOrder(ClassLines):
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
         """Put a ticket into the line of its class. Where nobody waited, nobody was kept waiting: all begin anew."""
         if not self._by_ticket:
-            self._credits = dict.fromkeys(self._weights, 0.0)
+            self._credits = {name: self._quantum(name) for name in self._weights}
         super().push(ticket, class_name, tokens, now_s)
 
     def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
@@ -92,9 +92,12 @@ class WeightedOrder(ClassLines):
 
     def _next_round(self, in_turn: list[ClassLine]) -> None:
         """As many rounds as it takes until one of those in turn has credit."""
-        quanta = {name: weight * self._usual_tokens for name, weight in self._weights.items()}
+        quanta = {name: self._quantum(name) for name in self._weights}
         rounds = 1 + min(floor(-self._credits[one.name] / quanta[one.name]) for one in in_turn)
         for one in self._lines:
             credit, quantum = self._credits[one.name], quanta[one.name]
             topped_up = min(credit + rounds * quantum, quantum)
             self._credits[one.name] = max(credit, topped_up) if one.waiting else topped_up
+
+    def _quantum(self, class_name: str) -> float:
+        return self._weights[class_name] * self._usual_tokens

@@ -23,7 +23,8 @@ async def test_a_switch_changes_the_running_batch_and_drops_nobody(server: Runni
         return float(await asyncio.to_thread(wait_until, checks[holds], f"the running batch is {holds}", 120))
 
     await until("full")
-    assert server.status()["limit"] == {"live": 8, "ceiling": 64}
+    limit = server.status()["limit"]
+    assert (limit["live"], limit["ceiling"]) == (8, 64)
     assert server.use("throughput")["previous"] == "latency"
     await until("more")
     assert server.status()["engine"]["core_limit"] == 64
