@@ -254,9 +254,10 @@ def test_control_down(visit: Open, nobody: str) -> None:
 
 def test_control_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that hangs: the page stays usable and says that its numbers are old."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    refresh_until(app, lambda: "limit **—**" not in words(app))  # else it was never reached, and is down
     monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
     monkeypatch.setattr("headway_dashboard.admin.TIMEOUT_S", (0.2, 0.3))
-    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     stub.delay_s = 1.0
     assert "did not answer in time" in again_until(app, "No new numbers")
 
