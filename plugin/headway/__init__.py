@@ -21,6 +21,7 @@ from headway.errors import (
     TooWideError,
     UnknownClassError,
     UnknownPresetError,
+    UnknownRungError,
 )
 from headway.gate import Gate, Passage
 from headway.wrap import wrap
@@ -51,6 +52,7 @@ __all__ = [
     "TooWideError",
     "UnknownClassError",
     "UnknownPresetError",
+    "UnknownRungError",
     "Who",
     "load_preset",
     "wrap",

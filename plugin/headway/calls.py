@@ -17,7 +17,8 @@ from headway_policies import Usage
 class Call:
     """One call of the engine: its id there, and the sequences it still runs.
 
-    ``accounted`` says that its usage is known. ``tokens`` is how far it was when last looked at.
+    ``accounted`` says that its usage is known, ``shown`` that somebody has seen an output of it. ``tokens`` is how far
+    it was when last looked at.
     """
 
     id: str
@@ -26,6 +27,7 @@ class Call:
     silent: bool = False
     open: bool = True
     accounted: bool = False
+    shown: bool = False
     tokens: int = 0
 
 

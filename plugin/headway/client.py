@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from headway.errors import Refused
 from headway.guard import TRIP, Guard, Trip
+from headway_policies import Standing
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
 
@@ -50,16 +51,22 @@ class PolicyClient:
 
     @property
     def errored(self) -> bool:
-        """As the engine's own; whoever asks first has the gate told."""
-        dead = bool(self._headway_base.errored.fget(self))
+        """Whether the engine is dead and stays dead; whoever asks first has the gate told."""
+        guard, dead = self._headway_guard, bool(self._headway_base.errored.fget(self))
         if dead:
-            self._headway_guard.engine_died()
-        return dead
+            guard.engine_died()
+        return dead and (guard.rescuer is None or guard.engine_lost or guard.closing)
+
+    async def check_health(self) -> None:
+        """As the engine's own, and unwell as well while it is silent or being restarted. Raises what it raises."""
+        await self._headway_base.check_health(self)
+        if self._headway_guard.gate.desk.engine is not Standing.UP:
+            raise self._headway_guard.kind.unwell()
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Refuse everybody waiting first, answer whoever still runs last; from any thread, and more than once."""
-        self._headway_guard.close_from_any_thread()
-        self._headway_base.shutdown(self, timeout=timeout)
+        """Refuse whoever waits, give the running their time, answer whoever is left; from any thread, repeatedly."""
+        left_s = self._headway_guard.close_from_any_thread(timeout)
+        self._headway_base.shutdown(self, timeout=left_s)
         self._headway_guard.closed_from_any_thread()
 
     def _headway_lead(

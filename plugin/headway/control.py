@@ -8,19 +8,33 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+from headway import recycle
 from headway.audit import Audit, Who
 from headway.catalogue import Catalogue
+from headway.chores import Chores
 from headway.engine import Ended
 from headway.errors import HeadwayError, StaleRevisionError
 from headway.guard import Guard
-from headway_policies import Change, ClassLedger, Load, Preset, State, changes
+from headway.keeper import Keeper
+from headway.lookout import Lookout
+from headway.upkeep_report import UpkeepReport
+from headway.warmup_report import WarmupReport
+from headway_policies import Cause, Change, ClassLedger, Load, Preset, Reason, Standing, State, changes
+from headway_policies.degrading import Loss
+from headway_policies.fallback import Rung, Trigger
 from headway_policies.prediction import Accuracy
+
+_STANDINGS = {
+    Standing.SILENT: "the engine gives no sign of life",
+    Standing.RESTARTING: "the engine is being replaced",
+    Standing.LOST: "the engine is not running",
+}
 
 
 def version() -> str:
@@ -29,17 +43,6 @@ def version() -> str:
         return metadata.version("vllm-headway")
     except metadata.PackageNotFoundError:
         return "0+unknown"
-
-
-@dataclass(slots=True)
-class WarmupReport:
-    """How the warm-up went: pending, running, done, skipped or failed; seconds for each stage."""
-
-    state: str = "pending"
-    single_s: float | None = None
-    batch_s: float | None = None
-    batch_size: int | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,13 @@ class Snapshot:
     last_change_s: float
     ready: bool
     load: Load
-    warmup: WarmupReport
+    warmup_s: dict[str, float]
+    standing: Standing
+    deaths: dict[Cause, int]
+    silences: int
+    rung: Rung
+    rung_steps: dict[tuple[Rung, Trigger], int]
+    degraded: dict[tuple[str, Loss], int]
 
 
 @dataclass(slots=True)
@@ -85,14 +94,22 @@ class Control:
     backend: str = ""
     audit: Audit = field(default_factory=Audit)
     warmup: WarmupReport = field(default_factory=WarmupReport)
+    keeping_warm: bool = False
+    chores: Chores = field(default_factory=Chores)
+    keeper: Keeper | None = None
+    replacer: Callable[[], Awaitable[None]] | None = None
+    upkeep: UpkeepReport = field(default_factory=UpkeepReport)
+    stepped_s: float = 0.0
     load: Load = field(default_factory=lambda: Load(0, 0, 0.0))
     batch_meter: Callable[[int], None] | None = None
     wall_s: Callable[[], float] = time.time
     started_s: float = 0.0
     last_change_s: float = 0.0
     preset_changes: Counter[str] = field(default_factory=Counter)
+    lookout: Lookout = field(init=False)
 
     def __post_init__(self) -> None:
+        self.lookout = Lookout(self.guard.gate, lambda: self.load)
         self.started_s = self.last_change_s = self.wall_s()
         self.guard.gate.desk.ledger.admit_classes(self.catalogue.class_names())
 
@@ -109,11 +126,14 @@ class Control:
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         """The engine made a step: free the seats of the sequences that ended, and keep its figures."""
         self.guard.engine_stepped(ended)
-        if sequences and self.batch_meter is not None:
+        self.upkeep.ended(ended)
+        self.stepped_s = self.guard.gate.now_s()
+        made_up = self.keeping_warm or self.warmup.state == "running"  # slow for reasons that do not come back
+        if sequences and self.batch_meter is not None and not made_up:
             self.batch_meter(sequences)
         if load is not None:
             self.load = load
-            if self.warmup.state != "running":  # its steps are slow for reasons that do not come back
+            if not made_up:
                 self.guard.gate.observe(load)
 
     async def switch(self, name: str, *, expected_revision: int | None, who: Who, reason: str = "") -> Switched:
@@ -127,11 +147,32 @@ class Control:
             self._note(who, before.name, name[:60], reason, f"refused: {error}")
             raise
         revision = self.guard.gate.switch(after)
+        self.lookout.adopt()
         self.last_change_s = self.wall_s()
         self.preset_changes[after.name] += 1
         self._note(who, before.name, after.name, reason, "applied")
         await self.guard.limit_engine()
         return Switched(before.name, after, revision, changes(before, after))
+
+    def order_fallback(self, word: str | None, *, who: Who, reason: str = "") -> None:
+        """Put the fallback ladder on a rung; None: let it move by itself. Raises UnknownRungError."""
+        before = self.lookout.ladder.rung.word
+        try:
+            after, result = self.lookout.order(word).word, "applied"
+        except HeadwayError as error:
+            after, result = (word or "auto")[:60], f"refused: {error}"
+            raise
+        finally:
+            self.audit.record(
+                who, "order_fallback", before=before, after=after, revision=self.revision, reason=reason, result=result
+            )
+
+    def recycle(self, who: Who, reason: str = "", *, trigger: str = "command") -> None:
+        """Put another engine in the place of this one, in the background, once those who run have finished.
+
+        Raises ``recycle.CannotReplaceError`` or ``recycle.NotNowError``; then nothing has changed.
+        """
+        recycle.begin(self, who, reason, trigger)
 
     def refused(self, who: Who, action: str, why: str) -> None:
         """Write down an attempt that got no further than the door."""
@@ -145,9 +186,11 @@ class Control:
         self.guard.check_engine()
         desk = self.guard.gate.desk
         reasons = []
-        if not desk.engine_up:
-            reasons.append("the engine is not running")
-        if self.warmup.state not in ("done", "skipped"):
+        warm = self.warmup.state in ("done", "skipped")
+        if desk.engine is not Standing.UP and (warm or desk.lost_why is not Reason.NOT_READY):
+            trying = f": {self.keeper.trying}" if self.keeper is not None and self.keeper.trying else ""
+            reasons.append(_STANDINGS[desk.engine] + trying)
+        if not warm:
             detail = f": {self.warmup.reason}" if self.warmup.reason else ""
             reasons.append(f"warm-up {self.warmup.state}{detail}")
         if desk.state is State.DRAINING:
@@ -198,15 +241,13 @@ class Control:
                 of: {"samples": one.samples, "error_ratio": round(one.error_ratio, 4)}
                 for of, one in desk.accuracy().items()
             },
-            "warmup": {
-                "state": self.warmup.state,
-                "single_s": self.warmup.single_s,
-                "batch_s": self.warmup.batch_s,
-                "batch_size": self.warmup.batch_size,
-            },
+            "fallback": {"rung": self.lookout.ladder.rung.word, "trigger": self.lookout.ladder.why},
+            "warmup": self.warmup.show(),
+            "memory": {**self.upkeep.show(), "recycling": recycle.CHORE in self.chores},
             "engine": {
                 "backend": self.backend,
                 "healthy": desk.engine_up,
+                **({} if self.keeper is None else self.keeper.status()),
                 "core_limit": self.guard.core_limit,
                 "running": self.load.running,
                 "waiting": self.load.waiting,
@@ -240,7 +281,13 @@ class Control:
             last_change_s=self.last_change_s,
             ready=not self.not_ready(),
             load=self.load,
-            warmup=self.warmup,
+            warmup_s=self.warmup.last_s(),
+            standing=desk.engine,
+            deaths={} if self.keeper is None else dict(self.keeper.deaths),
+            silences=0 if self.keeper is None else self.keeper.silences,
+            rung=self.lookout.ladder.rung,
+            rung_steps=dict(self.lookout.ladder.steps),
+            degraded=dict(self.lookout.degraded),
         )
 
     def _note(self, who: Who, before: str, after: str, reason: str, result: str) -> None:

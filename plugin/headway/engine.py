@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from headway.errors import Refused
+from headway.errors import NoEngineError, Refused
 from headway_policies import Load, Usage
+from headway_policies.housekeeping import Cache
 
 _CHARACTERS_PER_TOKEN = 4
 
@@ -68,12 +69,24 @@ class Kind(Protocol):
         """The refusal in the form this engine's own front end understands."""
         ...
 
+    def unwell(self) -> Exception:
+        """What a health check raises while the engine is silent or gone."""
+        ...
+
+    async def ping(self, engine: Any) -> bool:
+        """Wait for a sign of life; False where the engine cannot be asked for one."""
+        ...
+
     def engine_seats(self, engine: Any) -> int | None:
         """The most sequences the engine can run at once, or None when it does not say."""
         ...
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the engine's own limit between two steps; returns what it is now, None when it has no such knob."""
+        ...
+
+    async def clear_cache(self, engine: Any, cache: Cache) -> bool:
+        """Clear one of the engine's caches; False where it has none, or cannot now. Ends no request."""
         ...
 
     def listen(self, engine: Any, listener: StepListener) -> None:
@@ -134,6 +147,18 @@ class PlainKind:
         """As it is."""
         return refused
 
+    def unwell(self) -> Exception:
+        """A plain error."""
+        return NoEngineError("the engine gives no sign of life")
+
+    async def ping(self, engine: Any) -> bool:
+        """By the engine's ``ping`` where it has one."""
+        ping = getattr(engine, "ping", None)
+        if ping is None:
+            return False
+        await ping()
+        return True
+
     def engine_seats(self, engine: Any) -> int | None:
         """The engine's ``max_num_seqs`` where it has one."""
         seats = getattr(engine, "max_num_seqs", None)
@@ -142,6 +167,10 @@ class PlainKind:
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """No such knob."""
         return None
+
+    async def clear_cache(self, engine: Any, cache: Cache) -> bool:
+        """No caches."""
+        return False
 
     def listen(self, engine: Any, listener: StepListener) -> None:
         """It reports nothing: a seat is free when its generator ends."""

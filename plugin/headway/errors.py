@@ -5,6 +5,7 @@
     ├── UnknownClassError     the request names a class the preset does not have
     ├── TooWideError          the request asks for more sequences than the engine runs at once
     ├── UnknownPresetError    no preset of that name
+    ├── UnknownRungError      no such rung of the fallback ladder, or one that would change nothing
     ├── StaleRevisionError    the preset was switched by somebody else meanwhile
     ├── BatchFunctionError    the batch function gave no list, a wrong number of results, or was cancelled
     └── Refused               the request was turned away: ``reason``, ``retry_after_s``, ``status``
@@ -36,6 +37,8 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.DRAINING: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is shutting down."),
     Reason.NOT_READY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is not ready yet."),
     Reason.ENGINE_LOST: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine is not running."),
+    Reason.OUT_OF_MEMORY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine ran out of memory."),
+    Reason.POISON: (HTTPStatus.SERVICE_UNAVAILABLE, False, "The engine died twice while it ran this request."),
 }
 
 
@@ -57,6 +60,10 @@ class TooWideError(HeadwayError, ValueError):
 
 class UnknownPresetError(HeadwayError):
     """No preset of that name."""
+
+
+class UnknownRungError(HeadwayError):
+    """No such rung of the fallback ladder, or one that would change nothing here."""
 
 
 class StaleRevisionError(HeadwayError):

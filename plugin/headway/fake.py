@@ -92,6 +92,13 @@ class FakeEngine:
         self.aborted.append(request_id)
         self.running.pop(request_id, None)
 
+    async def ping(self) -> None:
+        """Answer between two steps: not while ``stalled``, never once dead."""
+        while self.stalled and not self._dead:  # noqa: ASYNC110 - an engine steps
+            await asyncio.sleep(self.step_s)
+        if self._dead:
+            raise EngineDied("the engine died")
+
     def die(self) -> None:
         """Fail everything running, and everything after."""
         self._dead = True

@@ -16,6 +16,7 @@ from headway.errors import UnknownClassError, refusal
 from headway.passage import Passage
 from headway_policies import (
     Abort,
+    Cautious,
     Desk,
     Dispatch,
     Effect,
@@ -24,7 +25,9 @@ from headway_policies import (
     Load,
     Preset,
     Reason,
+    Recall,
     Reject,
+    Standing,
     Ticket,
     Timeouts,
     WakeAt,
@@ -149,14 +152,35 @@ class Gate:
         """Refuse newcomers and everybody waiting; the running go on."""
         self._carry_out(self.desk.drain(self.now_s()))
 
+    def engine_silent(self) -> None:
+        """Send nobody to the engine until it is back; everybody's time goes on."""
+        self._carry_out(self.desk.engine_silent(self.now_s()))
+
+    def engine_restarting(self, replayable: Callable[[Passage], bool]) -> None:
+        """The engine is gone and another one is coming: whoever can be replayed waits again, the others are settled."""
+        ids = {ticket_id for ticket_id, passage in self._passages.items() if replayable(passage)}
+        self._carry_out(self.desk.engine_restarting(ids, self.now_s()))
+
     def engine_lost(self, reason: Reason = Reason.ENGINE_LOST) -> None:
         """Settle everything the engine took with it; refuse until it is back."""
-        if self.desk.engine_up:
+        if self.desk.engine is not Standing.LOST:
             self._carry_out(self.desk.engine_lost(self.now_s(), reason))
 
     def engine_back(self) -> None:
         """The engine serves again."""
         self._carry_out(self.desk.engine_back(self.now_s()))
+
+    def warmed_up(self) -> None:
+        """The engine is warm: open its seats as the preset says."""
+        self._carry_out(self.desk.warmed_up(self.now_s()))
+
+    def open_seats(self, who: Cautious, ratio: float) -> None:
+        """Use only this share of the limit."""
+        self._carry_out(self.desk.open_seats(who, ratio, self.now_s()))
+
+    def cap_seats(self, ratio: float) -> None:
+        """The same, while memory is short."""
+        self.open_seats(Cautious.MEMORY, ratio)
 
     def dump(self) -> dict[str, Any]:
         """The desk's live state, for operators."""
@@ -191,6 +215,8 @@ class Gate:
                     passage._decide(refusal(effect.reason, effect.retry_after_s))
                 case Abort():
                     self._abort(effect)
+                case Recall():
+                    self._passages[effect.ticket_id]._recall()
                 case WakeAt():
                     self._arm(effect.at_s)
 

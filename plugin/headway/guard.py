@@ -2,23 +2,25 @@
 
 Ownership of a request. Inside an HTTP request a ``Trip`` stands in the context: the entrance made it, all calls of
 that request share its one passage, and the entrance settles it when the response is over. Without a trip the call is
-a program's own, and is settled when its generator ends. A cancelled call is settled at once in both cases.
+a program's own, and is settled when its generator ends. A cancelled call is settled at once in both cases. A call that
+has shown nothing when the engine dies under it may run again, under another id, when its passage is given another turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from headway.calls import Call, Calls
 from headway.engine import Ended, Engine, Kind
 from headway.errors import Refused, TooWideError
 from headway.gate import Gate, Passage
-from headway_policies import Ending, Reason
+from headway_policies import Ending, Reason, Watchdog
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
 log = logging.getLogger(__name__)
@@ -54,16 +56,30 @@ class Trip:
         return self.rejected if self.passage is None else self.passage.refused
 
 
+class Rescuer(Protocol):
+    """Whoever can put another engine in the place of a dead one."""
+
+    def rescue(self) -> None:
+        """The engine is dead: tell the guard what follows. Called on the gate's loop, once for each death."""
+        ...
+
+
 @dataclass(slots=True)
 class Guard:
-    """Everything between one engine and its gate."""
+    """Everything between one engine and its gate.
+
+    ``engine_gone`` is true from the death of an engine until there is another, ``engine_lost`` when there will be none.
+    """
 
     gate: Gate
     kind: Kind
     engine: Engine
     core_limit: int | None = None
     closing: bool = False
+    engine_gone: bool = False
     engine_lost: bool = False
+    rescuer: Rescuer | None = None
+    watchdog: Watchdog | None = None
     calls: Calls = field(default_factory=Calls)
     _loop: asyncio.AbstractEventLoop | None = None
     _looked_s: float = 0.0
@@ -109,40 +125,53 @@ class Guard:
         finished, output = False, None
         try:
             passage = self.reserve(journey, seats)
-            await passage.admitted()
-            call = self.calls.open(passage, request_id, seats, silent=silent)
-            stream = start(call.id, self._rank(passage))
-            async for output in stream:
-                if passage.refused is not None:
-                    raise passage.refused
-                if passage.token_s is None:
-                    passage.first_token(self.kind.first_token_delay_s(output))
-                else:
-                    passage.progress()
-                yield output
+            while call is None:
+                await passage.admitted()
+                call = self.calls.open(passage, request_id, seats, silent=silent)
+                stream = start(call.id, self._rank(passage))
+                try:
+                    async for output in stream:
+                        if not self._shows(call, output):
+                            break
+                        yield output
+                except Exception:
+                    self.check_engine()
+                    if not passage.waiting:
+                        raise
+                if passage.waiting:  # the engine died under it: nothing was shown, so it may run again
+                    self._close(call, stream)
+                    call = stream = output = None
             if passage.refused is not None:
                 raise passage.refused
             finished = output is not None and not self.kind.unfinished(output)
-        except Refused as refused:
-            raise self.kind.error(refused) from None
         except (asyncio.CancelledError, GeneratorExit):
             self._account_usage(call, output)
             if journey.passage is not None:
                 journey.passage.leave(Ending.CANCELLED)
             raise
         except Exception as error:
-            self.check_engine()
-            if journey.refused is not None:
-                raise self.kind.error(journey.refused) from error
-            raise
+            refused = error if isinstance(error, Refused) else journey.refused
+            if refused is None:
+                raise
+            raise self.kind.error(refused) from (None if refused is error else error)
         finally:
             self._account_usage(call, output)
-            if call is not None:
-                self.calls.close(call)
-                if not finished:
-                    self.calls.stopping.add(call.id)
-                    self._send(self._stop(stream, call.id))
+            self._close(call, stream, finished=finished)
             self._account(journey, finished, settle=trip is None)
+
+    def _shows(self, call: Call, output: Any) -> bool:
+        """Report an output; False for one that comes late, of an engine that is gone. Raises Refused."""
+        passage = call.passage
+        if passage.refused is not None:
+            raise passage.refused
+        if passage.dispatched_s is None:
+            return False
+        if passage.token_s is None:
+            passage.first_token(self.kind.first_token_delay_s(output))
+        else:
+            passage.progress()
+        call.shown = True
+        return True
 
     def class_of(self, priority: int | str | None) -> str | None:
         """The class a program asks for: by name, by number (larger = more urgent), or None for the default."""
@@ -153,6 +182,8 @@ class Guard:
 
         A few times a second, look whether the calls that show nothing until their end have got on.
         """
+        if self.watchdog is not None:
+            self.watchdog.heard(self.gate.now_s())
         for one in ended:
             self.calls.sequence_ended(one)
         silent = self.calls.silent()
@@ -172,20 +203,37 @@ class Guard:
 
     def engine_died(self) -> None:
         """The engine is beyond use, and not because we are closing. May be called from any thread."""
-        if not self.closing and not self.engine_lost:
-            self.engine_lost = True
-            self._on_loop(self.gate.engine_lost)
+        if not self.closing and not self.engine_gone:
+            self.engine_gone = True
+            self._on_loop(self._rescue)
 
     def engine_back(self) -> None:
         """There is an engine again, and it may be lost again. Call it on the gate's loop."""
-        self.engine_lost = False
+        self.engine_gone = self.engine_lost = False
         self.gate.engine_back()
         self._send(self.limit_engine())
 
-    def close_from_any_thread(self) -> None:
-        """Refuse newcomers and everybody waiting; what the engine does from now on is no fault."""
+    def engine_restarting(self) -> None:
+        """Another engine is coming: whoever has shown nothing waits for it. Call it on the gate's loop."""
+        self.gate.engine_restarting(lambda passage: not any(call.shown for call in self.calls.of(passage)))
+
+    def give_up(self) -> None:
+        """There will be no other engine: answer everybody. Call it on the gate's loop."""
+        self.engine_gone = self.engine_lost = True
+        self.gate.engine_lost()
+
+    def close_from_any_thread(self, timeout_s: float | None) -> float | None:
+        """Refuse newcomers and everybody waiting; what the engine does from now on is no fault.
+
+        Off the loop's thread, wait until the running have ended; returns what is left of the time for it.
+        """
         self.closing = True
-        self._on_loop(self.gate.drain)
+        if not self._on_loop(self.gate.drain) or not timeout_s:
+            return timeout_s
+        until_s = time.monotonic() + timeout_s
+        while self.gate.desk.ledger.in_flight and time.monotonic() < until_s:
+            time.sleep(_LOOK_AGAIN_S)
+        return max(0.0, until_s - time.monotonic())
 
     def closed_from_any_thread(self) -> None:
         """The engine was stopped: answer whoever it was still running, who would wait for ever."""
@@ -210,8 +258,11 @@ class Guard:
 
     # ------------------------------------------------------------------ inside
 
-    def _on_loop(self, action: Callable[[], None]) -> None:
-        """Run now when this is the gate's loop, else as soon as the loop gets to it; never once it is closed."""
+    def _on_loop(self, action: Callable[[], None]) -> bool:
+        """Run now when this is the gate's loop, else as soon as the loop gets to it; never once it is closed.
+
+        True when this is another thread, and the loop is still running.
+        """
         try:
             here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
@@ -220,15 +271,23 @@ class Guard:
             action()
         elif self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
+            return self._loop.is_running()
+        return False
 
     def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
-        if self.engine_lost:
-            self.gate.engine_lost()
+        if self.engine_gone:
+            self._rescue()
         elif self.core_limit is None:
             self._send(self.limit_engine())
         if self.closing:
             self.gate.drain()
+
+    def _rescue(self) -> None:
+        if self.rescuer is None:
+            self.give_up()
+        else:
+            self.rescuer.rescue()
 
     def _rank(self, passage: Passage) -> int:
         """The class's place, 0 the most urgent: the engine's smaller-is-first priority."""
@@ -265,6 +324,15 @@ class Guard:
             self.calls.free(call, call.seats)
             await asyncio.sleep(_ABORT_AGAIN_S)
 
+    def _close(self, call: Call | None, stream: AsyncGenerator[Any, None] | None, *, finished: bool = False) -> None:
+        """A call is over: free its seats; where it did not finish, leave nothing behind in the engine."""
+        if call is None:
+            return
+        self.calls.close(call)
+        if not finished:
+            self.calls.stopping.add(call.id)
+            self._send(self._stop(stream, call.id))
+
     async def _stop(self, stream: AsyncGenerator[Any, None] | None, call_id: str) -> None:
         """Leave nothing behind in the engine, also for a call that was cancelled while it was being added."""
         try:
@@ -284,7 +352,7 @@ class Guard:
         """An engine that is gone cannot be asked to abort: there is nothing left to stop. One that lives should."""
         self._errands.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and not (self.engine_lost or self.closing or self._abort_failed):
+        if error is not None and not (self.engine_gone or self.closing or self._abort_failed):
             self._abort_failed = True  # said once: it would fail for every request alike
             log.warning("the engine could not be told to stop a request: %s", type(error).__name__)
 

@@ -35,6 +35,15 @@ def resident_bytes() -> dict[str, int]:
     return {"api_server": here.memory_info().rss, "engine": engine_bytes}
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Resident bytes of the server and of its engine's processes; the use of the fullest GPU, None without one."""
+
+    server_bytes: int
+    engine_bytes: int
+    gpu_usage_ratio: float | None
+
+
 class Gpus:
     """The GPUs that NVML sees, or none. A card that stops answering drops out of the reading, not the reading."""
 
@@ -59,3 +68,20 @@ class Gpus:
                 continue
             found.append(GpuMemory(str(index), int(memory.used), int(memory.total)))
         return found
+
+
+class MemoryProbe:
+    """Reads everything at once. Some of it is slow: call it on a thread, where it also looks for the GPUs first.
+
+    Known weak spot: the fullest GPU may be one that this engine does not use.
+    """
+
+    def __init__(self) -> None:
+        self._gpus: Gpus | None = None
+
+    def __call__(self) -> MemoryUse:
+        """How things stand."""
+        self._gpus = self._gpus or Gpus()
+        ratios = [card.used_bytes / card.total_bytes for card in self._gpus.read() if card.total_bytes]
+        resident = resident_bytes()
+        return MemoryUse(resident["api_server"], resident["engine"], max(ratios, default=None))

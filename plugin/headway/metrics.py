@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import itertools
 import threading
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from headway.control import Control, Snapshot, version
 from headway.memory import Gpus, resident_bytes
-from headway_policies import Decision, Outcome, Reason
+from headway.upkeep_report import TRIGGERS, UpkeepReport
+from headway_policies import Cause, Decision, Outcome, Reason, Standing
+from headway_policies.degrading import Loss
+from headway_policies.fallback import Rung, Trigger
+from headway_policies.housekeeping import Cache
 
 #: The table: every metric, its kind and its help text. README, rules and dashboard are tested against it.
 TABLE: dict[str, tuple[str, str]] = {
@@ -44,14 +49,25 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_preset_info": ("gauge", "The preset in force and its revision; always 1."),
     "headway_preset_changes_total": ("counter", "Switches, by the preset switched to."),
     "headway_last_change_timestamp_seconds": ("gauge", "When the preset was last switched, or the server started."),
+    "headway_fallback_rung": ("gauge", "The fallback ladder: 0 normal, 1 cap, 2 bypass, 3 shed, 4 divert, 5 pause."),
+    "headway_fallback_steps_total": ("counter", "Moves of the fallback ladder, by the rung reached and the trigger."),
+    "headway_degraded_total": ("counter", "Requests that lost something: tokens, order, the model, or all."),
     "headway_ready": ("gauge", "1 when the server should get traffic."),
-    "headway_warmup_duration_seconds": ("gauge", "How long each stage of the warm-up took."),
+    "headway_warmup_duration_seconds": ("gauge", "How long each stage of the warm-up took in its last round."),
+    "headway_engine_standing": ("gauge", "How the engine stands: 1 for what it is, 0 for what it is not."),
+    "headway_engine_deaths_total": ("counter", "Engines that died, or were ended, by cause."),
+    "headway_engine_silences_total": ("counter", "Times the engine gave no sign of life for too long."),
+    "headway_replays_total": ("counter", "Requests that went again after their engine died."),
     "headway_engine_kv_cache_usage_ratio": ("gauge", "KV-cache use in the engine's last step, 0 to 1."),
     "headway_engine_running": ("gauge", "Sequences running in the engine after its last step."),
     "headway_engine_waiting": ("gauge", "Sequences waiting in the engine after its last step."),
     "headway_process_resident_bytes": ("gauge", "Resident memory of the API server and of the engine's processes."),
     "headway_gpu_memory_used_bytes": ("gauge", "GPU memory in use; absent without a GPU."),
     "headway_gpu_memory_total_bytes": ("gauge", "GPU memory in all; absent without a GPU."),
+    "headway_memory_cap_ratio": ("gauge", "Share of the limit that may be used while memory is short; 1 is all of it."),
+    "headway_cache_clears_total": ("counter", "Caches cleared: of the engine's prefixes, its workers, our heap."),
+    "headway_recycles_total": ("counter", "Engines replaced while they lived, by who asked for it."),
+    "headway_gc_pause_seconds": ("histogram", "How long Python's collector stopped the server, by generation."),
     "headway_build_info": ("gauge", "Version and backend; always 1."),
 }
 METRIC_NAMES = tuple(TABLE)
@@ -104,7 +120,10 @@ class LedgerCollector(Collector):
         shot = self._snapshot()
         yield from _tickets(shot)
         yield from _server(shot, self._control.backend)
+        yield from _engine(shot)
+        yield from _fallback(shot)
         yield from self._memory()
+        yield from _upkeep(self._control.upkeep)
 
     def _snapshot(self) -> Snapshot:
         """A fresh snapshot from the loop; the last one when the loop is too busy to answer in two seconds."""
@@ -142,18 +161,20 @@ def _tickets(shot: Snapshot) -> Iterator[Metric]:
     depth = _gauge("headway_queue_depth", "class")
     oldest = _gauge("headway_queue_oldest_wait_seconds", "class")
     in_flight = _gauge("headway_in_flight", "class")
+    replays = _counter("headway_replays_total", "class")
     for name, counts in shot.classes.items():
         arrivals.add_metric([name], counts.arrived)
         depth.add_metric([name], counts.queued)
         oldest.add_metric([name], shot.oldest_wait_s[name])
         in_flight.add_metric([name], counts.in_flight)
+        replays.add_metric([name], counts.replays)
         for decision in Decision:
             decisions.add_metric([name, decision], counts.decisions[decision])
         for reason in Reason:
             refusals.add_metric([name, reason], counts.refusals[reason])
         for outcome in Outcome:
             outcomes.add_metric([name, outcome], counts.outcomes[outcome])
-    yield from (arrivals, decisions, refusals, outcomes, depth, oldest, in_flight)
+    yield from (arrivals, decisions, refusals, outcomes, depth, oldest, in_flight, replays)
 
 
 def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
@@ -163,6 +184,7 @@ def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
         "headway_queue_bytes": shot.queue_bytes,
         "headway_batch_window_seconds": shot.window_s,
         "headway_last_change_timestamp_seconds": shot.last_change_s,
+        "headway_fallback_rung": shot.rung,
         "headway_ready": shot.ready,
         "headway_engine_kv_cache_usage_ratio": shot.load.kv_usage_ratio,
         "headway_engine_running": shot.load.running,
@@ -184,12 +206,49 @@ def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
     for name, number in shot.preset_changes.items():
         switched.add_metric([name], number)
     warmup = _gauge("headway_warmup_duration_seconds", "stage")
-    for stage, took_s in (("single", shot.warmup.single_s), ("batch", shot.warmup.batch_s)):
-        if took_s is not None:
-            warmup.add_metric([stage], took_s)
+    for stage, took_s in shot.warmup_s.items():
+        warmup.add_metric([stage], took_s)
     build = _gauge("headway_build_info", "version", "backend")
     build.add_metric([version(), backend], 1)
     yield from (limit, error, samples, preset, switched, warmup, build)
+
+
+def _engine(shot: Snapshot) -> Iterator[Metric]:
+    standing = _gauge("headway_engine_standing", "standing")
+    for one in Standing:
+        standing.add_metric([one], one is shot.standing)
+    deaths = _counter("headway_engine_deaths_total", "cause")
+    for cause in Cause:
+        deaths.add_metric([cause], shot.deaths.get(cause, 0))
+    silences = _counter("headway_engine_silences_total")
+    silences.add_metric([], shot.silences)
+    yield from (standing, deaths, silences)
+
+
+def _fallback(shot: Snapshot) -> Iterator[Metric]:
+    steps = _counter("headway_fallback_steps_total", "rung", "trigger")
+    for rung, trigger in itertools.product(Rung, Trigger):
+        steps.add_metric([rung.word, trigger], shot.rung_steps.get((rung, trigger), 0))
+    degraded = _counter("headway_degraded_total", "class", "how")
+    for name, how in itertools.product(shot.classes, Loss):
+        degraded.add_metric([name, how], shot.degraded.get((name, how), 0))
+    yield from (steps, degraded)
+
+
+def _upkeep(report: UpkeepReport) -> Iterator[Metric]:
+    """Plain numbers, each written by one thread only: read as they are."""
+    yield GaugeMetricFamily("headway_memory_cap_ratio", TABLE["headway_memory_cap_ratio"][1], value=report.cap_ratio)
+    clears = _counter("headway_cache_clears_total", "cache")
+    for cache in Cache:
+        clears.add_metric([cache], report.cleared[cache])
+    recycles = _counter("headway_recycles_total", "trigger")
+    for trigger in TRIGGERS:
+        recycles.add_metric([trigger], report.recycled[trigger])
+    gc_name = "headway_gc_pause_seconds"
+    pauses = HistogramMetricFamily(gc_name, TABLE[gc_name][1], labels=["generation"])
+    for generation, seen in enumerate(report.pauses.generations):
+        pauses.add_metric([str(generation)], seen.cumulative(), seen.total_s)
+    yield from (clears, recycles, pauses)
 
 
 def _counter(name: str, *labels: str) -> CounterMetricFamily:

@@ -18,6 +18,7 @@ class Passage:
 
     Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
     counts. ``on_abort`` is called once, synchronously, when the desk gives up a request the engine may still have.
+    A dispatched request whose engine died may wait again: ``waiting`` is true once more, and so does ``admitted``.
     """
 
     __slots__ = (
@@ -59,11 +60,16 @@ class Passage:
         until_s = self._gate.now_s() if self.dispatched_s is None else self.dispatched_s
         return until_s - self.ticket.arrived_s
 
+    @property
+    def waiting(self) -> bool:
+        """Whether nothing is decided yet, or not any more."""
+        return self.dispatched_s is None and self.refused is None and not self.left
+
     async def admitted(self) -> None:
         """Wait for the desk's decision. Raises Refused. Several calls of one request may wait together."""
         if self.left:
             raise self.refused or asyncio.CancelledError("this request is over")
-        if self.dispatched_s is None and self.refused is None:
+        while self.waiting:
             if self._turn is None:
                 self._turn = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._turn)
@@ -108,6 +114,11 @@ class Passage:
             self._gate._leave(self, ending)
             if self._turn is not None:
                 self._turn.cancel()  # another call of this request may be waiting still
+
+    def _recall(self) -> None:
+        """The engine it ran on is gone: it waits for another turn."""
+        self.dispatched_s, self.batch, self._turn = None, None, None
+        self.begun, self.ended_sequences = False, 0
 
     def _decide(self, refused: Refused | None) -> None:
         self.refused = self.refused or refused

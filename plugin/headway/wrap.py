@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from headway.catalogue import Catalogue
 from headway.client import make_policy_class
-from headway.control import Control, WarmupReport
+from headway.control import Control
 from headway.engine import Engine, Kind, PlainKind
 from headway.gate import Gate, Meter
 from headway.guard import Guard
+from headway.warmup_report import WarmupReport
 from headway_policies import Preset
 
 AnyEngine = TypeVar("AnyEngine", bound=Engine)

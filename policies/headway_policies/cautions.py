@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headway_policies.batching import Batching
+from headway_policies.degrading import usable_rungs
+from headway_policies.fallback import CLIMBED_FOR, Rung, Trigger
 
 if TYPE_CHECKING:
     from headway_policies.preset import Preset
@@ -27,10 +29,26 @@ _USED_BY: dict[str, tuple[str, ...]] = {
     "flush_after_s": ("static",),
 }
 
+#: For each rung of the fallback ladder: the key that lets it change anything.
+_ALLOWED_BY: dict[Rung, str] = {
+    Rung.CAP: "fallback_max_tokens",
+    Rung.BYPASS: "may_bypass",
+    Rung.SHED: "sheddable",
+    Rung.DIVERT: "may_divert",
+    Rung.PAUSE: "fallback.pause_on_errors",
+}
+
 
 def cautions(preset: Preset) -> list[str]:
     """What to think about before this preset meets traffic; empty when nothing stands out."""
-    return [*_batching(preset.batching), *_static(preset), *_order(preset), *_limit(preset), *_time_outs(preset)]
+    return [
+        *_batching(preset.batching),
+        *_static(preset),
+        *_order(preset),
+        *_limit(preset),
+        *_time_outs(preset),
+        *_fallback(preset),
+    ]
 
 
 def _batching(batching: Batching) -> Iterator[str]:
@@ -90,3 +108,21 @@ def _time_outs(preset: Preset) -> Iterator[str]:
                 yield f"classes.{name}.{key}: no effect: total_timeout_s is shorter"
         if terms.queue_timeout_s is not None and first_s is not None and terms.queue_timeout_s > first_s:
             yield f"classes.{name}.queue_timeout_s: no effect: first_token_timeout_s is shorter"
+
+
+def _fallback(preset: Preset) -> Iterator[str]:
+    config, usable = preset.fallback, usable_rungs(preset, upstream=True)
+    if config.bypass_seats and Rung.BYPASS not in usable:
+        continuous = preset.batching.strategy == "continuous"
+        why = "under continuous a request waits for no batch" if continuous else "no class has may_bypass"
+        yield f"fallback.bypass_seats: no effect: {why}"
+    thresholds = {
+        Trigger.QUEUE_AGE: ("queue_age_s", config.queue_age_s),
+        Trigger.KV_PRESSURE: ("kv_usage_ratio", config.kv_usage_ratio),
+        Trigger.ERRORS: ("error_ratio", config.error_ratio),
+        Trigger.ENGINE_DOWN: ("engine_down", config.engine_down or None),
+    }
+    for trigger, (key, threshold) in thresholds.items():
+        if threshold is not None and not any(trigger in CLIMBED_FOR[rung] for rung in usable):
+            allowing = ", ".join(_ALLOWED_BY[rung] for rung, triggers in CLIMBED_FOR.items() if trigger in triggers)
+            yield f"fallback.{key}: no effect: nothing may give way for it; set one of {allowing}"

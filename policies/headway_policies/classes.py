@@ -13,7 +13,8 @@ class PriorityClass(BaseModel):
     """The terms on which one class of requests is served. A larger ``priority`` is more urgent.
 
     A time-out that is left out does not exist; a client may still set one. ``share`` is used by the weighted order,
-    ``reserved_seats`` are kept free for this class by those below it.
+    ``reserved_seats`` are kept free for this class by those below it. ``fallback_max_tokens``, ``may_bypass``,
+    ``sheddable`` and ``may_divert`` say what may be taken from it under trouble (``fallback``).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -29,6 +30,10 @@ class PriorityClass(BaseModel):
     share: float | None = Field(default=None, gt=0, le=1)
     reserved_seats: int = Field(default=0, ge=0, le=65_536)
     service_tiers: tuple[str, ...] = Field(default=(), strict=False)  # TOML has lists only
+    fallback_max_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    may_bypass: bool = False
+    sheddable: bool = False
+    may_divert: bool = False
 
     def timeouts(self) -> Timeouts:
         """The time-outs of this class."""

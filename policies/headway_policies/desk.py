@@ -5,8 +5,8 @@ it. It reads no clock, awaits nothing and touches nothing outside itself: each e
 and returns the effects its shell must carry out, in order. Times may not run backwards.
 
     phase        entered by                     left by
-    WAITING      arrive                         dispatch, reject, expire, leave, engine_lost, drain
-    RUNNING      dispatch                       leave, abort (a time-out), engine_lost
+    WAITING      arrive, engine_restarting      dispatch, reject, expire, leave, engine_lost, drain
+    RUNNING      dispatch                       leave, abort (a time-out), engine_restarting, engine_lost
     SETTLED      abort, engine_lost             leave: the outcome is written, the engine may still hold seats
 
 Invariants, at the end of every event:
@@ -14,7 +14,8 @@ Invariants, at the end of every event:
   2. a ticket is dispatched only while its seats fit under the limit; a lowered limit ends nobody
   3. nothing waits beyond the bounds of its class and of all, except what a smaller preset found waiting
   4. every ticket gets exactly one outcome
-  5. nothing waits while the next in line fits and its batch may leave, unless paused, draining or without an engine
+  5. nothing waits while the next in line fits and its batch may leave, unless paused, draining or without an engine,
+     or while those run alone whom a crash has made suspect
   6. nothing is dispatched at or after its deadline
 
 When very many deadlines come at once, an event settles a slice of them and asks to be woken again at once; invariants
@@ -23,24 +24,28 @@ When very many deadlines come at once, an event settles a slice of them and asks
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
 from headway_policies.admission import Admission
 from headway_policies.deadlines import Deadlines
-from headway_policies.effects import Abort, Dispatch, Effect, Expire, Reject, WakeAt
+from headway_policies.effects import Abort, Dispatch, Effect, Expire, Recall, Reject, WakeAt
 from headway_policies.entry import Entry, Phase
 from headway_policies.floor import Floor
 from headway_policies.forecast import Forecast
 from headway_policies.governor import make_limit
 from headway_policies.ledger import Ledger
 from headway_policies.limits import FixedLimit, Limit, Load, Signals
+from headway_policies.opening import Cautious, Opening
 from headway_policies.outcome import LEFT, Decision, Ending, Reason
 from headway_policies.prediction import Accuracy
 from headway_policies.preset import Preset
+from headway_policies.quarantine import Quarantine
+from headway_policies.standing import Standing
 from headway_policies.ticket import Ticket, Timeouts, Usage, shorter
 from headway_policies.waiting import Lane
+from headway_policies.warmup import Ramp
 from headway_policies.window import Gathered
 
 _SLICE = 200  # deadlines settled in one event: about a millisecond
@@ -62,15 +67,19 @@ class Desk:
     ceiling: int | None = None
     revision: int = 1
     state: State = State.OPEN
-    engine_up: bool = True
+    engine: Standing = Standing.UP
+    lost_why: Reason = Reason.ENGINE_LOST
     ledger: Ledger = field(init=False)
     _floor: Floor = field(init=False)
     _limit: Limit = field(init=False)
     _timeouts: dict[str, Timeouts] = field(init=False)
+    _ramp: Ramp = field(init=False)
     _entries: dict[int, Entry] = field(default_factory=dict)
     _deadlines: Deadlines = field(default_factory=Deadlines)
     _forecast: Forecast = field(default_factory=Forecast)
     _admission: Admission = field(init=False)
+    _quarantine: Quarantine = field(default_factory=Quarantine)
+    _opening: Opening = field(default_factory=Opening)
     _armed_s: float | None = None
     _patience: int = _SLICE
 
@@ -81,6 +90,7 @@ class Desk:
         self._admission = Admission(self._floor, self._forecast)
         self._limit = make_limit(preset.limit, preset.batching.seats, self.ceiling)
         self._timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
+        self._ramp = Ramp(preset.warmup.ramp_s)
         self._weigh(0.0)
 
     # ------------------------------------------------------------------ events of a ticket
@@ -208,6 +218,7 @@ class Desk:
         self.revision += 1
         self.ledger.admit_classes(preset.classes)
         self._timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
+        self._ramp = Ramp(preset.warmup.ramp_s)
         self._weigh(now_s)
         if anew:
             self._file_again(waiting)
@@ -234,9 +245,30 @@ class Desk:
         self._turn_all_away(Reason.DRAINING, now_s, effects)
         return self._end(effects, now_s)
 
+    def engine_silent(self, now_s: float) -> list[Effect]:
+        """The engine gives no sign of life: nobody goes to it, everybody's time goes on."""
+        if self.engine is Standing.UP:
+            self.engine = Standing.SILENT
+        return self._end(self._begin(now_s), now_s)
+
+    def engine_restarting(self, replayable: Collection[int], now_s: float) -> list[Effect]:
+        """The engine is gone with all it was running, and another one is being started.
+
+        Those among ``replayable``, which have shown nothing to anybody yet, wait again, each for its turn alone; those
+        who were running at the crash before as well are given up, and so are all that have shown something.
+        """
+        self.engine = Standing.RESTARTING
+        effects = self._begin(now_s)
+        self._quarantine.crash()
+        for entry in sorted(self.dispatched(), key=self._urgency, reverse=True):
+            self._floor.occupy(entry, 0, now_s)
+            if entry.phase is Phase.RUNNING:
+                self._recall_or_abort(entry, now_s, effects, replayable=entry.ticket.id in replayable)
+        return self._end(effects, now_s)
+
     def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
         """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose."""
-        self.engine_up = False
+        self.engine, self.lost_why = Standing.LOST, reason
         effects = self._begin(now_s)
         self._turn_all_away(reason, now_s, effects)
         for entry in self._entries.values():
@@ -246,13 +278,40 @@ class Desk:
         return self._end(effects, now_s)
 
     def engine_back(self, now_s: float) -> list[Effect]:
-        """There is an engine again."""
+        """There is an engine again, or it gives signs of life again."""
         effects = self._begin(now_s)
-        self.engine_up = True
+        if self.engine in (Standing.RESTARTING, Standing.LOST):
+            self._opening.begin(now_s)
+            self._weigh(now_s)
+        self.engine = Standing.UP
+        self._fill(now_s, effects)
+        return self._end(effects, now_s)
+
+    def warmed_up(self, now_s: float) -> list[Effect]:
+        """The engine is warm: from now on its seats open one after another, if the preset says so."""
+        self._opening.begin(now_s)
+        self._weigh(now_s)
+        return self._end(self._begin(now_s), now_s)
+
+    def open_seats(self, who: Cautious, ratio: float, now_s: float) -> list[Effect]:
+        """Use only this share of the limit from now on; the least that anybody asks for counts, and one seat."""
+        self._opening.hold(who, ratio)
+        self._weigh(now_s)
+        effects = self._begin(now_s)
         self._fill(now_s, effects)
         return self._end(effects, now_s)
 
     # ------------------------------------------------------------------ questions
+
+    @property
+    def engine_up(self) -> bool:
+        """Whether tickets go to the engine."""
+        return self.engine is Standing.UP
+
+    @property
+    def suspects(self) -> int:
+        """How many still have to run alone after a crash."""
+        return len(self._quarantine)
 
     @property
     def limit(self) -> int:
@@ -315,14 +374,14 @@ class Desk:
 
     def _begin(self, now_s: float) -> list[Effect]:
         """Before any event: let time take those it has run out for, and whoever stood behind them go."""
-        if not isinstance(self._limit, FixedLimit):
+        if self._opening.moving or not isinstance(self._limit, FixedLimit):
             self._weigh(now_s)
         self._patience = _SLICE
         effects: list[Effect] = []
         while self._patience and (ticket_id := self._deadlines.pop_due(now_s)) is not None:
             self._patience -= 1
             self._time_is_up(self._entries[ticket_id], now_s, effects)
-        if effects:
+        if self._quarantine.look(now_s) or effects:
             self._fill(now_s, effects)
         return effects
 
@@ -333,13 +392,19 @@ class Desk:
             due_s = now_s
         if self._floor.strategy.barrier and self._open():
             due_s = shorter(due_s, self._floor.batch_due_s(now_s))
+        due_s = shorter(due_s, self._quarantine.cleared_s)
+        if self._opening.moving:
+            due_s = shorter(due_s, self._opening.due_s(self._whole(now_s), self._ramp, now_s))
         if due_s is not None and (self._armed_s is None or due_s < self._armed_s):
             self._armed_s = due_s
             effects.append(WakeAt(due_s))
         return effects
 
     def _weigh(self, now_s: float) -> None:
-        self._floor.limit = self._capped(self._limit.seats(now_s))
+        self._floor.limit = self._opening.seats(self._whole(now_s), self._ramp, now_s)
+
+    def _whole(self, now_s: float) -> int:
+        return self._capped(self._limit.seats(now_s))
 
     def _capped(self, seats: int) -> int:
         return seats if self.ceiling is None else max(1, min(seats, self.ceiling))
@@ -351,11 +416,11 @@ class Desk:
 
     def _refusal(self, ticket: Ticket, due_s: float | None, now_s: float) -> Reason | None:
         """Why a newcomer may not even wait."""
-        if not self.engine_up:
-            return Reason.ENGINE_LOST
+        if self.engine is Standing.LOST:
+            return self.lost_why
         if self.state is State.DRAINING:
             return Reason.DRAINING
-        return self._admission.refusal(ticket, due_s, now_s, opened=self._open())
+        return self._admission.refusal(ticket, due_s, now_s, opened=self._open() and not self._quarantine)
 
     def _evict_for(self, ticket: Ticket, due_s: float | None, now_s: float, effects: list[Effect]) -> bool:
         """Push out who is less urgent until the newcomer has room; nobody, when that would not help it."""
@@ -382,7 +447,8 @@ class Desk:
         """Give a newcomer its place, and a seat if one is free; a refusal for one that will not wait."""
         ticket_id = entry.ticket.id
         self._entries[ticket_id] = entry
-        if not len(self._floor.room) and self._open() and self._floor.goes_at_once(entry.ticket, now_s):
+        nobody_first = not len(self._floor.room) and not self._quarantine
+        if nobody_first and self._open() and self._floor.goes_at_once(entry.ticket, now_s):
             self._floor.open_batch(now_s)
             self._floor.dispatch_newcomer(entry, now_s)
             self._gone(entry, now_s, effects)
@@ -414,15 +480,22 @@ class Desk:
             entry.charged = False
         for ticket in waiting:
             entry = self._entries[ticket.id]
-            entry.line = ticket.class_name if ticket.class_name in self.preset.classes else self.preset.default_class
-            entry.lane = self._floor.lane(self._forecast.output_tokens(ticket), learn=False)
+            self._file(entry)
             self._floor.enter(entry, ticket.arrived_s)
+
+    def _file(self, entry: Entry) -> None:
+        """Find the line and the lane in which a ticket waits under the preset in force."""
+        entry.line = self._floor.line_of(entry.ticket)
+        entry.lane = self._floor.lane(self._forecast.output_tokens(entry.ticket), learn=False)
 
     # ------------------------------------------------------------------ tickets go to the engine
 
     def _fill(self, now_s: float, effects: list[Effect]) -> None:
         """Send whoever may go: from one lane only where a batch has to end before the next one begins."""
         if not self._open():
+            return
+        if self._quarantine:
+            self._send_alone(now_s, effects)
             return
         for lane, most_seats in self._floor.leaving(now_s):
             if self._send(lane, most_seats, now_s, effects) and self._floor.strategy.barrier:
@@ -448,6 +521,20 @@ class Desk:
                 self._dispatch(entry, now_s, effects)
                 sheds = True
         return floor.batch_seats > 0
+
+    def _send_alone(self, now_s: float, effects: list[Effect]) -> None:
+        """Dispatch the next suspect, when nobody else runs alone; everybody else once there is none left."""
+        while (ticket_id := self._quarantine.next()) is not None:
+            entry = self._entries[ticket_id]
+            if entry.queue_due_s is not None and entry.queue_due_s <= now_s:
+                self._time_is_up(entry, now_s, effects)
+                continue
+            self._floor.open_batch(now_s)
+            self._dispatch(entry, now_s, effects)
+            self._quarantine.sent(ticket_id, now_s + self.preset.recovery.alone_s)
+            return
+        if not self._quarantine:
+            self._fill(now_s, effects)
 
     def _dispatch(self, entry: Entry, now_s: float, effects: list[Effect]) -> None:
         self._floor.dispatch(entry)
@@ -501,9 +588,33 @@ class Desk:
     def _forget(self, entry: Entry) -> None:
         """Take a ticket out of everything but the seats it may still hold."""
         del self._entries[entry.ticket.id]
+        self._quarantine.drop(entry.ticket.id)
         self._deadlines.drop(entry.ticket.id)
         if entry.phase is Phase.WAITING:
             self._floor.withdraw(entry)
+
+    def _recall_or_abort(self, entry: Entry, now_s: float, effects: list[Effect], *, replayable: bool) -> None:
+        """The engine died under a running ticket: it waits again, or is given up."""
+        ticket, crashes = entry.ticket, self._quarantine.crashes
+        if replayable and entry.crash == crashes - 1:
+            self._abort(entry, Reason.POISON, effects)
+        elif not replayable:
+            self._abort(entry, Reason.ENGINE_LOST, effects)
+        else:
+            self.ledger.classes[ticket.class_name].recalled()
+            if entry.charged:
+                entry.lane.order.correct(ticket, entry.line, -entry.expected_tokens)
+            entry.wait_again(crashes)
+            self._file(entry)
+            self._floor.enter(entry, now_s)
+            self._quarantine.suspect(ticket.id)
+            self._deadlines.drop(ticket.id)
+            if entry.queue_due_s is not None:
+                self._deadlines.set(ticket.id, entry.queue_due_s)
+            effects.append(Recall(ticket.id))
+
+    def _urgency(self, entry: Entry) -> int:
+        return self.preset.classes[self._floor.line_of(entry.ticket)].priority
 
     # ------------------------------------------------------------------ tickets are refused
 
@@ -530,6 +641,7 @@ class Desk:
 
     def _abort(self, entry: Entry, reason: Reason, effects: list[Effect]) -> None:
         self.ledger.classes[entry.ticket.class_name].refused(reason, waiting=False)
+        self._quarantine.drop(entry.ticket.id)
         self._deadlines.drop(entry.ticket.id)
         entry.phase = Phase.SETTLED
         effects.append(Abort(entry.ticket.id, reason))

@@ -46,6 +46,13 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
+class Recall:
+    """The engine it was running on is gone, and the ticket waits again, for another Dispatch or its end."""
+
+    ticket_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Degrade:
     """Serve the ticket with less than it asked for, and say so."""
 
@@ -60,4 +67,4 @@ class WakeAt:
     at_s: float
 
 
-Effect = Dispatch | Reject | Expire | Abort | Degrade | WakeAt
+Effect = Dispatch | Reject | Expire | Abort | Recall | Degrade | WakeAt

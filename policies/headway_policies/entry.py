@@ -24,7 +24,8 @@ class Entry:
 
     ``line`` is the class in whose line it waits: another than its own after a switch to a preset without that one.
     ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was given.
-    ``charged`` says that its order has booked the expected tokens and wants to hear of the real ones.
+    ``charged`` says that its order has booked the expected tokens and wants to hear of the real ones. ``crash`` is the
+    number of the last crash it was running at.
     """
 
     ticket: Ticket
@@ -41,6 +42,15 @@ class Entry:
     token_s: float | None = None
     revision: int = 0
     charged: bool = False
+    crash: int | None = None
+
+    def wait_again(self, crash: int) -> None:
+        """The engine died under it: it waits as if it had shown nothing, and no longer for its first turn."""
+        self.crash = crash
+        self.phase, self.charged, self.token_s = Phase.WAITING, False, None
+        left = self.run_due()
+        self.queue_due_s = None if left is None else left[0]
+        self.predicted_wait_s = None
 
     def run_due(self) -> tuple[float, Reason] | None:
         """When it has run too long, and which time-out that is; None for never."""

@@ -77,7 +77,7 @@ class Floor:
         """The seats wanted by those who surely go before a ticket: the classes above it, and of its own the whole line,
         its tenant's part of it, or nobody, as the line is first come, first served, fair, or another.
         """
-        line, inside = self._line(ticket), self._preset.ordering.inside
+        line, inside = self.line_of(ticket), self._preset.ordering.inside
         own = {"fifo": self.room.seats_in(line), "fair": self.room.seats_in(line, ticket.tenant)}.get(inside, 0)
         return self.room.seats_above(line) + own
 
@@ -181,16 +181,16 @@ class Floor:
 
     def _passing_by(self, lane: Lane, head: Ticket, now_s: float) -> Ticket | None:
         """Past a head that does not fit may go who fits into its class's reserve: they are no use to the head."""
-        reserved = self.seats.reserves_above(self._line(head))
+        reserved = self.seats.reserves_above(self.line_of(head))
         if not reserved or not self._tokens_fit(head):
             return None
         barred = [name for name in self._preset.classes if name not in reserved]
         ticket = lane.order.head(now_s, barred)
-        if ticket is None or ticket.seats > reserved[self._line(ticket)] or not self._fits(ticket):
+        if ticket is None or ticket.seats > reserved[self.line_of(ticket)] or not self._fits(ticket):
             return None
         return ticket
 
-    def _line(self, ticket: Ticket) -> str:
+    def line_of(self, ticket: Ticket) -> str:
         """The class in whose line a ticket stands."""
         return ticket.class_name if ticket.class_name in self._preset.classes else self._preset.default_class
 
@@ -198,7 +198,7 @@ class Floor:
         return self._seats_fit(ticket) and self._tokens_fit(ticket)
 
     def _seats_fit(self, ticket: Ticket) -> bool:
-        return self.seats.fit(self._line(ticket), ticket.seats, self.limit)
+        return self.seats.fit(self.line_of(ticket), ticket.seats, self.limit)
 
     def _tokens_fit(self, ticket: Ticket) -> bool:
         """Within the token budget; what is larger than the whole budget runs alone."""
@@ -217,7 +217,7 @@ class Floor:
         """When the longest-waiting ticket of the most urgent class arrived, where there are several classes."""
         if self._urgent is None or not lane.order.waiting(self._urgent):
             return None
-        return min(one.arrived_s for one in lane.order.oldest() if self._line(one) == self._urgent)
+        return min(one.arrived_s for one in lane.order.oldest() if self.line_of(one) == self._urgent)
 
 
 def _lanes(preset: Preset) -> list[Lane]:

@@ -23,6 +23,7 @@ class ClassLedger:
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     decisions: Counter[Decision] = field(default_factory=Counter)
     refusals: Counter[Reason] = field(default_factory=Counter)
+    replays: int = 0
 
     @property
     def balanced(self) -> bool:
@@ -33,6 +34,12 @@ class ClassLedger:
         """One of those who waited went to the engine."""
         self.queued -= 1
         self.in_flight += 1
+
+    def recalled(self) -> None:
+        """One of those who ran waits again."""
+        self.queued += 1
+        self.in_flight -= 1
+        self.replays += 1
 
     def ended(self, outcome: Outcome, *, waiting: bool) -> None:
         """One of those who waited, or ran, has its outcome."""
@@ -56,6 +63,7 @@ class ClassLedger:
             self.outcomes.copy(),
             self.decisions.copy(),
             self.refusals.copy(),
+            self.replays,
         )
 
 

@@ -51,6 +51,8 @@ class Reason(StrEnum):
     DRAINING = "draining"
     NOT_READY = "not_ready"
     ENGINE_LOST = "engine_lost"
+    OUT_OF_MEMORY = "out_of_memory"
+    POISON = "poison"
 
 
 class Decision(StrEnum):
@@ -76,6 +78,8 @@ REFUSED: dict[Reason, Outcome] = {
     Reason.DRAINING: Outcome.DRAINED,
     Reason.NOT_READY: Outcome.REJECTED_LIMIT,
     Reason.ENGINE_LOST: Outcome.ENGINE_LOST,
+    Reason.OUT_OF_MEMORY: Outcome.ENGINE_LOST,
+    Reason.POISON: Outcome.ENGINE_LOST,
 }
 
 #: The outcome of a request that left by itself: (while waiting, once dispatched).

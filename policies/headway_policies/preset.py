@@ -19,11 +19,15 @@ from headway_policies.batching import Batching
 from headway_policies.cautions import cautions
 from headway_policies.classes import PriorityClass
 from headway_policies.complaints import PresetError, explain
+from headway_policies.fallback import Fallback
+from headway_policies.housekeeping import Memory
 from headway_policies.inheritance import read_table, read_text
 from headway_policies.limits import Limiting
 from headway_policies.named import find_class
 from headway_policies.ordering import Ordering
+from headway_policies.recovery import Recovery
 from headway_policies.shedding import Queue
+from headway_policies.warmup import Warmup
 
 __all__ = [
     "Change",
@@ -42,15 +46,6 @@ _NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 _MAX_CLASSES = 8
 
 
-class Warmup(BaseModel):
-    """What runs before the server is ready: one request alone, then a full batch."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    prompt_tokens: int = Field(default=64, ge=1, le=100_000)
-    output_tokens: int = Field(default=8, ge=1, le=10_000)
-
-
 class Preset(BaseModel):
     """One complete, validated set of policies."""
 
@@ -65,6 +60,9 @@ class Preset(BaseModel):
     queue: Queue
     classes: dict[Annotated[str, Field(pattern=_NAME)], PriorityClass] = Field(min_length=1, max_length=_MAX_CLASSES)
     warmup: Warmup = Warmup()
+    recovery: Recovery = Recovery()
+    fallback: Fallback = Fallback()
+    memory: Memory = Memory()
 
     @field_validator("classes")
     @classmethod

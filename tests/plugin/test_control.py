@@ -7,8 +7,8 @@ import asyncio
 from virtual_time import on_virtual_time
 
 import headway
-from headway.control import WarmupReport
 from headway.fake import FakeEngine
+from headway.warmup_report import WarmupReport
 from headway_policies import Load, bundled_presets
 from headway_policies.limits import Limiting
 

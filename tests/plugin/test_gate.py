@@ -547,6 +547,8 @@ KINDS = {
     Reason.DRAINING: (503, Rejected),
     Reason.NOT_READY: (503, Rejected),
     Reason.ENGINE_LOST: (503, Rejected),
+    Reason.OUT_OF_MEMORY: (503, Rejected),
+    Reason.POISON: (503, Rejected),
 }
 
 
@@ -567,6 +569,6 @@ def test_every_reason_has_a_status_a_sentence_and_honest_advice(reason: Reason) 
     error = refusal(reason, 7)
     assert isinstance(error, Refused)
     assert error.status in (429, 503, 504)
-    assert error.retry == (error.status != 504)
+    assert error.retry == (error.status != 504 and reason is not Reason.POISON)
     assert ("Try again in 7 s." in str(error)) == error.retry
     assert str(error).endswith(f"({reason})")

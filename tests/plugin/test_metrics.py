@@ -16,8 +16,10 @@ from headway.catalogue import Catalogue
 from headway.engine import PlainKind
 from headway.fake import FakeEngine, FakeParams
 from headway.metrics import METRIC_NAMES, LedgerCollector, Meters
+from headway.upkeep_report import TRIGGERS
 from headway.wrap import install
 from headway_policies import Decision, Ending, Outcome, Reason
+from headway_policies.housekeeping import Cache
 
 WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes"}
 WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
@@ -108,6 +110,27 @@ async def test_every_scrape_balances_while_the_loop_is_busy() -> None:
     dispatched = last("headway_queue_wait_seconds_count")
     assert dispatched >= last("headway_outcomes_total", outcome="completed") > 0
     assert control.status()["in_flight"] == 0
+
+
+async def test_what_was_done_about_memory_is_shown() -> None:
+    """The share of the limit, clears and recycles by label from zero on, and the collector's pauses by generation."""
+    _, control, registry = exported()
+    report = control.upkeep
+    before = Scrape(generate_latest(registry).decode())
+    assert before("headway_memory_cap_ratio") == 1.0
+    assert {before("headway_cache_clears_total", cache=cache) for cache in Cache} == {0.0}
+    assert {before("headway_recycles_total", trigger=trigger) for trigger in TRIGGERS} == {0.0}
+    report.cap_ratio, report.cleared[Cache.WORKER], report.recycled["growth"] = 0.8, 2, 1
+    for pause_s in (0.003, 0.2, 9.0):
+        report.pauses.generations[2].add(pause_s)
+    after = Scrape(generate_latest(registry).decode())
+    assert after("headway_memory_cap_ratio") == 0.8
+    assert after("headway_cache_clears_total", cache="worker") == 2.0
+    assert after("headway_recycles_total", trigger="growth") == 1.0
+    assert after("headway_gc_pause_seconds_bucket", generation="2", le="0.25") == 2.0
+    assert after("headway_gc_pause_seconds_count", generation="2") == 3.0
+    assert after("headway_gc_pause_seconds_sum", generation="2") == pytest.approx(9.203)
+    assert after("headway_gc_pause_seconds_count", generation="0") == 0.0
 
 
 async def test_promtool_finds_nothing_to_say() -> None:

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 from small_presets import small_preset, terms
 
-from headway_policies import Desk, Ending, Load, Preset, PriorityClass, Ticket, Timeouts, Usage
+from headway_policies import Cautious, Desk, Ending, Load, Preset, PriorityClass, Ticket, Timeouts, Usage
 from headway_policies.limits import Limiting
 
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
@@ -167,7 +167,7 @@ class DeskMachine(RuleBasedStateMachine):
         shed = {one for one, how in self.oracle.ended.items() if how == "deadline_unreachable"}
         assert before == (set(self.oracle.waiting) | self.oracle.running | (shed & before)), "a switch ended somebody"
 
-    @rule(event=st.sampled_from(["pause", "resume", "resume", "drain", "engine_back", "engine_back"]))
+    @rule(event=st.sampled_from(["pause", "resume", "resume", "drain", "engine_silent", *["engine_back"] * 3]))
     def command(self, event: str) -> None:
         self._do(event)
 
@@ -175,6 +175,17 @@ class DeskMachine(RuleBasedStateMachine):
     def engine_lost(self) -> None:
         self.oracle.engine_lost()
         self._do("engine_lost")
+
+    @rule(data=st.data())
+    def engine_restarting(self, data: st.DataObject) -> None:
+        running = sorted(self.oracle.running)
+        replayable = set(data.draw(st.lists(st.sampled_from(running)))) if running else set()
+        self.oracle.engine_restarting(replayable)
+        self._do("engine_restarting", replayable)
+
+    @rule(ratio=st.sampled_from([0.1, 0.5, 1.0]))
+    def open_seats(self, ratio: float) -> None:
+        self._do("open_seats", Cautious.MEMORY, ratio)
 
     @rule(
         running=st.integers(0, 9),

@@ -76,7 +76,11 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
     "an unknown key of a class": (
         "priority = 3",
         "priority = 3\nweight = 2",
-        ["classes.realtime.weight", "max_waiting, max_waiting_bytes", "service_tiers, share, stall_timeout_s"],
+        [
+            "classes.realtime.weight",
+            "max_waiting, max_waiting_bytes",
+            "service_tiers, share, sheddable, stall_timeout_s",
+        ],
     ),
     "an unknown strategy": ('"continuous"', '"magic"', ["batching.strategy", "'continuous'"]),
     "no number": ("window_ms = 50", "window_ms = nan", ["batching.window_ms", "60000"]),

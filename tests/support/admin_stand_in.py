@@ -27,8 +27,21 @@ class Stub:
     overtaken_by: str | None = None  # somebody else switches to this just before our PUT
     answer_all: tuple[int, str, bytes] | None = None  # status, content type, body: for everything
     refuse_put: tuple[int, str] | None = None
+    ordered: str | None = None  # where an operator has put the fallback ladder
     seen: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     url: str = ""
+
+    def fallback(self) -> dict[str, Any]:
+        move = {"time": "2026-01-01T00:00:00.000Z", "before": "normal", "after": "cap", "trigger": "queue_age"}
+        return {
+            "rung": self.ordered or "cap",
+            "ordered": self.ordered,
+            "trigger": "queue_age" if self.ordered is None else "operator",
+            "in_force": ["cap"],
+            "usable": ["cap", "divert"],
+            "upstream": {"model": "small", "breaker": "closed", "in_flight": 2},
+            "moves": [move],
+        }
 
     def status(self) -> dict[str, Any]:
         waiting = {"queued": 2, "oldest_wait_s": 4.25, "in_flight": 1, "arrived": 9, "outcomes": {"completed": 5}}
@@ -72,12 +85,24 @@ class _Handler(BaseHTTPRequestHandler):
             stub.current, stub.revision, stub.overtaken_by = stub.overtaken_by, stub.revision + 1, None
         if stub.refuse_put is not None:
             self._problem(*stub.refuse_put)
+        elif self.path == "/headway/v1/fallback":
+            stub.ordered = body["rung"]
+            self._json(stub.fallback())
         elif self.headers.get("If-Match") != f'"{stub.revision}"':
             self._problem(412, "the preset was switched meanwhile")
         elif body["name"] not in bundled_presets():
             self._problem(422, f"there is no preset {body['name']!r}")
         else:
             self._switch(body["name"])
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self._allowed(body):
+            return
+        if self.stub.refuse_put is not None:
+            self._problem(*self.stub.refuse_put)
+        else:
+            self._send(202, "application/json", b'{"accepted": true, "running": 5}')
 
     def _get(self) -> None:
         stub, known = self.stub, bundled_presets()
@@ -89,6 +114,8 @@ class _Handler(BaseHTTPRequestHandler):
                 for n, p in known.items()
             ]
             self._json({"current": {"name": stub.current, "revision": stub.revision}, "presets": presets})
+        elif self.path == "/headway/v1/fallback":
+            self._json(stub.fallback())
         elif self.path == "/headway/v1/preset":
             preset = known[stub.current]
             about = {"description": preset.description, "settings": preset.settings()}

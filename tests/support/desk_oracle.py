@@ -13,7 +13,20 @@ from math import inf
 
 from desk_rules import Rules, Sitting, shortest
 
-from headway_policies import Abort, Desk, Dispatch, Effect, Expire, Outcome, Reason, Reject, Ticket, Timeouts, WakeAt
+from headway_policies import (
+    Abort,
+    Desk,
+    Dispatch,
+    Effect,
+    Expire,
+    Outcome,
+    Reason,
+    Recall,
+    Reject,
+    Ticket,
+    Timeouts,
+    WakeAt,
+)
 
 EPSILON_S = 1e-9
 
@@ -30,6 +43,11 @@ class Oracle:
     revisions: dict[int, int] = field(default_factory=dict)
     promised: dict[int, Timeouts] = field(default_factory=dict)
     token_s: dict[int, float] = field(default_factory=dict)
+    suspects: dict[int, int] = field(default_factory=dict)
+    alone: tuple[int, float] | None = None
+    crashes: int = 0
+    replayable: set[int] = field(default_factory=set)
+    was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
     newcomer: Ticket | None = None
     _revision: int = 1
@@ -84,6 +102,7 @@ class Oracle:
         if newcomer is not None:
             self._takes_place(newcomer, effects)
         gathered = dict(rules.waiting)
+        self._clear(now_s)
         for effect in effects:
             match effect:
                 case Dispatch(ticket_id, revision, batch):
@@ -97,9 +116,13 @@ class Oracle:
                     gathered.pop(ticket_id, None)
                 case Abort(ticket_id, reason):
                     self._aborted(ticket_id, reason, now_s)
+                case Recall(ticket_id):
+                    self._recalled(ticket_id)
+                    before = {}
                 case WakeAt(at_s):
                     assert self.wake_s is None or at_s < self.wake_s, "asked to wake later than already promised"
                     self.wake_s = at_s
+        self._clear(now_s)
         self._check_growth(before if self._revision == self.desk.revision else {})
         self.newcomer, self._revision = None, self.desk.revision
 
@@ -108,7 +131,8 @@ class Oracle:
     def queue_due_s(self, ticket_id: int) -> float:
         """When a waiting ticket has waited too long."""
         own = self.promised[ticket_id]
-        return self.tickets[ticket_id].arrived_s + shortest(own.queue_s, own.first_token_s, own.total_s)
+        queue_s = None if ticket_id in self.was_running_at else own.queue_s
+        return self.tickets[ticket_id].arrived_s + shortest(queue_s, own.first_token_s, own.total_s)
 
     def run_due_s(self, ticket_id: int) -> dict[Reason, float]:
         """When a running ticket has run too long, time-out by time-out."""
@@ -126,6 +150,8 @@ class Oracle:
         dues_s += [due_s for one in self.running for due_s in self.run_due_s(one).values()]
         if self._open() and self.rules.gathers and not self.rules.taken():
             dues_s.append(self.rules.batch_due_s())
+        if self.alone is not None:
+            dues_s.append(self.alone[1])
         return min(dues_s, default=inf)
 
     # ------------------------------------------------------------------ invariants
@@ -161,6 +187,8 @@ class Oracle:
         next_ones = rules.may_be_next()
         if not self._open() or not next_ones:
             return False
+        if self.suspects:
+            return self.alone is None
         if rules.gathers:
             return not rules.taken() and rules.must_leave(now_s)
         passing = any(rules.may_pass(one, head) for head in next_ones for one in rules.waiting.values())
@@ -188,10 +216,16 @@ class Oracle:
 
     def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
         rules, ticket = self.rules, self.waiting[ticket_id]
-        assert self._in_turn(ticket), "somebody jumped the queue"  # I6
         assert now_s < self.queue_due_s(ticket_id), "dispatched after its deadline"  # I7
         assert self._revision <= revision <= self.desk.revision  # I12
         assert self._open(), "dispatched by a desk that is closed"
+        if self.suspects:
+            assert ticket_id in self.suspects, "somebody went before all suspects were cleared"
+            assert self.alone is None, "two suspects at a time"
+            self.alone = ticket_id, now_s + self.desk.preset.recovery.alone_s
+            self._seat(ticket, revision, batch)
+            return
+        assert self._in_turn(ticket), "somebody jumped the queue"  # I6
         assert rules.fits(ticket), "dispatched beyond the limit, a reserve or the token budget"  # I2
         opens = all(one.batch != batch for one in rules.sitting.values())
         if rules.gathers:
@@ -199,11 +233,35 @@ class Oracle:
             waiting, rules.waiting = rules.waiting, gathered
             assert not opens or rules.may_leave(now_s), "a batch left before its time"
             rules.waiting = waiting
-        seats = rules.wanted(ticket)
-        del self.waiting[ticket_id]
-        self.running.add(ticket_id)
-        self.revisions[ticket_id] = revision
-        rules.sitting[ticket_id] = Sitting(ticket, rules.line(ticket), seats, seats, batch)
+        self._seat(ticket, revision, batch)
+
+    def _seat(self, ticket: Ticket, revision: int, batch: int) -> None:
+        rules, seats = self.rules, self.rules.wanted(ticket)
+        del self.waiting[ticket.id]
+        self.running.add(ticket.id)
+        self.revisions[ticket.id] = revision
+        rules.sitting[ticket.id] = Sitting(ticket, rules.line(ticket), seats, seats, batch)
+
+    def _recalled(self, ticket_id: int) -> None:
+        """It ran when the engine died, had shown nothing, and had not been running at the crash before."""
+        assert ticket_id in self.running, "recalled what was not running"
+        assert ticket_id in self.replayable, "would be sent twice although something was shown"
+        assert self.was_running_at.get(ticket_id) != self.crashes - 1, "sent a third time"
+        self.running.discard(ticket_id)
+        self.token_s.pop(ticket_id, None)
+        self.rules.sitting.pop(ticket_id)
+        self.waiting[ticket_id] = self.tickets[ticket_id]
+        self.was_running_at[ticket_id] = self.suspects[ticket_id] = self.crashes
+
+    def _clear(self, now_s: float) -> None:
+        """Whoever has run alone for long enough is cleared."""
+        if self.alone is not None and now_s >= self.alone[1]:
+            self._innocent(self.alone[0])
+
+    def _innocent(self, ticket_id: int) -> None:
+        self.suspects.pop(ticket_id, None)
+        if self.alone is not None and self.alone[0] == ticket_id:
+            self.alone = None
 
     def _check_refusal(self, ticket_id: int, reason: Reason) -> None:
         """A refusal is given for a cause that exists."""
@@ -229,14 +287,15 @@ class Oracle:
             case Reason.DEADLINE_UNREACHABLE:
                 assert queue.shed_unreachable
                 assert min(self.run_due_s(ticket_id).values()) < inf
-            case Reason.DRAINING | Reason.ENGINE_LOST:
+            case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
                 assert not self._open()
         self.waiting[ticket_id] = ticket
 
     def _goes_at_once(self, newcomer: Ticket) -> bool:
         """Whether it fits and nobody is before it, now that it is out of the line."""
         rules = self.rules
-        return self._open() and not rules.gathers and rules.fits(newcomer) and not rules.may_be_next()
+        free = self._open() and not self.suspects and not rules.gathers
+        return free and rules.fits(newcomer) and not rules.may_be_next()
 
     def _refused(self, ticket_id: int, reason: Reason, retry_after_s: int) -> None:
         assert isinstance(retry_after_s, int)
@@ -247,13 +306,16 @@ class Oracle:
     def _aborted(self, ticket_id: int, reason: Reason, now_s: float) -> None:
         assert ticket_id in self.running, "aborted what was not running"
         due_s = self.run_due_s(ticket_id).get(reason, inf)
-        lost = reason in (Reason.ENGINE_LOST, Reason.DRAINING) and not self.desk.engine_up
+        if reason is Reason.POISON:
+            assert self.was_running_at[ticket_id] == self.crashes - 1, "given up after one crash"
+        lost = reason in (Reason.ENGINE_LOST, Reason.DRAINING, Reason.POISON) and not self.desk.engine_up
         assert lost or now_s >= due_s - EPSILON_S, "aborted too early"
         self._end(ticket_id, reason)
 
     def _end(self, ticket_id: int, how: str) -> None:
         assert ticket_id not in self.ended, "ended twice"
         self.ended[ticket_id] = how
+        self._innocent(ticket_id)
         self.waiting.pop(ticket_id, None)
         self.running.discard(ticket_id)
 
@@ -263,6 +325,13 @@ class Oracle:
         for counts in self.desk.ledger.classes.values():
             total += counts.outcomes
         return total
+
+    def engine_restarting(self, replayable: set[int]) -> None:
+        """Before the event: the engine died, and these had shown nothing."""
+        self.crashes += 1
+        self.alone = None
+        self.replayable = replayable
+        self.engine_lost()
 
     def engine_lost(self) -> None:
         """Before the event: whatever sat in the engine is gone with it."""

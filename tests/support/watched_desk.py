@@ -46,6 +46,8 @@ class WatchedDesk:
             self.oracle.wake_s = None
         if event == "engine_lost":
             self.oracle.engine_lost()
+        if event == "engine_restarting":
+            self.oracle.engine_restarting(*arguments)  # type: ignore[arg-type]  # a set of ids
         effects: list[Effect] = getattr(self.desk, event)(*arguments, self.now_s)
         self.oracle.follow(effects, self.now_s)
         return unbatched(effects)

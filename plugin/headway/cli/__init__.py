@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from headway.cli import calibrate, dashboard, demo, preset, serve, simulate, status
+from headway.cli import calibrate, dashboard, demo, fallback, preset, recycle, serve, simulate, status
 from headway.cli.exits import INTERRUPTED, CliError, Exit, UsageError
 from headway.cli.parser import Parser, add_command, formatter
 from headway.control import version
@@ -35,7 +35,7 @@ exit codes:
   0 done   1 the operation failed   2 wrong usage or input   3 server not reachable   4 token missing or wrong
 """
 
-_COMMANDS = (serve, status, preset, dashboard, demo, simulate, calibrate)
+_COMMANDS = (serve, status, preset, fallback, recycle, dashboard, demo, simulate, calibrate)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -97,3 +97,39 @@ class Switched(_Answer):
     revision: int
     previous: str
     changes: list[SettingChange]
+
+
+class RecycleAccepted(_Answer):
+    """``POST /headway/v1/recycle``; ``running`` is how many seats are still taken."""
+
+    accepted: bool
+    running: int
+
+
+class OtherModel(_Answer):
+    """The model that may answer in place of the server's own."""
+
+    model: str
+    breaker: str
+    in_flight: int
+
+
+class FallbackMove(_Answer):
+    """One step of the fallback ladder."""
+
+    time: str
+    before: str
+    after: str
+    trigger: str
+
+
+class FallbackNow(_Answer):
+    """``GET`` and ``PUT /headway/v1/fallback``; ``ordered`` is None while the ladder moves by itself."""
+
+    rung: str
+    ordered: str | None
+    trigger: str | None
+    in_force: list[str]
+    usable: list[str]
+    upstream: OtherModel | None
+    moves: list[FallbackMove]

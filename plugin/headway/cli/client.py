@@ -11,7 +11,7 @@ import requests
 from pydantic import BaseModel, ValidationError
 from requests.auth import AuthBase
 
-from headway.cli.answers import CurrentPreset, PresetList, Status, Switched
+from headway.cli.answers import CurrentPreset, FallbackNow, PresetList, RecycleAccepted, Status, Switched
 from headway.cli.exits import FailedError, ServerUnreachableError, TokenError, UsageError
 from headway.cli.token import find_token
 
@@ -29,7 +29,11 @@ class StaleError(FailedError):
     """Somebody else switched the preset between our look and our switch."""
 
 
-class RefusedPresetError(UsageError):
+class RefusedOrderError(UsageError):
+    """The server does not accept what it was told."""
+
+
+class RefusedPresetError(RefusedOrderError):
     """The server does not accept this preset."""
 
 
@@ -72,6 +76,20 @@ class AdminClient:
             headers={"If-Match": etag},
         )
         return _parsed(Switched, response, self.url)
+
+    def fallback(self) -> FallbackNow:
+        """Where the fallback ladder stands."""
+        return _parsed(FallbackNow, self._call("GET", "fallback"), self.url)
+
+    def order_fallback(self, rung: str | None, *, reason: str | None = None, actor: str | None = None) -> FallbackNow:
+        """Put the ladder on a rung; None: let it move by itself. Raises RefusedOrderError."""
+        said = {key: value for key, value in (("reason", reason), ("actor", actor)) if value is not None}
+        return _parsed(FallbackNow, self._call("PUT", "fallback", json={"rung": rung} | said), self.url)
+
+    def recycle(self, *, reason: str | None = None, actor: str | None = None) -> RecycleAccepted:
+        """Replace the engine. Raises FailedError where the server cannot, or not now."""
+        said = {key: value for key, value in (("reason", reason), ("actor", actor)) if value is not None}
+        return _parsed(RecycleAccepted, self._call("POST", "recycle", json=said), self.url)
 
     def _call(self, method: str, path: str, **options: Any) -> requests.Response:
         try:

@@ -16,6 +16,8 @@ from headway.cli.client import is_loopback
 from headway.cli.exits import UsageError
 from headway.cli.split import has, model_of, value_of
 from headway.cli.token import check_length, find_token
+from headway.errors import HeadwayError
+from headway.http.upstream_settings import UpstreamSettings
 
 VLLM_PORT = 8000
 _TRUE = {"1", "true", "yes", "on"}
@@ -84,6 +86,14 @@ def check_tokens(environ: Mapping[str, str]) -> bool:
         if token is not None:
             check_length(token)
     return tokens[0] is not None
+
+
+def check_upstream(environ: Mapping[str, str]) -> UpstreamSettings | None:
+    """Refuse a fallback model that is only half described. Returns where it is, if there is one."""
+    try:
+        return UpstreamSettings.from_environment(environ)
+    except HeadwayError as error:
+        raise UsageError(str(error)) from None
 
 
 def check_vllm() -> None:

@@ -88,6 +88,7 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     preflight.check_model(ours.engine, environ)
     preflight.check_address(ours.engine)
     admin_on = preflight.check_tokens(environ)
+    preflight.check_upstream(environ)
     preflight.check_vllm()
     defaults = engine_defaults(ours.engine, catalogue.most_seats())
     warnings = (

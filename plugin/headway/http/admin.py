@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -20,12 +20,14 @@ from starlette.routing import BaseRoute, Route
 
 from headway.audit import Who
 from headway.control import Control, Switched
-from headway.errors import StaleRevisionError, UnknownPresetError
+from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungError
 from headway.http.tokens import Role, Tokens
+from headway.recycle import CannotReplaceError, NotNowError
 
 _MAX_BODY_BYTES = 16 * 1024
 _MAX_AUDIT_LINES = 500
 
+_Body = TypeVar("_Body", bound=BaseModel)
 Handler = Callable[[Control, Request, Who], Awaitable[Response]]
 
 
@@ -43,6 +45,25 @@ class SwitchRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: str = Field(min_length=1, max_length=60)
+    reason: str = Field(default="", max_length=400)
+    actor: str = Field(default="", max_length=80)
+
+
+class FallbackRequest(BaseModel):
+    """The body of an order to the fallback ladder; without a rung it moves by itself."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    rung: str | None = Field(max_length=40)
+    reason: str = Field(default="", max_length=400)
+    actor: str = Field(default="", max_length=80)
+
+
+class RecycleRequest(BaseModel):
+    """The body of a recycle."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
     reason: str = Field(default="", max_length=400)
     actor: str = Field(default="", max_length=80)
 
@@ -75,6 +96,9 @@ def routes(control: Callable[[], Control], tokens: Tokens) -> list[BaseRoute]:
         ("/headway/v1/presets", "GET", _presets, Role.VIEWER),
         ("/headway/v1/preset", "GET", _preset, Role.VIEWER),
         ("/headway/v1/preset", "PUT", _switch, Role.OPERATOR),
+        ("/headway/v1/fallback", "GET", _fallback, Role.VIEWER),
+        ("/headway/v1/fallback", "PUT", _order_fallback, Role.OPERATOR),
+        ("/headway/v1/recycle", "POST", _recycle, Role.OPERATOR),
         ("/headway/v1/audit", "GET", _audit, Role.VIEWER),
     ]
     probes: list[BaseRoute] = [Route("/headway/healthz", healthz), Route("/headway/readyz", readyz)]
@@ -127,7 +151,7 @@ async def _preset(control: Control, request: Request, who: Who) -> Response:
 
 async def _switch(control: Control, request: Request, who: Who) -> Response:
     try:
-        wanted = await _body(request)
+        wanted = await _body(request, SwitchRequest)
         expected_revision = _if_match(request, control)
     except Problem as problem:
         control.refused(who, f"{request.method} {request.url.path}", problem.detail)
@@ -142,6 +166,41 @@ async def _switch(control: Control, request: Request, who: Who) -> Response:
     return JSONResponse(_switched(done), headers=_etag(done.revision))
 
 
+async def _fallback(control: Control, request: Request, who: Who) -> Response:
+    return JSONResponse(control.lookout.status())
+
+
+async def _order_fallback(control: Control, request: Request, who: Who) -> Response:
+    """The order says where to stand, whatever there was before: there is no revision to miss."""
+    try:
+        wanted = await _body(request, FallbackRequest)
+    except Problem as problem:
+        control.refused(who, f"{request.method} {request.url.path}", problem.detail)
+        raise
+    who = Who(actor=wanted.actor or who.actor, role=who.role, address=who.address)
+    try:
+        control.order_fallback(wanted.rung, who=who, reason=wanted.reason)
+    except UnknownRungError as error:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
+    return JSONResponse(control.lookout.status())
+
+
+async def _recycle(control: Control, request: Request, who: Who) -> Response:
+    try:
+        wanted = await _body(request, RecycleRequest)
+    except Problem as problem:
+        control.refused(who, f"{request.method} {request.url.path}", problem.detail)
+        raise
+    who = Who(actor=wanted.actor or who.actor, role=who.role, address=who.address)
+    try:
+        control.recycle(who, wanted.reason)
+    except CannotReplaceError as error:
+        raise Problem(HTTPStatus.NOT_IMPLEMENTED, f"{error}.") from None
+    except NotNowError as error:
+        raise Problem(HTTPStatus.CONFLICT, f"{error}.") from None
+    return JSONResponse({"accepted": True, "running": control.guard.gate.desk.seats_taken}, HTTPStatus.ACCEPTED)
+
+
 async def _audit(control: Control, request: Request, who: Who) -> Response:
     asked = request.query_params.get("limit", "50")
     if not (asked.isascii() and asked.isdecimal()) or len(asked) > 9 or not 1 <= int(asked) <= _MAX_AUDIT_LINES:
@@ -150,7 +209,7 @@ async def _audit(control: Control, request: Request, who: Who) -> Response:
     return JSONResponse({"entries": control.audit.entries(int(asked))})
 
 
-async def _body(request: Request) -> SwitchRequest:
+async def _body(request: Request, expected: type[_Body]) -> _Body:
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
     body = b""
@@ -163,7 +222,7 @@ async def _body(request: Request) -> SwitchRequest:
     except ClientDisconnect:
         raise Problem(HTTPStatus.BAD_REQUEST, "The body ended early.") from None
     try:
-        return SwitchRequest.model_validate(json.loads(body))
+        return expected.model_validate(json.loads(body))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "body"

@@ -7,7 +7,10 @@ It looks for features, never at version numbers. Tried on 0.32 only; releases fr
     stats      the stat-logger plugin: the figures of each step, and the moment a sequence really ends
     core       the general plugin: a knob inside EngineCore, turned between two steps
     courtesy   no spinning where cores are few
-    warmup     one request, then a full batch
+    warmup     the plan of the warm-up, carried out
+    keep_warm  a short request when nothing has run for a while
+    dummies    the requests of both
+    apart      how they run: past the gate
     kind       the facts about vLLM that the guard needs
     launch     ``headway serve``
 """

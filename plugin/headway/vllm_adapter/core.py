@@ -11,9 +11,13 @@ import sys
 from typing import Any
 
 from headway.vllm_adapter.courtesy import be_courteous
+from headway.vllm_adapter.last_words import listen_for_last_words
+from headway.vllm_adapter.orphans import end_with_parent
+from headway.vllm_adapter.worker_cache import clear_worker_caches
 
 GET_LIMITS = "headway_get_limits"
 SET_LIMITS = "headway_set_limits"
+CLEAR_WORKERS = "headway_clear_worker_caches"
 
 #: The scheduler's attributes for the number of running sequences: by preference (0.31 and later, before).
 _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
@@ -22,11 +26,16 @@ _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
 def register() -> None:
     """Add the knobs to EngineCore, in the process that has one; on a small CPU machine, leave the others some CPU."""
     be_courteous()
+    end_with_parent()
     module = sys.modules.get("vllm.v1.engine.core")
     core = getattr(module, "EngineCore", None)
     if core is not None and not hasattr(core, SET_LIMITS):
         setattr(core, GET_LIMITS, get_limits)
         setattr(core, SET_LIMITS, set_limits)
+        setattr(core, CLEAR_WORKERS, clear_worker_caches)
+    proc = getattr(module, "EngineCoreProc", None)
+    if proc is not None:
+        listen_for_last_words(proc)
 
 
 def get_limits(core: Any) -> dict[str, int]:

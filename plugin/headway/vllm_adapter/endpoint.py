@@ -2,14 +2,17 @@
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
 of the compile cache): HEADWAY_PRESET, HEADWAY_PRESET_DIR, HEADWAY_WARMUP, HEADWAY_STATUS_CODES,
-HEADWAY_MAX_BODY_BYTES and the tokens of the admin API.
+HEADWAY_MAX_BODY_BYTES, HEADWAY_FALLBACK_URL and what belongs to it, and the tokens of the admin API.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import logging
 import os
+import sys
 from argparse import Namespace
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,14 +22,22 @@ from prometheus_client import REGISTRY
 from starlette.middleware import Middleware
 
 from headway.catalogue import Catalogue
-from headway.control import Control, WarmupReport
+from headway.control import Control
 from headway.errors import HeadwayError
+from headway.guard import Guard
 from headway.http.admin import routes
 from headway.http.entrance import MAX_BODY_BYTES, Entrance
 from headway.http.tokens import Tokens
+from headway.http.upstream import Upstream
+from headway.http.upstream_settings import UpstreamSettings
+from headway.keeper import Keeper
 from headway.metrics import LedgerCollector, Meters
+from headway.upkeep import look_after
+from headway.vllm_adapter.keep_warm import keep_warm
 from headway.vllm_adapter.kind import VllmKind
-from headway.vllm_adapter.warmup import warm_up
+from headway.vllm_adapter.replace import VllmReplacer, replaceable
+from headway.vllm_adapter.warmup import rewarm, warm_up
+from headway.warmup_report import WarmupReport
 from headway.wrap import install
 from headway_policies import Preset
 
@@ -43,6 +54,7 @@ class Settings:
     warm: bool
     queue_full_status: HTTPStatus
     max_body_bytes: int
+    upstream: UpstreamSettings | None
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -55,6 +67,7 @@ class Settings:
             warm=_one_of("HEADWAY_WARMUP", {"1": True, "0": False}, default="1"),
             queue_full_status=_one_of("HEADWAY_STATUS_CODES", _STATUS_CODES, default="headway"),
             max_body_bytes=_whole("HEADWAY_MAX_BODY_BYTES", MAX_BODY_BYTES),
+            upstream=UpstreamSettings.from_environment(),
         )
 
 
@@ -67,6 +80,7 @@ class HeadwayEndpoint:
     name = "headway"
     required_tasks = None
     serving: Control | None = None  # the control room of this process's server, for whoever started it
+    replaces_engine = False  # set by a launcher that lets the server outlive its engine
 
     def __init__(self) -> None:
         self._settings: Settings | None = None
@@ -89,7 +103,10 @@ class HeadwayEndpoint:
         app.user_middleware.append(entrance)
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:
-        """Turn the engine client into a policy client, warm it up, and only then let vLLM listen."""
+        """Turn the engine client into a policy client, warm it up, and only then let vLLM listen.
+
+        Where the warm-up fails vLLM listens all the same: the server is not ready, and goes on trying.
+        """
         settings = self._settings
         if engine_client is None or settings is None:
             return
@@ -107,13 +124,43 @@ class HeadwayEndpoint:
             await warm_up(engine_client, control)
         else:
             control.warmup = WarmupReport(state="skipped")
+        keep_warm(engine_client, control)
+        self._keep(engine_client, control)
+        self._look_out(control, settings)
+        look_after(control)
         preset = control.preset
         log.info("preset %s: %d of %d seats", preset.name, control.guard.gate.desk.limit, control.ceiling)
+
+    def _keep(self, engine_client: Any, control: Control) -> None:
+        """Watch the engine, and replace it where this server may outlive it; else end with an error when it dies."""
+        guard, replacer = control.guard, None
+        if self.replaces_engine and replaceable(engine_client):
+            replacer = VllmReplacer(engine_client)
+        else:
+            atexit.register(_end_badly_without_engine, guard)
+        control.keeper = Keeper(guard, replacer, functools.partial(rewarm, engine_client, control))
+        control.replacer = None if replacer is None else control.keeper.recycle
+        control.chores.start("keeper", control.keeper.run())
+
+    def _look_out(self, control: Control, settings: Settings) -> None:
+        """Watch for trouble, and know where another model is."""
+        if settings.upstream is not None:
+            control.lookout.connect(Upstream(settings.upstream))
+        control.chores.start("lookout", control.lookout.run())
 
     def _controlled(self) -> Control:
         if self._control is None:
             raise HeadwayError("the engine is not there yet")
         return self._control
+
+
+def _end_badly_without_engine(guard: Guard) -> None:
+    """vLLM ends with 0 when its engine died, and no supervisor would start it again. Runs as the process ends."""
+    if guard.engine_lost:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _log_as_vllm_does() -> None:

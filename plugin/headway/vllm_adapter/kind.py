@@ -8,8 +8,9 @@ from typing import Any
 
 from headway.engine import StepListener, prompt_tokens
 from headway.errors import Refused
-from headway.vllm_adapter.core import GET_LIMITS, SET_LIMITS
+from headway.vllm_adapter.core import CLEAR_WORKERS, GET_LIMITS, SET_LIMITS
 from headway_policies import Usage
+from headway_policies.housekeeping import Cache
 
 
 @functools.cache
@@ -85,6 +86,18 @@ class VllmKind:
         error: Exception = make(refused)
         return error
 
+    def unwell(self) -> Exception:
+        """What vLLM's health route answers with 503."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        error: Exception = EngineDeadError()
+        return error
+
+    async def ping(self, engine: Any) -> bool:
+        """EngineCore answers a utility call between two steps, and at once when it is idle."""
+        await engine.engine_core.call_utility_async(GET_LIMITS)
+        return True
+
     def engine_seats(self, engine: Any) -> int | None:
         """``--max-num-seqs``, fixed when the engine started; less where vLLM's own admission limit allows less."""
         scheduler = engine.vllm_config.scheduler_config
@@ -97,6 +110,12 @@ class VllmKind:
         await core.call_utility_async(SET_LIMITS, {"max_num_active_reqs": seats})
         limits = await core.call_utility_async(GET_LIMITS)
         return int(limits["max_num_active_reqs"])
+
+    async def clear_cache(self, engine: Any, cache: Cache) -> bool:
+        """The prefix cache only while nothing runs: vLLM itself refuses it else (v1/core/block_pool.py)."""
+        if cache is Cache.WORKER:
+            return bool(await engine.engine_core.call_utility_async(CLEAR_WORKERS))
+        return cache is Cache.PREFIX and bool(await engine.reset_prefix_cache())
 
     def listen(self, engine: Any, listener: StepListener) -> None:
         """Through the stat logger the plugin put in, or one added now to an engine that keeps statistics."""

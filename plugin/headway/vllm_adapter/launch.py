@@ -13,8 +13,11 @@ from typing import Any
 
 from headway.errors import HeadwayError, NoEngineError
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
+from headway.vllm_adapter.last_words import forget_last_words, prepare_last_words
 from headway_policies import PresetError
 
+DRAIN_S = 30
+_DRAIN = "--shutdown-timeout"
 _MAX_CAUSE_CHARS = 400
 
 #: Where releases keep the launcher's parts (0.33, 0.29 to 0.32, before).
@@ -38,6 +41,8 @@ def serve(vllm_argv: Sequence[str]) -> int:
     import uvloop
 
     run_server = _find(_SERVERS, "run_server")
+    HeadwayEndpoint.replaces_engine = True
+    prepare_last_words()
     try:
         uvloop.run(run_server(args))
     except KeyboardInterrupt:
@@ -48,6 +53,8 @@ def serve(vllm_argv: Sequence[str]) -> int:
         raise HeadwayError(f"the server could not start: {error}") from error
     except Exception as error:
         raise NoEngineError(f"the engine did not start: {_cause(error)}") from error
+    finally:
+        forget_last_words()
     control = HeadwayEndpoint.serving
     if control is not None and control.guard.engine_lost:
         raise NoEngineError("the engine died while it was serving; the cause is in the log above")
@@ -66,6 +73,8 @@ def _parse(vllm_argv: Sequence[str]) -> Any:
         args.model = args.model_tag
     _find(_ARGUMENTS, "validate_parsed_serve_args")(args)
     args.api_server_count = getattr(args, "api_server_count", None)
+    if getattr(args, "shutdown_timeout", None) == 0 and not any(one.startswith(_DRAIN) for one in vllm_argv):
+        args.shutdown_timeout = DRAIN_S
     return args
 
 

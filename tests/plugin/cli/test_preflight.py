@@ -132,3 +132,10 @@ def test_missing_vllm_is_told_with_the_way_to_install_it(monkeypatch: pytest.Mon
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"vllm-headway\[gpu\]"):
         preflight.check_vllm()
+
+
+def test_a_half_described_fallback_model_is_refused_before_anything_loads() -> None:
+    """One line that names the variable; nothing said is no mistake."""
+    assert preflight.check_upstream({}) is None
+    with pytest.raises(UsageError, match="HEADWAY_FALLBACK_MODEL: the name of the other model"):
+        preflight.check_upstream({"HEADWAY_FALLBACK_URL": "http://127.0.0.1:8001/v1"})

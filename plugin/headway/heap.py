@@ -1,0 +1,26 @@
+"""How does freed memory get back to the system?
+
+glibc keeps what a program frees for its next request; ``malloc_trim`` gives it back. It needs no interpreter lock, so
+it belongs on a thread. Where there is another C library, nothing happens.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+
+
+def give_back() -> bool:
+    """Give freed memory back; whether there was any to give."""
+    trim = _trim()
+    return trim is not None and bool(trim(0))
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return None
+    return trim

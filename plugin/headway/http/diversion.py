@@ -1,0 +1,46 @@
+"""May another model answer this request? Asked before it queues, and again when it was refused; tried at most once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from starlette.types import Receive, Send
+
+from headway.gate import loop_time_s
+from headway.guard import Trip
+from headway.http.upstream import Hop
+from headway.lookout import Lookout
+from headway_policies.degrading import Loss
+
+
+@dataclass(slots=True)
+class Diversion:
+    """The way out of one request. ``receive`` is the client's own, after the whole body has been read from it."""
+
+    lookout: Lookout
+    trip: Trip
+    path: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    receive: Receive
+    send: Send
+    _began_s: float = field(default_factory=loop_time_s)
+    _tried: bool = False
+
+    async def take(self) -> bool:
+        """Let the other model answer, if it should and can. True when there is nothing left to answer here."""
+        upstream, class_name = self.lookout.upstream, self.trip.class_name
+        if upstream is None or class_name is None or self.body is None or self._tried or self.trip.detached:
+            return False
+        refused = self.trip.refused
+        if not self.lookout.diverts(class_name, None if refused is None else refused.reason):
+            return False
+        self._tried = True
+        left_s = self.lookout.time_left_s(class_name, self.trip.timeouts, loop_time_s() - self._began_s)
+        hop = await upstream.serve(
+            self.path, self.body, self.headers, self.receive, self.send, class_name=class_name, timeout_s=left_s
+        )
+        if hop in (Hop.SERVED, Hop.BROKEN_OFF):
+            self.lookout.lost(class_name, Loss.MODEL)
+        return hop is not Hop.NOT_SERVED

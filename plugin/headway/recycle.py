@@ -1,0 +1,97 @@
+"""Recycle: another engine in the place of a living one, and nobody lost.
+
+1. Nobody goes to the engine any more; who comes waits, bounded and timed as always.
+2. Who runs there finishes, within ``recycle_drain_s``; else it is given up, and everything goes on as before.
+3. The engine is replaced, and the gate opens again. Where that fails, whoever watches the engine takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from headway.audit import Who
+from headway.errors import HeadwayError
+from headway_policies import State
+
+if TYPE_CHECKING:
+    from headway.control import Control
+
+log = logging.getLogger(__name__)
+
+CHORE = "recycle"
+_LOOK_S = 0.05
+
+Replace = Callable[[], Awaitable[None]]
+
+
+class CannotReplaceError(HeadwayError):
+    """This server has no way to put another engine in place."""
+
+
+class NotNowError(HeadwayError):
+    """A recycle is under way, or there is nothing to recycle."""
+
+
+def begin(control: Control, who: Who, reason: str, trigger: str) -> None:
+    """Start a recycle in the background. Raises CannotReplaceError or NotNowError; then nothing has changed."""
+    try:
+        replace = _replacer(control)
+    except HeadwayError as error:
+        _note(control, who, reason, f"refused: {error}")
+        raise
+    _note(control, who, reason, "accepted")
+    control.chores.start(CHORE, _run(control, replace, who, reason, trigger))
+
+
+def _replacer(control: Control) -> Replace:
+    if control.replacer is None:
+        raise CannotReplaceError("this server cannot replace its engine; restart it")
+    desk = control.guard.gate.desk
+    if CHORE in control.chores:
+        raise NotNowError("a recycle is under way")
+    if desk.state is State.DRAINING or not desk.engine_up:
+        raise NotNowError("the server is draining, or its engine is not running")
+    return control.replacer
+
+
+async def _run(control: Control, replace: Replace, who: Who, reason: str, trigger: str) -> None:
+    gate = control.guard.gate
+    was_open, began_s = gate.desk.state is State.OPEN, gate.now_s()
+    gate.pause()
+    try:
+        if await _drained(control):
+            await replace()
+            if not gate.desk.engine_up:
+                raise HeadwayError("no other engine came")
+            control.upkeep.recycled[trigger] += 1
+            result = f"applied after {gate.now_s() - began_s:.1f} s"
+        else:
+            result = f"given up: {gate.desk.seats_taken} seats still taken after {gate.now_s() - began_s:.0f} s"
+    except Exception as error:
+        log.exception("the engine could not be replaced")
+        result = f"failed: {type(error).__name__}"
+    finally:
+        if was_open and gate.desk.state is State.PAUSED:
+            gate.resume()
+    _note(control, who, reason, result)
+
+
+async def _drained(control: Control) -> bool:
+    """Wait until nobody uses the engine. False when that takes too long."""
+    try:
+        async with asyncio.timeout(control.preset.memory.recycle_drain_s):
+            while control.guard.gate.desk.seats_taken or control.guard.open_calls:  # noqa: ASYNC110 - two counts change
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _note(control: Control, who: Who, reason: str, result: str) -> None:
+    name = control.preset.name
+    control.audit.record(
+        who, "recycle_engine", before=name, after=name, revision=control.revision, reason=reason, result=result
+    )

@@ -1,0 +1,60 @@
+"""Who must run alone after a crash?
+
+An engine that dies takes everything it ran with it and does not say whose fault it was. Those it ran are the suspects:
+they go again one after another, before anybody else, so that a second crash has one suspect only. One that was running
+at two crashes in a row is not sent a third time. A suspect is cleared when it ends, or has run ``alone_s`` without
+harm.
+
+Bound: with S suspects everybody else waits at most ``S * alone_s`` longer. Known weak spot: a request that crashes the
+engine only after ``alone_s`` takes its companions with it again, and they are then under suspicion twice.
+"""
+
+from __future__ import annotations
+
+
+class Quarantine:
+    """The suspects, in the order in which they go."""
+
+    def __init__(self) -> None:
+        self.crashes = 0
+        self._suspects: dict[int, None] = {}
+        self._alone: int | None = None
+        self._cleared_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._suspects)
+
+    @property
+    def cleared_s(self) -> float | None:
+        """When the one that runs alone is cleared; None when none does."""
+        return None if self._alone is None else self._cleared_s
+
+    def crash(self) -> None:
+        """The engine died: whoever ran alone has to go again."""
+        self.crashes += 1
+        self._alone = None
+
+    def suspect(self, ticket_id: int) -> None:
+        """This one was running, and will go again."""
+        self._suspects[ticket_id] = None
+
+    def next(self) -> int | None:
+        """Whose turn it is; nobody's while another one runs alone."""
+        return None if self._alone is not None else next(iter(self._suspects), None)
+
+    def sent(self, ticket_id: int, cleared_s: float) -> None:
+        """It runs alone, and is cleared at that time."""
+        self._alone, self._cleared_s = ticket_id, cleared_s
+
+    def drop(self, ticket_id: int) -> None:
+        """It ended, or was given up."""
+        self._suspects.pop(ticket_id, None)
+        if ticket_id == self._alone:
+            self._alone = None
+
+    def look(self, now_s: float) -> bool:
+        """Clear whoever has run long enough. Whether anybody was."""
+        if self._alone is None or now_s < self._cleared_s:
+            return False
+        self.drop(self._alone)
+        return True

@@ -1,0 +1,55 @@
+"""Faults against a real server on the real engine. One server a file; the short form is one round of each fault."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from engine_parts import ready
+from outside import TOLD
+from running_server import RunningServer, wait_until
+
+FAULTS = Path(__file__).parents[1] / "support" / "faults"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.engine)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was tried."""
+    if TOLD:
+        told = ", ".join(f"{number} {what}" for what, number in TOLD.items())
+        terminalreporter.write_line(f"chaos, as the clients saw it: {told}; lost {TOLD['nothing']}")
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that tells the engine which fault to show (tests/support/faults)."""
+    return tmp_path_factory.mktemp("faults") / "orders"
+
+
+@pytest.fixture(scope="module")
+def chaos_server(real_engine: None, orders: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """`headway serve` with the tests' fault plugin in its engine. No warm-up: vLLM's counters count clients alone."""
+    log_path = tmp_path_factory.mktemp("chaos") / "server.log"
+    path = os.pathsep.join(one for one in (str(FAULTS), os.environ.get("PYTHONPATH", "")) if one)
+    environment = {"PYTHONPATH": path, "HEADWAY_TEST_FAULT": str(orders)}
+    with RunningServer.headway(log_path, "--preset", "chaos", "--no-warmup", **environment) as server:
+        yield server
+
+
+@pytest.fixture
+def chaos(chaos_server: RunningServer, orders: Path) -> Iterator[RunningServer]:
+    """That server, ready and at rest before and after."""
+    wait_until(lambda: ready(chaos_server), "the server is ready", 120)
+    chaos_server.settle()
+    yield chaos_server
+    orders.unlink(missing_ok=True)
+    wait_until(lambda: ready(chaos_server), "the server is ready again", 120)

@@ -1,0 +1,60 @@
+"""The engine stops without dying (C2): the server notices, holds people back, and goes on when it does.
+
+Plain vLLM's /health says 200 all the while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+from engine_parts import ROUNDS, engine_processes, health, ready
+from outside import Books, Client, mixed
+from running_server import RunningServer, wait_until
+
+
+@pytest.mark.parametrize("round_number", range(ROUNDS))
+async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServer, round_number: int) -> None:
+    """Not ready while it is stopped; the queue's time-outs come on time; nobody new goes to it; then all complete."""
+    books = Books(chaos, [*mixed(12), *(Client(100 + one, "realtime", one % 2 == 0, 40) for one in range(4))])
+    load = asyncio.create_task(books.run())
+    await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
+    stopped = engine_processes(chaos)
+    for one in stopped:
+        one.suspend()
+    try:
+        await asyncio.to_thread(wait_until, lambda: not ready(chaos), "the silence is noticed", 60)
+        assert await asyncio.to_thread(health, chaos) == httpx.codes.SERVICE_UNAVAILABLE
+        status = chaos.status()
+        assert status["engine"]["standing"] == "silent"
+        late = Client(200, "realtime", False, 10)
+        books.clients.append(late)
+        async with httpx.AsyncClient(timeout=60) as http:
+            await late.ask(http, chaos.url)
+        assert (late.status, late.reason) == (503, "queue_timeout")
+        assert chaos.status()["in_flight"] <= status["in_flight"], "somebody was sent to an engine that is silent"
+    finally:
+        for one in stopped:
+            one.resume()
+    await asyncio.to_thread(wait_until, lambda: ready(chaos), "it is ready again", 60)
+    await load
+    counts = books.audit()
+    assert counts["broken"] == counts["doubled"] == 0
+    assert {one.verdict for one in books.clients if one.class_name != "realtime"} == {"completed"}
+    assert chaos.status()["engine"]["deaths"]["hang"] == 0
+
+
+async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> None:
+    """Full seats and prompts of many chunks for longer than the watchdog waits: no false alarm."""
+    before = chaos.status()["engine"]["silences"]
+    clients = mixed(24, sizes=(300,))
+    async with httpx.AsyncClient(timeout=240) as http:
+        body = {"model": "tiny", "prompt": "word " * 1500, "max_tokens": 5, "ignore_eos": True}
+        async with asyncio.TaskGroup() as group:
+            for one in clients:
+                group.create_task(one.ask(http, chaos.url))
+            for _ in range(8):
+                group.create_task(http.post(f"{chaos.url}/v1/completions", json=body))
+    assert {one.verdict for one in clients} == {"completed"}
+    assert chaos.status()["engine"]["silences"] == before

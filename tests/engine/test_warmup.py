@@ -1,0 +1,97 @@
+"""The warm-up of a real engine, before the socket listens; and what a server does whose warm-up fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from asking import body
+from running_server import RunningServer, Scrape, wait_until
+
+STAGES = ["single", "logprobs", "json_schema", "batch"]
+
+
+class ListeningServer(RunningServer):
+    """One that is waited for until it listens, ready or not."""
+
+    def _ready_or_dead(self) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            return True
+        try:
+            return requests.get(f"{self.url}/headway/healthz", timeout=2).status_code == 200
+        except requests.RequestException:
+            return False
+
+
+@pytest.fixture(scope="module")
+def warmed(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server of four seats that is warmed up and kept warm."""
+    log_path = tmp_path_factory.mktemp("warmed") / "server.log"
+    with RunningServer.headway(log_path, "--preset", "warm4", "--max-num-seqs", "4") as server:
+        yield server
+
+
+def _prompt_tokens(scrape: Scrape) -> float:
+    """The prompt tokens the engine has seen, by its own count."""
+    return scrape("vllm:prompt_tokens_total")
+
+
+def test_every_stage_ran_before_the_server_was_ready(warmed: RunningServer) -> None:
+    """The status and the metric show each stage; no ticket, batch or token of the warm-up is counted as traffic."""
+    warmup, scrape = warmed.status()["warmup"], warmed.scrape()
+    assert (warmup["state"], warmup["refused"], warmup["attempt"]) == ("done", [], 1), warmed.log()[-2000:]
+    assert list(warmup["stages"]) == STAGES
+    assert 2 <= len(warmup["stages"]["batch"]) <= 3
+    assert warmup["batch_size"] == 4
+    shown = [one.labels["stage"] for one in scrape.samples if one.name == "headway_warmup_duration_seconds"]
+    assert shown == STAGES
+    counted = ("headway_arrivals_total", "headway_outcomes_total", "headway_batch_size_count")
+    assert [scrape(name) for name in (*counted, "headway_time_to_first_token_seconds_count")] == [0, 0, 0, 0]
+
+
+def test_the_first_requests_are_answered(warmed: RunningServer) -> None:
+    """The first real one, the first with logprobs and the first with a schema."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    formatted = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}
+    for more in ({}, {"logprobs": 1}, {"response_format": formatted}):
+        asked = body("/v1/completions", 4) | more
+        answer = requests.post(f"{warmed.url}/v1/completions", json=asked, timeout=60)
+        assert answer.status_code == 200, answer.text
+    warmed.settle()
+    assert warmed.scrape()("headway_outcomes_total", outcome="completed") == 3
+
+
+def test_an_idle_engine_is_kept_warm_and_nobody_counts_it(warmed: RunningServer) -> None:
+    """The engine sees short prompts by itself; tickets and batch sizes stay as they are."""
+    warmed.settle()
+    names = ("headway_arrivals_total", "headway_batch_size_count")
+    before = warmed.scrape()
+    wait_until(lambda: _prompt_tokens(warmed.scrape()) >= _prompt_tokens(before) + 16, "two requests to keep it warm")
+    after = warmed.scrape()
+    assert [after(name) for name in names] == [before(name) for name in names]
+    assert after.unbalanced() == []
+
+
+def test_a_warm_up_that_fails_leaves_the_server_listening_and_not_ready(real_engine: None, tmp_path: Path) -> None:
+    """It says why, tries again by itself, leaves nothing in the engine, and ends as cleanly as any other."""
+    log_path = tmp_path / "server.log"
+    headway = RunningServer.headway(log_path, "--preset", "cold4", "--max-num-seqs", "4")
+    server = ListeningServer(headway.command, log_path, headway.environment).start()
+    try:
+        answer = requests.get(f"{server.url}/headway/readyz", timeout=10)
+        assert answer.status_code == 503
+        (reason,) = answer.json()["reasons"]
+        assert reason.startswith("warm-up ")
+        assert reason.endswith("single: no end within 0.001 s")
+        assert server.scrape()("headway_ready") == 0
+        wait_until(lambda: server.status()["warmup"]["attempt"] >= 2, "a second attempt", 20)
+        server.settle()
+        code = server.stop()
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            server.stop()
+    assert code == 0, server.log()[-2000:]
+    assert server.left() == []

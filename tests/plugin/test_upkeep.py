@@ -1,0 +1,238 @@
+"""Upkeep: what the policy says about memory is done, whatever goes wrong, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from virtual_time import on_virtual_time
+
+import headway
+from headway.collector import Collector
+from headway.control import Control
+from headway.engine import Ended
+from headway.fake import FakeEngine, FakeParams
+from headway.memory import MemoryProbe, MemoryUse
+from headway.upkeep import CHORE, Upkeep, look_after
+from headway_policies import Ending, Load, bundled_presets
+from headway_policies.housekeeping import Cache, Memory
+
+GIB = 2**30
+CALM = MemoryUse(server_bytes=GIB, engine_bytes=GIB, gpu_usage_ratio=0.5)
+QUICK = Memory(look_every_s=1.0, hold_s=2.0, ease_s=5.0, clear_every_s=60.0, large_job_tokens=1000)
+
+
+class Seats:
+    """A gate that writes down its caps."""
+
+    def __init__(self) -> None:
+        self.caps: list[float] = []
+
+    def cap_seats(self, ratio: float) -> None:
+        self.caps.append(ratio)
+
+
+class House:
+    """An engine behind a gate, its memory as a test says, and what was done about it."""
+
+    def __init__(self, **memory: Any) -> None:
+        config = QUICK.model_copy(update=memory)
+        preset = bundled_presets()["latency"].model_copy(update={"memory": config})
+        self.control: Control = headway.wrap(FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # by wrap
+        self.use, self.seats, self.fails = CALM, Seats(), ""
+        self.cleared: list[str] = []
+        self.control.guard.kind.clear_cache = self._clear  # type: ignore[method-assign]  # a kind with caches
+        self.collector = Collector(self.control.upkeep.pauses)
+        self.upkeep = Upkeep(self.control, self.seats, self.collector, self._read)
+
+    def _read(self) -> MemoryUse:
+        if self.fails == "read":
+            raise OSError("no such file")
+        return self.use
+
+    async def _clear(self, engine: Any, cache: Cache) -> bool:
+        if self.fails == cache:
+            raise RuntimeError("the engine knows no such call")
+        self.cleared.append(cache)
+        return True
+
+    async def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            await self.upkeep.look()
+            await asyncio.sleep(1.0)
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    """No test leaves the process's collector changed."""
+    before = (gc.get_threshold(), list(gc.callbacks))
+    yield
+    assert (gc.get_threshold(), gc.callbacks) == before
+
+
+@on_virtual_time
+async def test_seats_are_capped_under_pressure_and_given_back() -> None:
+    """The gate hears of every move once, and the status shows the last."""
+    house = House()
+    await house.look()
+    house.use = replace(CALM, gpu_usage_ratio=0.99)
+    await house.look(4)
+    assert house.seats.caps == [0.8]
+    assert house.control.status()["memory"]["cap_ratio"] == 0.8
+    house.use = CALM
+    await house.look(20)
+    assert house.seats.caps == [0.8, 0.9, 1.0]
+    assert house.control.upkeep.cap_ratio == 1.0
+
+
+@on_virtual_time
+async def test_the_cap_reaches_the_gate() -> None:
+    """Fewer seats while it lasts, all of them afterwards."""
+    house = House()
+    gate = house.control.guard.gate
+    house.upkeep = Upkeep(house.control, gate, house.collector, house._read)
+    await house.look()
+    house.use = replace(CALM, gpu_usage_ratio=0.99)
+    await house.look(4)
+    assert gate.desk.limit == 6
+    house.use = CALM
+    await house.look(20)
+    assert gate.desk.limit == 8
+
+
+@on_virtual_time
+async def test_the_kv_use_of_an_engine_at_rest_is_no_pressure() -> None:
+    """vLLM reports nothing while idle: its last word may have been a full cache."""
+    house = House()
+    house.control.load = Load(running=8, waiting=0, kv_usage_ratio=0.995)
+    await house.look(10)
+    assert house.seats.caps == []
+    passage = house.control.guard.gate.enter()
+    await house.look(10)
+    assert house.seats.caps[0] == 0.8
+    passage.leave(Ending.COMPLETED)
+    house.control.guard.gate.close()
+
+
+@on_virtual_time
+async def test_the_caches_are_cleared_after_a_large_job() -> None:
+    """The largest sequence that ended since the last look counts; each cache has a count of its own."""
+    house = House(caches=(Cache.WORKER, Cache.PREFIX))
+    house.control.step(None, 1, [Ended("a", 10, 20), Ended("b", 900, 100), Ended("c", 1, 1)])
+    await house.look(3)
+    assert house.cleared == ["worker", "prefix"]
+    assert house.control.upkeep.cleared == {Cache.WORKER: 1, Cache.PREFIX: 1}
+
+
+@on_virtual_time
+async def test_a_cache_that_cannot_be_cleared_does_not_keep_the_next_from_it(caplog: Any) -> None:
+    """It is said, and what does not work is not counted."""
+    house = House(caches=(Cache.WORKER, Cache.PREFIX))
+    house.fails = "worker"
+    house.control.step(None, 1, [Ended("a", 5000, 1)])
+    await house.look(2)
+    assert house.cleared == ["prefix"]
+    assert house.control.upkeep.cleared == {Cache.PREFIX: 1}
+    assert "the worker cache could not be cleared: RuntimeError" in caplog.text
+
+
+@on_virtual_time
+async def test_a_server_that_has_grown_tidies_its_own_heap() -> None:
+    """Without asking the engine; the frozen part is looked through as well."""
+    house = House()
+    with house.collector:
+        await house.look()
+        house.use = replace(CALM, server_bytes=4 * GIB)
+        before = sum(house.control.upkeep.pauses.generations[2].counts)
+        await house.look(2)
+        assert sum(house.control.upkeep.pauses.generations[2].counts) == before + 1
+    assert (house.cleared, house.control.upkeep.cleared) == ([], {Cache.HEAP: 1})
+
+
+@on_virtual_time
+async def test_growth_has_the_engine_replaced() -> None:
+    """By the control room, in the server's own name; a new engine begins with a clean slate."""
+    house = House(recycle_growth_bytes=GIB)
+    replaced: list[float] = []
+
+    async def replacer() -> None:
+        replaced.append(asyncio.get_running_loop().time())
+
+    house.control.replacer = replacer
+    await house.look()
+    house.use = replace(CALM, engine_bytes=3 * GIB)
+    await house.look(1300)
+    assert len(replaced) == 1
+    assert house.control.upkeep.recycled == {"growth": 1}
+    actors = {line["actor"] for line in house.control.audit.entries(10)}
+    assert actors == {"headway"}
+
+
+@on_virtual_time
+async def test_trouble_is_said_once_and_ends_nothing(caplog: Any) -> None:
+    """A reading that fails is tried again for ever, quietly after the first time; then all goes on."""
+    caplog.set_level(logging.INFO)
+    house = House(look_every_s=1.0)
+    house.fails = "read"
+    task = asyncio.create_task(house.upkeep.run())
+    await asyncio.sleep(100.5)
+    assert caplog.text.count("memory could not be looked at: OSError: no such file") == 1
+    house.fails, house.use = "", replace(CALM, gpu_usage_ratio=0.99)
+    await asyncio.sleep(2.0)
+    house.use = replace(CALM, gpu_usage_ratio=0.999)
+    await asyncio.sleep(20.0)
+    assert house.seats.caps
+    house.control.guard.closing = True
+    await asyncio.sleep(1.0)
+    assert task.done()
+
+
+@on_virtual_time
+async def test_a_recycle_that_nobody_can_do_is_said_once(caplog: Any) -> None:
+    """Under plain ``vllm serve`` there is no replacer."""
+    house = House(recycle_every_s=60.0)
+    await house.look(200)
+    assert caplog.text.count("Recycle failed: CannotReplaceError: this server cannot replace its engine") == 1
+
+
+async def test_it_starts_with_the_server_and_ends_with_the_loop() -> None:
+    """The collector is in hand meanwhile, and nothing is left: no task, no callback, no threshold."""
+    house = House()
+    before = gc.get_threshold()
+    look_after(house.control)
+    assert CHORE in house.control.chores
+    assert gc.get_threshold() != before
+    await asyncio.sleep(0.05)
+    engine: Any = house.control.guard.engine
+    async for _ in engine.generate("p", FakeParams(2), "r"):
+        pass
+    house.control.chores.stop_all()
+    await asyncio.sleep(0.05)
+    assert gc.get_threshold() == before
+    assert CHORE not in house.control.chores
+
+
+async def test_readings_happen_on_a_thread() -> None:
+    """System calls never hold the loop up."""
+    house, threads = House(), []
+    house.upkeep._probe = lambda: threads.append(threading.current_thread()) or CALM  # type: ignore[func-returns-value]  # it adds
+    await house.upkeep.look()
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_the_probe_reads_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own size, its children's, and the fullest card where there are any."""
+    probe = MemoryProbe()
+    assert probe().server_bytes > 10_000_000
+    cards = [headway.memory.GpuMemory("0", 10, 100), headway.memory.GpuMemory("1", 30, 100)]
+    monkeypatch.setattr(probe._gpus, "read", lambda: cards)
+    assert probe().gpu_usage_ratio == 0.3
+    monkeypatch.setattr(probe._gpus, "read", list)
+    assert probe().gpu_usage_ratio is None

@@ -1,0 +1,40 @@
+"""The share of failures over a window, read from two counts."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway_policies.error_share import ErrorShare
+
+
+def test_it_is_the_share_of_the_window_and_forgets() -> None:
+    """Half of the last ten seconds; nothing once the failures are older than that."""
+    share = ErrorShare()
+    looks = [(0.0, 0, 0), (1.0, 5, 10), (9.0, 5, 10), (10.5, 5, 10), (11.5, 5, 30)]
+    found = [share.look(failed, ended, now_s, window_s=10.0, least=10) for now_s, failed, ended in looks]
+    assert found == [0.0, 0.5, 0.5, 0.5, 0.0]
+
+
+def test_a_few_endings_prove_nothing() -> None:
+    """Nine failures of nine are no share where ten are needed."""
+    share = ErrorShare()
+    share.look(0, 0, 0.0, window_s=10.0, least=10)
+    assert share.look(9, 9, 1.0, window_s=10.0, least=10) == 0.0
+    assert share.look(10, 10, 2.0, window_s=10.0, least=10) == 1.0
+
+
+def test_what_was_before_the_first_look_does_not_count() -> None:
+    """A server that failed yesterday is not in trouble now."""
+    share = ErrorShare()
+    assert share.look(1000, 1000, 5.0, window_s=10.0, least=1) == 0.0
+
+
+@given(steps=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 20), st.integers(0, 20)), max_size=300))
+def test_it_is_a_share_and_keeps_little(steps: list[tuple[float, int, int]]) -> None:
+    """Between 0 and 1, and a bounded memory, however often somebody looks."""
+    share, now_s, failed, ended = ErrorShare(), 0.0, 0, 0
+    for passed_s, bad, good in steps:
+        now_s, failed, ended = now_s + passed_s, failed + bad, ended + bad + good
+        assert 0.0 <= share.look(failed, ended, now_s, window_s=10.0, least=1) <= 1.0
+    assert len(share._seen) <= 67

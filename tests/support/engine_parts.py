@@ -1,0 +1,49 @@
+"""The engine behind a running server: its processes, and whether the server takes traffic."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+import requests
+from outside import TOLD
+from running_server import RunningServer
+
+#: The long form tries each fault ten times.
+ROUNDS = 10 if os.environ.get("HEADWAY_LONG_TESTS") else 1
+
+
+def ready(server: RunningServer) -> bool:
+    """Whether it says that it is ready."""
+    return bool(server.status()["ready"])
+
+
+def engine_processes(server: RunningServer) -> list[psutil.Process]:
+    """EngineCore and its workers, as they are now."""
+    assert server.process is not None
+    children = psutil.Process(server.process.pid).children(recursive=True)
+    return [one for one in children if "VLLM::" in " ".join(one.cmdline())]
+
+
+def engine_core(server: RunningServer) -> psutil.Process:
+    """EngineCore, as it is now."""
+    (core,) = [one for one in engine_processes(server) if "EngineCore" in " ".join(one.cmdline())]
+    return core
+
+
+def order(orders: Path, what: str) -> None:
+    """Tell the engine which fault to show."""
+    TOLD["faults"] += 1
+    orders.write_text(what)
+
+
+def kill(process: psutil.Process) -> None:
+    """SIGKILL, and one fault more on the list."""
+    TOLD["faults"] += 1
+    process.kill()
+
+
+def health(server: RunningServer) -> int:
+    """The status of vLLM's own health route."""
+    return requests.get(f"{server.url}/health", timeout=5).status_code

@@ -1,0 +1,43 @@
+"""Faults on demand inside EngineCore: a vLLM plugin of the tests' own, put on the path of the servers they start.
+
+The file named by HEADWAY_TEST_FAULT holds the order: ``oom N`` makes the next N steps with work run out of memory,
+``poison T`` kills the engine whenever a request with ``max_tokens == T`` is about to run. No file, no fault.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def register() -> None:
+    """Lead every step of EngineCore past the orders."""
+    core = getattr(sys.modules.get("vllm.v1.engine.core"), "EngineCore", None)
+    if core is None or "HEADWAY_TEST_FAULT" not in os.environ:
+        return
+    for name in ("step", "step_with_batch_queue"):
+        setattr(core, name, _tripping(getattr(core, name)))
+
+
+def _tripping(step: Any) -> Any:
+    def tripped(self: Any, *arguments: Any, **options: Any) -> Any:
+        _obey(Path(os.environ["HEADWAY_TEST_FAULT"]), self.scheduler)
+        return step(self, *arguments, **options)
+
+    return tripped
+
+
+def _obey(orders: Path, scheduler: Any) -> None:
+    if not orders.exists() or not scheduler.has_requests():
+        return
+    what, _, number = orders.read_text().partition(" ")
+    if what == "oom":
+        left = int(number) - 1
+        orders.write_text(f"oom {left}") if left else orders.unlink()
+        import torch
+
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB (a test's fault)")
+    if what == "poison" and any(one.max_tokens == int(number) for one in scheduler.requests.values()):
+        raise RuntimeError("poisoned (a test's fault)")
