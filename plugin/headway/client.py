@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from headway.errors import Refused
 from headway.guard import TRIP, Guard, Trip
+from headway.shortening import shortened
 from headway_policies import Standing
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
@@ -84,11 +85,11 @@ class PolicyClient:
         if trip is None:
             own.prompt_tokens, own.max_tokens = guard.kind.size(prompt, params)
 
-        def start(call_id: str, rank: int) -> AsyncGenerator[Any, None]:
-            return run(self, prompt, params, call_id, priority=rank, **options)
+        def start(call_id: str, rank: int, most_tokens: int | None) -> AsyncGenerator[Any, None]:
+            return run(self, prompt, shortened(params, most_tokens), call_id, priority=rank, **options)
 
         if own.bypass:
-            return start(request_id, 0)
+            return start(request_id, 0, None)
         return guard.carry(trip, request_id, seats, start, own, silent=guard.kind.silent(params))
 
 

@@ -109,7 +109,9 @@ class Control:
     lookout: Lookout = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lookout = Lookout(self.guard.gate, lambda: self.load)
+        gate = self.guard.gate
+        self.lookout = Lookout(gate, lambda: self.load, apply=gate.fall_back)
+        gate.lost = self.lookout.lost
         self.started_s = self.last_change_s = self.wall_s()
         self.guard.gate.desk.ledger.admit_classes(self.catalogue.class_names())
 

@@ -38,6 +38,7 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.NOT_READY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is not ready yet."),
     Reason.ENGINE_LOST: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine is not running."),
     Reason.OUT_OF_MEMORY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine ran out of memory."),
+    Reason.SHED: (HTTPStatus.TOO_MANY_REQUESTS, True, "Requests of this class are turned away in the present trouble."),
     Reason.POISON: (HTTPStatus.SERVICE_UNAVAILABLE, False, "The engine died twice while it ran this request."),
 }
 

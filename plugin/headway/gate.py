@@ -17,6 +17,7 @@ from headway.passage import Passage
 from headway_policies import (
     Abort,
     Cautious,
+    Degrade,
     Desk,
     Dispatch,
     Effect,
@@ -32,7 +33,9 @@ from headway_policies import (
     Timeouts,
     WakeAt,
 )
+from headway_policies.degrading import Loss
 from headway_policies.describe import dump
+from headway_policies.fallback import Rung
 from headway_policies.ticket import NO_TIMEOUTS
 
 
@@ -77,6 +80,7 @@ class Gate:
     def __init__(self, preset: Preset, *, ceiling: int | None = None, meter: Meter | None = None) -> None:
         self.now_s: Callable[[], float] = loop_time_s
         self.desk = Desk(preset, ceiling=ceiling)
+        self.lost: Callable[[str, Loss], None] | None = None
         self._meter = meter
         self._passages: dict[int, Passage] = {}
         self._ids = itertools.count(1)
@@ -174,6 +178,10 @@ class Gate:
         """The engine is warm: open its seats as the preset says."""
         self._carry_out(self.desk.warmed_up(self.now_s()))
 
+    def fall_back(self, in_force: frozenset[Rung]) -> None:
+        """Put these rungs of the fallback ladder in force."""
+        self._carry_out(self.desk.fall_back(in_force, self.now_s()))
+
     def open_seats(self, who: Cautious, ratio: float) -> None:
         """Use only this share of the limit."""
         self._carry_out(self.desk.open_seats(who, ratio, self.now_s()))
@@ -210,8 +218,12 @@ class Gate:
             match effect:
                 case Dispatch():
                     self._dispatch(effect)
+                case Degrade():
+                    self._passages[effect.ticket_id].most_tokens = effect.max_tokens
                 case Reject() | Expire():
                     passage = self._passages.pop(effect.ticket_id)
+                    if effect.reason is Reason.SHED:
+                        self._count(passage, Loss.REFUSED)
                     passage._decide(refusal(effect.reason, effect.retry_after_s))
                 case Abort():
                     self._abort(effect)
@@ -223,12 +235,20 @@ class Gate:
     def _dispatch(self, effect: Dispatch) -> None:
         passage = self._passages[effect.ticket_id]
         ticket = passage.ticket
-        passage.batch = effect.batch
+        passage.batch, passage.beside = effect.batch, effect.beside
+        if passage.most_tokens is not None:
+            self._count(passage, Loss.MAX_TOKENS)
+        if passage.beside:
+            self._count(passage, Loss.ORDER)
         passage.dispatched_s = self.now_s()
         passage.preset_name = self.desk.preset.name
         if self._meter is not None:
             self._meter.waited(ticket.class_name, passage.dispatched_s - ticket.arrived_s)
         passage._decide(None)
+
+    def _count(self, passage: Passage, loss: Loss) -> None:
+        if self.lost is not None:
+            self.lost(passage.ticket.class_name, loss)
 
     def _abort(self, effect: Abort) -> None:
         passage = self._passages[effect.ticket_id]

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _ABORT_AGAIN_S = 0.25
 _LOOK_AGAIN_S = 0.1
 
-Start = Callable[[str, int], AsyncGenerator[Any, None]]
+Start = Callable[[str, int, int | None], AsyncGenerator[Any, None]]
 
 
 @dataclass(slots=True)
@@ -115,9 +115,10 @@ class Guard:
     async def carry(
         self, trip: Trip | None, request_id: str, seats: int, start: Start, own: Trip, *, silent: bool = False
     ) -> AsyncGenerator[Any, None]:
-        """Run one engine call behind the gate. ``start(id, rank)`` begins it; ``own`` is used when there is no trip.
+        """Run one engine call behind the gate. ``own`` is used when there is no trip.
 
-        A ``silent`` call has no output but its last.
+        ``start(id, rank, most_tokens)`` begins it, with an end to its answer where one was set. A ``silent`` call has
+        no output but its last.
         """
         journey = own if trip is None else trip
         call: Call | None = None
@@ -128,7 +129,7 @@ class Guard:
             while call is None:
                 await passage.admitted()
                 call = self.calls.open(passage, request_id, seats, silent=silent)
-                stream = start(call.id, self._rank(passage))
+                stream = start(call.id, self._rank(passage), passage.most_tokens)
                 try:
                     async for output in stream:
                         if not self._shows(call, output):
@@ -298,8 +299,9 @@ class Guard:
     def _most_seats(self) -> int:
         """The most seats that can be allowed under the preset in force."""
         desk, limiting = self.gate.desk, self.gate.desk.preset.limit
+        bypass_seats = desk.preset.bypass_seats()
         if limiting.shadow or (limiting.policy == "fixed" and not limiting.memory_aware):
-            return desk.limit
+            return desk.limit + bypass_seats
         return limiting.most or desk.ceiling or max(desk.limit, desk.preset.batching.seats)
 
     def _account_usage(self, call: Call | None, output: Any) -> None:

@@ -26,9 +26,11 @@ class Passage:
         "_turn",
         "batch",
         "begun",
+        "beside",
         "dispatched_s",
         "ended_sequences",
         "left",
+        "most_tokens",
         "on_abort",
         "preset_name",
         "refused",
@@ -45,6 +47,8 @@ class Passage:
         self._turn: asyncio.Future[None] | None = None
         self.begun = False
         self.batch: int | None = None
+        self.beside = False
+        self.most_tokens: int | None = None
         self.usage: Usage | None = None
         self.dispatched_s: float | None = None
         self.token_s: float | None = None
@@ -59,6 +63,12 @@ class Passage:
         """How long the ticket waited for its dispatch; until then, how long it has waited."""
         until_s = self._gate.now_s() if self.dispatched_s is None else self.dispatched_s
         return until_s - self.ticket.arrived_s
+
+    @property
+    def losses(self) -> str:
+        """What it had to do without, as ``x-headway-degraded`` says it; empty when it got all it asked for."""
+        cut = [] if self.most_tokens is None else [f"max_tokens={self.most_tokens}"]
+        return ", ".join([*cut, *(["order"] if self.beside else [])])
 
     @property
     def waiting(self) -> bool:
@@ -119,6 +129,7 @@ class Passage:
         """The engine it ran on is gone: it waits for another turn."""
         self.dispatched_s, self.batch, self._turn = None, None, None
         self.begun, self.ended_sequences = False, 0
+        self.beside, self.most_tokens = False, None
 
     def _decide(self, refused: Refused | None) -> None:
         self.refused = self.refused or refused

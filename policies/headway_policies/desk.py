@@ -29,9 +29,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from headway_policies.admission import Admission
+from headway_policies.classes import PriorityClass
 from headway_policies.deadlines import Deadlines
-from headway_policies.effects import Abort, Dispatch, Effect, Expire, Recall, Reject, WakeAt
+from headway_policies.degrading import capped_tokens, pauses, sheds
+from headway_policies.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, WakeAt
 from headway_policies.entry import Entry, Phase
+from headway_policies.fallback import Rung
 from headway_policies.floor import Floor
 from headway_policies.forecast import Forecast
 from headway_policies.governor import make_limit
@@ -69,6 +72,7 @@ class Desk:
     state: State = State.OPEN
     engine: Standing = Standing.UP
     lost_why: Reason = Reason.ENGINE_LOST
+    in_force: frozenset[Rung] = frozenset()
     ledger: Ledger = field(init=False)
     _floor: Floor = field(init=False)
     _limit: Limit = field(init=False)
@@ -245,6 +249,17 @@ class Desk:
         self._turn_all_away(Reason.DRAINING, now_s, effects)
         return self._end(effects, now_s)
 
+    def fall_back(self, in_force: frozenset[Rung], now_s: float) -> list[Effect]:
+        """From now on these rungs of the fallback ladder are in force; who waits in a class that is shed is refused."""
+        effects = self._begin(now_s)
+        self.in_force = in_force
+        if Rung.SHED in in_force:
+            retry_after_s = self.retry_after_s(now_s)
+            for ticket in [one for one in self._floor.room if sheds(self._terms(one), in_force)]:
+                self._turn_away(self._entries[ticket.id], Reason.SHED, retry_after_s, effects)
+        self._fill(now_s, effects)
+        return self._end(effects, now_s)
+
     def engine_silent(self, now_s: float) -> list[Effect]:
         """The engine gives no sign of life: nobody goes to it, everybody's time goes on."""
         if self.engine is Standing.UP:
@@ -330,7 +345,7 @@ class Desk:
     @property
     def seats_taken(self) -> int:
         """Sequences that hold a seat in the engine."""
-        return self._floor.seats.taken
+        return self._floor.seats.taken + self._floor.beside
 
     def window_s(self, now_s: float) -> float:
         """How long a batch may gather now; 0 under a strategy that gathers none."""
@@ -410,7 +425,10 @@ class Desk:
         return seats if self.ceiling is None else max(1, min(seats, self.ceiling))
 
     def _open(self) -> bool:
-        return self.state is State.OPEN and self.engine_up
+        return self.state is State.OPEN and self.engine_up and not pauses(self.in_force)
+
+    def _terms(self, ticket: Ticket) -> PriorityClass:
+        return self.preset.classes[self._floor.line_of(ticket)]
 
     # ------------------------------------------------------------------ a ticket comes in
 
@@ -420,6 +438,8 @@ class Desk:
             return self.lost_why
         if self.state is State.DRAINING:
             return Reason.DRAINING
+        if self.in_force and sheds(self._terms(ticket), self.in_force):
+            return Reason.SHED
         return self._admission.refusal(ticket, due_s, now_s, opened=self._open() and not self._quarantine)
 
     def _evict_for(self, ticket: Ticket, due_s: float | None, now_s: float, effects: list[Effect]) -> bool:
@@ -497,6 +517,8 @@ class Desk:
         if self._quarantine:
             self._send_alone(now_s, effects)
             return
+        if Rung.BYPASS in self.in_force:
+            self._send_beside(now_s, effects)
         for lane, most_seats in self._floor.leaving(now_s):
             if self._send(lane, most_seats, now_s, effects) and self._floor.strategy.barrier:
                 return
@@ -522,6 +544,17 @@ class Desk:
                 sheds = True
         return floor.batch_seats > 0
 
+    def _send_beside(self, now_s: float, effects: list[Effect]) -> None:
+        """Dispatch who may go beside the batch, as far as the seats of the bypass go."""
+        while self._patience and (ticket := self._floor.next_beside(self.in_force, self.ceiling, now_s)) is not None:
+            self._patience -= 1
+            entry = self._entries[ticket.id]
+            if entry.queue_due_s is not None and entry.queue_due_s <= now_s:
+                self._time_is_up(entry, now_s, effects)
+                continue
+            self._floor.dispatch_beside(entry)
+            self._gone(entry, now_s, effects)
+
     def _send_alone(self, now_s: float, effects: list[Effect]) -> None:
         """Dispatch the next suspect, when nobody else runs alone; everybody else once there is none left."""
         while (ticket_id := self._quarantine.next()) is not None:
@@ -546,7 +579,12 @@ class Desk:
         self._admission.departed(now_s)
         self.ledger.classes[entry.ticket.class_name].dispatched()
         entry.phase, entry.dispatched_s, entry.revision = Phase.RUNNING, now_s, self.revision
-        effects.append(Dispatch(entry.ticket.id, self.revision, self._floor.batch))
+        ticket = entry.ticket
+        if self.in_force:
+            most_tokens = capped_tokens(ticket, self._terms(ticket), self.in_force)
+            if most_tokens is not None:
+                effects.append(Degrade(ticket.id, most_tokens))
+        effects.append(Dispatch(ticket.id, self.revision, 0 if entry.beside else self._floor.batch, entry.beside))
 
     # ------------------------------------------------------------------ tickets run and go
 

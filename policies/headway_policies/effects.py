@@ -12,11 +12,15 @@ from headway_policies.outcome import Reason
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The ticket may go to the engine now, under this preset revision; those of one ``batch`` leave together."""
+    """The ticket may go to the engine now, under this preset revision; those of one ``batch`` leave together.
+
+    One that goes ``beside`` belongs to none: it took a seat of the bypass.
+    """
 
     ticket_id: int
     revision: int
     batch: int = 0
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

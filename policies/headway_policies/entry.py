@@ -24,8 +24,9 @@ class Entry:
 
     ``line`` is the class in whose line it waits: another than its own after a switch to a preset without that one.
     ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was given.
-    ``charged`` says that its order has booked the expected tokens and wants to hear of the real ones. ``crash`` is the
-    number of the last crash it was running at.
+    ``beside`` says that it goes beside the batch, on a seat of the bypass. ``charged`` says that its order has booked
+    the expected tokens and wants to hear of the real ones. ``crash`` is the number of the last crash it was running
+    at.
     """
 
     ticket: Ticket
@@ -42,6 +43,7 @@ class Entry:
     token_s: float | None = None
     revision: int = 0
     charged: bool = False
+    beside: bool = False
     crash: int | None = None
 
     def wait_again(self, crash: int) -> None:

@@ -6,11 +6,13 @@ nothing of time-outs, outcomes or effects; the desk asks it who may go, decides,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from headway_policies.batching import Strategy, make_strategy
 from headway_policies.bins import Bins
+from headway_policies.degrading import bypasses
 from headway_policies.entry import Entry
+from headway_policies.fallback import Rung
 from headway_policies.ordering import make_order
 from headway_policies.preset import Preset
 from headway_policies.seats import Seats
@@ -30,6 +32,7 @@ class Floor:
         self.limited = False
         self.batch = 0
         self.seats = Seats()
+        self.beside = 0
         self._batch_seats = 0
         self._batch_s = 0.0
         self._preset = preset
@@ -121,6 +124,20 @@ class Floor:
         self.limited = self.limited or bool(barred) or (ticket is not None and not self._seats_fit(ticket))
         return None if ticket is None else self._passing_by(lane, ticket, now_s)
 
+    def next_beside(self, in_force: Collection[Rung], ceiling: int | None, now_s: float) -> Ticket | None:
+        """The next who may go beside the batch: on a seat that the engine has and no batch can get."""
+        if Rung.BYPASS not in in_force or not self.strategy.barrier:
+            return None
+        lane_seats = self._preset.fallback.bypass_seats
+        free = (lane_seats if ceiling is None else min(lane_seats, ceiling - self.limit)) - self.beside
+        classes = self._preset.classes
+        barred = [name for name, terms in classes.items() if not terms.may_bypass]
+        for lane in self.room.lanes:
+            ticket = lane.order.head(now_s, barred)
+            if ticket is not None and bypasses(ticket, classes[self.line_of(ticket)], in_force, free):
+                return ticket
+        return None
+
     def open_batch(self, now_s: float) -> None:
         """Those dispatched from now on leave together."""
         self.batch += 1
@@ -147,13 +164,25 @@ class Floor:
         ticket = entry.ticket
         entry.lane.order.charge(ticket, entry.line, entry.expected_tokens)
         entry.granted = entry.seats = self.seats.needed(entry.line, ticket.seats, self.limit)
-        entry.charged = True
+        entry.charged, entry.beside = True, False
         self._batch_seats += entry.seats
         self.seats.take(entry.line, entry.seats, ticket.most_tokens)
+
+    def dispatch_beside(self, entry: Entry) -> None:
+        """A ticket goes from its place in the queue to seats of the bypass."""
+        entry.lane.order.charge(entry.ticket, entry.line, entry.expected_tokens)
+        entry.granted = entry.seats = entry.ticket.seats
+        entry.charged = entry.beside = True
+        self.beside += entry.seats
+        self.withdraw(entry)
 
     def occupy(self, entry: Entry, seats: int, now_s: float) -> None:
         """A dispatched ticket holds so many seats from now on. The last one given up may end the batch."""
         if seats == entry.seats:
+            return
+        if entry.beside:
+            self.beside += seats - entry.seats
+            entry.seats = seats
             return
         tokens = entry.ticket.most_tokens * (bool(seats) - bool(entry.seats))
         self.seats.take(entry.line, seats - entry.seats, tokens)

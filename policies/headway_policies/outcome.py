@@ -53,6 +53,7 @@ class Reason(StrEnum):
     ENGINE_LOST = "engine_lost"
     OUT_OF_MEMORY = "out_of_memory"
     POISON = "poison"
+    SHED = "shed"
 
 
 class Decision(StrEnum):
@@ -80,6 +81,7 @@ REFUSED: dict[Reason, Outcome] = {
     Reason.ENGINE_LOST: Outcome.ENGINE_LOST,
     Reason.OUT_OF_MEMORY: Outcome.ENGINE_LOST,
     Reason.POISON: Outcome.ENGINE_LOST,
+    Reason.SHED: Outcome.SHED,
 }
 
 #: The outcome of a request that left by itself: (while waiting, once dispatched).

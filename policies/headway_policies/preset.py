@@ -149,10 +149,14 @@ class Preset(BaseModel):
         ranked = self.by_urgency()
         return next((name for name in ranked if self.classes[name].priority <= priority), ranked[-1])
 
+    def bypass_seats(self) -> int:
+        """The seats that may be taken beside a batch; none where no batch is formed."""
+        return 0 if self.batching.strategy == "continuous" else self.fallback.bypass_seats
+
     def most_seats(self) -> int:
         """The most seats it may ever ask of the engine."""
         adaptive = self.limit.policy != "fixed"
-        return max(self.batching.seats, (self.limit.most or 0) if adaptive else 0)
+        return max(self.batching.seats, (self.limit.most or 0) if adaptive else 0) + self.bypass_seats()
 
     def settings(self) -> dict[str, Setting]:
         """Every setting that is set, under its dotted key, in the order of the file."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from engines import outcomes
+from engines import TrippingEngine, outcomes
 from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
@@ -17,8 +17,9 @@ from headway.control import Control
 from headway.fake import FakeEngine, FakeParams
 from headway.http.admin import routes
 from headway.http.tokens import Role, Tokens
+from headway.keeper import Keeper
 from headway.recycle import CannotReplaceError, NotNowError
-from headway_policies import State, bundled_presets
+from headway_policies import Cause, State, bundled_presets
 from headway_policies.housekeeping import Memory
 
 OPERATOR = "operator-token-0123456789-0123456789"
@@ -29,9 +30,9 @@ ME = Who("ann", "operator")
 class Workshop:
     """An engine behind a gate, and somebody who can replace it in two seconds."""
 
-    def __init__(self, *, drain_s: float = 60.0, fails: bool = False) -> None:
+    def __init__(self, *, drain_s: float = 60.0, fails: bool = False, engine: FakeEngine | None = None) -> None:
         preset = bundled_presets()["latency"].model_copy(update={"memory": Memory(recycle_drain_s=drain_s)})
-        self.control: Control = headway.wrap(FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # by wrap
+        self.control: Control = headway.wrap(engine or FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # by wrap
         self.control.replacer = self._replace
         self.running_then: list[int] = []
         self._fails = fails
@@ -69,6 +70,44 @@ async def test_who_runs_finishes_who_comes_waits_and_nobody_is_lost() -> None:
     assert shop.control.upkeep.recycled == {"command": 1}
     assert shop.results()[0] == "accepted"
     assert shop.results()[1].startswith("applied after ")
+
+
+class SpareEngine:
+    """A replacer of the fake engine: another one comes after a second."""
+
+    def __init__(self, engine: TrippingEngine) -> None:
+        self._engine = engine
+
+    def cause(self) -> Cause:
+        raise AssertionError("it was no accident")
+
+    def kill(self) -> None:
+        assert self._engine.running == {}
+        self._engine.die()
+
+    async def start(self) -> None:
+        await asyncio.sleep(1.0)
+        self._engine.revive()
+
+
+@on_virtual_time
+async def test_the_keeper_replaces_it_and_counts_no_death_of_a_crash() -> None:
+    """With the real keeper: who runs finishes, who waits is served by the other engine, and all seats stay open."""
+    shop = Workshop(engine=TrippingEngine())
+    control, engine = shop.control, shop.control.guard.engine
+    keeper = Keeper(control.guard, SpareEngine(engine))  # type: ignore[arg-type]  # a fake engine
+    control.keeper, control.replacer = keeper, keeper.recycle
+    control.chores.start("keeper", keeper.run())
+    running = asyncio.create_task(shop.ask("r", 100))
+    await asyncio.sleep(0.5)
+    control.recycle(ME)
+    await asyncio.sleep(0.1)
+    assert await asyncio.gather(running, shop.ask("late", 5)) == [100, 5]
+    await asyncio.sleep(1.0)
+    assert (outcomes(control), control.upkeep.recycled) == ({"completed": 2}, {"command": 1})
+    assert keeper.restarts.deaths == 0
+    assert (control.guard.gate.desk.limit, control.not_ready()) == (8, [])
+    control.chores.stop_all()
 
 
 @on_virtual_time

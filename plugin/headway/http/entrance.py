@@ -19,8 +19,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.guard import TRIP, Trip
+from headway.http.diversion import Diversion
 from headway.http.identify import identify
 from headway.http.refusal import BadRequest, error_body, error_event, refusal_headers
+from headway.lookout import Lookout
 from headway_policies import Ending, Preset
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
@@ -28,29 +30,41 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """ASGI middleware. ``preset`` gives the preset in force."""
+    """ASGI middleware. ``preset`` gives the preset in force, ``lookout`` knows of another model."""
 
     app: ASGIApp
     preset: Callable[[], Preset]
     max_body_bytes: int = MAX_BODY_BYTES
     queue_full_status: HTTPStatus = HTTPStatus.TOO_MANY_REQUESTS
+    lookout: Callable[[], Lookout] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in."""
         if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(scope["path"]):
             await self.app(scope, receive, send)
             return
-        headers = _headers(scope)
+        headers, client = _headers(scope), receive
         try:
             body, receive = await self._read(headers, receive)
             trip = identify(headers, scope["path"], body, self.preset())
         except BadRequest as bad:
             await _answer(send, bad.status, error_body(scope["path"], bad.status, bad.message, bad.code))
             return
-        await self._serve(trip, scope, receive, send)
+        way_out = self._way_out(trip, scope, headers, body, client, send)
+        if way_out is None or not await way_out.take():
+            await self._serve(trip, scope, receive, send, way_out)
 
-    async def _serve(self, trip: Trip, scope: Scope, receive: Receive, send: Send) -> None:
-        hold = _Hold(trip, scope["path"], send, self.queue_full_status)
+    def _way_out(
+        self, trip: Trip, scope: Scope, headers: Mapping[str, str], body: bytes | None, receive: Receive, send: Send
+    ) -> Diversion | None:
+        """To another model, where one is known."""
+        lookout = None if self.lookout is None else self.lookout()
+        if lookout is None or lookout.upstream is None:
+            return None
+        return Diversion(lookout, trip, scope["path"], headers, body, receive, send)
+
+    async def _serve(self, trip: Trip, scope: Scope, receive: Receive, send: Send, way_out: Diversion | None) -> None:
+        hold = _Hold(trip, scope["path"], send, self.queue_full_status, way_out)
         token = TRIP.set(trip)
         try:
             await self.app(scope, hold.watched(receive), hold.send)
@@ -96,11 +110,14 @@ class Entrance:
 class _Hold:
     """Holds a response back until it is known to be one."""
 
-    def __init__(self, trip: Trip, path: str, send: Send, queue_full_status: HTTPStatus) -> None:
+    def __init__(
+        self, trip: Trip, path: str, send: Send, queue_full_status: HTTPStatus, way_out: Diversion | None = None
+    ) -> None:
         self._trip = trip
         self._path = path
         self._send = send
         self._queue_full_status = queue_full_status
+        self._way_out = way_out
         self._held: list[Message] = []
         self._status = 0
         self._events = False
@@ -181,11 +198,15 @@ class _Hold:
         headers["x-headway-class"] = passage.ticket.class_name
         headers["x-headway-queue-ms"] = str(round(passage.wait_s * 1000))
         headers["x-headway-preset"] = passage.preset_name
+        if passage.losses:
+            headers["x-headway-degraded"] = passage.losses
 
     async def _refuse(self) -> None:
         refused = self._trip.refused
         assert refused is not None
         self._closed = True
+        if not self._flowing and self._way_out is not None and await self._way_out.take():
+            return
         status = refused.status
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             status = self._queue_full_status

@@ -99,6 +99,7 @@ class HeadwayEndpoint:
             preset=lambda: self._controlled().preset,
             max_body_bytes=settings.max_body_bytes,
             queue_full_status=settings.queue_full_status,
+            lookout=lambda: self._controlled().lookout,
         )
         app.user_middleware.append(entrance)
 
