@@ -47,6 +47,7 @@ class Trip:
     detached: bool = False
     passage: Passage | None = None
     rejected: Refused | None = None
+    on_given_up: Callable[[], None] | None = None
     calls_failed: int = 0
     calls_completed: int = 0
 
@@ -108,7 +109,7 @@ class Guard:
             except Refused as refused:
                 trip.rejected = refused
                 raise
-            passage.on_abort = lambda: self._abort_calls(passage)
+            passage.on_abort = lambda: self._give_up_on(trip, passage)
             trip.passage = passage
         return trip.passage
 
@@ -315,7 +316,9 @@ class Guard:
         if settle and journey.passage is not None:
             journey.passage.leave(Ending.COMPLETED if finished else Ending.FAILED)
 
-    def _abort_calls(self, passage: Passage) -> None:
+    def _give_up_on(self, trip: Trip, passage: Passage) -> None:
+        if trip.on_given_up is not None:
+            trip.on_given_up()
         for call in self.calls.of(passage):
             self._send(self._insist(call))
 

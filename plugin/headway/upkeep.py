@@ -55,7 +55,7 @@ class Upkeep:
         self._collector = collector
         self._probe = probe or MemoryProbe()
         self._housekeeper = Housekeeper(control.guard.gate.now_s())
-        self._recycled = control.upkeep.recycled.total()
+        self._engines = self._engines_so_far()
         self._said: set[str] = set()
 
     async def run(self) -> None:
@@ -72,13 +72,18 @@ class Upkeep:
         control, gate = self._control, self._control.guard.gate
         self._collector.look(idle=not control.guard.open_calls and not gate.desk.ledger.queued)
         reading = self._reading(await asyncio.to_thread(self._probe))
-        if control.upkeep.recycled.total() != self._recycled:
-            self._recycled = control.upkeep.recycled.total()
+        if self._engines_so_far() != self._engines:
+            self._engines = self._engines_so_far()
             self._housekeeper.replaced(gate.now_s())
         for remedy in self._housekeeper.look(reading, control.preset.memory, gate.now_s()):
             await self._attempt(f"{type(remedy).__name__} failed", self._act(remedy))
 
     # ------------------------------------------------------------------ inside
+
+    def _engines_so_far(self) -> int:
+        """How many have been replaced: whatever is measured of the next one is its own."""
+        keeper = self._control.keeper
+        return self._control.upkeep.recycled.total() + (0 if keeper is None else keeper.deaths.total())
 
     def _reading(self, use: MemoryUse) -> Reading:
         """What the thread has read, with what the loop knows. An engine at rest reports nothing: its KV use is over."""

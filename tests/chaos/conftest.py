@@ -1,4 +1,4 @@
-"""Faults against a real server on the real engine. One server a file; the short form is one round of each fault."""
+"""Faults against one real server on the real engine. The short form is one round of each fault, the long one ten."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from completions_stand_in import CompletionsStandIn
 from engine_parts import ready
 from outside import TOLD
 from running_server import RunningServer, wait_until
@@ -29,18 +30,32 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"chaos, as the clients saw it: {told}; lost {TOLD['nothing']}")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file that tells the engine which fault to show (tests/support/faults)."""
     return tmp_path_factory.mktemp("faults") / "orders"
 
 
-@pytest.fixture(scope="module")
-def chaos_server(real_engine: None, orders: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+@pytest.fixture(scope="session")
+def another_model() -> Iterator[str]:
+    """Where another model answers: a stand-in that speaks OpenAI's API."""
+    with CompletionsStandIn() as other:
+        yield f"{other.url}/v1"
+
+
+@pytest.fixture(scope="session")
+def chaos_server(
+    real_engine: None, orders: Path, another_model: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     """`headway serve` with the tests' fault plugin in its engine. No warm-up: vLLM's counters count clients alone."""
     log_path = tmp_path_factory.mktemp("chaos") / "server.log"
     path = os.pathsep.join(one for one in (str(FAULTS), os.environ.get("PYTHONPATH", "")) if one)
-    environment = {"PYTHONPATH": path, "HEADWAY_TEST_FAULT": str(orders)}
+    environment = {
+        "PYTHONPATH": path,
+        "HEADWAY_TEST_FAULT": str(orders),
+        "HEADWAY_FALLBACK_URL": another_model,
+        "HEADWAY_FALLBACK_MODEL": "small",
+    }
     with RunningServer.headway(log_path, "--preset", "chaos", "--no-warmup", **environment) as server:
         yield server
 
@@ -49,6 +64,7 @@ def chaos_server(real_engine: None, orders: Path, tmp_path_factory: pytest.TempP
 def chaos(chaos_server: RunningServer, orders: Path) -> Iterator[RunningServer]:
     """That server, ready and at rest before and after."""
     wait_until(lambda: ready(chaos_server), "the server is ready", 120)
+    chaos_server.use("chaos")
     chaos_server.settle()
     yield chaos_server
     orders.unlink(missing_ok=True)

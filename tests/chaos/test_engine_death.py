@@ -66,31 +66,3 @@ async def test_a_request_that_kills_twice_is_refused_and_its_companions_complete
     books.audit()
     assert (poison.status, poison.reason) == (503, str(Reason.POISON))
     assert {one.verdict for one in books.clients[:3]} == {"completed"}
-
-
-async def test_out_of_memory_halves_the_limit_and_then_stops_admitting(chaos: RunningServer, orders: Path) -> None:
-    """The first time what sent nothing is tried again with half the seats; the second time everybody is told 503 until
-    a new engine is there."""
-    before = chaos.status()
-    clients = mixed(6)
-    for one in clients:
-        one.stream = False
-    books = Books(chaos, clients)
-    load = asyncio.create_task(books.run())
-    order(orders, "oom 1")
-    await load
-    books.audit()
-    after = chaos.status()
-    assert books.verdicts() == {"completed": 6}
-    assert after["engine"]["deaths"]["out_of_memory"] == before["engine"]["deaths"]["out_of_memory"] + 1
-    assert after["limit"]["live"] == before["limit"]["live"] // 2
-    again = Books(chaos, mixed(6))
-    order(orders, "oom 1")
-    await again.run()
-    again.audit()
-    assert {one.verdict for one in again.clients} <= {"refused", "broken"}
-    assert {one.reason for one in again.clients if one.verdict == "refused"} == {str(Reason.OUT_OF_MEMORY)}
-    wait_until(lambda: ready(chaos), "it admits again", 120)
-    last = Books(chaos, mixed(4))
-    await last.run()
-    assert last.audit()["completed"] == 4

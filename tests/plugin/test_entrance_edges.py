@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
@@ -323,3 +324,42 @@ def test_an_error_in_a_stream_is_one_event_in_the_words_of_its_api(path: str, be
     assert event.endswith(b"data: [DONE]\n\n") == path.endswith("completions")
     assert "Too late.\\n\u00e4".encode() in event
     assert error_body(path, HTTPStatus.GATEWAY_TIMEOUT, "Too late.", "total_timeout").startswith(b"{")
+
+
+@on_virtual_time
+async def test_a_reader_that_takes_nothing_is_cut_off_at_its_cap() -> None:
+    """Its stream ends a second after its time, its task with it; the engine was done with it long before."""
+    visit = Visit.answering(lazy_stream)
+    taken = visit.send
+
+    async def full(message: Message) -> None:
+        await taken(message)
+        if b"data: 2" in message.get("body", b""):
+            await asyncio.Event().wait()
+
+    visit.send = full  # type: ignore[method-assign]  # a client whose window is full
+    await visit.request(headers=[(b"x-request-timeout-seconds", b"20")])
+    assert asyncio.get_running_loop().time() == pytest.approx(21.0)
+    assert outcomes(visit.control) == {"expired_running": 1}
+    gc.collect()  # the response's generator is nobody's any more
+    await assert_no_residue(visit.control)
+
+
+@on_virtual_time
+async def test_a_time_out_is_told_though_the_engine_never_answers() -> None:
+    """A handler stuck in an engine that neither yields nor ends is cut off, and the client has its 504."""
+
+    async def stuck(engine: Any) -> JSONResponse:
+        stream = engine.generate("p", FakeParams(4), "id")
+        await anext(stream)
+        return JSONResponse({})
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        await (await stuck(visit.engine))(scope, receive, send)
+
+    visit = Visit(application)
+    visit.engine.add_s = 1e6
+    await visit.request(headers=[(b"x-request-timeout-seconds", b"3")])
+    assert asyncio.get_running_loop().time() == pytest.approx(4.0)
+    assert (visit.status, visit.headers["x-headway-reason"]) == (504, "total_timeout")
+    assert outcomes(visit.control) == {"expired_running": 1}

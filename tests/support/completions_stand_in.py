@@ -53,7 +53,7 @@ class CompletionsStandIn:
                 if words > server.longest_prompt:
                     server.answer(self, 400, b'{"message": "the prompt is too long"}')
                 else:
-                    server.answer(self, 200, _events(words, body["max_tokens"]))
+                    server.answer(self, 200, _events(words, body["max_tokens"]), "text/event-stream")
 
             def log_message(self, format: str, *values: Any) -> None:  # noqa: A002  # http.server passes this name
                 pass
@@ -61,9 +61,10 @@ class CompletionsStandIn:
         return Handler
 
     @staticmethod
-    def answer(request: BaseHTTPRequestHandler, status: int, content: bytes) -> None:
+    def answer(request: BaseHTTPRequestHandler, status: int, content: bytes, kind: str = "application/json") -> None:
         """Send one answer."""
         request.send_response(status)
+        request.send_header("Content-Type", kind)
         request.send_header("Content-Length", str(len(content)))
         request.end_headers()
         request.wfile.write(content)

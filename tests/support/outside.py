@@ -31,6 +31,7 @@ class Client:
     done: bool = False
     ended: bool = False
     reason: str = ""
+    degraded: str = ""
 
     @property
     def verdict(self) -> str:
@@ -56,6 +57,7 @@ class Client:
         try:
             async with http.stream("POST", url + ROUTE, json=body, headers=headers) as answer:
                 self.status, self.reason = answer.status_code, answer.headers.get("x-headway-reason", "")
+                self.degraded = answer.headers.get("x-headway-degraded", "")
                 async for line in answer.aiter_lines():
                     self._read(line)
                 self.ended = True
@@ -110,17 +112,17 @@ class Books:
         finished = sum(grown("vllm:request_success_total", finished_reason=why) for why in ("stop", "length"))
         assert seen["nothing"] == 0, [one for one in self.clients if one.verdict == "nothing"]
         assert grown("headway_arrivals_total") == len(self.clients)
-        assert completed == seen["completed"], "counted as completed what no client got whole"
+        others = [one for one in self.clients if one.verdict != "completed"]
+        assert completed == seen["completed"], f"counted as completed what no client got whole: {others}"
         assert grown("headway_outcomes_total") == len(self.clients)
         assert finished >= completed, "more completed than the engine finished"
-        counts = Counter({"requests": len(self.clients), **seen, "doubled": finished - completed})
+        probes = grown("headway_engine_deaths_total")  # one for each engine that was put in place of another
+        counts = Counter({"requests": len(self.clients), **seen, "doubled": finished - completed - probes})
         TOLD.update(counts)
         return counts
 
 
-def mixed(
-    count: int, *, sizes: tuple[int, ...] = (40, 200), classes: tuple[str, ...] = ("normal", "batch")
-) -> list[Client]:
+def mixed(count: int, *, sizes: tuple[int, ...] = (40, 200)) -> list[Client]:
     """So many clients: every second one streams, sizes and classes in turn."""
     return [
         Client(number, ("normal", "batch")[number // 2 % 2], number % 2 == 0, sizes[number // 4 % len(sizes)])

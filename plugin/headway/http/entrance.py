@@ -6,11 +6,13 @@
                   429/503/504 with Retry-After, for a stream as well
     4. settle     once the last byte is out, or the client or the handler gave up
 
-A request that never asks for a ticket passes untouched. A refusal after the first byte becomes one error event.
+A request that never asks for a ticket passes untouched. A refusal after the first byte becomes one error event. Whoever
+does not take even that within a second, or whose handler is stuck in a dead engine, is cut off.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,6 +28,7 @@ from headway.lookout import Lookout
 from headway_policies import Ending, Preset
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
+_LAST_WORDS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,13 @@ class Entrance:
         hold = _Hold(trip, scope["path"], send, self.queue_full_status, way_out)
         token = TRIP.set(trip)
         try:
-            await self.app(scope, hold.watched(receive), hold.send)
-            await hold.finish()
+            async with asyncio.timeout(None) as cap:
+                trip.on_given_up = lambda: hold.limit(cap)
+                await self.app(scope, hold.watched(receive), hold.send)
+                await hold.finish()
         except Exception:
             hold.crashed = True
-            if not await hold.finish():
+            if not (cap.expired() and hold.flowing) and not await hold.finish():
                 raise
         finally:
             TRIP.reset(token)
@@ -121,7 +126,7 @@ class _Hold:
         self._held: list[Message] = []
         self._status = 0
         self._events = False
-        self._flowing = False
+        self.flowing = False
         self._closed = False
         self._served = False
         self._gone = False
@@ -151,7 +156,7 @@ class _Hold:
             self._events = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
         self._held.append(message)
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if self._flowing or last or (self._decided() and not start):
+        if self.flowing or last or (self._decided() and not start):
             await self._flow()
         if last:
             self._served = self._closed = True
@@ -161,6 +166,11 @@ class _Hold:
         if self._refusable() and not self._closed:
             await self._refuse()
         return self._trip.refused is not None and self._closed
+
+    def limit(self, cap: asyncio.Timeout) -> None:
+        """It was given up: it has a moment for its last words. A whole answer under way is not spoilt."""
+        if self._events or not self.flowing:
+            cap.reschedule(asyncio.get_running_loop().time() + _LAST_WORDS_S)
 
     def ending(self) -> Ending:
         """How the request ended, as far as this side of it saw."""
@@ -176,7 +186,7 @@ class _Hold:
 
     def _refusable(self) -> bool:
         """Whether there is a refusal and a place for it: before the first byte, or as an event of an event stream."""
-        return self._trip.refused is not None and (self._events or not self._flowing)
+        return self._trip.refused is not None and (self._events or not self.flowing)
 
     def _decided(self) -> bool:
         """Whether the status can no longer change: no ticket was asked for, or its first token is here."""
@@ -184,7 +194,7 @@ class _Hold:
         return passage is None or passage.token_s is not None
 
     async def _flow(self) -> None:
-        held, self._held, self._flowing = self._held, [], True
+        held, self._held, self.flowing = self._held, [], True
         for message in held:
             if message["type"] == "http.response.start":
                 self._sign(message)
@@ -205,12 +215,12 @@ class _Hold:
         refused = self._trip.refused
         assert refused is not None
         self._closed = True
-        if not self._flowing and self._way_out is not None and await self._way_out.take():
+        if not self.flowing and self._way_out is not None and await self._way_out.take():
             return
         status = refused.status
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             status = self._queue_full_status
-        if self._flowing:
+        if self.flowing:
             event = error_event(self._path, status, str(refused), refused.reason)
             await self._send({"type": "http.response.body", "body": event, "more_body": False})
             return
