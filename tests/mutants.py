@@ -24,6 +24,7 @@ TESTS = [
     *(f"tests/policies/test_desk{part}.py" for part in ("", "_whole", "_questions")),
     *(f"tests/policies/test_{name}.py" for name in ("timeouts", "waiting", "seats", "batching", "admission")),
     *(f"tests/policies/test_{name}.py" for name in ("deadlines", "shedding", "governor", "desk_model", "desk_machine")),
+    *(f"tests/policies/test_{name}.py" for name in ("quarantine", "recovery", "watchdog", "opening", "engine_events")),
     *(f"tests/policies/test_{name}.py" for name in ("ordering", "lines", "desk_slices")),
     "tests/scenarios",
 ]
@@ -81,8 +82,8 @@ MUTANTS = [
     Mutant(
         "desk",
         "nobody behind the expired goes",
-        "        if effects:\n            self._fill(now_s, effects)\n        return effects",
-        "        return effects",
+        "        if self._quarantine.look(now_s) or effects:",
+        "        if self._quarantine.look(now_s):",
     ),
     Mutant("desk", "a full slice asks for no tick", "        if not self._patience:", "        if False:"),
     Mutant("desk", "an armed tick is asked for again", "self._armed_s is None or due_s < self._armed_s", "True"),
@@ -98,8 +99,8 @@ MUTANTS = [
     Mutant(
         "desk",
         "the wait has no deadline",
-        "            if entry.queue_due_s is not None:\n                self._deadlines.set",
-        "            if False:\n                self._deadlines.set",
+        "            if entry.queue_due_s is not None:\n                self._deadlines.set(ticket_id,",
+        "            if False:\n                self._deadlines.set(ticket_id,",
     ),
     Mutant(
         "desk",
@@ -335,6 +336,49 @@ MUTANTS = [
         "the smallest preferred size",
         "return max((size for size in self.preferred",
         "return min((size for size in self.preferred",
+    ),
+    # the engine dies, hangs and comes back
+    Mutant("desk", "a silent engine gets people", "            self.engine = Standing.SILENT\n", "            pass\n"),
+    Mutant("desk", "what has shown something goes again", "        elif not replayable:", "        elif False:"),
+    Mutant("desk", "a suspect is sent a third time", "entry.crash == crashes - 1", "False"),
+    Mutant(
+        "desk",
+        "the recalled ticket is paid for twice",
+        "entry.lane.order.correct(ticket, entry.line, -entry.expected_tokens)",
+        "pass",
+    ),
+    Mutant("desk", "nobody is a suspect", "            self._quarantine.suspect(ticket.id)\n", ""),
+    Mutant("desk", "the cleared one wakes nobody", "due_s = shorter(due_s, self._quarantine.cleared_s)", "pass"),
+    Mutant("desk", "the ramp wakes nobody", "        if self._opening.moving:", "        if False:"),
+    Mutant("desk", "newcomers pass the suspects", "not len(self._floor.room) and not self._quarantine", "True"),
+    Mutant(
+        "desk", "a lost engine hides why", "            return self.lost_why", "            return Reason.ENGINE_LOST"
+    ),
+    Mutant("entry", "the queue time-out holds for a replay", "        left = self.run_due()\n", "        return\n"),
+    Mutant("quarantine", "two alone at a time", "None if self._alone is not None else ", ""),
+    Mutant("quarantine", "nobody is ever cleared", "or now_s < self._cleared_s", "or True"),
+    Mutant("quarantine", "everybody is cleared at once", "or now_s < self._cleared_s", "or False"),
+    Mutant(
+        "recovery",
+        "one try too many",
+        "self.deaths_in_a_row > config.restarts",
+        "self.deaths_in_a_row > config.restarts + 1",
+    ),
+    Mutant("recovery", "the pause does not double", "config.pause_s * 2.0 **", "config.pause_s * 1.0 **"),
+    Mutant("recovery", "the record is never clean", "now_s < self._back_s + config.healthy_after_s", "True"),
+    Mutant("recovery", "memory shortage closes nothing", "self.out_of_memory < 2", "True"),
+    Mutant("recovery", "a recycle is a death", "if cause is Cause.RECYCLE:", "if False:"),
+    Mutant(
+        "watchdog",
+        "a watch that slept accuses",
+        "            self._heard_s = now_s\n        self._looked_s",
+        "            pass\n        self._looked_s",
+    ),
+    Mutant(
+        "opening",
+        "the most cautious is not heard",
+        "max(1, int(limit * min(self._ratios.values())))\n        if",
+        "max(1, int(limit * max(self._ratios.values())))\n        if",
     ),
     # who is turned away
     Mutant("admission", "who will not wait evicts", "room.queue.evict and ticket.may_wait and", "room.queue.evict and"),

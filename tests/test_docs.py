@@ -91,7 +91,7 @@ def test_the_batcher_example_works(capsys: pytest.CaptureFixture[str]) -> None:
     """The example of batches without vLLM in plugin/README.md runs as it stands there."""
     (example,) = re.findall(r"```py\n(.*?)```", _read("plugin/README.md"), re.DOTALL)
     exec(compile(example, "plugin/README.md", "exec"), {"__name__": "example"})
-    assert capsys.readouterr().out == "[[3.0], [5.0], [9.0]] [3.0] 2.0\n42\n"
+    assert capsys.readouterr().out == "[[3.0], [5.0], [9.0]] [3.0] 4\n42\n"
 
 
 def test_every_time_out_header_is_documented() -> None:

@@ -13,8 +13,8 @@ from running_server import RunningServer, wait_until
 async def test_under_a_long_queue_answers_are_cut_and_batch_work_is_shed(chaos: RunningServer) -> None:
     """Never more than was asked, batch refused with its reason, and normal again when the queue is short."""
     chaos.use("chaos-ladder")
-    books = Books(chaos, [*mixed(40, sizes=(200,)), Client(90, "normal", False, 5)])
-    await books.run(spread_s=3.0)
+    books = Books(chaos, [*mixed(40, sizes=(600,)), Client(90, "normal", False, 5)])
+    await books.run()
     served = [one for one in books.clients if one.status == httpx.codes.OK]
     shed = [one for one in books.clients if one.reason == "shed"]
     cut = [one for one in served if one.degraded]
