@@ -115,6 +115,8 @@ GPU_USED = Gauge(_plain("headway_gpu_memory_used_bytes"))
 GPU_TOTAL = Gauge(_plain("headway_gpu_memory_total_bytes"))
 RESIDENT = Gauge(_plain("headway_process_resident_bytes"))
 READY = Gauge(_plain("headway_ready"))
+STANDING = Gauge(_plain("headway_engine_standing", "standing"), largest=True)
+DEATHS = Gauge(_plain("headway_engine_deaths_total"))
 PRESET = Gauge(_plain("headway_preset_info", "preset", "revision"), largest=True)
 BACKEND = Gauge(_plain("headway_build_info", "backend"), largest=True)
 REFUSED_BY_REASON = Rate(Metric("headway_refusals_total", (("reason", AT_THE_DOOR),), ("reason",)))
@@ -239,6 +241,7 @@ CLASS_TABLE = (
     ERROR_SHARE_BY_CLASS,
 )
 FACTS = (ARRIVALS, BATCH, SEATS, LIMIT, CEILING, QUEUED, OLDEST, IN_FLIGHT, KV_USE, ERROR_SHARE, READY, TTFT[0.95])
+ENGINE = (STANDING, DEATHS)
 IDENTITY = (PRESET, BACKEND, GPU_USED, GPU_TOTAL, RESIDENT)
 
 

@@ -140,9 +140,12 @@ def test_overview_stale(visit: Open, stub: StubServer, monkeypatch: pytest.Monke
 
 
 def test_overview_not_ready(visit: Open, stub: StubServer) -> None:
-    """A server that warms up is neither live nor down."""
+    """A server that warms up is neither live nor down; one whose engine died says that another one is coming."""
     stub.world.ready = False
-    assert "Not ready" in again_until(visit("overview", stub.url), "takes no traffic yet")
+    app = visit("overview", stub.url)
+    assert "Not ready" in again_until(app, "takes no traffic")
+    stub.world.standing, stub.world.deaths = "restarting", 2
+    assert "wait for it" in again_until(app, "Engine death number 2")
 
 
 def test_class_filter_and_range(visit: Open, stub: StubServer) -> None:

@@ -21,6 +21,7 @@ ENGINE = {"vllm:generation_tokens_total", "vllm:kv_cache_usage_perc"}
 TIMES_S = (1000.0, 1002.0, 1004.0)
 EVERYTHING = (
     *panels.FACTS,
+    *panels.ENGINE,
     *panels.IDENTITY,
     *panels.CLASS_TABLE,
     *(tile.expression for tile in panels.TILES),

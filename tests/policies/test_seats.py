@@ -167,3 +167,25 @@ def test_a_lower_limit_ends_nobody_and_seats_nobody() -> None:
         it.comes()
     assert deeds(it.does("switch", small_preset(2))) == []
     assert [dispatched(it.leaves(one)) for one in (1, 2, 3, 4)] == [[], [], [5], [6]]
+
+
+def waiting_behind_a_wide_head(**batching: Any) -> WatchedDesk:
+    """Under ageing a wide batch ticket has come to the head and does not fit: three seats, one kept, one taken."""
+    classes = {"realtime": terms(3, queue_s=None, reserved_seats=1), "batch": terms(1, queue_s=None, total_s=None)}
+    it = WatchedDesk(small_preset(3, between="ageing", classes=classes, batching=batching))
+    it.comes("batch", prompt_tokens=100, max_tokens=100)
+    it.comes("batch", seats=2, prompt_tokens=100, max_tokens=100)
+    it.passes(1000.0)
+    return it
+
+
+def test_a_reserve_is_of_use_though_somebody_else_is_first_in_line() -> None:
+    """The head waits for seats it may not have anyway: whom they are kept for goes past it."""
+    it = waiting_behind_a_wide_head()
+    assert ids(it.comes("realtime")) == [3]
+
+
+def test_nobody_takes_the_tokens_that_the_head_waits_for() -> None:
+    """With the seats it is another matter than with the token budget: what passes would take from the head."""
+    it = waiting_behind_a_wide_head(max_total_tokens=250)
+    assert ids(it.comes("realtime", prompt_tokens=10, max_tokens=10)) == []

@@ -37,6 +37,8 @@ class World:
         self.gpu = gpu
         self.backend = "cuda" if gpu else "cpu"
         self.ready = True
+        self.standing = "up"
+        self.deaths = 0
         self.load = 1.0
         self.presets = bundled_presets()
         self.preset, self.revision = "balanced", 1
@@ -185,6 +187,9 @@ class World:
         }
         for name, value in plain.items():
             yield GaugeMetricFamily(name, "-", value=float(value))
+        standings = {one: float(one == self.standing) for one in ("up", "silent", "restarting", "lost")}
+        yield labelled(GaugeMetricFamily, "headway_engine_standing", "standing", standings)
+        yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", {"crash": self.deaths})
         yield labelled(CounterMetricFamily, "vllm:generation_tokens_total", "model_name", {"stub": self.tokens})
         resident = {"api_server": 0.42 * GIB, "engine": 1.65 * GIB + self.kv_ratio * 2e7}
         yield labelled(GaugeMetricFamily, "headway_process_resident_bytes", "process", resident)

@@ -51,7 +51,7 @@ def show(settings: Settings, source: Source) -> None:
 
 
 def _running_now(source: Source) -> None:
-    reading = source.read((*panels.FACTS, panels.PRESET), RECENT_S)
+    reading = source.read((*panels.FACTS, *panels.ENGINE, panels.PRESET), RECENT_S)
     state = watch.condition_of(reading, time.time())
     name, revision = watch.running_preset(reading)
     banner(state, preset=f"{name} · revision {revision}" if name else "", source=reading.source, note=reading.note)

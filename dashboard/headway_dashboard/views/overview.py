@@ -23,6 +23,7 @@ _TILE_PX = 150
 
 _ALWAYS: tuple[Expression, ...] = (
     *panels.FACTS,
+    *panels.ENGINE,
     *panels.IDENTITY,
     *panels.CLASS_TABLE,
     panels.FAULTS_BY_OUTCOME,
