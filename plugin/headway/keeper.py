@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from headway.errors import NoEngineError
 from headway.guard import Guard
 from headway_policies import Cause, Cautious, Reason, Recovery, Restart, Restarts, Standing, Watchdog
 
@@ -30,7 +31,7 @@ class Replacer(Protocol):
         ...
 
     def kill(self) -> None:
-        """End the engine at once, whatever it does."""
+        """End the engine at once, whatever it does, also one that is still starting."""
         ...
 
     async def start(self) -> None:
@@ -160,6 +161,8 @@ class Keeper:
             try:
                 await self._try(verdict, self._replacer)
             except Exception as error:
+                if guard.closing:
+                    return
                 log.error("another engine did not start: %s", f"{type(error).__name__}: {error}".splitlines()[0][:200])
                 self._next = self._died(Cause.CRASH)
             else:
@@ -177,15 +180,34 @@ class Keeper:
         guard.gate.open_seats(Cautious.RECOVERY, verdict.seats_ratio)
         self.trying = "starting another engine"
         began_s = guard.gate.now_s()
-        await replacer.start()
-        if self._probe is not None:
-            self.trying = "warming it up"
-            await self._probe()
+        await self._unless_closing(self._start(replacer), replacer)
         now_s = guard.gate.now_s()
         self.restarts.back(now_s)
         guard.watchdog = Watchdog(now_s)
         log.info("another engine serves after %.1f s", now_s - began_s)
         guard.engine_back()
+
+    async def _start(self, replacer: Replacer) -> None:
+        await replacer.start()
+        if self._probe is not None:
+            self.trying = "warming it up"
+            await self._probe()
+
+    async def _unless_closing(self, work: Coroutine[Any, Any, None], replacer: Replacer) -> None:
+        """Start an engine; when the server is closed meanwhile, nobody wants it any more."""
+        start = asyncio.ensure_future(work)
+        try:
+            while not start.done():
+                await asyncio.wait({start}, timeout=LOOK_S)
+                if self._guard.closing:
+                    replacer.kill()
+            if self._guard.closing:
+                raise NoEngineError("the server is closing")
+            await start
+        except asyncio.CancelledError:
+            replacer.kill()
+            start.cancel()
+            raise
 
     # ------------------------------------------------------------------ it is silent
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 
 import pytest
@@ -572,3 +573,33 @@ def test_every_reason_has_a_status_a_sentence_and_honest_advice(reason: Reason) 
     assert error.retry == (error.status != 504 and reason is not Reason.POISON)
     assert ("Try again in 7 s." in str(error)) == error.retry
     assert str(error).endswith(f"({reason})")
+
+
+@on_virtual_time
+async def test_the_wall_clock_may_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour forth or back ends nobody and keeps nobody: only the loop's own clock counts."""
+    gate = Gate(small_preset(1))
+    gate.enter().occupy(1)
+    waiting = gate.enter()
+    waits = asyncio.create_task(waiting.admitted())
+    for jump_s in (3600.0, -3600.0):
+        monkeypatch.setattr(time, "time", lambda jump_s=jump_s: 1e9 + jump_s)
+        await asyncio.sleep(4.9)
+        assert not waits.done()
+    with pytest.raises(Expired):
+        await asyncio.wait_for(waits, 0.3)
+
+
+@on_virtual_time
+async def test_a_loop_that_was_held_up_expires_the_late_and_sends_nobody_too_late() -> None:
+    """The loop wakes two seconds after two deadlines, with a seat free: both expire, the one in time goes."""
+    gate = Gate(small_preset(1))
+    holder = gate.enter()
+    late = [asyncio.create_task(gate.enter(timeout_s=5.0).admitted()) for _ in range(2)]
+    in_time = asyncio.create_task(gate.enter(timeout_s=9.0).admitted())
+    await asyncio.sleep(0)
+    now_s = gate.now_s
+    gate.now_s = lambda: now_s() + 7.0  # what the clock says when the loop turns again
+    holder.leave(Ending.COMPLETED)
+    results = await asyncio.gather(*late, in_time, return_exceptions=True)
+    assert [type(one) for one in results] == [Expired, Expired, type(None)]

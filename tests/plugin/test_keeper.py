@@ -43,6 +43,7 @@ class Replacement:
     causes: list[Cause] = field(default_factory=list)
     fails: int = 0
     started: int = 0
+    killed: int = 0
 
     def cause(self) -> Cause:
         """The next of the causes; a crash when there is none left."""
@@ -50,6 +51,7 @@ class Replacement:
 
     def kill(self) -> None:
         """End it."""
+        self.killed += 1
         self.engine.die()
 
     async def start(self) -> None:
@@ -313,6 +315,20 @@ async def test_a_client_that_leaves_while_there_is_no_engine_is_counted_once() -
     leaves.cancel()
     assert await stays == "20 tokens"
     assert outcomes(house.control) == {"cancelled_queued": 1, "completed": 1}
+    await house.close()
+
+
+@on_virtual_time
+async def test_closing_ends_an_engine_that_is_still_starting() -> None:
+    """Nobody wants it any more, and nobody waits for it: the server can end at once."""
+    house = House()
+    house.engine.die()
+    await asyncio.sleep(1)
+    assert house.replacement.started == 1
+    house.control.guard.close_from_any_thread(None)
+    await asyncio.sleep(START_S + 1)
+    assert house.replacement.killed > 0
+    assert (house.standing, "keeper" in house.control.chores) == (Standing.RESTARTING, False)
     await house.close()
 
 

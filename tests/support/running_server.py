@@ -103,7 +103,7 @@ class RunningServer:
             self.children = psutil.Process(self.process.pid).children(recursive=True) or self.children
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(30)
+            return self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait(10)

@@ -6,12 +6,14 @@ No engine, no desk: a small world whose numbers a test moves by hand (``world.st
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -19,14 +21,38 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from headway_policies import Outcome, Reason, bundled_presets, changes
+from headway_policies import Cause, Outcome, Reason, bundled_presets, changes
+from headway_policies.degrading import Loss
+from headway_policies.fallback import Rung, Trigger
+from headway_policies.housekeeping import Cache
 
 OPERATOR_TOKEN = "stub-operator-" + "o" * 32
 VIEWER_TOKEN = "stub-viewer-" + "v" * 32
 CLASSES = ("realtime", "normal", "batch")
 GIB = 1024.0**3
 TTFT_BOUNDS = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0)
+GC_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 BATCH_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+
+
+@dataclass
+class Warming:
+    """The warm-up, as the status tells it."""
+
+    state: str = "done"
+    reason: str = ""
+    attempt: int = 1
+    batch_size: int | None = 32
+    stages: dict[str, list[float]] = field(
+        default_factory=lambda: {
+            "single": [0.412],
+            "logprobs": [2.31],
+            "json_schema": [0.874],
+            "batch": [1.9, 1.31, 1.28],
+        }
+    )
+    refused: list[str] = field(default_factory=list)
+    settled: bool = True
 
 
 class World:
@@ -38,7 +64,26 @@ class World:
         self.backend = "cuda" if gpu else "cpu"
         self.ready = True
         self.standing = "up"
-        self.deaths = 0
+        self.trying = ""
+        self.tries, self.most_tries = 0, 3
+        self.deaths: Counter[str] = Counter()
+        self.silences = 0
+        self.suspects = 0
+        self.replays: Counter[str] = Counter()
+        self.warmup = Warming()
+        self.rung, self.ordered, self.trigger = Rung.NORMAL, False, ""
+        self.usable = [one.word for one in Rung if one is not Rung.DIVERT]
+        self.moves: list[dict[str, str]] = []
+        self.rung_steps: Counter[tuple[str, str]] = Counter()
+        self.degraded: Counter[tuple[str, str]] = Counter()
+        self.cap_ratio = 1.0
+        self.cleared: Counter[str] = Counter()
+        self.recycled: Counter[str] = Counter()
+        self.recycling = False
+        self.can_replace = True
+        self.collections = [0.0] * (len(GC_BOUNDS) + 1)
+        self.collected_s = 0.0
+        self.limit_why = "fixed"
         self.load = 1.0
         self.presets = bundled_presets()
         self.preset, self.revision = "balanced", 1
@@ -76,6 +121,9 @@ class World:
                     observe(self.batch, BATCH_BOUNDS, taken)
                     self.batch_sum += taken
             self.tokens += taken * 22 * seconds
+            pause_s = self.random.expovariate(1 / 0.004)
+            self.collected_s += pause_s
+            observe(self.collections, GC_BOUNDS, pause_s)
             self.kv_ratio = min(1.0, 0.04 + taken * 0.011 + self.random.uniform(-0.01, 0.01))
 
     def _arrive(self, name: str, number: int) -> None:
@@ -129,9 +177,63 @@ class World:
             ]
             return {"name": name, "revision": self.revision, "previous": before, "changes": listed}
 
-    def note(self, who: dict[str, str], before: str, after: str, reason: str, result: str) -> None:
+    def climb(self, rung: Rung, trigger: str, *, ordered: bool = False) -> None:
+        """Move the ladder."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+        if rung is not self.rung:
+            self.moves.insert(0, {"time": now, "before": self.rung.word, "after": rung.word, "trigger": trigger})
+            self.rung_steps[rung.word, trigger] += 1
+        self.rung, self.trigger, self.ordered = rung, trigger, ordered
+
+    def ladder(self) -> dict[str, Any]:
+        """What ``GET /headway/v1/fallback`` answers."""
+        return {
+            "rung": self.rung.word,
+            "ordered": self.rung.word if self.ordered else None,
+            "trigger": self.trigger or None,
+            "in_force": [one.word for one in Rung if Rung.NORMAL < one <= self.rung],
+            "usable": self.usable,
+            "upstream": None,
+            "moves": self.moves,
+        }
+
+    def status(self) -> dict[str, Any]:
+        """What ``GET /headway/v1/status`` answers, as far as the dashboard reads it."""
+        return {
+            "ready": self.ready,
+            "reasons": self.reasons(),
+            "preset": {"name": self.preset, "revision": self.revision},
+            "limit": {"live": self.limit, "proposed": self.limit, "ceiling": 64, "why": self.limit_why},
+            "seats_taken": sum(self.in_flight.values()),
+            "queued": sum(self.queued.values()),
+            "warmup": asdict(self.warmup),
+            "memory": {"cap_ratio": self.cap_ratio, "recycling": self.recycling, "longest_gc_pause_s": 0.031},
+            "engine": {
+                "standing": self.standing,
+                "trying": self.trying,
+                "tries": self.tries,
+                "most_tries": self.most_tries,
+                "deaths": dict(self.deaths),
+                "silences": self.silences,
+                "suspects": self.suspects,
+            },
+        }
+
+    def reasons(self) -> list[str]:
+        """Why it takes no traffic."""
+        if self.ready:
+            return []
+        if self.standing == "up":
+            return [f"warm-up {self.warmup.state}"]
+        said = {"silent": "the engine gives no sign of life", "restarting": "the engine is being replaced"}
+        trying = f": {self.trying}" if self.trying else ""
+        return [said.get(self.standing, "the engine is not running") + trying]
+
+    def note(
+        self, who: dict[str, str], before: str, after: str, reason: str, result: str, action: str = "switch_preset"
+    ) -> None:
         """One audit entry."""
-        entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **who, "action": "switch_preset"}
+        entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **who, "action": action}
         entry |= {"before": before, "after": after, "revision": self.revision, "reason": reason, "result": result}
         self.audit.insert(0, entry)
 
@@ -189,7 +291,15 @@ class World:
             yield GaugeMetricFamily(name, "-", value=float(value))
         standings = {one: float(one == self.standing) for one in ("up", "silent", "restarting", "lost")}
         yield labelled(GaugeMetricFamily, "headway_engine_standing", "standing", standings)
-        yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", {"crash": self.deaths})
+        deaths = {cause: self.deaths[cause] for cause in Cause}
+        yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", deaths)
+        yield CounterMetricFamily("headway_engine_silences_total", "-", value=self.silences)
+        replays = {name: self.replays[name] for name in CLASSES}
+        yield labelled(CounterMetricFamily, "headway_replays_total", "class", replays)
+        last_s = {stage: rounds_s[-1] for stage, rounds_s in self.warmup.stages.items()}
+        yield labelled(GaugeMetricFamily, "headway_warmup_duration_seconds", "stage", last_s)
+        yield from self._ladder_families()
+        yield from self._upkeep_families()
         yield labelled(CounterMetricFamily, "vllm:generation_tokens_total", "model_name", {"stub": self.tokens})
         resident = {"api_server": 0.42 * GIB, "engine": 1.65 * GIB + self.kv_ratio * 2e7}
         yield labelled(GaugeMetricFamily, "headway_process_resident_bytes", "process", resident)
@@ -199,6 +309,26 @@ class World:
         build = GaugeMetricFamily("headway_build_info", "-", labels=("version", "backend"))
         build.add_metric(["0.1.0", self.backend], 1)
         yield build
+
+    def _ladder_families(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("headway_fallback_rung", "-", value=float(self.rung))
+        steps = CounterMetricFamily("headway_fallback_steps_total", "-", labels=("rung", "trigger"))
+        for rung, trigger in itertools.product(Rung, Trigger):
+            steps.add_metric([rung.word, trigger], self.rung_steps[rung.word, trigger])
+        degraded = CounterMetricFamily("headway_degraded_total", "-", labels=("class", "how"))
+        for name, how in itertools.product(CLASSES, Loss):
+            degraded.add_metric([name, how], self.degraded[name, how])
+        yield from (steps, degraded)
+
+    def _upkeep_families(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("headway_memory_cap_ratio", "-", value=self.cap_ratio)
+        cleared = {cache: self.cleared[cache] for cache in Cache}
+        yield labelled(CounterMetricFamily, "headway_cache_clears_total", "cache", cleared)
+        recycled = {trigger: self.recycled[trigger] for trigger in ("command", "schedule", "growth")}
+        yield labelled(CounterMetricFamily, "headway_recycles_total", "trigger", recycled)
+        pauses = HistogramMetricFamily("headway_gc_pause_seconds", "-", labels=("generation",))
+        pauses.add_metric(["0"], buckets(self.collections, GC_BOUNDS), self.collected_s)
+        yield pauses
 
 
 def labelled(kind: Any, name: str, label: str, values: dict[str, float]) -> Metric:
@@ -287,6 +417,9 @@ class StubServer:
             def do_PUT(self) -> None:  # http.server calls this name
                 stub.answer(self)
 
+            def do_POST(self) -> None:  # http.server calls this name
+                stub.answer(self)
+
             def log_message(self, format: str, *values: Any) -> None:  # noqa: A002  # http.server passes this name
                 pass
 
@@ -305,6 +438,9 @@ class StubServer:
             return self._send(request, status, forced)
         if path == "/metrics":
             return self._send(request, 200, self.scrape(), kind="text/plain; version=0.0.4; charset=utf-8")
+        if path == "/headway/readyz":
+            reasons = self.world.reasons()
+            return self._send(request, 503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
         if path.startswith("/headway/v1/"):
             return self._admin(request, path.removeprefix("/headway/v1/"), body)
         return self._problem(request, 404, "no such page")
@@ -317,8 +453,12 @@ class StubServer:
         if role is None:
             return self._problem(request, 401, "A valid token is needed.")
         world = self.world
-        if request.command == "PUT":
+        if request.command == "PUT" and path == "preset":
             return self._switch(request, role, body)
+        if request.command in ("PUT", "POST"):
+            return self._carry_out(request, path, role, body)
+        if path == "fallback":
+            return self._send(request, 200, world.ladder())
         if path == "presets":
             listed = [
                 {"name": one.name, "description": one.description, "source": "bundled", "settings": one.settings()}
@@ -331,9 +471,30 @@ class StubServer:
         if path == "audit":
             return self._send(request, 200, {"entries": world.audit[:50]})
         if path == "status":
-            limit = {"live": world.limit, "proposed": world.limit, "ceiling": 64, "why": "fixed"}
-            return self._send(request, 200, {"preset": self._current(), "limit": limit, "ready": world.ready})
+            return self._send(request, 200, world.status())
         return self._problem(request, 404, "no such page")
+
+    def _carry_out(self, request: BaseHTTPRequestHandler, path: str, role: str, body: bytes) -> None:
+        """An order to the ladder, or a recycle."""
+        if role != "operator":
+            return self._problem(request, 403, "This token may read but not change anything.")
+        world, wanted = self.world, json.loads(body)
+        who = {"actor": wanted.get("actor") or role, "role": role, "address": "127.0.0.1"}
+        reason = wanted.get("reason", "")
+        if path == "fallback":
+            word, before = wanted["rung"], world.rung.word
+            if word is not None and word not in world.usable:
+                return self._problem(request, 422, f"{word} has nothing to do here.")
+            world.climb(Rung.NORMAL if word is None else Rung[word.upper()], "operator", ordered=word is not None)
+            world.note(who, before, world.rung.word, reason, "applied", "order_fallback")
+            return self._send(request, 200, world.ladder())
+        if not world.can_replace:
+            return self._problem(request, 501, "this server cannot replace its engine; restart it.")
+        if world.recycling:
+            return self._problem(request, 409, "a recycle is under way.")
+        world.recycling = True
+        world.note(who, world.preset, world.preset, reason, "accepted", "recycle_engine")
+        return self._send(request, 202, {"accepted": True, "running": sum(world.in_flight.values())})
 
     def _switch(self, request: BaseHTTPRequestHandler, role: str, body: bytes) -> None:
         who = {"actor": role, "role": role, "address": "127.0.0.1"}

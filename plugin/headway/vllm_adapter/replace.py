@@ -23,16 +23,19 @@ class VllmReplacer:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        engine = _processes(client.engine_core)
+        self._others = {one.pid for one in psutil.Process().children(recursive=True) if one not in engine}
 
     def cause(self) -> Cause:
         """By what EngineCore wrote down before it died; a crash when it could not."""
         return read_last_words()
 
     def kill(self) -> None:
-        """End the engine's processes, also stopped ones."""
-        for process in _processes(self._client.engine_core):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        """End the engine's processes, also stopped ones, and those of an engine that is still starting."""
+        for process in psutil.Process().children(recursive=True):
+            if process.pid not in self._others:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
     async def start(self) -> None:
         """Start another EngineCore and connect to it; the event loop goes on meanwhile."""
