@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from running_server import TINY_MODEL, RunningServer
 
 # Else the first async test makes asyncio invent a loop for this thread, which nobody closes: a warning, so an error.
 asyncio.set_event_loop(None)
+
+# No test asserts an absolute time: on a busy machine an example may take as long as it takes.
+settings.register_profile("headway", settings(), deadline=None)
+settings.load_profile("headway")
 
 
 @pytest.fixture(scope="session")

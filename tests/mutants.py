@@ -21,10 +21,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "policies" / "headway_policies"
 #: Fast ones first: the first failure ends a run.
 TESTS = [
-    *(f"tests/policies/test_desk{part}.py" for part in ("", "_whole", "_questions")),
+    *(f"tests/policies/test_desk{part}.py" for part in ("", "_whole", "_questions", "_fallback")),
+    *(f"tests/policies/test_{name}.py" for name in ("quarantine", "recovery", "watchdog", "opening", "engine_events")),
     *(f"tests/policies/test_{name}.py" for name in ("timeouts", "waiting", "seats", "batching", "admission")),
     *(f"tests/policies/test_{name}.py" for name in ("deadlines", "shedding", "governor", "desk_model", "desk_machine")),
-    *(f"tests/policies/test_{name}.py" for name in ("quarantine", "recovery", "watchdog", "opening", "engine_events")),
     *(f"tests/policies/test_{name}.py" for name in ("ordering", "lines", "desk_slices")),
     "tests/scenarios",
 ]
@@ -379,6 +379,43 @@ MUTANTS = [
         "the most cautious is not heard",
         "max(1, int(limit * min(self._ratios.values())))\n        if",
         "max(1, int(limit * max(self._ratios.values())))\n        if",
+    ),
+    Mutant("desk", "any crash before is the last one", "entry.crash == crashes - 1", "entry.crash is not None"),
+    Mutant("desk", "the least urgent suspect goes first", "key=self._urgency, reverse=True", "key=self._urgency"),
+    Mutant(
+        "desk",
+        "an engine that is lost falls silent",
+        "        if self.engine is Standing.UP:\n            self.engine = Standing.SILENT",
+        "        self.engine = Standing.SILENT",
+    ),
+    Mutant("desk", "a silence begins a ramp", "if self.engine in (Standing.RESTARTING, Standing.LOST):", "if True:"),
+    Mutant(
+        "desk",
+        "a warm-up begins no ramp",
+        "        self._opening.begin(now_s)\n        self._weigh(now_s)\n        return",
+        "        return",
+    ),
+    Mutant(
+        "desk",
+        "a running deadline holds for a replay",
+        "            self._deadlines.drop(ticket.id)\n            if entry.queue_due_s",
+        "            if entry.queue_due_s",
+    ),
+    Mutant("desk", "a class that is shed waits on", "        if Rung.SHED in in_force:", "        if False:"),
+    Mutant("quarantine", "the last suspect goes first", "iter(self._suspects)", "reversed(self._suspects)"),
+    Mutant("quarantine", "cleared after the instant", "now_s < self._cleared_s", "now_s <= self._cleared_s"),
+    Mutant("recovery", "memory shortage keeps all seats", "_OUT_OF_MEMORY_RATIO = 0.5", "_OUT_OF_MEMORY_RATIO = 1.0"),
+    Mutant(
+        "watchdog",
+        "hung after half the time",
+        "return self.silent_s(now_s) > hang_after_s",
+        "return self.silent_s(now_s) > hang_after_s / 2",
+    ),
+    Mutant(
+        "opening",
+        "a ramp never ends",
+        "            self._opened_s = None\n            return held",
+        "            return held",
     ),
     # who is turned away
     Mutant("admission", "who will not wait evicts", "room.queue.evict and ticket.may_wait and", "room.queue.evict and"),

@@ -8,16 +8,18 @@ Every failure is one of these, each with a sentence fit for a page:
      +-- TokenError         401: no token, or a wrong one
      +-- RoleError          403: the token may only read
      +-- StaleError         412: somebody changed the preset meanwhile
-     +-- RefusedError       any other refusal (409, 415, 422, 428, 5xx)
+     +-- RefusedError       any other refusal (409, 415, 422, 428, 501, 5xx)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import requests
+
+from headway_dashboard.status import Ladder, Status, read_ladder, read_status
 
 TIMEOUT_S = (0.5, 5.0)
 
@@ -52,6 +54,7 @@ class RefusedError(AdminError):
     """Refused for another reason; the text is the server's."""
 
 
+_DONE = (requests.codes.ok, requests.codes.accepted)
 _BY_STATUS: dict[int, type[AdminError]] = {401: TokenError, 403: RoleError, 404: SwitchedOffError, 412: StaleError}
 
 
@@ -119,7 +122,7 @@ class AdminClient:
     """Speaks to one server with one token. The token goes into one header and nowhere else."""
 
     def __init__(self, url: str, token: str | None) -> None:
-        self._url = f"{url}/headway/v1"
+        self._url = f"{url}/headway"
         self._session = requests.Session()
         self._session.trust_env = False  # neither a proxy nor a .netrc of the environment may see the token
         if token:
@@ -127,7 +130,7 @@ class AdminClient:
 
     def presets(self) -> Presets:
         """Every preset and the running one."""
-        body = self._ask("GET", "/presets")
+        body = self._ask("GET", "/v1/presets")
         listed = tuple(
             Preset(one["name"], one.get("description", ""), one.get("source", ""), one["settings"])
             for one in body["presets"]
@@ -138,7 +141,7 @@ class AdminClient:
         """Put a preset in force, provided that ``revision`` still runs. Raises StaleError otherwise."""
         body = self._ask(
             "PUT",
-            "/preset",
+            "/v1/preset",
             headers={"If-Match": f'"{revision}"'},
             json={"name": name, "reason": reason, "actor": actor},
         )
@@ -147,17 +150,43 @@ class AdminClient:
 
     def audit(self, limit: int = 50) -> list[AuditEntry]:
         """The newest entries of the audit log, newest first."""
-        entries = self._ask("GET", f"/audit?limit={limit}")["entries"]
+        entries = self._ask("GET", f"/v1/audit?limit={limit}")["entries"]
         return [
             AuditEntry(**{field.name: str(entry.get(field.name) or "") for field in fields(AuditEntry)})
             for entry in entries
         ]
 
+    def status(self) -> Status:
+        """How the server stands now. One of an older version, which has no ladder, tells the rest."""
+        try:
+            ladder = self.ladder()
+        except SwitchedOffError:
+            ladder = Ladder()
+        return read_status(self._ask("GET", "/v1/status"), ladder)
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Why the server should get no traffic; needs no token."""
+        body = self._ask("GET", "/readyz", fine=(*_DONE, requests.codes.service_unavailable))
+        reasons = body.get("reasons")
+        return tuple(str(one) for one in reasons) if isinstance(reasons, list) else ()
+
+    def ladder(self) -> Ladder:
+        """Where the fallback ladder stands, and its last moves."""
+        return read_ladder(self._ask("GET", "/v1/fallback"))
+
+    def order(self, rung: str | None, *, reason: str = "", actor: str = "") -> Ladder:
+        """Put the fallback ladder on a rung; None lets it move by itself again."""
+        return read_ladder(self._ask("PUT", "/v1/fallback", json={"rung": rung, "reason": reason, "actor": actor}))
+
+    def recycle(self, *, reason: str = "", actor: str = "") -> int:
+        """Have the engine replaced once it is empty; returns how many seats are still taken."""
+        return int(self._ask("POST", "/v1/recycle", json={"reason": reason, "actor": actor}).get("running") or 0)
+
     def close(self) -> None:
         """Close the connections."""
         self._session.close()
 
-    def _ask(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+    def _ask(self, method: str, path: str, *, fine: Container[int] = _DONE, **request: Any) -> dict[str, Any]:
         try:
             answer = self._session.request(
                 method, self._url + path, timeout=TIMEOUT_S, allow_redirects=False, **request
@@ -166,7 +195,7 @@ class AdminClient:
             raise UnreachableError("The server did not answer in time.") from None
         except requests.RequestException:
             raise UnreachableError("The server is not reachable.") from None
-        if answer.status_code != requests.codes.ok:
+        if answer.status_code not in fine:
             raise _BY_STATUS.get(answer.status_code, RefusedError)(_detail(answer))
         try:
             body = answer.json()

@@ -35,8 +35,6 @@ class Activity:
     arrivals_per_s: float | None = None
     queued: float | None = None
     in_flight: float | None = None
-    standing: str = ""
-    deaths: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +68,10 @@ def condition(health: Health, activity: Activity, now_s: float, interval_s: floa
         reason = f": {health.detail}" if health.detail else ""
         return Condition(State.STALE, f"No new numbers{reason}. {_last_known(age_s)}")
     if activity.ready == 0:
-        return Condition(State.NOT_READY, _not_ready(activity))
+        return Condition(State.NOT_READY, "The server runs but takes no traffic (it is warming up or draining).")
     if activity.arrivals_per_s == 0 and not activity.queued and not activity.in_flight:
         return Condition(State.NO_TRAFFIC, "The server is ready; no requests have come in the last 30 s.")
     return Condition(State.LIVE, f"Numbers are {duration(round(age_s))} old." if age_s >= 1 else "Numbers are current.")
-
-
-def _not_ready(activity: Activity) -> str:
-    """What the server is doing instead of serving, and for whom."""
-    waiting = f"{activity.queued or 0:.0f} wait"
-    match activity.standing:
-        case "silent":
-            return f"The engine gives no sign of life, so nobody is sent to it; {waiting}."
-        case "restarting":
-            return f"Engine death number {activity.deaths or 1:.0f}: another one is being started; {waiting} for it."
-        case "lost":
-            return "The engine is gone or not warm, and nobody is admitted."
-        case _:
-            return "The server runs but takes no traffic (it is warming up or draining)."
 
 
 def _is_down(health: Health, now_s: float) -> bool:

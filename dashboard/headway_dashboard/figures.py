@@ -47,7 +47,7 @@ def figure(panel: Panel, reading: Reading, marks: Sequence[Mark] = ()) -> Figure
     empty = "" if lines else _emptiness(panel, reading, measured)
     return Figure(
         times_ms=[round(time_s * 1000) for time_s in times_s],
-        traces=[_trace(one, chosen) for one in lines],
+        traces=[_trace(one, chosen, panel.steps) for one in lines],
         layout=_layout(panel, reading, chosen, marks, empty, lines),
         summary=_summary(panel, drawn, empty),
     )
@@ -89,10 +89,22 @@ def _colour(line: Line, labels: Labels) -> str:
     return line.colours(labels[0]) if labels and line.colours else line.colour
 
 
-def _trace(one: _Drawn, chosen: Scale) -> dict[str, Any]:
+def _trace(one: _Drawn, chosen: Scale, steps: Sequence[str]) -> dict[str, Any]:
     y = [None if point is None else float(f"{point * chosen.factor:.4g}") for point in one.points]
     hover = f"%{{y:,.4~r}}{chosen.suffix}"
     trace: dict[str, Any] = {"name": one.name, "y": y, "hovertemplate": hover}
+    if steps:
+        trace |= {"text": [_step(steps, point) for point in one.points], "hovertemplate": "%{text}"}
+    if one.line.kind == "state":
+        y = [1.0 if point else None for point in one.points]
+        hover = f"{one.name}<extra></extra>"
+        return {
+            "name": one.name,
+            "y": y,
+            "hovertemplate": hover,
+            "type": "bar",
+            "marker": {"color": one.colour, "line": {"width": 0}},
+        }
     if one.line.kind == "bar":
         return {**trace, "type": "bar", "marker": {"color": one.colour, "line": {"width": 0}}}
     return {
@@ -118,6 +130,11 @@ def _layout(
         y_axis |= {"range": [0, panel.ceiling * chosen.factor * 1.02]}
     elif empty:
         y_axis |= {"range": [0, 1], "showticklabels": False, "showgrid": False, "zeroline": False}
+    elif panel.steps:
+        numbers = list(range(len(panel.steps)))
+        y_axis |= {"range": [-0.2, numbers[-1] + 0.2], "tickvals": numbers, "ticktext": list(panel.steps)}
+    elif any(one.line.kind == "state" for one in lines):
+        y_axis |= {"range": [0, 1], "showticklabels": False, "showgrid": False}
     notes = [_note(mark, index) for index, mark in enumerate(marks) if mark.time_s >= start_s]
     if empty:
         notes.append({"text": empty, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False})
@@ -158,5 +175,14 @@ def _note(mark: Mark, index: int) -> dict[str, Any]:
 def _summary(panel: Panel, drawn: Sequence[_Drawn], empty: str) -> str:
     if empty:
         return f"{panel.title}: {empty}."
-    parts = [f"{one.name or panel.title} {written(newest(one.points), panel.unit)}" for one in drawn]
+    parts = [f"{one.name or panel.title} {_value(panel, newest(one.points))}" for one in drawn]
     return f"{panel.title}. Newest values: {', '.join(parts)}."
+
+
+def _value(panel: Panel, point: Point) -> str:
+    """A value as the axis names it."""
+    return (_step(panel.steps, point) if panel.steps else "") or written(point, panel.unit)
+
+
+def _step(steps: Sequence[str], point: Point) -> str:
+    return steps[int(point)] if point is not None and 0 <= point < len(steps) else ""

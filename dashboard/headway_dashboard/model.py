@@ -176,7 +176,7 @@ def newest(line: Sequence[Point]) -> Point:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One moment worth a vertical line: the preset that began to run at it."""
+    """One moment worth a vertical line: what began at it."""
 
     time_s: float
     label: str
@@ -198,6 +198,35 @@ def change_marks(series: Series) -> list[Mark]:
             marks.append(Mark(time_s, now[0]))
         running = now
     return marks
+
+
+def onset_marks(series: Series, labels_to_say: Mapping[str, str]) -> list[Mark]:
+    """Where did a state begin? Lines are 1 for a state while it holds. Only the states that are named get a mark.
+
+    The first state seen is where our knowledge begins, not an onset.
+    """
+    marks: list[Mark] = []
+    before: str | None = None
+    for index, time_s in enumerate(series.times_s):
+        now = next((labels[0] for labels, line in series.lines.items() if line[index] == 1), None)
+        if now is None:
+            continue
+        if before is not None and now != before and now in labels_to_say:
+            marks.append(Mark(time_s, labels_to_say[now]))
+        before = now
+    return marks
+
+
+def held_s(times_s: Sequence[float], line: Sequence[Point]) -> float | None:
+    """For how long a line has been 1 up to its end; None when it is not, or was all the time that is known."""
+    began_s: float | None = None
+    for time_s, point in zip(reversed(times_s), reversed(line), strict=True):
+        if point is None:
+            return None
+        if point != 1:
+            return None if began_s is None else times_s[-1] - began_s
+        began_s = time_s
+    return None
 
 
 def _revision(text: str) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from headway_dashboard.shared import watched
-from headway_dashboard.views import control, overview
+from headway_dashboard.views import control, engine, overview, requests, server
 
 _ASSETS = Path(__file__).parent / "assets"
 _STYLE = """<style>
@@ -22,9 +22,12 @@ def main() -> None:
     st.set_page_config(page_title="Headway", page_icon=str(_ASSETS / "icon.png"), layout="wide")
     st.logo(str(_ASSETS / "logo.svg"), size="medium")
     st.html(_STYLE)
-    settings, source = watched()
+    found = watched()
     pages = [
-        st.Page(partial(overview.show, settings, source), title="Overview", url_path="overview", default=True),
-        st.Page(partial(control.show, settings, source), title="Control", url_path="control"),
+        st.Page(partial(overview.show, *found), title="Overview", url_path="overview", default=True),
+        st.Page(partial(requests.show, *found), title="Requests", url_path="requests"),
+        st.Page(partial(engine.show, *found), title="Batching & memory", url_path="engine"),
+        st.Page(partial(server.show, *found), title="Server", url_path="server"),
+        st.Page(partial(control.show, *found), title="Control", url_path="control"),
     ]
     st.navigation(pages, position="top").run()

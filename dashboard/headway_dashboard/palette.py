@@ -6,7 +6,7 @@ that they hold on white and on dark grey. Lines that share a chart differ in das
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from zlib import crc32
 
 BLUE = "#3b8bd0"
@@ -36,6 +36,56 @@ CAUSES = {
     "drained": ("draining", GREEN),
     "rejected_invalid": ("invalid request", GREY),
 }
+
+
+#: How the engine stands: the word on the page and the colour.
+STANDINGS = {
+    "up": ("up", GREEN),
+    "silent": ("silent", GOLD),
+    "restarting": ("restarting", ORANGE),
+    "lost": ("lost", RED),
+}
+
+#: Why an engine is no longer there.
+DEATHS = {
+    "crash": ("crashed", RED),
+    "out_of_memory": ("out of memory", PURPLE),
+    "hang": ("ended because it hung", ORANGE),
+    "recycle": ("replaced as ordered", GREEN),
+}
+
+#: What a request had to do without.
+LOSSES = {
+    "max_tokens": ("shorter answer", BLUE),
+    "order": ("let others pass", GOLD),
+    "refused": ("refused", RED),
+    "model": ("another model answered", PURPLE),
+}
+
+#: What can be cleared.
+CACHES = {
+    "prefix": ("cached prefixes", BLUE),
+    "worker": ("the engine's workers", ORANGE),
+    "heap": ("the server's heap", GREEN),
+}
+
+#: What is predicted.
+PREDICTIONS = {"output_tokens": ("answer length", BLUE), "queue_wait": ("wait in the queue", ORANGE)}
+
+#: Generations of Python's collector: the older, the longer it takes.
+GENERATIONS = {"0": ("young objects", GREEN), "1": ("middle-aged objects", BLUE), "2": ("all objects", RED)}
+
+Meanings = Mapping[str, tuple[str, str]]
+
+
+def words_of(meanings: Meanings) -> Callable[[str], str]:
+    """How a reader says each of these."""
+    return lambda name: meanings[name][0] if name in meanings else name.replace("_", " ")
+
+
+def colour_of(meanings: Meanings) -> Callable[[str], str]:
+    """The colour of each of these."""
+    return lambda name: meanings[name][1] if name in meanings else GREY
 
 
 def of_class(name: str) -> str:

@@ -27,16 +27,21 @@ BY_CLASS = frozenset(
         "headway_queue_depth",
         "headway_queue_oldest_wait_seconds",
         "headway_in_flight",
+        "headway_degraded_total",
+        "headway_replays_total",
         "headway_time_to_first_token_seconds",
     }
 )
 
-Kind = Literal["line", "step", "bar"]
+Kind = Literal["line", "step", "bar", "state"]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One expression of a chart: a single line, or one for each label value when it is kept apart by a label."""
+    """One expression of a chart: a single line, or one for each label value when it is kept apart by a label.
+
+    A ``state`` is a band of colour for as long as its value is not 0.
+    """
 
     name: str
     expression: Expression
@@ -52,6 +57,7 @@ class Panel:
     """One chart.
 
     ``quiet`` is what it says when everything was measured and is zero; ``idle`` when there was nothing to measure.
+    ``steps`` are the names of 0, 1, 2 and so on, where numbers stand for something.
     """
 
     id: str
@@ -63,6 +69,7 @@ class Panel:
     quiet: str = ""
     idle: str = ""
     ceiling: float | None = None
+    steps: tuple[str, ...] = ()
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -117,6 +124,7 @@ RESIDENT = Gauge(_plain("headway_process_resident_bytes"))
 READY = Gauge(_plain("headway_ready"))
 STANDING = Gauge(_plain("headway_engine_standing", "standing"), largest=True)
 DEATHS = Gauge(_plain("headway_engine_deaths_total"))
+RUNG = Gauge(_plain("headway_fallback_rung"), largest=True)
 PRESET = Gauge(_plain("headway_preset_info", "preset", "revision"), largest=True)
 BACKEND = Gauge(_plain("headway_build_info", "backend"), largest=True)
 REFUSED_BY_REASON = Rate(Metric("headway_refusals_total", (("reason", AT_THE_DOOR),), ("reason",)))
@@ -242,6 +250,7 @@ CLASS_TABLE = (
 )
 FACTS = (ARRIVALS, BATCH, SEATS, LIMIT, CEILING, QUEUED, OLDEST, IN_FLIGHT, KV_USE, ERROR_SHARE, READY, TTFT[0.95])
 ENGINE = (STANDING, DEATHS)
+HEAD = (ARRIVALS, QUEUED, IN_FLIGHT, READY, RUNG, PRESET, *ENGINE)
 IDENTITY = (PRESET, BACKEND, GPU_USED, GPU_TOTAL, RESIDENT)
 
 

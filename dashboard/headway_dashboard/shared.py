@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import streamlit as st
 
 from headway_dashboard.settings import Settings
-from headway_dashboard.sources import FallbackSource, PrometheusSource, ScrapeSource, Source
+from headway_dashboard.sources import FallbackSource, PrometheusSource, ScrapeSource, Source, StatusSource
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda source: source.close())
@@ -24,16 +24,23 @@ def source_for(url: str, prometheus_url: str | None, refresh_s: float) -> Source
     return FallbackSource(PrometheusSource(prometheus_url, interval_s=refresh_s), scrape)
 
 
-def watched() -> tuple[Settings, Source]:
+@st.cache_resource(show_spinner=False, on_release=lambda telling: telling.close())
+def telling_for(url: str, refresh_s: float, _token: str | None) -> StatusSource:
+    """What the server says of itself, for all visitors. The underscore keeps the token out of the key."""
+    return StatusSource(url, _token, interval_s=refresh_s)
+
+
+def watched() -> tuple[Settings, Source, StatusSource]:
     """What this process watches, as every page needs it."""
     settings = Settings.from_environment()
-    return settings, source_for(settings.url, settings.prometheus_url, settings.refresh_s)
+    source = source_for(settings.url, settings.prometheus_url, settings.refresh_s)
+    return settings, source, telling_for(settings.url, settings.refresh_s, settings.token)
 
 
 @asynccontextmanager
 async def watching(app: st.App) -> AsyncIterator[None]:
     """Begin to watch when the web server starts. The first reading may wait a second, so not on its event loop."""
-    _, source = watched()
+    _, source, _ = watched()
     begun = asyncio.create_task(asyncio.to_thread(source.read, (), 0.0))
     yield
     await begun

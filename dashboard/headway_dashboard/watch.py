@@ -29,12 +29,6 @@ def running_preset(reading: Reading) -> tuple[str, str]:
     return found
 
 
-def engine_standing(reading: Reading) -> str:
-    """How the engine stands: up, silent, restarting or lost; empty where nobody says."""
-    lines = reading[panels.STANDING].lines
-    return next((labels[0] for labels, line in lines.items() if line and line[-1] == 1), "")
-
-
 def condition_of(reading: Reading, now_s: float) -> Condition:
     """The condition the banner shows."""
     activity = Activity(
@@ -42,8 +36,6 @@ def condition_of(reading: Reading, now_s: float) -> Condition:
         arrivals_per_s=now(reading, panels.ARRIVALS),
         queued=now(reading, panels.QUEUED),
         in_flight=now(reading, panels.IN_FLIGHT),
-        standing=engine_standing(reading),
-        deaths=now(reading, panels.DEATHS),
     )
     return condition(reading.health, activity, now_s, reading.interval_s)
 

@@ -48,6 +48,7 @@ def cautions(preset: Preset) -> list[str]:
         *_limit(preset),
         *_time_outs(preset),
         *_fallback(preset),
+        *_recovery(preset),
     ]
 
 
@@ -116,6 +117,8 @@ def _fallback(preset: Preset) -> Iterator[str]:
         continuous = preset.batching.strategy == "continuous"
         why = "under continuous a request waits for no batch" if continuous else "no class has may_bypass"
         yield f"fallback.bypass_seats: no effect: {why}"
+    if config.pause_on_errors and config.error_ratio is None:
+        yield "fallback.pause_on_errors: no effect: fallback.error_ratio is not set"
     thresholds = {
         Trigger.QUEUE_AGE: ("queue_age_s", config.queue_age_s),
         Trigger.KV_PRESSURE: ("kv_usage_ratio", config.kv_usage_ratio),
@@ -126,3 +129,14 @@ def _fallback(preset: Preset) -> Iterator[str]:
         if threshold is not None and not any(trigger in CLIMBED_FOR[rung] for rung in usable):
             allowing = ", ".join(_ALLOWED_BY[rung] for rung, triggers in CLIMBED_FOR.items() if trigger in triggers)
             yield f"fallback.{key}: no effect: nothing may give way for it; set one of {allowing}"
+
+
+def _recovery(preset: Preset) -> Iterator[str]:
+    recovery, memory = preset.recovery, preset.memory
+    if recovery.restart_hung and not recovery.restarts:
+        yield "recovery.restart_hung: no effect: recovery.restarts is 0"
+    if memory.recycle_every_s is None and memory.recycle_growth_bytes is None:
+        return
+    for name, terms in preset.classes.items():
+        if terms.total_timeout_s is None or terms.total_timeout_s > memory.recycle_drain_s:
+            yield f"memory.recycle_drain_s: shorter than an answer of {name} may take: a recycle may be given up"

@@ -116,18 +116,3 @@ def test_verdict_always_is_one_paragraph(
     assert text.endswith(".")
     assert "None" not in text
     assert "nan" not in text
-
-
-@pytest.mark.parametrize(
-    ("standing", "words"),
-    [
-        ("silent", "The engine gives no sign of life, so nobody is sent to it; 3 wait."),
-        ("restarting", "Engine death number 2: another one is being started; 3 wait for it."),
-        ("lost", "The engine is gone or not warm, and nobody is admitted."),
-        ("", "The server runs but takes no traffic (it is warming up or draining)."),
-    ],
-)
-def test_a_server_that_is_not_ready_says_what_it_does_instead(standing: str, words: str) -> None:
-    """Operators read what happens to the engine, and how many wait for it."""
-    activity = Activity(ready=0, queued=3, standing=standing, deaths=2)
-    assert condition(Health(999.0), activity, NOW_S, 1.0).sentence == words

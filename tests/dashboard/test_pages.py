@@ -140,12 +140,13 @@ def test_overview_stale(visit: Open, stub: StubServer, monkeypatch: pytest.Monke
 
 
 def test_overview_not_ready(visit: Open, stub: StubServer) -> None:
-    """A server that warms up is neither live nor down; one whose engine died says that another one is coming."""
+    """Without a token: a server that takes no traffic says why, and one whose engine died that another is coming."""
     stub.world.ready = False
     app = visit("overview", stub.url)
     assert "Not ready" in again_until(app, "takes no traffic")
-    stub.world.standing, stub.world.deaths = "restarting", 2
-    assert "wait for it" in again_until(app, "Engine death number 2")
+    stub.world.standing, stub.world.trying = "restarting", "starting another engine"
+    stub.world.deaths["crash"] = 2
+    assert "nobody waits for it" in again_until(app, "Death number 2 since the server started: starting another engine")
 
 
 def test_class_filter_and_range(visit: Open, stub: StubServer) -> None:

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from headway.metrics import METRIC_NAMES
-from headway_dashboard import panels, watch
+from headway_dashboard import engine_panels, panels, watch
 from headway_dashboard.expressions import Either, Expression, Metric, Share
 from headway_dashboard.figures import figure
 from headway_dashboard.model import Mark, Series
@@ -18,14 +18,18 @@ from headway_dashboard.sources import Health, Reading
 from headway_policies import Outcome, Reason
 
 ENGINE = {"vllm:generation_tokens_total", "vllm:kv_cache_usage_perc"}
+PANELS = (*panels.PANELS, *engine_panels.PANELS)
 TIMES_S = (1000.0, 1002.0, 1004.0)
 EVERYTHING = (
     *panels.FACTS,
-    *panels.ENGINE,
+    *panels.HEAD,
+    *engine_panels.SERVER_FIGURES,
+    engine_panels.RUNG_STEPS,
+    engine_panels.PREDICTION_SAMPLES,
     *panels.IDENTITY,
     *panels.CLASS_TABLE,
     *(tile.expression for tile in panels.TILES),
-    *chain.from_iterable(panel.expressions for panel in panels.PANELS),
+    *chain.from_iterable(panel.expressions for panel in PANELS),
 )
 
 
@@ -64,7 +68,7 @@ def reading(series: dict[Expression, Series], health: Health | None = None) -> R
     return Reading(series, health or Health(1004.0), 2.0, "test", range_s=4.0, end_s=1004.0)
 
 
-@pytest.mark.parametrize("panel", panels.PANELS, ids=lambda panel: panel.title)
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.title)
 @pytest.mark.parametrize(
     "points", [(1.0, None, 3.0), (0.0, 0.0, 0.0), (None, None, None)], ids=["some", "zero", "none"]
 )

@@ -46,6 +46,18 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         "classes.realtime = { queue_timeout_s = 6, first_token_timeout_s = 7, total_timeout_s = 5 }",
         ["classes.realtime.queue_timeout_s: no effect", "classes.realtime.first_token_timeout_s: no effect"],
     ),
+    "a pause for errors that nobody counts": (
+        "fallback.pause_on_errors = true",
+        ["fallback.pause_on_errors: no effect: fallback.error_ratio is not set"],
+    ),
+    "a hung engine that must not be replaced": (
+        "recovery = { restarts = 0, restart_hung = true }",
+        ["recovery.restart_hung: no effect: recovery.restarts is 0"],
+    ),
+    "a recycle that waits less than an answer takes": (
+        "memory = { recycle_every_s = 86400, recycle_drain_s = 600 }",
+        ["memory.recycle_drain_s: shorter than an answer of batch may take"],
+    ),
 }
 
 

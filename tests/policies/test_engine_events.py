@@ -143,6 +143,18 @@ def test_who_is_settled_already_is_gone_with_the_engine() -> None:
     assert it.counts() == (1, 0, 0, {"expired_running": 1})
 
 
+def test_the_people_of_a_dead_engine_are_told_apart() -> None:
+    """What has shown nothing waits again, what has is given up, who waited keeps its place, who comes waits too."""
+    it = WatchedDesk(patient(2))
+    for _ in range(3):
+        it.comes()
+    assert crashes(it, 1) == [Recall(1), Abort(2, Reason.ENGINE_LOST)]
+    assert it.counts() == (3, 2, 0, {"engine_lost": 1})
+    assert deeds(it.comes()) == []
+    assert dispatched(it.does("engine_back")) == [1]
+    assert dispatched(it.leaves(1)) == [3, 4]
+
+
 def test_a_restarting_engine_gets_nobody_and_newcomers_wait() -> None:
     """Nobody is refused for its sake, and nobody goes before it is back."""
     it = WatchedDesk(patient(1))
@@ -230,11 +242,24 @@ def test_a_crash_of_the_one_alone_gives_up_that_one_only() -> None:
     assert dispatched(it.does("engine_back")) == [2]
 
 
+def test_a_crash_of_somebody_else_in_between_is_no_proof() -> None:
+    """Whoever waited while others were running starts with a clean record."""
+    it = WatchedDesk(patient(1))
+    for _ in range(3):
+        it.comes()
+    crashes(it, 1)
+    it.does("engine_back")
+    it.passes(ALONE_S)
+    it.leaves(1)
+    assert crashes(it, 2) == [Recall(2)]
+
+
 TIMES: dict[str, tuple[dict[str, Any], float | None]] = {
     "its turn in the queue is over": ({"queue_s": 5.0, "total_s": None}, None),
     "the whole": ({"queue_s": 5.0, "total_s": 20.0}, 20.0),
     "the first token": ({"queue_s": 5.0, "total_s": 20.0, "first_token_timeout_s": 8.0}, 8.0),
     "no stall without an engine": ({"queue_s": None, "total_s": 20.0, "stall_timeout_s": 1.0}, 20.0),
+    "no stall, and nothing else either": ({"queue_s": None, "total_s": None, "stall_timeout_s": 1.0}, None),
     "none at all": ({"queue_s": None, "total_s": None}, None),
 }
 
@@ -256,6 +281,18 @@ def test_a_recalled_request_keeps_the_deadlines_of_a_running_one(
     else:
         assert deeds(it.passes(expires_s - 3.001)) == []
         assert refused(it.passes(0.001)) == [(1, Reason.QUEUE_TIMEOUT)]
+
+
+def test_the_time_of_the_whole_goes_on_while_a_recalled_request_runs_again() -> None:
+    """It counts from the arrival, as if there had been no crash; who waited beside it expires on time."""
+    it = WatchedDesk(careful(small_preset()))
+    it.comes()
+    it.comes(asked=Timeouts(queue_s=2.0))
+    crashes(it, 1)
+    assert refused(it.passes(3.0)) == [(2, Reason.QUEUE_TIMEOUT)]
+    assert deeds(it.passes(30.0)) == []
+    it.does("engine_back")
+    assert refused(it.passes(30.0)) == [(1, Reason.TOTAL_TIMEOUT)]
 
 
 def test_a_recalled_request_owes_no_stall_before_its_new_first_token() -> None:
@@ -281,6 +318,25 @@ def test_a_tenant_does_not_pay_for_what_a_crash_has_taken() -> None:
     crashes(it, 3)
     it.does("engine_back")
     assert dispatched(it.leaves(3)) == [5]
+
+
+def test_the_shares_are_as_if_there_had_been_no_crash() -> None:
+    """Between the classes and inside them, the same ones go in the same order."""
+
+    def order(*, crash: bool) -> list[int]:
+        it = WatchedDesk(patient(1, between="weighted", inside="fair"))
+        it.comes(tenant="a", prompt_tokens=4000)
+        if crash:
+            crashes(it, 1)
+            it.does("engine_back")
+        for tenant in "aabb":
+            it.comes(tenant=tenant, prompt_tokens=4000)
+        went = [1]
+        while len(went) < 5:
+            went += dispatched(it.leaves(went[-1]))
+        return went
+
+    assert order(crash=True) == order(crash=False)
 
 
 # ---------------------------------------------------------------------- lost, and back
@@ -330,6 +386,18 @@ def test_the_least_share_that_anybody_asks_for_is_open() -> None:
     assert it.desk.limit == 1
     assert dispatched(it.does("open_seats", Cautious.RECOVERY, 1.0)) == [6]
     assert it.desk.limit == 4
+
+
+@pytest.mark.parametrize(("ratio", "seats"), [(1.0, 8), (0.5, 4), (0.3, 2), (0.01, 1)])
+def test_a_share_of_the_seats_is_open(ratio: float, seats: int) -> None:
+    """Rounded down, one at the least."""
+    it = WatchedDesk(patient(8))
+    it.does("open_seats", Cautious.MEMORY, ratio)
+    for _ in range(10):
+        it.comes()
+    assert (it.desk.limit, it.desk.seats_taken) == (seats, seats)
+    it.does("open_seats", Cautious.MEMORY, 1.0)
+    assert it.desk.seats_taken == 8
 
 
 def test_a_share_is_of_what_the_engine_can_give() -> None:

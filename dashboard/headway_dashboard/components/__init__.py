@@ -2,6 +2,7 @@
 
 from headway_dashboard.components.banner import banner
 from headway_dashboard.components.live_plot import live_plot
+from headway_dashboard.components.notice import notice
 from headway_dashboard.components.tile import tile
 
-__all__ = ["banner", "live_plot", "tile"]
+__all__ = ["banner", "live_plot", "notice", "tile"]

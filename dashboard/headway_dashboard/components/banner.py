@@ -21,15 +21,22 @@ _LOOKS: dict[State, tuple[str, Colour]] = {
 _LOUD = {State.DOWN: st.error, State.STALE: st.warning}
 
 
-def banner(condition: Condition, *, preset: str, source: str, note: str = "") -> None:
-    """Draw the state, the running preset and the source, as one row of badges with a sentence."""
+def banner(
+    condition: Condition, *, preset: str, source: str, note: str = "", rung: str = "", told: bool = False
+) -> None:
+    """Draw the state, the running preset and the source, as one row of badges with a sentence.
+
+    ``rung`` is where the fallback ladder stands, if not at normal. ``told``: a notice below says it in full.
+    """
     words, colour = _LOOKS[condition.state]
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="headway-banner"):
         st.badge(words, color=colour)
         if preset:
             st.badge(preset, color="primary")
+        if rung:
+            st.badge(f"fallback: {rung}", color="orange")
         st.badge(source, color="gray")
-        if condition.state not in _LOUD:
+        if condition.state not in _LOUD and not told:
             st.caption(plain(condition.sentence), width="content")
     if condition.state in _LOUD:
         _LOUD[condition.state](plain(condition.sentence))

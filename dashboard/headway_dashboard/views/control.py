@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 
 import streamlit as st
 
@@ -18,23 +17,23 @@ from headway_dashboard.admin import (
     StaleError,
     differences,
 )
-from headway_dashboard.components import banner
 from headway_dashboard.components.banner import plain
 from headway_dashboard.rights import Rights, ask
 from headway_dashboard.settings import Settings
 from headway_dashboard.shipped import shipped
-from headway_dashboard.sources import Source
+from headway_dashboard.sources import Source, StatusSource
 from headway_dashboard.units import MISSING, compact
+from headway_dashboard.views import orders
+from headway_dashboard.views.head import RECENT_S, head
 
-RECENT_S = 300.0
 _CARD_PX = 240
 _REASON_CHARS = 400
 _ACTOR_CHARS = 80
 
 
-def show(settings: Settings, source: Source) -> None:
+def show(settings: Settings, source: Source, telling: StatusSource) -> None:
     """Draw the page."""
-    st.fragment(_running_now, run_every=settings.refresh_s)(source)
+    st.fragment(_running_now, run_every=settings.refresh_s)(source, telling)
     client = AdminClient(settings.url, settings.token)
     presets, rights = ask(settings, client)
     if st.session_state.get("viewer_only"):
@@ -45,16 +44,16 @@ def show(settings: Settings, source: Source) -> None:
     listed = presets or shipped(watch.running_preset(source.read((panels.PRESET,), RECENT_S)))
     chosen = _cards(listed)
     _proposal(settings, listed, chosen, rights)
+    orders.show(settings, telling, rights)
     if presets is not None:
         _audit(client)
     client.close()
 
 
-def _running_now(source: Source) -> None:
-    reading = source.read((*panels.FACTS, *panels.ENGINE, panels.PRESET), RECENT_S)
-    state = watch.condition_of(reading, time.time())
-    name, revision = watch.running_preset(reading)
-    banner(state, preset=f"{name} · revision {revision}" if name else "", source=reading.source, note=reading.note)
+def _running_now(source: Source, telling: StatusSource) -> None:
+    reading = source.read((*panels.FACTS, *panels.HEAD), RECENT_S)
+    head(reading, telling.read())
+    _, revision = watch.running_preset(reading)
     figures = [
         ("limit", watch.now(reading, panels.LIMIT)),
         ("ceiling", watch.now(reading, panels.CEILING)),

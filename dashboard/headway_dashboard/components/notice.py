@@ -1,0 +1,17 @@
+"""A loud line with its progress: what is going on that an operator must see?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headway_dashboard.components.banner import plain
+from headway_dashboard.notices import Notice
+
+_BOXES = {"info": st.info, "warning": st.warning, "error": st.error}
+
+
+def notice(one: Notice) -> None:
+    """Draw one notice, with a bar where somebody can tell how far it has come."""
+    _BOXES[one.kind](f"**{plain(one.title)}.** {plain(one.text)}")
+    if one.progress is not None:
+        st.progress(one.progress, text=plain(one.step))

@@ -1,0 +1,85 @@
+"""What the server says of itself, kept fresh by one thread for all visitors.
+
+With a token the admin API is asked; without one, or while the server refuses it, the readiness probe, which needs none
+and gives the reasons only. A refused token is tried again rarely, since the server writes every refusal into its audit
+log. Nobody is asked while nobody looks.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from headway_dashboard.admin import AdminClient, AdminError, RoleError, SwitchedOffError, TokenError
+from headway_dashboard.status import Status
+
+_FIRST_WAIT_S = 1.0
+_REFUSED_FOR_S = 300.0
+_FORGET_S = 30.0
+
+
+class StatusSource:
+    """Polls one server's status. The thread starts with the first reading and ends with ``close`` or the process."""
+
+    def __init__(
+        self, url: str, token: str | None, *, interval_s: float = 2.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = AdminClient(url, token)
+        self._may_ask_from_s = 0.0 if token else float("inf")
+        self._interval_s = interval_s
+        self._clock = clock
+        self._status = Status()
+        self._read_s = 0.0
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._told = threading.Event()
+        self._looked = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def read(self) -> Status:
+        """The newest answer. Only the very first reading waits, a second at most, for the first one."""
+        with self._lock:
+            self._read_s = self._clock()
+            if self._thread is None and not self._stop.is_set():
+                self._thread = threading.Thread(target=self._run, name="headway-status", daemon=True)
+                self._thread.start()
+        self._looked.set()
+        self._told.wait(_FIRST_WAIT_S)
+        return self._status
+
+    def poll(self) -> None:
+        """Ask once. Never raises: what the server does not tell is not known."""
+        self._status = self._ask()
+        self._told.set()
+
+    def close(self) -> None:
+        """Stop polling and wait for the thread."""
+        self._stop.set()
+        self._looked.set()
+        if self._thread is not None:
+            self._thread.join(10)
+        self._client.close()
+
+    def _ask(self) -> Status:
+        try:
+            if self._clock() >= self._may_ask_from_s:
+                return self._client.status()
+        except (TokenError, RoleError, SwitchedOffError):
+            self._may_ask_from_s = self._clock() + _REFUSED_FOR_S
+        except AdminError:
+            return Status()
+        try:
+            return Status(reasons=self._client.not_ready())
+        except AdminError:
+            return Status()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if self._clock() - self._read_s > _FORGET_S:
+                self._looked.clear()
+                self._looked.wait(_FORGET_S)
+                continue
+            began_s = time.monotonic()
+            self.poll()
+            self._stop.wait(max(0.0, self._interval_s - (time.monotonic() - began_s)))
