@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,9 @@ TESTS = [
     "tests/scenarios",
 ]
 LEAST_CAUGHT = 0.95
-TIME_OUT_S = 300.0
+TIME_OUT_S = 900.0
+#: A run without end is told from a slow machine by so many times what the tests take without any fault.
+TIMES_THE_CLEAN_RUN = 8.0
 
 PROFILE = """
 from hypothesis import Phase, settings
@@ -305,13 +308,7 @@ MUTANTS = [
         "            if ticket_id in self._at_s:\n                del",
     ),
     Mutant("deadlines", "noticed after the instant", "self._heap[0][0] <= now_s", "self._heap[0][0] < now_s"),
-    Mutant(
-        "deadlines",
-        "hastened to a later time",
-        "if known_s is None or at_s < known_s:",
-        "if True:",
-        lives="a deadline that is later than it should be is found only where the stall is longer than what is left",
-    ),
+    Mutant("deadlines", "hastened to a later time", "if known_s is None or at_s < known_s:", "if True:"),
     Mutant(
         "batching",
         "static leaves half full",
@@ -459,7 +456,7 @@ def photograph(folder: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", folder)
 
 
-def run_tests(still: Path, mutant: Mutant | None) -> tuple[bool, str]:
+def run_tests(still: Path, mutant: Mutant | None, limit_s: float = TIME_OUT_S) -> tuple[bool, str]:
     """Run the tests on a copy of the still tree with this fault. Whether they passed, and what they said last."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(still / PACKAGE.relative_to(ROOT), Path(folder) / PACKAGE.name)
@@ -470,7 +467,7 @@ def run_tests(still: Path, mutant: Mutant | None) -> tuple[bool, str]:
         environment = os.environ | {"PYTHONPATH": folder, "HEADWAY_LONG_TESTS": ""}
         try:
             done = subprocess.run(
-                [*command, *TESTS], cwd=still, env=environment, capture_output=True, text=True, timeout=TIME_OUT_S
+                [*command, *TESTS], cwd=still, env=environment, capture_output=True, text=True, timeout=limit_s
             )
         except subprocess.TimeoutExpired:
             return False, "ran past its time"
@@ -491,12 +488,14 @@ def survivors_of(chosen: list[Mutant], still: Path) -> list[Mutant]:
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(PACKAGE / f"{one.file}.py", folder)
             mutate(Path(folder), one)
+    began_s = time.monotonic()
     passed, said = run_tests(still, None)
+    limit_s = TIMES_THE_CLEAN_RUN * (time.monotonic() - began_s)
     if not passed:
         raise SystemExit(f"the tests fail without any fault: {said}")
     survivors = []
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        tried = pool.map(lambda one: run_tests(still, one), chosen)
+        tried = pool.map(lambda one: run_tests(still, one, limit_s), chosen)
         for number, (one, (passed, said)) in enumerate(zip(chosen, tried, strict=True), 1):
             survivors += [one] if passed else []
             fate = "LIVES " if passed else "caught"

@@ -274,11 +274,13 @@ class Desk:
         """
         self.engine = Standing.RESTARTING
         effects = self._begin(now_s)
-        self._quarantine.crash()
+        alone = self._quarantine.crash()
         for entry in sorted(self.dispatched(), key=self._urgency, reverse=True):
             self._floor.occupy(entry, 0, now_s)
             if entry.phase is Phase.RUNNING:
-                self._recall_or_abort(entry, now_s, effects, replayable=entry.ticket.id in replayable)
+                again = entry.ticket.id in replayable
+                suspected = alone in (None, entry.ticket.id)
+                self._recall_or_abort(entry, now_s, effects, replayable=again, suspected=suspected)
         return self._end(effects, now_s)
 
     def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
@@ -562,6 +564,8 @@ class Desk:
             if entry.queue_due_s is not None and entry.queue_due_s <= now_s:
                 self._time_is_up(entry, now_s, effects)
                 continue
+            if not self._floor.fits(entry.ticket):  # one that was cleared runs on
+                return
             self._floor.open_batch(now_s)
             self._dispatch(entry, now_s, effects)
             self._quarantine.sent(ticket_id, now_s + self.preset.recovery.alone_s)
@@ -631,10 +635,12 @@ class Desk:
         if entry.phase is Phase.WAITING:
             self._floor.withdraw(entry)
 
-    def _recall_or_abort(self, entry: Entry, now_s: float, effects: list[Effect], *, replayable: bool) -> None:
+    def _recall_or_abort(
+        self, entry: Entry, now_s: float, effects: list[Effect], *, replayable: bool, suspected: bool
+    ) -> None:
         """The engine died under a running ticket: it waits again, or is given up."""
         ticket, crashes = entry.ticket, self._quarantine.crashes
-        if replayable and entry.crash == crashes - 1:
+        if replayable and suspected and entry.crash == crashes - 1:
             self._abort(entry, Reason.POISON, effects)
         elif not replayable:
             self._abort(entry, Reason.ENGINE_LOST, effects)

@@ -88,7 +88,7 @@ class Floor:
 
     def goes_at_once(self, ticket: Ticket, now_s: float) -> bool:
         """Whether a newcomer needs no place in the queue: nobody gathers, nobody before it may go, and it fits."""
-        if self.strategy.barrier or not self._fits(ticket):
+        if self.strategy.barrier or not self.fits(ticket):
             return False
         return not len(self.room) or self.room.lanes[0].order.head(now_s, self.seats.barred(self.limit)) is None
 
@@ -119,7 +119,7 @@ class Floor:
             return None
         barred = self.seats.barred(self.limit)
         ticket = lane.order.head(now_s, barred)
-        if ticket is not None and self._fits(ticket):
+        if ticket is not None and self.fits(ticket):
             return ticket
         self.limited = self.limited or bool(barred) or (ticket is not None and not self._seats_fit(ticket))
         return None if ticket is None else self._passing_by(lane, ticket, now_s)
@@ -215,7 +215,7 @@ class Floor:
             return None
         barred = [name for name in self._preset.classes if name not in reserved]
         ticket = lane.order.head(now_s, barred)
-        if ticket is None or ticket.seats > reserved[self.line_of(ticket)] or not self._fits(ticket):
+        if ticket is None or ticket.seats > reserved[self.line_of(ticket)] or not self.fits(ticket):
             return None
         return ticket
 
@@ -223,7 +223,8 @@ class Floor:
         """The class in whose line a ticket stands."""
         return ticket.class_name if ticket.class_name in self._preset.classes else self._preset.default_class
 
-    def _fits(self, ticket: Ticket) -> bool:
+    def fits(self, ticket: Ticket) -> bool:
+        """Whether its seats and its tokens are free."""
         return self._seats_fit(ticket) and self._tokens_fit(ticket)
 
     def _seats_fit(self, ticket: Ticket) -> bool:

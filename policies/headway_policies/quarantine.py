@@ -3,10 +3,11 @@
 An engine that dies takes everything it ran with it and does not say whose fault it was. Those it ran are the suspects:
 they go again one after another, before anybody else, so that a second crash has one suspect only. One that was running
 at two crashes in a row is not sent a third time. A suspect is cleared when it ends, or has run ``alone_s`` without
-harm.
+harm; it runs on, and the next one goes beside it if there is a seat.
 
-Bound: with S suspects everybody else waits at most ``S * alone_s`` longer. Known weak spot: a request that crashes the
-engine only after ``alone_s`` takes its companions with it again, and they are then under suspicion twice.
+When the engine dies while one runs alone, that one is to blame and nobody beside it; else all who were there twice are.
+
+Bound: with S suspects everybody else waits at most ``S * alone_s`` longer, and as long as the cleared ones leave no seat.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ class Quarantine:
         """When the one that runs alone is cleared; None when none does."""
         return None if self._alone is None else self._cleared_s
 
-    def crash(self) -> None:
-        """The engine died: whoever ran alone has to go again."""
+    def crash(self) -> int | None:
+        """The engine died; whoever ran alone is to blame."""
         self.crashes += 1
-        self._alone = None
+        alone, self._alone = self._alone, None
+        return alone
 
     def suspect(self, ticket_id: int) -> None:
         """This one was running, and will go again."""

@@ -58,6 +58,14 @@ def test_a_deadline_set_again_holds_from_then_on() -> None:
     assert deadlines.next_s() is None
 
 
+def test_a_deadline_is_hastened_and_never_put_off() -> None:
+    """The earlier one counts; who had none gets one."""
+    deadlines = Deadlines()
+    for at_s, holds_s in ((5.0, 5.0), (9.0, 5.0), (2.0, 2.0), (2.0, 2.0)):
+        deadlines.hasten(1, at_s)
+        assert (deadlines.of(1), deadlines.next_s()) == (holds_s, holds_s)
+
+
 def test_memory_stays_bounded_when_tickets_come_and_go() -> None:
     """A hundred thousand tickets that leave before their time leave no heap behind them."""
     deadlines = Deadlines()

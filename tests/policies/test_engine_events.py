@@ -21,6 +21,7 @@ from headway_policies import (
     Reject,
     Standing,
     Timeouts,
+    WakeAt,
 )
 from headway_policies.warmup import Warmup
 
@@ -411,7 +412,7 @@ def test_a_share_is_of_what_the_engine_can_give() -> None:
 
 @pytest.mark.parametrize("how", ["warmed_up", "restarted", "lost and back"])
 def test_seats_open_one_after_another_after_a_warm_up(how: str) -> None:
-    """One at once, the second at half the ramp, all four at its end; and the desk asks to be woken for each."""
+    """One at once, the second at half the ramp, all four at its end."""
     it = WatchedDesk(patient(4, ramp_s=10.0))
     if how == "restarted":
         crashes(it)
@@ -423,6 +424,21 @@ def test_seats_open_one_after_another_after_a_warm_up(how: str) -> None:
     assert (it.desk.limit, it.counts()[1:3]) == (1, (4, 1))
     went = [ids(deeds(it.passes(step_s))) for step_s in (4.5, 0.5, 4.5, 0.5, 1000.0)]
     assert went == [[], [2], [3], [4], []]
+
+
+def test_a_ramp_asks_to_be_woken_for_each_seat() -> None:
+    """At the very instant at which the next one opens, and not again once all are open."""
+    it = WatchedDesk(patient(4, ramp_s=10.0))
+    woken_s, effects = [], it.does("warmed_up")
+    for seats in (2, 3, 4):
+        [wake] = effects
+        assert isinstance(wake, WakeAt)
+        it.now_s = wake.at_s
+        effects = it.does("tick")
+        woken_s.append(wake.at_s)
+        assert it.desk.limit == seats
+    assert woken_s == pytest.approx([5.0, 7.925, 10.0], abs=0.001)
+    assert effects == []
 
 
 def test_a_ramp_that_is_climbed_takes_no_seat_away_when_a_longer_one_comes_into_force() -> None:
@@ -443,3 +459,28 @@ def test_a_ramp_and_a_share_hold_together() -> None:
         it.comes()
     assert [dispatched(it.passes(step_s)) for step_s in (9.999, 0.001, 1000.0)] == [[], [2], []]
     assert dispatched(it.does("open_seats", Cautious.MEMORY, 1.0)) == [3, 4]
+
+
+def test_a_suspect_goes_beside_a_cleared_one_only_within_the_limit() -> None:
+    """With one seat open the next suspect waits for its end, however long ago that one was cleared."""
+    it = WatchedDesk(preset(4, classes={"normal": terms(2, queue_s=None, total_s=None)}))
+    for _ in range(4):
+        it.comes()
+    it.does("engine_restarting", {1, 2, 3, 4})
+    it.does("open_seats", Cautious.RECOVERY, 0.5)
+    assert kinds(it.does("engine_back")) == [("Dispatch", 1)]
+    assert kinds(it.passes(ALONE_S)) == [("Dispatch", 2)]
+    assert kinds(it.passes(ALONE_S)) == []
+    assert it.desk.seats_taken == it.desk.limit == 2
+    assert kinds(it.leaves(1)) == [("Dispatch", 3)]
+
+
+def test_who_was_cleared_is_not_blamed_for_the_one_that_runs_alone() -> None:
+    """The engine dies while the second suspect runs beside the first: the second is to blame, the first goes again."""
+    it = WatchedDesk(preset(4, classes={"normal": terms(2, queue_s=None, total_s=None)}))
+    it.comes()
+    it.comes()
+    it.does("engine_restarting", {1, 2})
+    it.does("engine_back")
+    it.passes(ALONE_S)
+    assert deeds(it.does("engine_restarting", {1, 2})) == [Recall(1), Abort(2, Reason.POISON)]

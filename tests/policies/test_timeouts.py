@@ -161,6 +161,7 @@ RUNNING: dict[str, tuple[dict[str, float], dict[str, float], tuple[float, ...], 
     "silence, its own where the class has none": ({}, {"stall_s": 3}, (1.0,), Reason.STALL_TIMEOUT, 4.0),
     "total": (ALL, {}, tuple(float(second) for second in range(1, 20)), Reason.TOTAL_TIMEOUT, 20.0),
     "total, its own": (ALL, {"total_s": 3}, (1.0, 2.0), Reason.TOTAL_TIMEOUT, 3.0),
+    "total, before a stall that is longer": ({}, {"total_s": 4, "stall_s": 9}, (1.0,), Reason.TOTAL_TIMEOUT, 4.0),
     "total, its own where the class has none": ({}, {"total_s": 9}, (), Reason.TOTAL_TIMEOUT, 9.0),
 }
 

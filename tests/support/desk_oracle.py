@@ -47,6 +47,7 @@ class Oracle:
     alone: tuple[int, float] | None = None
     crashes: int = 0
     replayable: set[int] = field(default_factory=set)
+    to_blame: int | None = None
     was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
     newcomer: Ticket | None = None
@@ -188,7 +189,8 @@ class Oracle:
         if not self._open() or not next_ones:
             return False
         if self.suspects:
-            return self.alone is None
+            first = next(iter(self.suspects))
+            return self.alone is None and rules.fits(self.tickets[first])
         if rules.gathers:
             return not rules.taken() and rules.must_leave(now_s)
         passing = any(rules.may_pass(one, head) for head in next_ones for one in rules.waiting.values())
@@ -222,6 +224,7 @@ class Oracle:
         if self.suspects:
             assert ticket_id in self.suspects, "somebody went before all suspects were cleared"
             assert self.alone is None, "two suspects at a time"
+            assert rules.fits(ticket), "a suspect goes beyond the limit"
             self.alone = ticket_id, now_s + self.desk.preset.recovery.alone_s
             self._seat(ticket, revision, batch)
             return
@@ -246,7 +249,8 @@ class Oracle:
         """It ran when the engine died, had shown nothing, and had not been running at the crash before."""
         assert ticket_id in self.running, "recalled what was not running"
         assert ticket_id in self.replayable, "would be sent twice although something was shown"
-        assert self.was_running_at.get(ticket_id) != self.crashes - 1, "sent a third time"
+        if self.to_blame in (None, ticket_id):
+            assert self.was_running_at.get(ticket_id) != self.crashes - 1, "sent a third time"
         self.running.discard(ticket_id)
         self.token_s.pop(ticket_id, None)
         self.rules.sitting.pop(ticket_id)
@@ -308,6 +312,7 @@ class Oracle:
         due_s = self.run_due_s(ticket_id).get(reason, inf)
         if reason is Reason.POISON:
             assert self.was_running_at[ticket_id] == self.crashes - 1, "given up after one crash"
+            assert self.to_blame in (None, ticket_id), "given up for what another one did"
         lost = reason in (Reason.ENGINE_LOST, Reason.DRAINING, Reason.POISON) and not self.desk.engine_up
         assert lost or now_s >= due_s - EPSILON_S, "aborted too early"
         self._end(ticket_id, reason)
@@ -329,6 +334,7 @@ class Oracle:
     def engine_restarting(self, replayable: set[int]) -> None:
         """Before the event: the engine died, and these had shown nothing."""
         self.crashes += 1
+        self.to_blame = None if self.alone is None else self.alone[0]
         self.alone = None
         self.replayable = replayable
         self.engine_lost()

@@ -284,6 +284,8 @@ class World:
             "headway_ready": self.ready,
             "headway_last_change_timestamp_seconds": self.last_change_s,
             "headway_engine_kv_cache_usage_ratio": self.kv_ratio,
+            "headway_engine_running": sum(self.in_flight.values()),
+            "headway_engine_waiting": 0,
             "vllm:num_requests_running": sum(self.in_flight.values()),
             "vllm:kv_cache_usage_perc": self.kv_ratio,
         }
