@@ -3,7 +3,7 @@
 An engine that dies takes everything it ran with it and does not say whose fault it was. Those it ran are the suspects:
 they go again one after another, before anybody else, so that a second crash has one suspect only. One that was running
 at two crashes in a row is not sent a third time. A suspect is cleared when it ends, or has run ``alone_s`` without
-harm; it runs on, and the next one goes beside it if there is a seat.
+harm; then it runs on, and the next one goes beside it if there is a seat.
 
 When the engine dies while one runs alone, that one is to blame and nobody beside it; else all who were there twice are.
 

@@ -463,21 +463,21 @@ def test_a_ramp_and_a_share_hold_together() -> None:
 
 def test_a_suspect_goes_beside_a_cleared_one_only_within_the_limit() -> None:
     """With one seat open the next suspect waits for its end, however long ago that one was cleared."""
-    it = WatchedDesk(preset(4, classes={"normal": terms(2, queue_s=None, total_s=None)}))
+    it = WatchedDesk(patient(4))
     for _ in range(4):
         it.comes()
     it.does("engine_restarting", {1, 2, 3, 4})
     it.does("open_seats", Cautious.RECOVERY, 0.5)
-    assert kinds(it.does("engine_back")) == [("Dispatch", 1)]
-    assert kinds(it.passes(ALONE_S)) == [("Dispatch", 2)]
-    assert kinds(it.passes(ALONE_S)) == []
+    assert ids(it.does("engine_back")) == [1]
+    assert ids(it.passes(ALONE_S)) == [2]
+    assert ids(it.passes(ALONE_S)) == []
     assert it.desk.seats_taken == it.desk.limit == 2
-    assert kinds(it.leaves(1)) == [("Dispatch", 3)]
+    assert ids(it.leaves(1)) == [3]
 
 
 def test_who_was_cleared_is_not_blamed_for_the_one_that_runs_alone() -> None:
     """The engine dies while the second suspect runs beside the first: the second is to blame, the first goes again."""
-    it = WatchedDesk(preset(4, classes={"normal": terms(2, queue_s=None, total_s=None)}))
+    it = WatchedDesk(patient(4))
     it.comes()
     it.comes()
     it.does("engine_restarting", {1, 2})
