@@ -7,7 +7,7 @@ harm; then it runs on, and the next one goes beside it if there is a seat.
 
 When the engine dies while one runs alone, that one is to blame and nobody beside it; else all who were there twice are.
 
-Bound: with S suspects everybody else waits at most ``S * alone_s`` longer, and as long as the cleared ones leave no seat.
+Bound: with S suspects everybody else waits at most ``S * alone_s`` longer, and while the cleared ones leave no seat.
 """
 
 from __future__ import annotations
