@@ -204,10 +204,13 @@ class Guard:
             self.engine_died()
 
     def engine_died(self) -> None:
-        """The engine is beyond use, and not because we are closing. May be called from any thread."""
-        if not self.closing and not self.engine_gone:
+        """The engine is beyond use. While we are closing that is no fault, and ends whom it ran all the same.
+
+        May be called from any thread.
+        """
+        if not self.engine_gone:
             self.engine_gone = True
-            self._on_loop(self._rescue)
+            self._on_loop((lambda: self.gate.engine_lost(Reason.DRAINING)) if self.closing else self._rescue)
 
     def engine_back(self) -> None:
         """There is an engine again, and it may be lost again. Call it on the gate's loop."""

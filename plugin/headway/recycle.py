@@ -70,6 +70,9 @@ async def _run(control: Control, replace: Replace, who: Who, reason: str, trigge
             result = f"applied after {gate.now_s() - began_s:.1f} s"
         else:
             result = f"given up: {gate.desk.seats_taken} seats still taken after {gate.now_s() - began_s:.0f} s"
+    except asyncio.CancelledError:
+        _note(control, who, reason, "ended: the server closes")
+        raise
     except Exception as error:
         log.exception("the engine could not be replaced")
         result = f"failed: {type(error).__name__}"

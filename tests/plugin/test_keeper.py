@@ -342,3 +342,31 @@ async def test_closing_ends_the_keeper() -> None:
     assert house.replacement.started == 0
     assert "keeper" not in house.control.chores
     await house.close()
+
+
+@on_virtual_time
+async def test_an_engine_that_dies_during_a_drain_ends_whom_it_ran_as_drained() -> None:
+    """It is no fault of a server that closes, and whoever it ran is told so all the same."""
+    house = House()
+    running = house.ask("running")
+    await asyncio.sleep(0.5)
+    house.control.guard.close_from_any_thread(None)
+    house.engine.die()
+    assert await running == "draining"
+    assert outcomes(house.control) == {"drained": 1}
+    assert not house.control.guard.engine_lost
+    await house.close()
+
+
+@on_virtual_time
+async def test_a_recycle_that_the_server_s_end_cuts_short_is_written_down() -> None:
+    """The audit has how it ended, too."""
+    house = House()
+    house.control.recycle(headway.audit.Who(actor="test"), "test")
+    await asyncio.sleep(1)
+    house.control.chores.stop_all()
+    await asyncio.sleep(0)
+    assert house.control.audit.entries(1)[0]["result"] == "ended: the server closes"
+    house.engine.revive()
+    house.control.guard.engine_back()
+    await house.close()

@@ -31,7 +31,13 @@ class VllmReplacer:
         return read_last_words()
 
     def kill(self) -> None:
-        """End the engine's processes, also stopped ones, and those of an engine that is still starting."""
+        """End the engine's processes, also stopped ones, and those of an engine that is still starting.
+
+        Where nothing runs in it nobody reads from it any more, and vLLM logs no disaster.
+        """
+        reader = self._client.output_handler
+        if reader is not None and not self._client.output_processor.request_states:
+            reader.cancel()
         for process in psutil.Process().children(recursive=True):
             if process.pid not in self._others:
                 with suppress(psutil.NoSuchProcess):
