@@ -5,6 +5,8 @@ Between the sources and the views, as ``watch``: no drawing, no fetching.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headway_dashboard import engine_panels, palette, panels
 from headway_dashboard.condition import Condition
 from headway_dashboard.model import Mark, Point, change_marks, held_s, newest, onset_marks
@@ -16,17 +18,19 @@ from headway_dashboard.watch import TileText, now
 from headway_policies.governor import WHYS
 
 NORMAL = "normal"
+_QUIET = "quiet"
 _MOST_MOVES = 10
 
-#: What gives way on each rung, as a reader says it.
+#: What gives way on each rung, as a reader says it, the mildest first.
 RUNGS = {
     NORMAL: "nobody loses anything",
     "cap": "answers are shorter",
-    "bypass": "answers are shorter, and a few requests go beside the batch that runs",
-    "shed": "as before, and whole classes are refused",
-    "divert": "as before, and another model answers",
+    "bypass": "a few requests go beside the batch that runs",
+    "shed": "whole classes are refused",
+    "divert": "another model answers",
     "pause": "everybody waits",
 }
+_ALWAYS_OPEN = (NORMAL, "pause")
 
 _TRIGGERS = {
     "queue_age": "the age of the queue",
@@ -34,7 +38,7 @@ _TRIGGERS = {
     "errors": "too many errors",
     "engine_down": "an engine that is down",
     "operator": "an operator's order",
-    "quiet": "all quiet again",
+    _QUIET: "all quiet again",
 }
 
 
@@ -84,7 +88,7 @@ def step_rows(reading: Reading) -> list[dict[str, str]]:
         if (number := newest(line))
     ]
     return [
-        {"To": word, "Because of": trigger_words(trigger), "Times": compact(number)}
+        {"To": word, "Why": trigger_words(trigger), "Times": compact(number)}
         for _, word, trigger, number in sorted(counted)
     ]
 
@@ -95,7 +99,7 @@ def move_rows(ladder: Ladder) -> list[dict[str, str]]:
         {
             "When (UTC)": one.time.replace("T", " ").removesuffix("Z").partition(".")[0],
             "Move": f"{one.before} → {one.after}",
-            "Because of": trigger_words(one.trigger),
+            "Why": trigger_words(one.trigger),
         }
         for one in ladder.moves[:_MOST_MOVES]
     ]
@@ -108,11 +112,29 @@ def ladder_words(ladder: Ladder, by_numbers: str = "") -> str:
         return ""
     if ladder.ordered:
         why = " by an operator's order, until it is let move by itself again"
-    elif ladder.trigger and word != NORMAL:
+    elif ladder.trigger in _TRIGGERS and ladder.trigger != _QUIET and word != NORMAL:
         why = f" because of {trigger_words(ladder.trigger)}"
     else:
         why = ""
-    return f"The fallback ladder stands on **{word}**{why}: {RUNGS.get(word, 'what it takes is not known here')}."
+    taken = taken_words(ladder.in_force or (word,))
+    return f"The fallback ladder stands on **{word}**{why}: {taken}."
+
+
+def taken_words(rungs: Iterable[str]) -> str:
+    """What gives way while these rungs are in force."""
+    taken = [RUNGS[word] for word in rungs if word in RUNGS and word != NORMAL]
+    return ", ".join(taken) or RUNGS[NORMAL]
+
+
+def orderable(ladder: Ladder) -> tuple[str, ...]:
+    """The rungs an operator may order: those that would change something, and the two that always do."""
+    return tuple(word for word in RUNGS if not ladder.usable or word in (*_ALWAYS_OPEN, *ladder.usable))
+
+
+def order_words(ladder: Ladder, chosen: str) -> str:
+    """What an ordered rung takes: an order puts all up to it in force."""
+    upto = rung_place(chosen)
+    return taken_words(word for word in orderable(ladder) if rung_place(word) <= upto)
 
 
 def rung_place(word: str) -> int:
@@ -179,7 +201,7 @@ def prediction_words(reading: Reading) -> str:
     lines = reading[engine_panels.PREDICTION_SAMPLES].lines
     say = palette.words_of(palette.PREDICTIONS)
     known = [f"{say(labels[0])}: {compact(number)} cases" for labels, line in lines.items() if (number := newest(line))]
-    return f"Rests on {', '.join(known)}." if known else ""
+    return f"The predictions were compared with what came: {', '.join(known)}." if known else ""
 
 
 def pause_words(told: Status) -> str:
@@ -204,6 +226,9 @@ def server_tiles(reading: Reading, told: Status, state: Condition) -> list[TileT
         value = newest(reading[expression].line())
         old = "" if value is None or state.current else "last known"
         tiles.append(TileText(label, _compact(value), explanation, old))
+    last_s = [took_s for line in reading[engine_panels.WARMUP_S].lines.values() if (took_s := newest(line)) is not None]
+    took = duration(sum(last_s)) if last_s else MISSING
+    tiles.append(TileText("Warm-up", took, "The last round of every stage of the warm-up.", told.warmup.state))
     return tiles
 
 

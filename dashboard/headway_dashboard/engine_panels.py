@@ -22,6 +22,8 @@ DEATHS_BY_CAUSE = Gauge(_plain("headway_engine_deaths_total", "cause"))
 SILENCES = Gauge(_plain("headway_engine_silences_total"))
 REPLAYS = Gauge(_plain("headway_replays_total"))
 REPLAYS_BY_CLASS = Gauge(_plain("headway_replays_total", "class"))
+ENGINE_RUNNING = Gauge(_plain("headway_engine_running"))
+ENGINE_WAITING = Gauge(_plain("headway_engine_waiting"))
 RECYCLES = Gauge(_plain("headway_recycles_total"))
 WARMUP_S = Gauge(_plain("headway_warmup_duration_seconds", "stage"), largest=True)
 RUNG_STEPS = Gauge(_plain("headway_fallback_steps_total", "rung", "trigger"))
@@ -146,7 +148,7 @@ CLEARS_PANEL = Panel(
     "count",
     (
         Line(
-            "", CACHE_CLEARS, kind="step",
+            "", CACHE_CLEARS, kind="bar",
             words=palette.words_of(palette.CACHES), colours=palette.colour_of(palette.CACHES),
         ),
     ),
@@ -189,7 +191,7 @@ DEATHS_PANEL = Panel(
     "count",
     (
         Line(
-            "", DEATHS_BY_CAUSE, kind="step",
+            "", DEATHS_BY_CAUSE, kind="bar",
             words=palette.words_of(palette.DEATHS), colours=palette.colour_of(palette.DEATHS),
         ),
         Line("silences", SILENCES, palette.GOLD, "dot", "step"),
@@ -202,13 +204,24 @@ REPLAYS_PANEL = Panel(
     "Requests that went again",
     "How many requests went to another engine after theirs had died, since the server started.",
     "count",
-    (Line("", REPLAYS_BY_CLASS, kind="step", colours=palette.of_class),),
+    (Line("", REPLAYS_BY_CLASS, kind="bar", colours=palette.of_class),),
     "Their clients saw nothing but a longer wait.",
     quiet="no request had to go again since the server started",
 )
 REQUESTS_PAGE = (RUNG_PANEL, DEGRADED_PANEL, OLDEST_PANEL, QUEUE_TOKENS_PANEL)
 LIMIT_SECTION = (LIMIT_PANEL, panels.BATCH_PANEL, WINDOW_PANEL, PREDICTION_PANEL)
 MEMORY_SECTION = (panels.KV_PANEL, CAP_PANEL, QUEUE_BYTES_PANEL, CLEARS_PANEL, GC_PANEL)
-SERVER_PAGE = (STANDING_PANEL, DEATHS_PANEL, REPLAYS_PANEL)
+ENGINE_PANEL = Panel(
+    "engine",
+    "Inside the engine",
+    "Sequences that ran, and that waited inside the engine, in its last step.",
+    "count",
+    (
+        Line("running", ENGINE_RUNNING, palette.BLUE),
+        Line("waiting inside", ENGINE_WAITING, palette.ORANGE, "dash"),
+    ),
+    "Requests wait at the gate, not in there: many inside point to a KV cache that is too small.",
+)
+SERVER_PAGE = (STANDING_PANEL, DEATHS_PANEL, REPLAYS_PANEL, ENGINE_PANEL)
 SERVER_FIGURES = (SILENCES, REPLAYS, RECYCLES, WARMUP_S)
 PANELS = (RESIDENT_PANEL, *REQUESTS_PAGE, *LIMIT_SECTION, *MEMORY_SECTION, *SERVER_PAGE)

@@ -17,6 +17,8 @@ from headway_dashboard.sources import Reading
 from headway_dashboard.units import Scale, scale, written
 
 CHART_HEIGHT_PX = 280
+#: Up to so many, things are counted one by one: there is no half of them on the axis.
+_FEW = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,9 @@ def _layout(
 ) -> dict[str, Any]:
     start_s = reading.end_s - reading.range_s
     y_axis: dict[str, Any] = {"rangemode": "tozero", "ticksuffix": chosen.suffix, "nticks": 5}
+    largest = max((point for one in lines for point in one.points if point is not None), default=0.0)
+    if panel.unit == "count" and largest <= _FEW:
+        y_axis |= {"dtick": 1}
     if panel.ceiling is not None and not empty:
         y_axis |= {"range": [0, panel.ceiling * chosen.factor * 1.02]}
     elif empty:

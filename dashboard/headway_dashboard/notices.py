@@ -84,8 +84,8 @@ def _engine(standing: str, now: Situation, told: Status) -> Notice | None:
     if told.recycling:
         running = told.seats_taken
         still = f"{_number(running, 'seat is', 'seats are')} still taken" if running else "nobody runs any more"
-        text = f"Nobody new is sent to the engine, {still}, {_waiting(now)}. Another engine takes over then."
-        return Notice("info", "The engine is about to be replaced, as ordered", text)
+        text = f"Nobody new is sent to the engine; {still}, {_waiting(now)}. Once it is empty, another one takes over."
+        return Notice("info", "Recycle: the engine is about to be replaced", text)
     return None
 
 
@@ -95,7 +95,7 @@ def _restarting(now: Situation, told: Status) -> Notice:
     doing = _doing(told)
     if told.recycling:
         text = f"{_sentence(doing)}{_for(now)}; {_waiting(now)} for it. Nobody is lost."
-        return Notice("info", "The engine is being replaced, as ordered", text, progress, step)
+        return Notice("info", "Recycle: the engine is being replaced", text, progress, step)
     text = f"{_try(now, told)}: {doing}{_for(now)}; {_waiting(now)} for it, and newcomers may queue."
     return Notice("warning", "The engine died and is being restarted", text, progress, step)
 

@@ -51,7 +51,7 @@ DEATHS = {
     "crash": ("crashed", RED),
     "out_of_memory": ("out of memory", PURPLE),
     "hang": ("ended because it hung", ORANGE),
-    "recycle": ("replaced as ordered", GREEN),
+    "recycle": ("replaced (recycle)", GREEN),
 }
 
 #: What a request had to do without.

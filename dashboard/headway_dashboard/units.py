@@ -1,4 +1,4 @@
-"""How is a number written? Milliseconds below a second, MiB and GiB, and a dash for what was not measured."""
+"""How is a number written? Milliseconds below a second, KiB, MiB and GiB, and a dash for what was not measured."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ MISSING = "—"
 #: Keeps a number and its unit on one line.
 _SPACE = "\u00a0"
 
+KIB = 1024.0
 MIB = 1024.0**2
 GIB = 1024.0**3
 
@@ -31,6 +32,8 @@ def scale(unit: Unit, values: Iterable[float | None]) -> Scale:
         case "seconds":
             return Scale(1000, f"{_SPACE}ms") if largest < 1 else Scale(1, f"{_SPACE}s")
         case "bytes":
+            if largest < MIB:
+                return Scale(1 / KIB, f"{_SPACE}KiB")
             return Scale(1 / MIB, f"{_SPACE}MiB") if largest < GIB else Scale(1 / GIB, f"{_SPACE}GiB")
         case "ratio":
             return Scale(100, f"{_SPACE}%")

@@ -40,8 +40,9 @@ def watch_and_switch(page: Page, dashboard_url: str, server_url: str, token: str
     expect(page.get_by_role("cell", name="batching.seats")).to_be_visible()
     assert status(server_url, token)["limit"]["live"] == 32
 
-    page.get_by_label("Reason").fill("browser test")
-    page.get_by_label("Your name").fill("tester")
+    proposal = page.locator(".st-key-headway-proposal")
+    proposal.get_by_label("Reason").fill("browser test")
+    proposal.get_by_label("Your name").fill("tester")
     page.get_by_role("button", name="Apply latency").click()
     expect(page.get_by_text("latency runs as revision")).to_be_visible()
     after = status(server_url, token)
@@ -95,6 +96,53 @@ def wait_for_refresh(page: Page) -> None:
     """Wait until the first chart has got newer points."""
     last = "() => document.querySelector('.js-plotly-plot').__headway.figure.times_ms.at(-1)"
     page.wait_for_function(f"(before) => ({last})() > before", arg=page.evaluate(last))
+
+
+@pytest.mark.parametrize("name", ["Requests", "Batching & memory", "Server"])
+def test_every_page_draws_all_its_charts_and_fits_a_phone(page: Page, dashboard: Callable[..., str], name: str) -> None:
+    """Each chart is drawn, on a wide screen and on a narrow one, and nothing sticks out sideways."""
+    charts = {"Requests": 4, "Batching & memory": 10, "Server": 4}
+    with StubServer(moving=True) as stub:
+        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
+        page.get_by_role("link", name=name).click()
+        expect(page.locator(".js-plotly-plot")).to_have_count(charts[name])
+        page.locator(PLOT).first.wait_for()
+        for width in (2200, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function(
+                "() => document.documentElement.scrollWidth <= window.innerWidth"
+                " && [...document.querySelectorAll('.js-plotly-plot')].every(p => p.clientWidth < window.innerWidth)"
+            )
+
+
+def test_a_restart_is_told_while_it_lasts(page: Page, dashboard: Callable[..., str]) -> None:
+    """The notice comes, names the try with a bar, and goes; every chart keeps a mark of it."""
+    with StubServer(moving=True) as stub:
+        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        world = stub.world
+        world.standing, world.trying, world.tries, world.ready = "restarting", "starting another engine", 2, False
+        expect(page.get_by_text("Try 2 of 3: starting another engine")).to_be_visible()
+        expect(page.get_by_test_id("stProgress")).to_be_visible()
+        world.standing, world.trying, world.tries, world.ready = "up", "", 0, True
+        expect(page.get_by_text("Try 2 of 3")).to_have_count(0)
+        expect(page.get_by_text("engine restarts")).to_have_count(6)
+
+
+def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str]) -> None:
+    """Without the word nothing happens; with it the server does it, and its answer is shown."""
+    with StubServer(moving=True) as stub:
+        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
+        page.get_by_role("link", name="Control").click()
+        card = page.locator(".st-key-headway-order-ladder")
+        card.get_by_text("shed", exact=True).click()
+        card.get_by_role("button", name="Order shed").click()
+        expect(card.get_by_text("Nothing was ordered")).to_be_visible()
+        card.get_by_label('Type "shed" to confirm').fill("shed")
+        card.get_by_role("button", name="Order shed").click()
+        expect(card.get_by_text("The ladder stands on shed, as ordered.")).to_be_visible()
+        expect(page.get_by_text("fallback: shed")).to_be_visible()
+        assert stub.world.rung.word == "shed"
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)], ids=["desktop", "phone"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 
@@ -77,6 +79,49 @@ def test_each_status_is_one_kind_of_error(
     stub.forced["PUT", "/headway/v1/preset"] = (status, body)
     with pytest.raises(error, match="as the server says" if isinstance(body, dict) else f"status {status}"):
         AdminClient(stub.url, OPERATOR_TOKEN).switch("latency", revision=1)
+
+
+def test_order_the_ladder_and_let_it_go(stub: StubServer) -> None:
+    """An order holds until it is taken back; both are in the log with who and why."""
+    client = AdminClient(stub.url, OPERATOR_TOKEN)
+    ladder = client.order("shed", reason="half the GPUs are away", actor="anna")
+    assert (ladder.rung, ladder.ordered, ladder.in_force) == ("shed", "shed", ("cap", "bypass", "shed"))
+    assert ladder.moves[0].after == "shed"
+    assert client.order(None).ordered == ""
+    entry = client.audit()[1]
+    assert (entry.action, entry.actor, entry.after) == ("order_fallback", "anna", "shed")
+    assert entry.reason == "half the GPUs are away"
+    with pytest.raises(RefusedError, match="nothing to do"):
+        client.order("divert")
+
+
+def test_recycle_is_accepted_once(stub: StubServer) -> None:
+    """202 is an answer like any other; a second one comes too early, and a server may not be able to at all."""
+    stub.world.in_flight["normal"] = 5
+    client = AdminClient(stub.url, OPERATOR_TOKEN)
+    assert client.recycle(reason="memory in pieces", actor="anna") == 5
+    with pytest.raises(RefusedError, match="under way"):
+        client.recycle()
+    stub.world.can_replace = False
+    with pytest.raises(RefusedError, match="cannot replace"):
+        client.recycle()
+
+
+@pytest.mark.parametrize("act", [lambda client: client.order("cap"), lambda client: client.recycle()])
+def test_a_viewer_orders_nothing(stub: StubServer, act: Callable[[AdminClient], object]) -> None:
+    """The server checks the role, whatever a page offers."""
+    with pytest.raises(RoleError):
+        act(AdminClient(stub.url, VIEWER_TOKEN))
+    assert (stub.world.ordered, stub.world.recycling) == (False, False)
+
+
+def test_the_status_of_a_server_without_a_ladder(stub: StubServer) -> None:
+    """An older version tells the rest."""
+    stub.forced["GET", "/headway/v1/fallback"] = (404, {"detail": "Not Found"})
+    told = AdminClient(stub.url, VIEWER_TOKEN).status()
+    assert told.known
+    assert told.ladder.rung == ""
+    assert told.warmup.stages["batch"] == (1.9, 1.31, 1.28)
 
 
 @pytest.mark.parametrize("body", ["no json", "[1]"])

@@ -15,9 +15,11 @@ from headway_dashboard.model import (
     change_marks,
     grid,
     held,
+    held_s,
     increases,
     newest,
     on_grid,
+    onset_marks,
     quantile,
     quantiles,
     quotient,
@@ -187,3 +189,28 @@ def test_newest_skips_the_gap_at_the_end() -> None:
 def test_change_marks(lines: dict[tuple[str, str], list[float | None]], expected: list[Mark]) -> None:
     """A mark stands where another preset began to run; the first one seen is no change."""
     assert change_marks(Series((0, 1, 2, 3), lines)) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ({("up",): [0, 0, 0, 1], ("lost",): [1, 1, 1, 0]}, []),
+        ({("up",): [1, 0, 0, 1], ("lost",): [0, 1, 1, 0]}, [Mark(1, "engine lost")]),
+        ({("up",): [1, None, 0, 0], ("lost",): [0, None, 1, 1]}, [Mark(2, "engine lost")]),
+        ({("up",): [None] * 4}, []),
+    ],
+    ids=["the first one seen is no onset", "onset", "onset behind a gap", "nothing"],
+)
+def test_onset_marks(lines: dict[tuple[str, ...], list[float | None]], expected: list[Mark]) -> None:
+    """A mark stands where a state that has a name began; coming back from it is none."""
+    assert onset_marks(Series((0, 1, 2, 3), lines), {"lost": "engine lost"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [([0, 1, 1, 1], 2), ([0, 0, 0, 1], 0), ([1, 1, 1, 0], None), ([1, 1, 1, 1], None), ([0, None, 1, 1], None)],
+    ids=["for two", "just now", "not any more", "longer than is known", "a gap before it"],
+)
+def test_held_s(line: list[float | None], expected: float | None) -> None:
+    """For how long something has been so, where that is known."""
+    assert held_s((0, 1, 2, 3), line) == expected

@@ -1,17 +1,19 @@
-"""Both pages, as a visitor gets them, in every state of the server."""
+"""Every page, as a visitor gets them, in every state of the server."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
-from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
+from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer, Warming
 
 from headway_dashboard.server import SCRIPT
 from headway_dashboard.sources import scrape
+from headway_policies.fallback import Rung
 
 Open = Callable[..., AppTest]
 VARIABLES = ("HEADWAY_URL", "HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
@@ -43,7 +45,7 @@ def words(app: AppTest) -> str:
     """All the text of a page."""
     assert not app.exception
     kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success)
-    return "\n".join(str(one.value) for kind in kinds for one in kind)
+    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "")
 
 
 def tiles(app: AppTest) -> dict[str, str]:
@@ -272,3 +274,208 @@ def test_the_token_is_nowhere_on_a_page(visit: Open, stub: StubServer) -> None:
     press(app, "Compare")
     sent = repr(app.main) + repr(app.session_state) + repr(app.query_params)
     assert OPERATOR_TOKEN not in sent
+
+
+# ---------------------------------------------------------------------- the engine's notices
+
+
+def world_of(stub: StubServer, **what: object) -> None:
+    """Change the stub's world."""
+    for name, value in what.items():
+        setattr(stub.world, name, value)
+
+
+@pytest.mark.parametrize(
+    ("what", "words_there", "bar"),
+    [
+        ({"standing": "silent", "ready": False}, "The engine is silent.", False),
+        (
+            {"standing": "restarting", "ready": False, "trying": "starting another engine", "tries": 2},
+            "Try 2 of 3: starting another engine",
+            True,
+        ),
+        ({"standing": "lost", "ready": False}, "All 3 tries are used up", False),
+        (
+            {"ready": False, "warmup": Warming("running", stages={"single": [0.4]})},
+            "Done so far: one request alone",
+            True,
+        ),
+        ({"ready": False, "warmup": Warming("failed", "batch: boom", 2)}, "Attempt 2: batch: boom.", False),
+        ({"recycling": True}, "Recycle: the engine is about to be replaced", False),
+    ],
+    ids=["silent", "restarting", "lost", "warming up", "warm-up failed", "recycle"],
+)
+def test_overview_tells_what_goes_on(
+    visit: Open, stub: StubServer, what: dict[str, object], words_there: str, bar: bool
+) -> None:
+    """With a token: the notice in full, with a bar where somebody can tell how far it has come."""
+    world_of(stub, **what)
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    again_until(app, words_there)
+    assert bool(app.get("progress")) is bar
+
+
+def test_a_notice_goes_when_all_is_well_again(visit: Open, stub: StubServer) -> None:
+    """Nothing stays on the page that is no longer true."""
+    world_of(stub, standing="restarting", ready=False, trying="warming it up", tries=1)
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    again_until(app, "warming it up")
+    world_of(stub, standing="up", ready=True, trying="", tries=0)
+    refresh_until(app, lambda: "being restarted" not in words(app))
+
+
+# ---------------------------------------------------------------------- requests, batching & memory, server
+
+
+@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+@pytest.mark.parametrize("token", [OPERATOR_TOKEN, ""], ids=["token", "no token"])
+def test_pages_live(visit: Open, stub: StubServer, page: str, token: str) -> None:
+    """Each page, with and without a token, is whole and says no None."""
+    stub.moving = True
+    app = visit(page, stub.url, **({"HEADWAY_ADMIN_TOKEN": token} if token else {}))
+    text = again_until(app, "Live")
+    assert "None" not in text
+    assert "balanced" in text
+
+
+@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+def test_pages_down(visit: Open, nobody: str, page: str) -> None:
+    """A server that is away leaves a page that says so, without a trace and without a zero."""
+    app = visit(page, nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    again_until(app, "Not reached since this page started")
+    assert set(tiles(app).values()) <= {"—"}
+
+
+@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+def test_pages_no_traffic(visit: Open, stub: StubServer, page: str) -> None:
+    """An idle server is no fault."""
+    app = visit(page, stub.url)
+    again_until(app, "No traffic")
+
+
+@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+def test_pages_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+    """A server that hangs makes the numbers old on every page."""
+    app = visit(page, stub.url)
+    again_until(app, "No traffic")
+    monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
+    stub.delay_s = 1.0
+    again_until(app, "No new numbers")
+
+
+def test_requests_shows_the_ladder(visit: Open, stub: StubServer) -> None:
+    """Where it stands and why, its steps, and its moves; the badge is on the page as well."""
+    stub.world.climb(Rung.CAP, "queue_age")
+    stub.world.climb(Rung.SHED, "queue_age")
+    app = visit("requests", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "fallback: shed")
+    assert "stands on **shed** because of the age of the queue" in text
+    steps, moves = (one.value for one in app.table)
+    assert list(steps["To"]) == ["cap", "shed"]
+    assert list(moves["Move"]) == ["cap → shed", "normal → cap"]
+
+
+def test_requests_without_a_token_has_no_moves(visit: Open, stub: StubServer) -> None:
+    """The numbers alone give the rung and the steps; the page says what a token would add."""
+    stub.world.climb(Rung.PAUSE, "errors")
+    app = visit("requests", stub.url)
+    text = again_until(app, "fallback: pause")
+    assert "stands on **pause**: everybody waits." in text
+    assert "when the dashboard has a token" in text
+
+
+def test_engine_says_why_the_limit_is_what_it_is(visit: Open, stub: StubServer) -> None:
+    """Live, proposed and ceiling with the reason, and the collector's longest pause."""
+    stub.world.limit_why = "slo"
+    app = visit("engine", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "live **32** · proposed **32** · ceiling **64**")
+    assert "no growth: the time between tokens is over the SLO" in text
+    assert "longest pause since the server started: 31" in text
+    assert "answer length: 100 cases" in text
+    assert "CPU backend - no GPU" in text
+
+
+def test_engine_with_a_gpu_shows_the_host_as_well(visit: Open) -> None:
+    """The GPU's memory and the processes' are two charts."""
+    with StubServer(gpu=True) as stub:
+        text = again_until(visit("engine", stub.url), "**GPU memory**")
+        assert "Memory of the server's processes" in text
+
+
+def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> None:
+    """The key figures, and the warm-up as a table."""
+    stub.world.deaths.update({"crash": 2, "out_of_memory": 1})
+    world_of(stub, silences=4, suspects=2, replays=Counter({"normal": 6}), recycled=Counter({"command": 1}))
+    app = visit("server", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    refresh_until(app, lambda: tiles(app).get("Engine deaths") == "3")
+    assert (tiles(app)["Engine"], tiles(app)["Silences"]) == ("up", "4")
+    assert (tiles(app)["Went again"], tiles(app)["Replaced"]) == ("6", "1")
+    assert list(app.table[0].value["Rounds"]) == ["1", "1", "1", "3"]
+
+
+# ---------------------------------------------------------------------- orders
+
+
+def order(app: AppTest, rung: str, confirm: str) -> AppTest:
+    """Choose a rung, type the word, and press."""
+    next(group for group in app.button_group if group.label == "Put it on").set_value(rung).run()
+    app.text_input(key="order_reason").set_value("half the GPUs are away")
+    app.text_input(key="order_actor").set_value("anna")
+    app.text_input(key="order_confirm").set_value(confirm)
+    return press(app, "Let it move by itself" if rung == "auto" else f"Order {rung}")
+
+
+def test_control_orders_a_rung_and_lets_it_go(visit: Open, stub: StubServer) -> None:
+    """Choose, confirm, and see the server's answer and the audit line; then let it move by itself again."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    order(app, "shed", "Shed ")
+    assert stub.world.rung is Rung.SHED
+    assert "stands on shed, as ordered" in words(app)
+    log = app.dataframe[0].value.iloc[0]
+    assert (log["Who"], log["What"], log["After"]) == ("anna", "order fallback", "shed")
+    order(app, "auto", "auto")
+    assert not stub.world.ordered
+    assert "moves by itself again" in words(app)
+
+
+def test_control_recycles(visit: Open, stub: StubServer) -> None:
+    """Confirm, and the server's answer is shown; the second time it is the server's refusal."""
+    stub.world.in_flight["normal"] = 3
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    app.text_input(key="recycle_confirm").set_value("recycle")
+    press(app, "Recycle the engine")
+    assert stub.world.recycling
+    assert "Accepted. 3 seats are still taken." in words(app)
+    app.text_input(key="recycle_confirm").set_value("recycle")
+    press(app, "Recycle the engine")
+    assert "Nothing was ordered. a recycle is under way." in words(app)
+
+
+@pytest.mark.parametrize("typed", ["", "yes", "normal"])
+def test_nothing_is_ordered_without_the_word(visit: Open, stub: StubServer, typed: str) -> None:
+    """A slip of the hand orders nothing, and the server is not even asked."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    order(app, "pause", typed)
+    app.text_input(key="recycle_confirm").set_value(typed)
+    press(app, "Recycle the engine")
+    assert 'type "pause" to confirm' in words(app)
+    assert 'type "recycle" to confirm' in words(app)
+    assert not {("PUT", "/headway/v1/fallback"), ("POST", "/headway/v1/recycle")} & {*stub.requests}
+
+
+@pytest.mark.parametrize("environment", [{}, {"HEADWAY_VIEWER_TOKEN": VIEWER_TOKEN}], ids=["no token", "viewer"])
+def test_orders_are_off_for_readers(visit: Open, stub: StubServer, environment: dict[str, str]) -> None:
+    """Who may only read can press nothing."""
+    app = visit("control", stub.url, **environment)
+    assert all(one.disabled for one in app.button if one.label == "Recycle the engine")
+    assert all(group.disabled for group in app.button_group if group.label == "Put it on")
+
+
+def test_orders_learn_that_the_token_only_reads(visit: Open, stub: StubServer) -> None:
+    """A viewer's token given as the operator's: the server refuses once, then nothing is offered again."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=VIEWER_TOKEN)
+    app.text_input(key="recycle_confirm").set_value("recycle")
+    press(app, "Recycle the engine")
+    assert not stub.world.recycling
+    assert "only read" in app.info[0].value
+    assert all(one.disabled for one in app.button if one.label == "Recycle the engine")

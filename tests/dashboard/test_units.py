@@ -24,6 +24,7 @@ from headway_dashboard.units import Unit, duration, scale, written
         (7800, "seconds", "2 h 10 min"),
         (0.0213, "ratio", "2.13 %"),
         (1.0, "ratio", "100 %"),
+        (15 * 1024, "bytes", "15 KiB"),
         (700 * 1024**2, "bytes", "700 MiB"),
         (71.3 * 1024**3, "bytes", "71.3 GiB"),
         (12.345, "per_s", "12.3 /s"),
@@ -32,7 +33,7 @@ from headway_dashboard.units import Unit, duration, scale, written
     ],
 )
 def test_written(value: float | None, unit: Unit, expected: str) -> None:
-    """Milliseconds below a second, MiB below a GiB, a dash for what is missing; number and unit stay together."""
+    """Milliseconds below a second, KiB below a MiB, a dash for what is missing; number and unit stay together."""
     assert written(value, unit).replace("\u00a0", " ") == expected
 
 
@@ -47,4 +48,4 @@ def test_axis_scale_follows_the_largest_value() -> None:
     """One axis has one unit."""
     assert scale("seconds", [0.1, None, 0.4]).factor == 1000
     assert scale("seconds", [0.1, 4.0]).factor == 1
-    assert scale("bytes", [None]).suffix.strip() == "MiB"
+    assert scale("bytes", [None]).suffix.strip() == "KiB"

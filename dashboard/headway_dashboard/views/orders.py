@@ -39,7 +39,7 @@ def _ladder(settings: Settings, telling: StatusSource, rights: Rights) -> None:
     ladder = telling.read().ladder
     st.markdown("**Fallback ladder**", help="What a rung takes, it takes only from classes whose preset allows it.")
     st.fragment(_stands, run_every=settings.refresh_s)(telling)
-    words = (*(ladder.usable or tuple(account.RUNGS)), AUTO)
+    words = (*account.orderable(ladder), AUTO)
     chosen = st.pills(
         "Put it on",
         words,
@@ -56,9 +56,7 @@ def _ladder(settings: Settings, telling: StatusSource, rights: Rights) -> None:
     if chosen == AUTO:
         st.caption("The ladder follows the preset's thresholds again.")
     else:
-        st.caption(
-            f"From then on, until it is let move by itself again: {account.RUNGS.get(chosen, 'not known here')}."
-        )
+        st.caption(f"From then on, until it is let move by itself again: {account.order_words(ladder, chosen)}.")
     _form("order", chosen, f"Order {chosen}" if chosen != AUTO else "Let it move by itself", settings, rights)
     command = ["headway", "fallback", *([AUTO] if chosen == AUTO else ["set", chosen]), "--url", settings.url]
     st.code(shlex.join(command), language="bash")
@@ -115,7 +113,7 @@ def _ask_recycle(settings: Settings, word: str) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
         running = client.recycle(reason=reason, actor=actor)
         still = f"{running} seats are still taken. " if running else ""
-        return f"Accepted. {still}What becomes of it is told above, and in the audit log."
+        return f"Accepted. {still}What becomes of it is told at the top of this page, and in the audit log."
 
     _carry_out(settings, "recycle", word, ask)
 

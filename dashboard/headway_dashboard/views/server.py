@@ -26,7 +26,7 @@ def _live(source: Source, telling: StatusSource, range_s: float) -> None:
     told = telling.read()
     recent = source.read((*panels.HEAD, *engine_panels.SERVER_FIGURES), RECENT_S)
     state = head(recent, told)
-    with st.grid(5, min_column_width=_TILE_PX, gap="xsmall", key="headway-server-tiles"):
+    with st.grid(6, min_column_width=_TILE_PX, gap="xsmall", key="headway-server-tiles"):
         for text in account.server_tiles(recent, told, state):
             tile(text.label, text.value, explanation=text.explanation, note=text.note)
     charts(engine_panels.SERVER_PAGE, source, range_s, key="headway-server")

@@ -1,0 +1,104 @@
+"""What the server says of itself: read whole, read in pieces, and asked for politely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stub_server import OPERATOR_TOKEN, StubServer
+
+from headway.keeper import Keeper
+from headway.upkeep_report import UpkeepReport
+from headway.warmup_report import WarmupReport
+from headway_dashboard.sources import StatusSource
+from headway_dashboard.status import Ladder, Status, read_ladder, read_status
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+bodies = st.dictionaries(
+    st.sampled_from(["engine", "warmup", "memory", "limit", "reasons", "moves", "upstream", "rung", "in_force"]),
+    anything | st.dictionaries(st.sampled_from(["stages", "trying", "tries", "deaths", "why"]), anything),
+)
+
+
+@given(bodies)
+def test_no_answer_breaks_a_page(body: dict[str, Any]) -> None:
+    """A server of another version may say anything: what is not understood is left out."""
+    assert read_status(body, read_ladder(body)).known
+
+
+def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
+    """Against the server's own report, not a copy of it."""
+    report = WarmupReport("failed", "batch: boom", 8, 2, {"single": [0.4], "batch": [2.0, 1.5]}, ["logprobs"])
+    warmup = read_status({"warmup": report.show()}, Ladder()).warmup
+    assert (warmup.state, warmup.reason, warmup.attempt, warmup.batch_size) == ("failed", "batch: boom", 2, 8)
+    assert warmup.stages == {"single": (0.4,), "batch": (2.0, 1.5)}
+    assert warmup.refused == ("logprobs",)
+
+
+def test_the_memory_is_read_as_the_server_writes_it() -> None:
+    """The longest pause and whether a recycle is under way."""
+    told = read_status({"memory": {**UpkeepReport().show(), "recycling": True}}, Ladder())
+    assert told.recycling
+    assert told.longest_gc_pause_s == 0.0
+
+
+def test_the_stub_tells_of_the_engine_what_the_server_tells(stub: StubServer) -> None:
+    """The stub's answer has the very keys of the keeper's."""
+    import inspect
+
+    source = inspect.getsource(Keeper.status)
+    assert all(f'"{key}"' in source for key in stub.world.status()["engine"])
+
+
+@pytest.fixture
+def telling(stub: StubServer) -> Callable[..., StatusSource]:
+    """A source of this stub, polled by hand."""
+    return lambda token, **more: StatusSource(stub.url, token, **more)
+
+
+def test_with_a_token_the_whole_is_told(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+    """Engine, warm-up and ladder in one value."""
+    stub.world.standing, stub.world.trying, stub.world.tries = "restarting", "warming it up", 2
+    source = telling(OPERATOR_TOKEN)
+    told = source.read()
+    source.close()
+    assert (told.engine.trying, told.engine.tries, told.engine.most_tries) == ("warming it up", 2, 3)
+    assert told.ladder.rung == "normal"
+
+
+def test_without_a_token_the_probe_gives_the_reasons(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+    """Nothing is asked that would be refused."""
+    stub.world.ready, stub.world.standing, stub.world.trying = False, "restarting", "pausing for 5 s"
+    source = telling(None)
+    source.poll()
+    assert source.read() == Status(reasons=("the engine is being replaced: pausing for 5 s",))
+    source.close()
+    assert {path for _, path in stub.requests} == {"/headway/readyz"}
+
+
+def test_a_refused_token_is_not_tried_again_at_once(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+    """Each refusal is a line in the server's audit log: one in five minutes is enough."""
+    now_s = 1000.0
+    source = telling("x" * 40, clock=lambda: now_s)
+    for _ in range(3):
+        source.poll()
+    assert [path for _, path in stub.requests if "v1" in path] == ["/headway/v1/fallback"]
+    now_s += 301
+    source.poll()
+    assert len([path for _, path in stub.requests if "v1" in path]) == 2
+    source.close()
+
+
+def test_a_server_that_is_away_tells_nothing(nobody: str) -> None:
+    """Old words are not shown as if they were of now."""
+    source = StatusSource(nobody, OPERATOR_TOKEN)
+    source.poll()
+    assert source.read() == Status()
+    source.close()
