@@ -184,7 +184,7 @@ def warmup_words(told: Warmup) -> str:
             end = f"{told.state.capitalize()}."
     size = f" A full batch has {told.batch_size} requests." if told.batch_size else ""
     attempt = f" Attempt {told.attempt}." if told.attempt > 1 else ""
-    reason = f" {told.reason}." if told.reason and told.state != "done" else ""
+    reason = f" {told.reason[:1].upper()}{told.reason[1:]}." if told.reason and told.state != "done" else ""
     return f"{end}{attempt}{reason}{size}"
 
 

@@ -105,7 +105,7 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
         (Warmup("done", settled=True, batch_size=8), "took equally long. A full batch has 8 requests."),
         (Warmup("done"), "did not take equally long"),
         (Warmup("skipped"), "Skipped"),
-        (Warmup("failed", "batch: boom", 3), "Failed. Attempt 3. batch: boom."),
+        (Warmup("failed", "batch: boom", 3), "Failed. Attempt 3. Batch: boom."),
     ],
 )
 def test_warmup_words(told: Warmup, words: str) -> None:
