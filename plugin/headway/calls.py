@@ -28,6 +28,12 @@ class Call:
     open: bool = True
     accounted: bool = False
     shown: bool = False
+    recalls: int = 0
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the engine died under it, and its request has had, or waits for, another turn."""
+        return self.passage.recalls != self.recalls
     tokens: int = 0
 
 
@@ -49,7 +55,7 @@ class Calls:
         while unique in self._by_id or unique in self.stopping:
             suffix += 1
             unique = f"{request_id}~{suffix}"
-        call = self._by_id[unique] = Call(unique, passage, seats, silent)
+        call = self._by_id[unique] = Call(unique, passage, seats, silent, recalls=passage.recalls)
         self._of.setdefault(passage.ticket.id, []).append(call)
         if silent and passage.watched:
             self._silent[unique] = call

@@ -138,9 +138,9 @@ class Guard:
                         yield output
                 except Exception:
                     self.check_engine()
-                    if not passage.waiting:
+                    if not call.outlived:
                         raise
-                if passage.waiting:  # the engine died under it: nothing was shown, so it may run again
+                if call.outlived:  # the engine died under it: nothing was shown, so it may run again
                     self._close(call, stream)
                     call = stream = output = None
             if passage.refused is not None:
@@ -166,7 +166,7 @@ class Guard:
         passage = call.passage
         if passage.refused is not None:
             raise passage.refused
-        if passage.dispatched_s is None:
+        if call.outlived:
             return False
         if passage.token_s is None:
             passage.first_token(self.kind.first_token_delay_s(output))

@@ -33,6 +33,7 @@ class Passage:
         "most_tokens",
         "on_abort",
         "preset_name",
+        "recalls",
         "refused",
         "stalls",
         "ticket",
@@ -56,6 +57,7 @@ class Passage:
         self.refused: Refused | None = None
         self.on_abort: Callable[[], None] | None = None
         self.left = False
+        self.recalls = 0
         self.ended_sequences = 0
 
     @property
@@ -129,6 +131,7 @@ class Passage:
         """The engine it ran on is gone: it waits for another turn."""
         self.dispatched_s, self.batch, self._turn = None, None, None
         self.begun, self.ended_sequences = False, 0
+        self.recalls += 1
         self.beside, self.most_tokens = False, None
 
     def _decide(self, refused: Refused | None) -> None:
