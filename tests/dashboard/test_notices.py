@@ -17,7 +17,7 @@ QUEUED = Situation(ready=0, queued=7, since_s=12.0)
 
 def told(standing: str, trying: str = "", tries: int = 0, **more: object) -> Status:
     """A server with a token's answer."""
-    return replace(WELL, engine=Engine(standing, trying, tries, most_tries=3), **more)  # type: ignore[arg-type]
+    return replace(WELL, engine=Engine(standing, trying, tries, most_tries=3), **more)  # type: ignore[arg-type]  # fields of Status
 
 
 @pytest.mark.parametrize(
