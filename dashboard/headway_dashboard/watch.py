@@ -106,7 +106,8 @@ def tile_text(one: Tile, reading: Reading, expression: Expression, state: Condit
         text = "idle" if one.id == "batch" else "no traffic"
     if one.id == "batch" and text != MISSING and (limit := newest(reading[panels.LIMIT].line())) is not None:
         text = f"{text} / {compact(limit)}"
-    if one.expression == panels.GPU_USED and (whole := newest(reading[panels.GPU_TOTAL].line())) is not None:
+    whole = newest(reading[panels.GPU_TOTAL].line()) if one.expression == panels.GPU_USED else None
+    if text != MISSING and whole is not None:
         text = f"{text} / {written(whole, one.unit)}"
     return TileText(one.label, text, one.help, note)
 

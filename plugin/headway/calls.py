@@ -29,12 +29,12 @@ class Call:
     accounted: bool = False
     shown: bool = False
     recalls: int = 0
+    tokens: int = 0
 
     @property
     def outlived(self) -> bool:
         """Whether the engine died under it, and its request has had, or waits for, another turn."""
         return self.passage.recalls != self.recalls
-    tokens: int = 0
 
 
 class Calls:

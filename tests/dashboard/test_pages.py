@@ -96,16 +96,16 @@ def test_overview_with_a_gpu(visit: Open) -> None:
     with StubServer(gpu=True, moving=True) as stub:
         app = visit("overview", stub.url)
         assert "**GPU memory**" in again_until(app, "Live")
-        assert tiles(app)["GPU memory"].replace("\u00a0", " ") == "71.3 GiB / 79.6 GiB"
+        refresh_until(app, lambda: tiles(app)["GPU memory"].replace("\u00a0", " ") == "71.3 GiB / 79.6 GiB")
 
 
 def test_overview_no_traffic(visit: Open, stub: StubServer) -> None:
     """No traffic is a word, not a zero: nothing invents an error share or a latency."""
     app = visit("overview", stub.url)
     again_until(app, "No traffic")
+    refresh_until(app, lambda: tiles(app)["Requests"].startswith("0"))
     assert tiles(app)["TTFT p95"] == "no traffic"
     assert tiles(app)["Error share"] == "no traffic"
-    assert tiles(app)["Requests"].startswith("0")
 
 
 def test_overview_down_from_the_start(visit: Open, nobody: str) -> None:
