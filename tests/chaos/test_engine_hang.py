@@ -13,10 +13,15 @@ from engine_parts import ROUNDS, engine_processes, health, ready
 from outside import Books, Client, mixed
 from running_server import RunningServer, wait_until
 
+#: How long the engine stays stopped after it was noticed; the presets of these tests let nobody wait for the last one.
+STOPS_S = (20, 60, 240) if ROUNDS > 1 else (0,)
+PATIENCE_S = 120
 
-@pytest.mark.parametrize("round_number", range(ROUNDS))
-async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServer, round_number: int) -> None:
-    """Not ready while it is stopped; the queue's time-outs come on time; nobody new goes to it; then all complete."""
+
+@pytest.mark.parametrize("stopped_s", STOPS_S)
+async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServer, stopped_s: float) -> None:
+    """Not ready while it is stopped; the queue's time-outs come on time; nobody new goes to it; then all complete whose
+    time is not over."""
     books = Books(chaos, [*mixed(12), *(Client(100 + one, "realtime", one % 2 == 0, 40) for one in range(4))])
     load = asyncio.create_task(books.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
@@ -33,6 +38,7 @@ async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServ
         async with httpx.AsyncClient(timeout=60) as http:
             await late.ask(http, chaos.url)
         assert (late.status, late.reason) == (503, "queue_timeout")
+        await asyncio.sleep(stopped_s)
         assert chaos.status()["in_flight"] <= status["in_flight"], "somebody was sent to an engine that is silent"
     finally:
         for one in stopped:
@@ -40,8 +46,11 @@ async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServ
     await asyncio.to_thread(wait_until, lambda: ready(chaos), "it is ready again", 60)
     await load
     counts = books.audit()
-    assert counts["broken"] == counts["doubled"] == 0
-    assert {one.verdict for one in books.clients if one.class_name != "realtime"} == {"completed"}
+    assert counts["doubled"] == 0
+    if stopped_s < PATIENCE_S:
+        assert {one.verdict for one in books.clients if one.class_name != "realtime"} == {"completed"}
+    else:
+        assert counts["completed"] == 0, "their time was over long before the engine went on"
     assert chaos.status()["engine"]["deaths"]["hang"] == 0
 
 

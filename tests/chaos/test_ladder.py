@@ -47,15 +47,20 @@ async def test_another_model_answers_while_there_is_no_engine(chaos: RunningServ
     chaos.use("chaos")
 
 
-async def test_a_recycled_engine_loses_nobody(chaos: RunningServer) -> None:
-    """By command, under load: who runs finishes, who comes waits, and another engine serves them."""
-    before = engine_core(chaos).pid
-    books = Books(chaos, mixed(12))
-    load = asyncio.create_task(books.run())
-    await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
-    assert chaos.admin("POST", "recycle", json={"reason": "test"}).status_code == httpx.codes.ACCEPTED
+async def test_urgent_ones_go_beside_a_batch_that_holds_them_up(chaos: RunningServer) -> None:
+    """Under batches of exactly four: two seats beside the batch, told in the header, and the batch itself as it was."""
+    chaos.use("chaos-bypass")
+    urgent = [Client(90 + one, "realtime", one % 2 == 0, 200) for one in range(3)]
+    books = Books(chaos, [*(Client(one, "normal", False, 1000) for one in range(8)), *urgent])
+    load = asyncio.create_task(books.run(spread_s=0.2))
+    await asyncio.to_thread(wait_until, lambda: chaos.status()["seats_taken"] == 6, "two go beside the four")
+    sizes = set()
+    while not load.done():
+        sizes.add(chaos.status()["seats_taken"])
+        await asyncio.sleep(0.05)
     await load
+    assert max(sizes) <= 6, "the lane has two seats"
     assert books.audit()["completed"] == len(books.clients)
-    wait_until(lambda: not chaos.status()["memory"]["recycling"], "it is over", 60)
-    assert engine_core(chaos).pid != before
-    assert chaos.scrape()("headway_recycles_total", trigger="command") >= 1
+    assert {one.degraded for one in books.clients if one.class_name == "normal"} == {""}
+    assert sum(one.degraded == "order" for one in urgent) >= 2
+    chaos.use("chaos")

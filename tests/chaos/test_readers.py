@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from threading import Event
 
 from engine_parts import ROUNDS
 from outside import Books, mixed
 from running_server import RunningServer, wait_until
+
+HALF_OPEN = 200
 
 
 def _ask_and_never_read(server: RunningServer, max_tokens: int, *, timeout_s: int = 150) -> socket.socket:
@@ -28,18 +32,39 @@ def _ask_and_never_read(server: RunningServer, max_tokens: int, *, timeout_s: in
     return silent
 
 
+def _begin_and_never_end(server: RunningServer) -> socket.socket:
+    """A connection on which half a request was sent, and nothing more."""
+    half = socket.create_connection(("127.0.0.1", server.port))
+    half.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 400\r\n\r\n{")
+    return half
+
+
+def _sip(slow: list[socket.socket], until: Event) -> None:
+    """Read from each ten bytes a second."""
+    while not until.wait(1):
+        for one in slow:
+            with suppress(BlockingIOError):
+                one.recv(10, socket.MSG_DONTWAIT)
+
+
 async def test_whoever_does_not_read_holds_no_seat(chaos: RunningServer) -> None:
-    """Eight clients that never read, on four seats: the engine finishes with all of them while they are connected, and
-    clients that read are served meanwhile."""
+    """On four seats: clients that never read and such that read ten bytes a second, and beside them many that never
+    finish asking. The engine finishes with all of them while they are connected, and those that read are served."""
     before = chaos.scrape()("vllm:request_success_total")
     with ExitStack() as stack:
-        for _ in range(8):
-            stack.enter_context(_ask_and_never_read(chaos, 300))
+        for _ in range(HALF_OPEN):
+            stack.enter_context(_begin_and_never_end(chaos))
+        silent = [stack.enter_context(_ask_and_never_read(chaos, 300)) for _ in range(8)]
+        enough = Event()
+        sipping = asyncio.create_task(asyncio.to_thread(_sip, silent[::2], enough))
+        stack.callback(enough.set)
         good = Books(chaos, mixed(8, sizes=(20,)))
         await good.run()
         assert good.verdicts() == {"completed": 8}
         wait_until(lambda: chaos.scrape()("vllm:request_success_total") == before + 16, "the engine is done", 120)
         wait_until(lambda: chaos.status()["seats_taken"] == 0, "all seats are free, though nobody has read")
+        enough.set()
+        await sipping
     chaos.settle()
     assert chaos.scrape().unbalanced() == []
 

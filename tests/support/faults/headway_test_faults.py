@@ -1,21 +1,26 @@
-"""Faults on demand inside EngineCore: a vLLM plugin of the tests' own, put on the path of the servers they start.
+"""Faults on demand inside a server: a vLLM plugin of the tests' own, put on the path of the servers they start.
 
 The file named by HEADWAY_TEST_FAULT holds the order: ``oom N`` makes the next N steps with work run out of memory,
-``poison T`` kills the engine whenever a request with ``max_tokens == T`` is about to run. No file, no fault.
+``poison T`` kills the engine whenever a request with ``max_tokens == T`` is about to run, ``clock S`` puts the wall
+clock of all its processes S seconds ahead (``time.time``; nobody reads another one here). No file, no fault.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 
 def register() -> None:
-    """Lead every step of EngineCore past the orders."""
+    """Lead every step of EngineCore, and every look at the wall clock, past the orders."""
+    if "HEADWAY_TEST_FAULT" not in os.environ:
+        return
+    time.time = _wrong(time.time)
     core = getattr(sys.modules.get("vllm.v1.engine.core"), "EngineCore", None)
-    if core is None or "HEADWAY_TEST_FAULT" not in os.environ:
+    if core is None:
         return
     for name in ("step", "step_with_batch_queue"):
         setattr(core, name, _tripping(getattr(core, name)))
@@ -27,6 +32,16 @@ def _tripping(step: Any) -> Any:
         return step(self, *arguments, **options)
 
     return tripped
+
+
+def _wrong(clock: Any) -> Any:
+    orders = Path(os.environ["HEADWAY_TEST_FAULT"])
+
+    def wrong() -> float:
+        what, _, number = orders.read_text().partition(" ") if orders.exists() else ("", "", "")
+        return float(clock()) + (float(number) if what == "clock" else 0.0)
+
+    return wrong
 
 
 def _obey(orders: Path, scheduler: Any) -> None:
