@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
 from asking import body
+from engine_parts import ROUNDS
 from running_server import RunningServer, Scrape, wait_until
 
 STAGES = ["single", "logprobs", "json_schema", "batch"]
@@ -62,6 +64,31 @@ def test_the_first_requests_are_answered(warmed: RunningServer) -> None:
         assert answer.status_code == 200, answer.text
     warmed.settle()
     assert warmed.scrape()("headway_outcomes_total", outcome="completed") == 3
+
+
+def _answered_after_s(server: RunningServer) -> float:
+    """How long one short answer with logprobs takes."""
+    began_s = time.perf_counter()
+    asked = body("/v1/completions", 2) | {"logprobs": 1}
+    answer = requests.post(f"{server.url}/v1/completions", json=asked, timeout=120)
+    assert answer.status_code == 200, answer.text
+    return time.perf_counter() - began_s
+
+
+@pytest.mark.skipif(ROUNDS == 1, reason="starts two servers that compile: make test-long")
+def test_the_first_client_waits_no_longer_than_the_others(real_engine: None, tmp_path: Path) -> None:
+    """The first answer with logprobs against the slowest of the next nine; without a warm-up it is many times that."""
+    ratios = []
+    for flags in ((), ("--no-warmup",)):
+        server = RunningServer.headway(
+            tmp_path / "server.log", "--preset", "warm4", *flags, "--max-num-seqs", "4", TORCHDYNAMO_DISABLE="0"
+        )
+        with server:
+            first_s, *others_s = [_answered_after_s(server) for _ in range(10)]
+            ratios.append(first_s / max(others_s))
+    warm, cold = ratios
+    assert warm <= 1.5
+    assert cold > 5
 
 
 def test_an_idle_engine_is_kept_warm_and_nobody_counts_it(warmed: RunningServer) -> None:
