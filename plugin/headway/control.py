@@ -189,7 +189,7 @@ class Control:
         desk = self.guard.gate.desk
         reasons = []
         warm = self.warmup.state in ("done", "skipped")
-        if desk.engine is not Standing.UP and (warm or desk.lost_why is not Reason.NOT_READY):
+        if desk.engine is not Standing.UP and (warm or desk.regime.lost_why is not Reason.NOT_READY):
             trying = f": {self.keeper.trying}" if self.keeper is not None and self.keeper.trying else ""
             reasons.append(_STANDINGS[desk.engine] + trying)
         if not warm:

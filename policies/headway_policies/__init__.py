@@ -6,7 +6,7 @@
 from headway_policies.batching import Batching
 from headway_policies.classes import PriorityClass
 from headway_policies.describe import dump
-from headway_policies.desk import Desk, State
+from headway_policies.desk import Desk
 from headway_policies.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, WakeAt
 from headway_policies.entry import Phase
 from headway_policies.ledger import ClassLedger, Ledger
@@ -25,6 +25,7 @@ from headway_policies.preset import (
     parse_preset,
 )
 from headway_policies.recovery import Cause, Recovery, Restart, Restarts
+from headway_policies.regime import State
 from headway_policies.standing import Standing
 from headway_policies.ticket import Ticket, Timeouts, Usage
 from headway_policies.watchdog import Watchdog

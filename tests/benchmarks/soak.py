@@ -144,7 +144,10 @@ class Soak:
             timers=sum(not timer.cancelled() for timer in loop._scheduled),
             series=sum(not line.startswith("#") for line in lines),
             open_calls=self.control.guard.open_calls,
-            tickets=desk.ledger.queued + desk.ledger.in_flight + len(desk._entries) + len(desk._deadlines._at_s),
+            tickets=desk.ledger.queued
+            + desk.ledger.in_flight
+            + len(desk._register.entries)
+            + len(desk._register.deadlines._at_s),
             running=len(self.engine.running),
         )
 

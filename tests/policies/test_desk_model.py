@@ -319,7 +319,7 @@ class DeskAndModel(RuleBasedStateMachine):
             for ticket_id in list(self.model.people):
                 self.both("leave", ticket_id, Ending.COMPLETED)
             self.the_books_agree()
-            assert self.desk._entries == {}
+            assert self.desk._register.entries == {}
             assert len(self.desk._floor.room) == 0
             assert self.desk.seats_taken == 0
 

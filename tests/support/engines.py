@@ -79,6 +79,6 @@ async def assert_no_residue(control: Control) -> None:
     assert (guard.calls._of, guard.calls._silent, guard.calls.stopping, guard._errands) == ({}, {}, set(), set())
     assert (gate.desk.seats_taken, gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0, 0)
     assert gate._passages == {}
-    assert gate.desk._entries == {}
+    assert gate.desk._register.entries == {}
     assert engine.running == {}  # type: ignore[attr-defined]  # a fake engine
     assert asyncio.all_tasks() == {asyncio.current_task()}

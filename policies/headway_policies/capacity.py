@@ -1,0 +1,74 @@
+"""How many seats are open now?
+
+As many as the limit policy says, no more than the engine can give, and of those the share that is open (opening).
+"""
+
+from __future__ import annotations
+
+from headway_policies.governor import make_limit
+from headway_policies.limits import FixedLimit, Limit, Signals
+from headway_policies.opening import Cautious, Opening
+from headway_policies.preset import Preset
+from headway_policies.warmup import Ramp
+
+
+class Capacity:
+    """The seats of one engine; ``ceiling`` is the most that engine can give, None where nobody knows."""
+
+    def __init__(self, preset: Preset, ceiling: int | None) -> None:
+        self.ceiling = ceiling
+        self._opening = Opening()
+        self.adopt(preset, make_limit(preset.limit, preset.batching.seats, ceiling))
+
+    def limit_for(self, preset: Preset) -> Limit:
+        """The limit a preset describes; the one there is, with all it has learnt, where that part does not change."""
+        if (self._preset.limit, self._preset.batching.seats) == (preset.limit, preset.batching.seats):
+            return self._limit
+        return make_limit(preset.limit, preset.batching.seats, self.ceiling)
+
+    def adopt(self, preset: Preset, limit: Limit) -> None:
+        """Put a preset in force, with the limit that belongs to it."""
+        self._preset, self._limit = preset, limit
+        self._ramp = Ramp(preset.warmup.ramp_s)
+
+    @property
+    def moving(self) -> bool:
+        """Whether the number may be another one a moment later."""
+        return self._opening.moving or not isinstance(self._limit, FixedLimit)
+
+    @property
+    def why(self) -> str:
+        """Why the limit is what it is, in one word of ``governor.WHYS``."""
+        return self._limit.why
+
+    def seats(self, now_s: float) -> int:
+        """The seats that are open."""
+        return self._opening.seats(self._whole(now_s), self._ramp, now_s)
+
+    def proposed(self, now_s: float) -> int:
+        """What the policy would set if it were let."""
+        return self._capped(self._limit.proposed(now_s))
+
+    def due_s(self, now_s: float) -> float | None:
+        """When time alone opens the next seat; None when it will not."""
+        if not self._opening.moving:
+            return None
+        return self._opening.due_s(self._whole(now_s), self._ramp, now_s)
+
+    def observe(self, signals: Signals, now_s: float) -> None:
+        """The engine made a step."""
+        self._limit.observe(signals, now_s)
+
+    def begin(self, now_s: float) -> None:
+        """The engine is warm: from now on seats open one after another."""
+        self._opening.begin(now_s)
+
+    def hold(self, who: Cautious, ratio: float) -> None:
+        """Only this share, as far as this one is concerned."""
+        self._opening.hold(who, ratio)
+
+    def _whole(self, now_s: float) -> int:
+        return self._capped(self._limit.seats(now_s))
+
+    def _capped(self, seats: int) -> int:
+        return seats if self.ceiling is None else max(1, min(seats, self.ceiling))
