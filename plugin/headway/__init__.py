@@ -8,7 +8,7 @@ a whole server. Importing this package needs no vLLM.
 
 from headway.audit import Who
 from headway.batcher import Batcher, BatcherStats, SyncBatcher
-from headway.control import Control, version
+from headway.control import Control
 from headway.errors import (
     BatchFunctionError,
     Expired,
@@ -24,6 +24,7 @@ from headway.errors import (
     UnknownRungError,
 )
 from headway.gate import Gate, Passage
+from headway.status_report import version
 from headway.wrap import wrap
 from headway_policies import Outcome, Preset, PresetError, Reason, Timeouts, load_preset
 

@@ -10,8 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib import metadata
 from typing import Any
 
 from headway import recycle
@@ -23,6 +21,7 @@ from headway.errors import HeadwayError, StaleRevisionError
 from headway.guard import Guard
 from headway.keeper import Keeper
 from headway.lookout import Lookout
+from headway.status_report import status_of
 from headway.upkeep_report import UpkeepReport
 from headway.warmup_report import WarmupReport
 from headway_policies import Cause, Change, ClassLedger, Load, Preset, Reason, Standing, State, changes
@@ -35,14 +34,6 @@ _STANDINGS = {
     Standing.RESTARTING: "the engine is being replaced",
     Standing.LOST: "the engine is not running",
 }
-
-
-def version() -> str:
-    """The installed version of Headway."""
-    try:
-        return metadata.version("vllm-headway")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,61 +192,7 @@ class Control:
 
     def status(self) -> dict[str, Any]:
         """The whole in one answer, for the CLI and the dashboard."""
-        desk = self.guard.gate.desk
-        now_s = self.guard.gate.now_s()
-        reasons = self.not_ready()
-        oldest_s = desk.oldest_wait_s(now_s)
-        terms = self.preset.classes
-        return {
-            "version": version(),
-            "model": self.model,
-            "ready": not reasons,
-            "reasons": reasons,
-            "state": desk.state.value,
-            "started_at": _iso(self.started_s),
-            "uptime_s": round(self.wall_s() - self.started_s, 1),
-            "preset": {"name": self.preset.name, "revision": self.revision},
-            "limit": {
-                "live": desk.limit,
-                "proposed": desk.proposed_limit(now_s),
-                "ceiling": self.ceiling,
-                "why": desk.limit_reason,
-            },
-            "window_s": round(desk.window_s(now_s), 6),
-            "seats_taken": desk.seats_taken,
-            "queued": desk.ledger.queued,
-            "queued_tokens": desk.waiting_tokens(),
-            "queued_bytes": desk.waiting_bytes(),
-            "in_flight": desk.ledger.in_flight,
-            "classes": [
-                {
-                    "name": name,
-                    "priority": terms[name].priority if name in terms else None,
-                    "queued": counts.queued,
-                    "oldest_wait_s": round(oldest_s[name], 3),
-                    "in_flight": counts.in_flight,
-                    "arrived": counts.arrived,
-                    "outcomes": {str(outcome): number for outcome, number in counts.outcomes.items()},
-                }
-                for name, counts in desk.ledger.classes.items()
-            ],
-            "prediction": {
-                of: {"samples": one.samples, "error_ratio": round(one.error_ratio, 4)}
-                for of, one in desk.accuracy().items()
-            },
-            "fallback": {"rung": self.lookout.ladder.rung.word, "trigger": self.lookout.ladder.why},
-            "warmup": self.warmup.show(),
-            "memory": {**self.upkeep.show(), "recycling": recycle.CHORE in self.chores},
-            "engine": {
-                "backend": self.backend,
-                "healthy": desk.engine_up,
-                **({} if self.keeper is None else self.keeper.status()),
-                "core_limit": self.guard.core_limit,
-                "running": self.load.running,
-                "waiting": self.load.waiting,
-                "kv_cache_usage_ratio": round(self.load.kv_usage_ratio, 4),
-            },
-        }
+        return status_of(self)
 
     @property
     def ceiling(self) -> int:
@@ -296,7 +233,3 @@ class Control:
         self.audit.record(
             who, "switch_preset", before=before, after=after, revision=self.revision, reason=reason, result=result
         )
-
-
-def _iso(wall_s: float) -> str:
-    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

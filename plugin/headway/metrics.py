@@ -19,8 +19,9 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headway.control import Control, Snapshot, version
+from headway.control import Control, Snapshot
 from headway.memory import Gpus, resident_bytes
+from headway.status_report import version
 from headway.upkeep_report import TRIGGERS, UpkeepReport
 from headway_policies import Cause, Decision, Outcome, Reason, Standing
 from headway_policies.degrading import Loss

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from headway.cli import calibrate, dashboard, demo, fallback, preset, recycle, serve, simulate, status
 from headway.cli.exits import INTERRUPTED, CliError, Exit, UsageError
 from headway.cli.parser import Parser, add_command, formatter
-from headway.control import version
 from headway.errors import HeadwayError
+from headway.status_report import version
 from headway_policies import PresetError
 
 __all__ = ["main"]

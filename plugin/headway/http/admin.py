@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from headway.recycle import CannotReplaceError, NotNowError
 _MAX_BODY_BYTES = 16 * 1024
 _MAX_AUDIT_LINES = 500
 
-_Body = TypeVar("_Body", bound=BaseModel)
+AnOrder = TypeVar("AnOrder", bound="Order")
 Handler = Callable[[Control, Request, Who], Awaitable[Response]]
 
 
@@ -39,33 +40,25 @@ class Problem(Exception):
         self.status, self.detail, self.headers = status, detail, headers
 
 
-class SwitchRequest(BaseModel):
-    """The body of a preset switch."""
+class Order(BaseModel):
+    """The body of any order: why, and who says so. What the caller calls itself stands in the audit beside its role."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    reason: str = Field(default="", max_length=400)
+    actor: str = Field(default="", max_length=80)
+
+
+class SwitchOrder(Order):
+    """Put this preset in force."""
 
     name: str = Field(min_length=1, max_length=60)
-    reason: str = Field(default="", max_length=400)
-    actor: str = Field(default="", max_length=80)
 
 
-class FallbackRequest(BaseModel):
-    """The body of an order to the fallback ladder; without a rung it moves by itself."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
+class FallbackOrder(Order):
+    """Put the fallback ladder on this rung; null lets it move by itself."""
 
     rung: str | None = Field(max_length=40)
-    reason: str = Field(default="", max_length=400)
-    actor: str = Field(default="", max_length=80)
-
-
-class RecycleRequest(BaseModel):
-    """The body of a recycle."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    reason: str = Field(default="", max_length=400)
-    actor: str = Field(default="", max_length=80)
 
 
 def routes(control: Callable[[], Control], tokens: Tokens) -> list[BaseRoute]:
@@ -150,13 +143,8 @@ async def _preset(control: Control, request: Request, who: Who) -> Response:
 
 
 async def _switch(control: Control, request: Request, who: Who) -> Response:
-    try:
-        wanted = await _body(request, SwitchRequest)
-        expected_revision = _if_match(request, control)
-    except Problem as problem:
-        control.refused(who, f"{request.method} {request.url.path}", problem.detail)
-        raise
-    who = Who(actor=wanted.actor or who.actor, role=who.role, address=who.address)
+    wanted, who = await _order(control, request, who, SwitchOrder)
+    expected_revision = _if_match(control, request, who)
     try:
         done = await control.switch(wanted.name, expected_revision=expected_revision, who=who, reason=wanted.reason)
     except StaleRevisionError as error:
@@ -172,12 +160,7 @@ async def _fallback(control: Control, request: Request, who: Who) -> Response:
 
 async def _order_fallback(control: Control, request: Request, who: Who) -> Response:
     """The order says where to stand, whatever there was before: there is no revision to miss."""
-    try:
-        wanted = await _body(request, FallbackRequest)
-    except Problem as problem:
-        control.refused(who, f"{request.method} {request.url.path}", problem.detail)
-        raise
-    who = Who(actor=wanted.actor or who.actor, role=who.role, address=who.address)
+    wanted, who = await _order(control, request, who, FallbackOrder)
     try:
         control.order_fallback(wanted.rung, who=who, reason=wanted.reason)
     except UnknownRungError as error:
@@ -186,12 +169,7 @@ async def _order_fallback(control: Control, request: Request, who: Who) -> Respo
 
 
 async def _recycle(control: Control, request: Request, who: Who) -> Response:
-    try:
-        wanted = await _body(request, RecycleRequest)
-    except Problem as problem:
-        control.refused(who, f"{request.method} {request.url.path}", problem.detail)
-        raise
-    who = Who(actor=wanted.actor or who.actor, role=who.role, address=who.address)
+    wanted, who = await _order(control, request, who, Order)
     try:
         control.recycle(who, wanted.reason)
     except CannotReplaceError as error:
@@ -209,7 +187,17 @@ async def _audit(control: Control, request: Request, who: Who) -> Response:
     return JSONResponse({"entries": control.audit.entries(int(asked))})
 
 
-async def _body(request: Request, expected: type[_Body]) -> _Body:
+async def _order(control: Control, request: Request, who: Who, expected: type[AnOrder]) -> tuple[AnOrder, Who]:
+    """The order in the body, and who gave it. One that cannot be read is in the audit as refused."""
+    try:
+        wanted = _read_as(expected, await _body(request))
+    except Problem as problem:
+        control.refused(who, f"{request.method} {request.url.path}", problem.detail)
+        raise
+    return wanted, replace(who, actor=wanted.actor or who.actor)
+
+
+async def _body(request: Request) -> bytes:
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
     body = b""
@@ -221,6 +209,10 @@ async def _body(request: Request, expected: type[_Body]) -> _Body:
                 raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, allowed)
     except ClientDisconnect:
         raise Problem(HTTPStatus.BAD_REQUEST, "The body ended early.") from None
+    return body
+
+
+def _read_as(expected: type[AnOrder], body: bytes) -> AnOrder:
     try:
         return expected.model_validate(json.loads(body))
     except ValidationError as error:
@@ -231,15 +223,16 @@ async def _body(request: Request, expected: type[_Body]) -> _Body:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The body is not valid JSON.") from None
 
 
-def _if_match(request: Request, control: Control) -> int | None:
+def _if_match(control: Control, request: Request, who: Who) -> int | None:
     """The revision the caller decided on; None for ``*``, which means whatever is in force."""
     value = request.headers.get("if-match", "").strip()
+    if not value:
+        advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
+        control.refused(who, f"{request.method} {request.url.path}", advice)
+        raise Problem(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
     if value == "*":
         return None
     digits = re.fullmatch(r'"([0-9]{1,18})"', value)
-    if not value:
-        advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
-        raise Problem(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
     return int(digits[1]) if digits else -1
 
 

@@ -11,9 +11,9 @@ import os
 import secrets
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 
 from headway.errors import HeadwayError
+from headway.secret_text import find_secret, is_one_word
 
 MIN_TOKEN_CHARS = 32
 
@@ -63,18 +63,10 @@ class Tokens:
 
 def read_token(variable: str, environment: Mapping[str, str]) -> str | None:
     """The token from an environment variable or the file it names with ``_FILE``. Raises TokenError."""
-    token = environment.get(variable)
-    source = variable
-    path = environment.get(f"{variable}_FILE")
-    if not token and path:
-        source = f"{variable}_FILE ({path})"
-        try:
-            token = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise TokenError(f"{source}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from None
+    token, source = find_secret(variable, environment, TokenError)
     if not token:
         return None
-    if len(token) < MIN_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
+    if len(token) < MIN_TOKEN_CHARS or not is_one_word(token):
         wanted = f"at least {MIN_TOKEN_CHARS} printable ASCII characters without spaces"
         raise TokenError(f"{source}: a token needs {wanted}; make one with: openssl rand -hex 32")
     return token

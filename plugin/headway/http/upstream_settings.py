@@ -11,10 +11,10 @@ import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from headway.errors import HeadwayError
+from headway.secret_text import find_secret, is_one_word
 
 _URL = "HEADWAY_FALLBACK_URL"
 _MODEL = "HEADWAY_FALLBACK_MODEL"
@@ -60,7 +60,7 @@ def _url(text: str) -> str:
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         valid = False
-    if not valid or not text.isascii() or not text.isprintable() or " " in text:
+    if not valid or not is_one_word(text):
         raise HeadwayError(f"{_URL}: the base of an OpenAI-compatible API is needed, such as http://127.0.0.1:8001/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise HeadwayError(f"{_URL}: no user, password, query or fragment is allowed; a key goes into {_KEY}")
@@ -77,16 +77,10 @@ def _model(text: str | None) -> str:
 
 def _key(environment: Mapping[str, str]) -> str | None:
     """The key, or None; what is wrong with it is said without showing it."""
-    key, source, path = environment.get(_KEY), _KEY, environment.get(f"{_KEY}_FILE")
-    if not key and path:
-        source = f"{_KEY}_FILE ({path})"
-        try:
-            key = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise HeadwayError(f"{source}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from None
-        if not key:
-            raise HeadwayError(f"{source}: is empty; write the key into it")
-    if key and (not key.isascii() or not key.isprintable() or " " in key):
+    key, source = find_secret(_KEY, environment)
+    if not key and source != _KEY:
+        raise HeadwayError(f"{source}: is empty; write the key into it")
+    if not is_one_word(key):
         raise HeadwayError(f"{source}: a key of printable ASCII characters without spaces is needed")
     return key or None
 

@@ -1,0 +1,33 @@
+"""Where does a secret come from?
+
+From the environment, or from a file that the environment names: never from an argument, which every user can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from headway.errors import HeadwayError
+
+
+def find_secret(
+    variable: str, environment: Mapping[str, str], error: type[HeadwayError] = HeadwayError
+) -> tuple[str, str]:
+    """The text of ``variable``, or of the file that ``variable_FILE`` names, and how to call where it came from.
+
+    The text is empty where neither says anything. Raises ``error`` for a file that cannot be read; no text is in it.
+    """
+    text, path = environment.get(variable), environment.get(f"{variable}_FILE")
+    if text or not path:
+        return text or "", variable
+    source = f"{variable}_FILE ({path})"
+    try:
+        return Path(path).read_text(encoding="utf-8").strip(), source
+    except (OSError, UnicodeDecodeError) as cause:
+        raise error(f"{source}: cannot be read: {getattr(cause, 'strerror', None) or 'not text'}") from None
+
+
+def is_one_word(text: str) -> bool:
+    """Whether it is printable ASCII without spaces, as a header can carry it."""
+    return text.isascii() and text.isprintable() and " " not in text
