@@ -35,12 +35,11 @@ class Metric:
         return self.name + suffix + ("{" + ",".join(limits) + "}" if limits else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """The value itself, summed (or the largest taken) over the labels that are not kept apart."""
+class _OfOne:
+    """What reads one metric."""
 
+    __slots__ = ()
     of: Metric
-    largest: bool = False
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -51,6 +50,14 @@ class Gauge:
     def metric(self) -> Metric:
         """The metric it reads."""
         return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge(_OfOne):
+    """The value itself, summed (or the largest taken) over the labels that are not kept apart."""
+
+    of: Metric
+    largest: bool = False
 
     def promql(self, window: str) -> str:
         """PromQL; a gauge needs no window."""
@@ -58,20 +65,10 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(_OfOne):
     """A counter's increase a second."""
 
     of: Metric
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """The labels by which the lines are kept apart."""
-        return self.of.by
-
-    @property
-    def metric(self) -> Metric:
-        """The metric it reads."""
-        return self.of
 
     def promql(self, window: str) -> str:
         """PromQL with this rate window."""
@@ -79,21 +76,11 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile:
+class Quantile(_OfOne):
     """A quantile of a histogram's new observations, its buckets merged first."""
 
     share: float
     of: Metric
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """The labels by which the lines are kept apart."""
-        return self.of.by
-
-    @property
-    def metric(self) -> Metric:
-        """The metric it reads."""
-        return self.of
 
     def promql(self, window: str) -> str:
         """PromQL with this rate window."""
@@ -102,20 +89,10 @@ class Quantile:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(_OfOne):
     """The exact mean of a histogram's new observations."""
 
     of: Metric
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """The labels by which the lines are kept apart."""
-        return self.of.by
-
-    @property
-    def metric(self) -> Metric:
-        """The metric it reads."""
-        return self.of
 
     def promql(self, window: str) -> str:
         """PromQL with this rate window."""

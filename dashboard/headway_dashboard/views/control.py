@@ -125,28 +125,30 @@ def _proposal(settings: Settings, presets: Presets, chosen: Preset | None, right
         else:
             st.caption("Both presets have the same settings.")
         st.caption("Nobody who waits is dropped and nobody who runs is stopped; fewer seats empty as requests finish.")
-        with st.form("apply", border=False, enter_to_submit=False):
-            with st.container(horizontal=True, vertical_alignment="bottom"):
-                st.text_input(
-                    "Reason",
-                    key="reason",
-                    max_chars=_REASON_CHARS,
-                    placeholder="written into the audit log",
-                    disabled=not rights.may_apply,
-                    width="stretch",
-                )
-                st.text_input(
-                    "Your name", key="actor", max_chars=_ACTOR_CHARS, disabled=not rights.may_apply, width=180
-                )
-            st.form_submit_button(
-                f"Apply {chosen.name}",
-                type="primary",
-                on_click=_apply,
-                args=(settings, chosen.name),
-                disabled=not rights.may_apply,
-            )
+        _apply_form(settings, chosen, rights)
         st.caption("The same from a shell:")
         st.code(_command(settings, chosen.name), language="bash")
+
+
+def _apply_form(settings: Settings, chosen: Preset, rights: Rights) -> None:
+    with st.form("apply", border=False, enter_to_submit=False):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            st.text_input(
+                "Reason",
+                key="reason",
+                max_chars=_REASON_CHARS,
+                placeholder="written into the audit log",
+                disabled=not rights.may_apply,
+                width="stretch",
+            )
+            st.text_input("Your name", key="actor", max_chars=_ACTOR_CHARS, disabled=not rights.may_apply, width=180)
+        st.form_submit_button(
+            f"Apply {chosen.name}",
+            type="primary",
+            on_click=_apply,
+            args=(settings, chosen.name),
+            disabled=not rights.may_apply,
+        )
 
 
 def _command(settings: Settings, name: str) -> str:
