@@ -7,7 +7,7 @@ a whole server. Importing this package needs no vLLM.
 """
 
 from headway.audit import Who
-from headway.batcher import Batcher, BatcherStats, SyncBatcher
+from headway.batcher import Batcher, BatcherStats, PrioritizedRequest, PriorityRequestQueue, SyncBatcher
 from headway.control import Control
 from headway.errors import (
     BatchFunctionError,
@@ -43,6 +43,8 @@ __all__ = [
     "Passage",
     "Preset",
     "PresetError",
+    "PrioritizedRequest",
+    "PriorityRequestQueue",
     "Reason",
     "Refused",
     "Rejected",

@@ -6,6 +6,7 @@ those still to come.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.engine import Ended
@@ -45,6 +46,9 @@ class Calls:
         self._by_id: dict[str, Call] = {}
         self._of: dict[int, list[Call]] = {}
         self._silent: dict[str, Call] = {}
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self._by_id.values())
 
     def __len__(self) -> int:
         return len(self._by_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headway import recycle
@@ -93,6 +93,7 @@ class Control:
     stepped_s: float = 0.0
     load: Load = field(default_factory=lambda: Load(0, 0, 0.0))
     batch_meter: Callable[[int], None] | None = None
+    gpu_busy_ratio: float | None = None
     wall_s: Callable[[], float] = time.time
     started_s: float = 0.0
     last_change_s: float = 0.0
@@ -127,7 +128,8 @@ class Control:
         if load is not None:
             self.load = load
             if not made_up:
-                self.guard.gate.observe(load)
+                busy = self.gpu_busy_ratio
+                self.guard.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
 
     async def switch(self, name: str, *, expected_revision: int | None, who: Who, reason: str = "") -> Switched:
         """Put a preset in force. Raises UnknownPresetError or StaleRevisionError; then nothing has changed."""

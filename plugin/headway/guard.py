@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 _ABORT_AGAIN_S = 0.25
 _LOOK_AGAIN_S = 0.1
+_MOST_TOLD = 20
 
 Start = Callable[[str, int, int | None], AsyncGenerator[Any, None]]
 
@@ -289,10 +290,24 @@ class Guard:
             self.gate.drain()
 
     def _rescue(self) -> None:
+        self._write_down()
         if self.rescuer is None:
             self.give_up()
         else:
             self.rescuer.rescue()
+
+    def _write_down(self) -> None:
+        """Whom a dead engine was running: one of them may be the cause."""
+        running = list(self.calls)
+        for call in running[:_MOST_TOLD]:
+            ticket = call.passage.ticket
+            log.error(
+                "the engine died under %s (%s, prompt tokens: %d, sequences: %d), which %s",
+                call.id, ticket.class_name, ticket.prompt_tokens, call.seats,
+                "had begun to answer" if call.shown else "had shown nothing",
+            )  # fmt: skip
+        if len(running) > _MOST_TOLD:
+            log.error("the engine died under %d more", len(running) - _MOST_TOLD)
 
     def _rank(self, passage: Passage) -> int:
         """The class's place, 0 the most urgent: the engine's smaller-is-first priority."""

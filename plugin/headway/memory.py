@@ -1,4 +1,4 @@
-"""How much memory is in use?
+"""How much memory is in use, and how busy are the GPUs?
 
 Resident memory of the server and its engine processes through psutil, GPU memory through NVML. A machine without a
 GPU simply has no GPU figures; they are never reported as zero.
@@ -15,12 +15,13 @@ import psutil
 
 
 @dataclass(frozen=True, slots=True)
-class GpuMemory:
-    """One GPU's memory in bytes."""
+class Gpu:
+    """One GPU's memory in bytes, and the share of the last moment in which it computed; None where it does not say."""
 
     gpu: str
     used_bytes: int
     total_bytes: int
+    busy_ratio: float | None = None
 
 
 def resident_bytes() -> dict[str, int]:
@@ -37,11 +38,13 @@ def resident_bytes() -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Resident bytes of the server and of its engine's processes; the use of the fullest GPU, None without one."""
+    """Resident bytes of the server and of its engine's processes; the use of the fullest GPU, and the share of time in
+    which the busiest one computed, None without one."""
 
     server_bytes: int
     engine_bytes: int
     gpu_usage_ratio: float | None
+    gpu_busy_ratio: float | None = None
 
 
 class Gpus:
@@ -58,16 +61,23 @@ class Gpus:
         except Exception:  # no library, no driver or no permission: all mean that there is nothing to read
             self._handles = []
 
-    def read(self) -> list[GpuMemory]:
-        """The memory of each GPU."""
+    def read(self) -> list[Gpu]:
+        """How each GPU stands."""
         found = []
         for index, handle in enumerate(self._handles):
             try:
                 memory = self._nvml.nvmlDeviceGetMemoryInfo(handle)
             except self._nvml.NVMLError:
                 continue
-            found.append(GpuMemory(str(index), int(memory.used), int(memory.total)))
+            found.append(Gpu(str(index), int(memory.used), int(memory.total), self._busy_ratio(handle)))
         return found
+
+    def _busy_ratio(self, handle: Any) -> float | None:
+        """Over the last sample period of the driver, a sixth of a second to a second long."""
+        try:
+            return float(self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu) / 100
+        except self._nvml.NVMLError:  # a slice of a card (MIG) has no such figure
+            return None
 
 
 class MemoryProbe:
@@ -82,6 +92,7 @@ class MemoryProbe:
     def __call__(self) -> MemoryUse:
         """How things stand."""
         self._gpus = self._gpus or Gpus()
-        ratios = [card.used_bytes / card.total_bytes for card in self._gpus.read() if card.total_bytes]
-        resident = resident_bytes()
-        return MemoryUse(resident["api_server"], resident["engine"], max(ratios, default=None))
+        cards, resident = self._gpus.read(), resident_bytes()
+        used = [card.used_bytes / card.total_bytes for card in cards if card.total_bytes]
+        busy = [card.busy_ratio for card in cards if card.busy_ratio is not None]
+        return MemoryUse(resident["api_server"], resident["engine"], max(used, default=None), max(busy, default=None))

@@ -65,6 +65,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_process_resident_bytes": ("gauge", "Resident memory of the API server and of the engine's processes."),
     "headway_gpu_memory_used_bytes": ("gauge", "GPU memory in use; absent without a GPU."),
     "headway_gpu_memory_total_bytes": ("gauge", "GPU memory in all; absent without a GPU."),
+    "headway_gpu_busy_ratio": ("gauge", "Share of the last moment in which the GPU computed; absent without a GPU."),
     "headway_memory_cap_ratio": ("gauge", "Share of the limit that may be used while memory is short; 1 is all of it."),
     "headway_cache_clears_total": ("counter", "Caches cleared: of the engine's prefixes, its workers, our heap."),
     "headway_recycles_total": ("counter", "Engines replaced while they lived, by who asked for it."),
@@ -147,9 +148,12 @@ class LedgerCollector(Collector):
         if gpus:
             used = _gauge("headway_gpu_memory_used_bytes", "gpu")
             total = _gauge("headway_gpu_memory_total_bytes", "gpu")
+            busy = _gauge("headway_gpu_busy_ratio", "gpu")
             for card in gpus:
                 used.add_metric([card.gpu], card.used_bytes)
                 total.add_metric([card.gpu], card.total_bytes)
+                if card.busy_ratio is not None:
+                    busy.add_metric([card.gpu], card.busy_ratio)
             yield used
             yield total
 

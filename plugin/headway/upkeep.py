@@ -71,7 +71,9 @@ class Upkeep:
         """Once."""
         control, gate = self._control, self._control.guard.gate
         self._collector.look(idle=not control.guard.open_calls and not gate.desk.ledger.queued)
-        reading = self._reading(await asyncio.to_thread(self._probe))
+        use = await asyncio.to_thread(self._probe)
+        control.gpu_busy_ratio = use.gpu_busy_ratio
+        reading = self._reading(use)
         if self._engines_so_far() != self._engines:
             self._engines = self._engines_so_far()
             self._housekeeper.replaced(gate.now_s())

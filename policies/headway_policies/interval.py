@@ -20,7 +20,8 @@ class Interval:
     """Means a step over an interval, and what was known at its end.
 
     ``inter_token_s`` is None when no step showed one. ``preemptions`` is their sum. ``limited`` says that somebody
-    waited for no other reason than the limit. Lengths are in tokens a sequence, 0 while unknown.
+    waited for no other reason than the limit. Lengths are in tokens a sequence, 0 while unknown. ``gpu_busy_ratio`` is
+    the last that was read, None without a GPU.
     """
 
     running: float
@@ -35,6 +36,7 @@ class Interval:
     prompt_tokens_mean: float = 0.0
     output_tokens_mean: float = 0.0
     sequence_tokens_std: float = 0.0
+    gpu_busy_ratio: float | None = None
 
 
 @dataclass(slots=True)
@@ -98,4 +100,5 @@ def _means(sums: _Sums, last: Signals) -> Interval:
         prompt_tokens_mean=last.prompt_tokens_mean,
         output_tokens_mean=last.output_tokens_mean,
         sequence_tokens_std=last.sequence_tokens_std,
+        gpu_busy_ratio=last.load.gpu_busy_ratio,
     )

@@ -18,7 +18,8 @@ class Load:
     """What the engine reported for one step.
 
     ``inter_token_s`` is the mean time since the previous token over the sequences that had one before; None when no
-    sequence did. ``prefill_tokens`` are the prompt tokens computed in the step.
+    sequence did. ``prefill_tokens`` are the prompt tokens computed in the step. ``gpu_busy_ratio`` is the share of time
+    in which the busiest GPU computed, read every few seconds; None without a GPU.
     """
 
     running: int
@@ -28,6 +29,7 @@ class Load:
     prefill_tokens: int = 0
     preemptions: int = 0
     kv_capacity_tokens: int | None = None
+    gpu_busy_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

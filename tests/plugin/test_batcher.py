@@ -108,6 +108,23 @@ async def test_one_bad_item_fails_alone(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @on_virtual_time
+async def test_an_item_that_is_not_valid_gets_into_no_batch() -> None:
+    """Its submitter has the validator's own exception at once; it takes no place and is counted nowhere."""
+    record = Recorder()
+
+    def validate(item: int) -> None:
+        if item < 0:
+            raise ValueError(f"{item} is below 0")
+
+    async with Batcher(record, max_batch_size=2, validate=validate) as batcher:
+        answers = await asyncio.gather(*map(batcher.submit, [1, -5, 2]), return_exceptions=True)
+    assert record.batches == [[1, 2]]
+    assert answers[::2] == [double(1), double(2)]
+    assert (type(answers[1]), str(answers[1])) == (ValueError, "-5 is below 0")
+    assert outcomes(batcher) == {"completed": 2}
+
+
+@on_virtual_time
 async def test_a_batch_of_one_that_fails_is_not_run_again() -> None:
     """There is nobody to part it from."""
     record = Recorder(bad=[1])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from engines import TrippingEngine, assert_no_residue, outcomes
 from small_presets import small_preset
 from virtual_time import on_virtual_time
@@ -127,6 +129,23 @@ async def test_who_has_shown_nothing_goes_again_and_who_has_is_told() -> None:
     ]  # fmt: skip
     assert (house.probes, house.standing, house.control.not_ready()) == (1, Standing.UP, [])
     assert house.control.guard.gate.desk.ledger.classes["normal"].replays == 1
+    await house.close()
+
+
+@on_virtual_time
+async def test_whom_a_dead_engine_was_running_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Each with its id, class and size, and whether it had begun to answer; nothing of its text; of many, some."""
+    house = House(seats=30)
+    requests = [house.ask(f"r{number}", whole=number > 0) for number in range(25)]
+    await asyncio.sleep(0.15)
+    with caplog.at_level(logging.ERROR, "headway.guard"):
+        house.engine.die()
+        await asyncio.sleep(1)
+    told = [record.getMessage() for record in caplog.records if record.name == "headway.guard"]
+    assert told[0] == "the engine died under r0 (normal, prompt tokens: 1, sequences: 1), which had begun to answer"
+    assert len(told) == 21
+    assert told[-1] == "the engine died under 5 more"
+    await asyncio.gather(*requests)
     await house.close()
 
 

@@ -21,7 +21,7 @@ from headway.wrap import install
 from headway_policies import Decision, Ending, Outcome, Reason
 from headway_policies.housekeeping import Cache
 
-WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes"}
+WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes", "headway_gpu_busy_ratio"}
 WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -231,8 +233,58 @@ def test_the_probe_reads_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own size, its children's, and the fullest card where there are any."""
     probe = MemoryProbe()
     assert probe().server_bytes > 10_000_000
-    cards = [headway.memory.GpuMemory("0", 10, 100), headway.memory.GpuMemory("1", 30, 100)]
+    cards = [headway.memory.Gpu("0", 10, 100, 0.9), headway.memory.Gpu("1", 30, 100)]
     monkeypatch.setattr(probe._gpus, "read", lambda: cards)
-    assert probe().gpu_usage_ratio == 0.3
+    assert (probe().gpu_usage_ratio, probe().gpu_busy_ratio) == (0.3, 0.9)
     monkeypatch.setattr(probe._gpus, "read", list)
-    assert probe().gpu_usage_ratio is None
+    assert probe().gpu_usage_ratio is probe().gpu_busy_ratio is None
+
+
+class Driver:
+    """What NVML says: a card, and a slice of one that does not tell how busy it is."""
+
+    class NVMLError(Exception):
+        """As in pynvml."""
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVML's name, and so are those below
+        """Nothing to do."""
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        """Two."""
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        """The index will do."""
+        return index
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        """The same for both."""
+        return SimpleNamespace(used=30, total=100)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        """For the whole card only."""
+        if handle:
+            raise self.NVMLError("not supported")
+        return SimpleNamespace(gpu=87, memory=40)
+
+
+def test_a_card_that_does_not_say_how_busy_it_is_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory counts; its utilisation is absent, not 0."""
+    monkeypatch.setitem(sys.modules, "pynvml", Driver())  # type: ignore[arg-type]  # all that is asked of it
+    cards = headway.memory.Gpus().read()
+    assert [(card.gpu, card.used_bytes, card.busy_ratio) for card in cards] == [("0", 30, 0.87), ("1", 30, None)]
+
+
+@on_virtual_time
+async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the probe has read goes along with every step of the engine from then on; without a GPU nothing does."""
+    house = House()
+    seen: list[Load] = []
+    monkeypatch.setattr(house.control.guard.gate, "observe", seen.append)
+    step = Load(running=1, waiting=0, kv_usage_ratio=0.1)
+    for busy in (None, 0.4):
+        house.use = replace(CALM, gpu_busy_ratio=busy)
+        await house.upkeep.look()
+        house.control.step(step, 1, [])
+    assert [one.gpu_busy_ratio for one in seen] == [None, 0.4]
+    assert seen[1] == replace(step, gpu_busy_ratio=0.4)

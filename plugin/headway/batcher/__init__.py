@@ -5,10 +5,12 @@ threads    the same for programs with threads
 function   the batch function: async or plain, its results checked
 settings   the arguments as a preset
 stats      what has happened
+queue      the order of the most urgent first, alone
 """
 
 from headway.batcher.batcher import Batcher
+from headway.batcher.queue import PrioritizedRequest, PriorityRequestQueue
 from headway.batcher.stats import BatcherStats
 from headway.batcher.threads import SyncBatcher
 
-__all__ = ["Batcher", "BatcherStats", "SyncBatcher"]
+__all__ = ["Batcher", "BatcherStats", "PrioritizedRequest", "PriorityRequestQueue", "SyncBatcher"]

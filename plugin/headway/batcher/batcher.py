@@ -54,7 +54,8 @@ class Batcher(Generic[T, R]):
 
     A batch leaves when ``max_batch_size`` items or ``max_total_tokens`` tokens are here, or when its first item has
     waited ``max_wait_ms``, one of the highest priority ``urgent_wait_ms``. An item larger than the budget runs alone.
-    ``count_tokens`` tells an item's size; without it each counts as one. At most ``max_size`` wait. Raises ValueError.
+    ``count_tokens`` tells an item's size; without it each counts as one. ``validate`` raises for an item that must not
+    get into a batch. At most ``max_size`` wait. Raises ValueError.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Batcher(Generic[T, R]):
         priority_classes: int = 3,
         *,
         count_tokens: Callable[[T], int] | None = None,
+        validate: Callable[[T], object] | None = None,
         max_size: int = 10_000,
         urgent_wait_ms: float = 0,
     ) -> None:
@@ -80,6 +82,7 @@ class Batcher(Generic[T, R]):
         self._desk = Desk(preset)
         self._process = BatchFunction(process_batch)
         self._count_tokens = count_tokens
+        self._validate = validate
         self._ids = itertools.count(1)
         self._members: dict[int, _Member[T, R]] = {}
         self._called: list[_Member[T, R]] = []
@@ -96,8 +99,8 @@ class Batcher(Generic[T, R]):
     async def submit(self, item: T, priority: int = 0, timeout: float | None = None, tokens: int | None = None) -> R:  # noqa: ASYNC109 - the desk keeps it
         """The result for one item. ``priority`` from 0, larger is more urgent; ``timeout`` in seconds, from now.
 
-        Raises what the function raised for this very item, Refused (Rejected, Expired, TimedOut), or UnknownClassError
-        for a priority that does not exist. Cancelling takes the item out of the queue, or drops its result.
+        Raises what ``validate`` or the function raised for this very item, Refused (Rejected, Expired, TimedOut), or
+        UnknownClassError for a priority that does not exist. Cancelling takes the item out, or drops its result.
         """
         member = self._enter(item, priority, timeout, tokens)
         try:
@@ -143,6 +146,8 @@ class Batcher(Generic[T, R]):
 
     def _enter(self, item: T, priority: int, timeout_s: float | None, tokens: int | None) -> _Member[T, R]:
         now_s = self._now_s()
+        if self._validate is not None:
+            self._validate(item)
         if tokens is None:
             tokens = 1 if self._count_tokens is None else self._count_tokens(item)
         ticket = Ticket(

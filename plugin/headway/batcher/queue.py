@@ -1,0 +1,122 @@
+"""Who is next? A queue alone, for programs that make their batches themselves."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Generic, TypedDict
+
+from headway.batcher.function import T
+from headway.batcher.settings import class_name
+from headway_policies import PriorityClass, Ticket
+from headway_policies.ordering import Ordering, make_order
+from headway_policies.shedding import Queue
+from headway_policies.waiting import Lane, WaitingRoom
+
+_MOST_WAITING = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrioritizedRequest(Generic[T]):
+    """One request that waited: what was put in, how urgent it was, and since when, in seconds of a monotonic clock."""
+
+    request: T
+    priority: int
+    enqueued_s: float = field(default_factory=time.monotonic)
+
+
+class QueueStats(TypedDict):
+    """``queue_sizes`` counts who waits, by priority from 0 up; ``dropped`` found no room, or were pushed out."""
+
+    size: int
+    max_size: int
+    queue_sizes: list[int]
+    enqueued: int
+    dequeued: int
+    dropped: int
+
+
+class PriorityRequestQueue(Generic[T]):
+    """A bounded queue: the most urgent first, and inside one priority first come, first served.
+
+    Priorities count from 0 up, larger is more urgent, as in ``Batcher``. In a full queue a newcomer takes the place of
+    the newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and any thread may
+    call it. Strict priority has no bound on the wait of those below: ``Batcher`` has one.
+    """
+
+    def __init__(self, max_size: int = 10_000, priority_classes: int = 3) -> None:
+        if not 1 <= max_size <= _MOST_WAITING:
+            raise ValueError(f"max_size must be 1 to {_MOST_WAITING}, not {max_size}")
+        classes = {
+            class_name(priority, priority_classes): PriorityClass(priority=priority, max_waiting=_MOST_WAITING)
+            for priority in range(priority_classes)
+        }
+        lane = Lane(make_order(Ordering(between="strict", inside="fifo"), classes))
+        self._room = WaitingRoom(classes, Queue(max_waiting=max_size), [lane])
+        self._waiting: dict[int, PrioritizedRequest[T]] = {}
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._enqueued = self._dequeued = self._dropped = 0
+
+    def enqueue(self, request: T, priority: int = 0) -> bool:
+        """Put a request in; False when there is no room for it. Raises UnknownClassError for another priority."""
+        name = class_name(priority, len(self._room.classes))
+        with self._lock:
+            ticket = Ticket(next(self._ids), name, 0.0)
+            if self._room.refusal(ticket) is not None:
+                self._dropped += 1
+                worst = self._room.worst_below(name)
+                if worst is None:
+                    return False
+                self._take(worst)
+            self._enqueued += 1
+            self._waiting[ticket.id] = PrioritizedRequest(request, priority)
+            self._room.push(ticket, name, self._room.lanes[0], 1, 0.0)
+        return True
+
+    def dequeue(self) -> PrioritizedRequest[T] | None:
+        """Take out whoever is next; None when nobody waits."""
+        return next(iter(self.dequeue_batch(1)), None)
+
+    def dequeue_batch(self, most: int) -> list[PrioritizedRequest[T]]:
+        """Take out as many as wait, ``most`` at the most, in their order."""
+        with self._lock:
+            count = max(0, min(most, len(self._waiting)))
+            self._dequeued += count
+            return [self._take(self._head()) for _ in range(count)]
+
+    @property
+    def size(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    @property
+    def dropped(self) -> int:
+        """How many found no room, or were pushed out."""
+        return self._dropped
+
+    def __len__(self) -> int:
+        return self.size
+
+    def stats(self) -> QueueStats:
+        """What has happened so far."""
+        with self._lock:
+            return QueueStats(
+                size=self.size,
+                max_size=self._room.queue.max_waiting,
+                queue_sizes=[one.requests for one in self._room.by_class.values()],
+                enqueued=self._enqueued,
+                dequeued=self._dequeued,
+                dropped=self._dropped,
+            )
+
+    def _head(self) -> Ticket:
+        head = self._room.lanes[0].order.head(0.0)
+        assert head is not None
+        return head
+
+    def _take(self, ticket: Ticket) -> PrioritizedRequest[T]:
+        self._room.remove(ticket, ticket.class_name, self._room.lanes[0])
+        return self._waiting.pop(ticket.id)

@@ -1,0 +1,104 @@
+"""The order of the most urgent first, alone: bounded, first come first served inside one priority, safe for threads."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headway
+
+
+def test_the_most_urgent_first_and_inside_one_in_order_of_arrival() -> None:
+    """A larger number is more urgent, whatever came first."""
+    queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue()
+    for number, priority in enumerate([0, 2, 1, 2, 0]):
+        assert queue.enqueue(f"{priority}-{number}", priority)
+    assert [one.request for one in queue.dequeue_batch(3)] == ["2-1", "2-3", "1-2"]
+    first = queue.dequeue()
+    assert first is not None
+    assert (first.request, first.priority) == ("0-0", 0)
+    assert [one.request for one in queue.dequeue_batch(10)] == ["0-4"]
+    assert queue.dequeue() is None
+    assert queue.dequeue_batch(4) == []
+    assert queue.dequeue_batch(-1) == []
+
+
+def test_a_full_queue_gives_way_to_the_more_urgent_only() -> None:
+    """The newest of the least urgent goes; an equal or lesser one finds no room; both count as dropped."""
+    queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue(max_size=2)
+    assert queue.enqueue("first", 0)
+    assert queue.enqueue("second", 0)
+    assert not queue.enqueue("third", 0)
+    assert queue.enqueue("urgent", 2)
+    assert queue.enqueue("more", 1)
+    assert not queue.enqueue("late", 1)
+    assert [one.request for one in queue.dequeue_batch(2)] == ["urgent", "more"]
+    assert queue.stats() == {
+        "size": 0, "max_size": 2, "queue_sizes": [0, 0, 0], "enqueued": 4, "dequeued": 2, "dropped": 4,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("priority", [-1, 3])
+def test_a_priority_that_does_not_exist_is_an_error(priority: int) -> None:
+    """It is neither clamped nor wrapped around."""
+    queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue()
+    with pytest.raises(headway.UnknownClassError, match="0 to 2"):
+        queue.enqueue("x", priority)
+    assert (len(queue), queue.dropped) == (0, 0)
+
+
+@pytest.mark.parametrize("size", [0, 1_000_001])
+def test_a_size_that_makes_no_sense_is_an_error(size: int) -> None:
+    """With the bounds in the text."""
+    with pytest.raises(ValueError, match="max_size must be 1 to 1000000"):
+        headway.PriorityRequestQueue(max_size=size)
+
+
+@given(st.lists(st.one_of(st.integers(0, 2), st.just("out")), max_size=60), st.integers(1, 6))
+def test_any_history_agrees_with_a_sorted_list(history: list[int | str], max_size: int) -> None:
+    """The same as sorting by urgency and arrival, and pushing out the last."""
+    queue: headway.PriorityRequestQueue[int] = headway.PriorityRequestQueue(max_size=max_size)
+    waiting: list[tuple[int, int]] = []
+    for number, event in enumerate(history):
+        if isinstance(event, int):
+            room = len(waiting) < max_size or waiting[-1][0] > -event
+            assert queue.enqueue(number, event) is room
+            waiting = sorted([*waiting, (-event, number)])[:max_size] if room else waiting
+        else:
+            taken = queue.dequeue()
+            assert (None if taken is None else taken.request) == (waiting.pop(0)[1] if waiting else None)
+        assert queue.size == len(waiting) == sum(queue.stats()["queue_sizes"])
+
+
+def test_threads_lose_nothing_and_take_nothing_twice() -> None:
+    """Four put in and four take out at the same time."""
+    queue: headway.PriorityRequestQueue[int] = headway.PriorityRequestQueue(max_size=100_000)
+    taken: Counter[int] = Counter()
+    lock = threading.Lock()
+    done = threading.Event()
+
+    def put(start: int) -> None:
+        for number in range(start, start + 500):
+            queue.enqueue(number, number % 3)
+
+    def take() -> None:
+        while not (done.is_set() and not queue.size):
+            batch = queue.dequeue_batch(7)
+            with lock:
+                taken.update(one.request for one in batch)
+
+    putting = [threading.Thread(target=put, args=[start]) for start in range(0, 2000, 500)]
+    taking = [threading.Thread(target=take) for _ in range(4)]
+    for thread in [*putting, *taking]:
+        thread.start()
+    for thread in putting:
+        thread.join()
+    done.set()
+    for thread in taking:
+        thread.join()
+    assert taken == Counter(range(2000))
+    assert queue.stats()["dequeued"] == 2000
