@@ -88,8 +88,8 @@ MUTANTS = [
     Mutant(
         "departures",
         "nobody behind the expired goes",
-        "        if register.quarantine.look(now_s) or effects:",
-        "        if register.quarantine.look(now_s):",
+        "        if effects or cleared:",
+        "        if cleared:",
     ),
     Mutant("desk", "a full slice asks for no tick", "        if not self._departures.patience:", "        if False:"),
     Mutant("desk", "an armed tick is asked for again", "self._armed_s is None or due_s < self._armed_s", "True"),
@@ -364,18 +364,21 @@ MUTANTS = [
         "pass",
     ),
     Mutant("register", "nobody is a suspect", "        self.quarantine.suspect(ticket.id)\n", ""),
+    Mutant("desk", "the cleared one wakes nobody", "due_s = shorter(due_s, quarantine.cleared_s)", "pass"),
+    Mutant("desk", "the ramp wakes nobody", "due_s = shorter(due_s, capacity.due_s(now_s))", "pass"),
     Mutant(
-        "desk", "the cleared one wakes nobody", "due_s = shorter(due_s, self._register.quarantine.cleared_s)", "pass"
+        "arrivals",
+        "newcomers pass the suspects",
+        "self.regime.open and not register.quarantine.suspects",
+        "self.regime.open",
     ),
-    Mutant("desk", "the ramp wakes nobody", "due_s = shorter(due_s, self._capacity.due_s(now_s))", "pass"),
-    Mutant("arrivals", "newcomers pass the suspects", "not len(self.floor.room) and not register.quarantine", "True"),
     Mutant(
         "regime", "a lost engine hides why", "            return self.lost_why", "            return Reason.ENGINE_LOST"
     ),
     Mutant("entry", "the queue time-out holds for a replay", "        left = self.run_due()\n", "        return\n"),
     Mutant("quarantine", "two alone at a time", "None if self._alone is not None else ", ""),
-    Mutant("quarantine", "nobody is ever cleared", "or now_s < self._cleared_s", "or True"),
-    Mutant("quarantine", "everybody is cleared at once", "or now_s < self._cleared_s", "or False"),
+    Mutant("quarantine", "nobody is ever cleared", "or now_s < self.cleared_s", "or True"),
+    Mutant("quarantine", "everybody is cleared at once", "or now_s < self.cleared_s", "or False"),
     Mutant(
         "recovery",
         "one try too many",
@@ -425,8 +428,8 @@ MUTANTS = [
         "        if entry.queue_due_s",
     ),
     Mutant("desk", "a class that is shed waits on", "        if Rung.SHED in in_force:", "        if False:"),
-    Mutant("quarantine", "the last suspect goes first", "iter(self._suspects)", "reversed(self._suspects)"),
-    Mutant("quarantine", "cleared after the instant", "now_s < self._cleared_s", "now_s <= self._cleared_s"),
+    Mutant("quarantine", "the last suspect goes first", "iter(self.suspects)", "reversed(self.suspects)"),
+    Mutant("quarantine", "cleared after the instant", "now_s < self.cleared_s", "now_s <= self.cleared_s"),
     Mutant("recovery", "memory shortage keeps all seats", "_OUT_OF_MEMORY_RATIO = 0.5", "_OUT_OF_MEMORY_RATIO = 1.0"),
     Mutant(
         "watchdog",
@@ -437,8 +440,8 @@ MUTANTS = [
     Mutant(
         "opening",
         "a ramp never ends",
-        "            self._opened_s = None\n            return held",
-        "            return held",
+        "            self.moving = False\n",
+        "            pass\n",
     ),
     # who is turned away
     Mutant("admission", "who will not wait evicts", "room.queue.evict and ticket.may_wait and", "room.queue.evict and"),

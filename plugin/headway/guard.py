@@ -302,7 +302,7 @@ class Guard:
         for call in running[:_MOST_TOLD]:
             ticket = call.passage.ticket
             log.error(
-                "the engine died under %s (%s, prompt tokens: %d, sequences: %d), which %s",
+                "the engine died under %.80s (%s, prompt tokens: %d, sequences: %d), which %s",
                 call.id, ticket.class_name, ticket.prompt_tokens, call.seats,
                 "had begun to answer" if call.shown else "had shown nothing",
             )  # fmt: skip

@@ -25,11 +25,7 @@ class Admission:
     _drain_rate: DrainRate = field(default_factory=DrainRate)
 
     def refusal(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
-        """Why a newcomer may not even wait; ``opened`` says whether anybody is let through now."""
-        if due_s is not None and due_s <= now_s:
-            return Reason.QUEUE_TIMEOUT
-        if opened and self.floor.goes_at_once(ticket, now_s):
-            return None
+        """Why a newcomer may not wait; ``opened`` says whether anybody is let through now."""
         full = self.floor.room.refusal(ticket)
         if full is None and opened and self._infeasible(ticket, due_s, now_s):
             return Reason.DEADLINE_INFEASIBLE

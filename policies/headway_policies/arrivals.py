@@ -33,30 +33,37 @@ class Arrivals:
 
     def arrive(self, ticket: Ticket, now_s: float, effects: list[Effect]) -> None:
         """Answer one newcomer, and count the answer."""
-        counts = self.register.ledger.classes[ticket.class_name]
+        register = self.register
+        counts = register.ledger.classes[ticket.class_name]
         counts.arrived += 1
         counts.queued += 1
         self.floor.window.arrived(ticket.seats, now_s)
         timeouts = self.regime.timeouts[ticket.class_name].shortened_by(ticket.asked)
         patience_s = timeouts.before_first_token_s()
         due_s = None if patience_s is None else ticket.arrived_s + patience_s
-        refusal = self._refusal(ticket, due_s, now_s)
-        if refusal is Reason.QUEUE_FULL and self._evict_for(ticket, due_s, now_s, effects):
-            refusal = None
+        opened = self.regime.open and not register.quarantine.suspects
+        at_once = opened and self.floor.goes_at_once(ticket, now_s)
+        refusal = self.regime.closed_to(ticket)
+        if refusal is None and due_s is not None and due_s <= now_s:
+            refusal = Reason.QUEUE_TIMEOUT
+        if refusal is None and not at_once:
+            refusal = self._no_room(ticket, due_s, now_s, effects, opened=opened)
         if refusal is None:
-            entry = self.register.expect(ticket, timeouts, due_s)
-            refusal = self._let_in(entry, now_s, effects)
+            entry = register.expect(ticket, timeouts, due_s)
+            refusal = self._let_in(entry, now_s, effects, at_once=at_once)
         if refusal is not None:
             self.floor.limited = self.floor.limited or self.floor.seats.taken >= self.floor.limit
             counts.refused(refusal, waiting=True)
             effects.append(Reject(ticket.id, refusal, self.admission.retry_after_s(now_s)))
         counts.decisions[self._decision(ticket.id)] += 1
 
-    def _refusal(self, ticket: Ticket, due_s: float | None, now_s: float) -> Reason | None:
-        """Why a newcomer may not even wait."""
-        goes_on = self.regime.open and not self.register.quarantine
-        closed = self.regime.closed_to(ticket)
-        return closed or self.admission.refusal(ticket, due_s, now_s, opened=goes_on)
+    def _no_room(
+        self, ticket: Ticket, due_s: float | None, now_s: float, effects: list[Effect], *, opened: bool
+    ) -> Reason | None:
+        """Why a newcomer may not wait; None where there is room, or room was made."""
+        refusal = self.admission.refusal(ticket, due_s, now_s, opened=opened)
+        evicted = refusal is Reason.QUEUE_FULL and self._evict_for(ticket, due_s, now_s, effects)
+        return None if evicted else refusal
 
     def _evict_for(self, ticket: Ticket, due_s: float | None, now_s: float, effects: list[Effect]) -> bool:
         """Push out who is less urgent until the newcomer has room; nobody, when that would not help it."""
@@ -67,11 +74,10 @@ class Arrivals:
             self.departures.turn_away((worst,), Reason.EVICTED, now_s, effects)
         return True
 
-    def _let_in(self, entry: Entry, now_s: float, effects: list[Effect]) -> Reason | None:
+    def _let_in(self, entry: Entry, now_s: float, effects: list[Effect], *, at_once: bool) -> Reason | None:
         """Give a newcomer its place, and a seat if one is free; a refusal for one that will not wait."""
-        ticket, register, is_open = entry.ticket, self.register, self.regime.open
-        nobody_first = not len(self.floor.room) and not register.quarantine
-        if nobody_first and is_open and self.floor.goes_at_once(ticket, now_s):
+        ticket, register = entry.ticket, self.register
+        if at_once and not self.floor.room.total.requests:
             self.departures.send_newcomer(entry, now_s, effects)
         else:
             self.floor.enter(entry, now_s)
@@ -82,7 +88,7 @@ class Arrivals:
             if not ticket.may_wait:
                 register.withdraw(entry)
                 return Reason.NO_FREE_SEAT
-            if is_open:
+            if self.regime.open:
                 entry.predicted_wait_s = self.admission.predicted_wait_s(ticket)
             if entry.queue_due_s is not None:
                 register.deadlines.set(ticket.id, entry.queue_due_s)

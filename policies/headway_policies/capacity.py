@@ -13,11 +13,14 @@ from headway_policies.warmup import Ramp
 
 
 class Capacity:
-    """The seats of one engine; ``ceiling`` is the most that engine can give, None where nobody knows."""
+    """The seats of one engine; ``ceiling`` is the most that engine can give, None where nobody knows.
+
+    Their number may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving.
+    """
 
     def __init__(self, preset: Preset, ceiling: int | None) -> None:
         self.ceiling = ceiling
-        self._opening = Opening()
+        self.opening = Opening()
         self.adopt(preset, make_limit(preset.limit, preset.batching.seats, ceiling))
 
     def limit_for(self, preset: Preset) -> Limit:
@@ -29,12 +32,8 @@ class Capacity:
     def adopt(self, preset: Preset, limit: Limit) -> None:
         """Put a preset in force, with the limit that belongs to it."""
         self._preset, self._limit = preset, limit
+        self.adapts = not isinstance(limit, FixedLimit)
         self._ramp = Ramp(preset.warmup.ramp_s)
-
-    @property
-    def moving(self) -> bool:
-        """Whether the number may be another one a moment later."""
-        return self._opening.moving or not isinstance(self._limit, FixedLimit)
 
     @property
     def why(self) -> str:
@@ -43,7 +42,7 @@ class Capacity:
 
     def seats(self, now_s: float) -> int:
         """The seats that are open."""
-        return self._opening.seats(self._whole(now_s), self._ramp, now_s)
+        return self.opening.seats(self._whole(now_s), self._ramp, now_s)
 
     def proposed(self, now_s: float) -> int:
         """What the policy would set if it were let."""
@@ -51,9 +50,7 @@ class Capacity:
 
     def due_s(self, now_s: float) -> float | None:
         """When time alone opens the next seat; None when it will not."""
-        if not self._opening.moving:
-            return None
-        return self._opening.due_s(self._whole(now_s), self._ramp, now_s)
+        return self.opening.due_s(self._whole(now_s), self._ramp, now_s)
 
     def observe(self, signals: Signals, now_s: float) -> None:
         """The engine made a step."""
@@ -61,11 +58,11 @@ class Capacity:
 
     def begin(self, now_s: float) -> None:
         """The engine is warm: from now on seats open one after another."""
-        self._opening.begin(now_s)
+        self.opening.begin(now_s)
 
     def hold(self, who: Cautious, ratio: float) -> None:
         """Only this share, as far as this one is concerned."""
-        self._opening.hold(who, ratio)
+        self.opening.hold(who, ratio)
 
     def _whole(self, now_s: float) -> int:
         return self._capped(self._limit.seats(now_s))

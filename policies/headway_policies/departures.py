@@ -46,14 +46,15 @@ class Departures:
         while self.patience and (ticket_id := register.deadlines.pop_due(now_s)) is not None:
             self.patience -= 1
             self._time_is_up(register.entries[ticket_id], now_s, effects)
-        if register.quarantine.look(now_s) or effects:
+        cleared = register.quarantine.cleared_s is not None and register.quarantine.look(now_s)
+        if effects or cleared:
             self.fill(now_s, effects)
 
     def fill(self, now_s: float, effects: list[Effect]) -> None:
         """Send whoever may go: from one lane only where a batch has to end before the next one begins."""
         if not self.regime.open:
             return
-        if self.register.quarantine:
+        if self.register.quarantine.suspects:
             self._send_alone(now_s, effects)
             return
         if Rung.BYPASS in self.regime.in_force:
@@ -127,7 +128,7 @@ class Departures:
             self._gone(entry, now_s, effects)
             quarantine.sent(ticket_id, now_s + self.regime.preset.recovery.alone_s)
             return
-        if not quarantine:
+        if not quarantine.suspects:
             self.fill(now_s, effects)
 
     def _gone(self, entry: Entry, now_s: float, effects: list[Effect]) -> None:

@@ -351,7 +351,8 @@ class Desk:
 
     def _begin(self, now_s: float) -> list[Effect]:
         """Before any event: let time take those it has run out for, and whoever stood behind them go."""
-        if self._capacity.moving:
+        capacity = self._capacity
+        if capacity.adapts or capacity.opening.moving:
             self._weigh(now_s)
         effects: list[Effect] = []
         self._departures.settle_due(now_s, effects)
@@ -359,13 +360,16 @@ class Desk:
 
     def _end(self, effects: list[Effect], now_s: float) -> list[Effect]:
         """After any event: ask for a tick in time for the next deadline and the next batch."""
+        capacity, quarantine = self._capacity, self._register.quarantine
         due_s = self._register.deadlines.next_s(unless_after_s=self._armed_s)
         if not self._departures.patience:  # there may be more to settle, and more to send
             due_s = now_s
         if self._floor.strategy.barrier and self.regime.open:
             due_s = shorter(due_s, self._floor.batch_due_s(now_s))
-        due_s = shorter(due_s, self._register.quarantine.cleared_s)
-        due_s = shorter(due_s, self._capacity.due_s(now_s))
+        if quarantine.cleared_s is not None:
+            due_s = shorter(due_s, quarantine.cleared_s)
+        if capacity.opening.moving:
+            due_s = shorter(due_s, capacity.due_s(now_s))
         if due_s is not None and (self._armed_s is None or due_s < self._armed_s):
             self._armed_s = due_s
             effects.append(WakeAt(due_s))

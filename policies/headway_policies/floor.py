@@ -90,14 +90,16 @@ class Floor:
         """Whether a newcomer needs no place in the queue: nobody gathers, nobody before it may go, and it fits."""
         if self.strategy.barrier or not self.fits(ticket):
             return False
-        return not len(self.room) or self.room.lanes[0].order.head(now_s, self.seats.barred(self.limit)) is None
+        return (
+            not self.room.total.requests or self.room.lanes[0].order.head(now_s, self.seats.barred(self.limit)) is None
+        )
 
     def leaving(self, now_s: float) -> list[tuple[Lane, int]]:
         """The lanes from which somebody may leave, with how many seats, the longest gathering first.
 
         Under a strategy with a barrier only one of them may be used at a time.
         """
-        if not len(self.room):
+        if not self.room.total.requests:
             return []
         if not self.strategy.barrier:
             self.limited = self.limited or self.seats.taken >= self.limit

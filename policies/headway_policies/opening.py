@@ -24,12 +24,8 @@ class Opening:
 
     def __init__(self) -> None:
         self._ratios = dict.fromkeys(Cautious, 1.0)
-        self._opened_s: float | None = None
-
-    @property
-    def moving(self) -> bool:
-        """Whether time alone opens seats."""
-        return self._opened_s is not None
+        self._opened_s = 0.0
+        self.moving = False  # whether time alone opens seats
 
     def hold(self, who: Cautious, ratio: float) -> None:
         """Only this share, as far as this one is concerned."""
@@ -37,20 +33,19 @@ class Opening:
 
     def begin(self, now_s: float) -> None:
         """The engine is warm: from now on seats open one after another."""
-        self._opened_s = now_s
+        self._opened_s, self.moving = now_s, True
 
     def seats(self, limit: int, ramp: Ramp, now_s: float) -> int:
         """The seats that are open, of ``limit``."""
         held = max(1, int(limit * min(self._ratios.values())))
-        if self._opened_s is None:
-            return held
-        if now_s >= self._opened_s + ramp.ramp_s:
-            self._opened_s = None
+        if self.moving and now_s >= self._opened_s + ramp.ramp_s:
+            self.moving = False
+        if not self.moving:
             return held
         return ramp.seats(held, self._opened_s, now_s)
 
     def due_s(self, limit: int, ramp: Ramp, now_s: float) -> float | None:
         """When time opens the next seat; None when it will not."""
-        if self._opened_s is None:
+        if not self.moving:
             return None
         return ramp.due_s(max(1, int(limit * min(self._ratios.values()))), self._opened_s, now_s)

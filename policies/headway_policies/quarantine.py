@@ -14,49 +14,44 @@ from __future__ import annotations
 
 
 class Quarantine:
-    """The suspects, in the order in which they go."""
+    """``suspects`` in the order in which they go, and ``cleared_s``, when the one that runs alone is cleared."""
 
     def __init__(self) -> None:
         self.crashes = 0
-        self._suspects: dict[int, None] = {}
+        self.suspects: dict[int, None] = {}
+        self.cleared_s: float | None = None
         self._alone: int | None = None
-        self._cleared_s = 0.0
 
     def __len__(self) -> int:
-        return len(self._suspects)
-
-    @property
-    def cleared_s(self) -> float | None:
-        """When the one that runs alone is cleared; None when none does."""
-        return None if self._alone is None else self._cleared_s
+        return len(self.suspects)
 
     def crash(self) -> int | None:
         """The engine died; whoever ran alone is to blame."""
         self.crashes += 1
-        alone, self._alone = self._alone, None
+        alone, self._alone, self.cleared_s = self._alone, None, None
         return alone
 
     def suspect(self, ticket_id: int) -> None:
         """This one was running, and will go again."""
-        self._suspects[ticket_id] = None
+        self.suspects[ticket_id] = None
 
     def next(self) -> int | None:
         """Whose turn it is; nobody's while another one runs alone."""
-        return None if self._alone is not None else next(iter(self._suspects), None)
+        return None if self._alone is not None else next(iter(self.suspects), None)
 
     def sent(self, ticket_id: int, cleared_s: float) -> None:
         """It runs alone, and is cleared at that time."""
-        self._alone, self._cleared_s = ticket_id, cleared_s
+        self._alone, self.cleared_s = ticket_id, cleared_s
 
     def drop(self, ticket_id: int) -> None:
         """It ended, or was given up."""
-        self._suspects.pop(ticket_id, None)
+        self.suspects.pop(ticket_id, None)
         if ticket_id == self._alone:
-            self._alone = None
+            self._alone = self.cleared_s = None
 
     def look(self, now_s: float) -> bool:
         """Clear whoever has run long enough. Whether anybody was."""
-        if self._alone is None or now_s < self._cleared_s:
+        if self._alone is None or self.cleared_s is None or now_s < self.cleared_s:
             return False
         self.drop(self._alone)
         return True

@@ -41,7 +41,7 @@ class Regime:
     @property
     def open(self) -> bool:
         """Whether tickets go to the engine."""
-        return self.state is State.OPEN and self.engine is Standing.UP and not pauses(self.in_force)
+        return self.state is State.OPEN and self.engine is Standing.UP and not (self.in_force and pauses(self.in_force))
 
     def terms(self, ticket: Ticket) -> PriorityClass:
         """The class whose terms hold for a ticket: the default one where the preset does not know its own."""

@@ -124,8 +124,7 @@ class Register:
     def settle(self, entry: Entry, reason: Reason) -> None:
         """It is given up while it runs."""
         self.ledger.classes[entry.ticket.class_name].refused(reason, waiting=False)
-        self.quarantine.drop(entry.ticket.id)
-        self.deadlines.drop(entry.ticket.id)
+        self._drop(entry.ticket.id)
         entry.phase = Phase.SETTLED
 
     def refuse(self, entry: Entry, reason: Reason) -> None:
@@ -146,12 +145,16 @@ class Register:
     def withdraw(self, entry: Entry) -> None:
         """Take it out of everything but the seats it may still hold, and the ledger."""
         del self.entries[entry.ticket.id]
-        self.quarantine.drop(entry.ticket.id)
-        self.deadlines.drop(entry.ticket.id)
+        self._drop(entry.ticket.id)
         if entry.phase is Phase.WAITING:
             self.floor.withdraw(entry)
 
     # ------------------------------------------------------------------ inside
+
+    def _drop(self, ticket_id: int) -> None:
+        self.deadlines.drop(ticket_id)
+        if self.quarantine.suspects:
+            self.quarantine.drop(ticket_id)
 
     def _file(self, entry: Entry) -> None:
         """Find the line and the lane in which it waits under the preset in force."""

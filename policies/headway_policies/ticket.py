@@ -83,6 +83,6 @@ class Usage:
 
 def shorter(one: float | None, other: float | None) -> float | None:
     """The shorter of two times of which either may not exist."""
-    if one is None or other is None:
-        return one if other is None else other
-    return min(one, other)
+    if other is None:
+        return one
+    return other if one is None or other < one else one

@@ -60,15 +60,17 @@ class WeightedOrder(ClassLines):
         self._weights = {name: share / least for name, share in share_of.items()}
         self._credits = dict.fromkeys(share_of, 0.0)
         self._usual_tokens = 1.0
+        self._anew = True  # whoever comes finds nobody waiting: what was paid before is forgotten
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
         """Put a ticket into the line of its class. Where nobody waited, nobody was kept waiting: all begin anew."""
         if not self._by_ticket:
-            self._credits = {name: self._quantum(name) for name in self._weights}
+            self._anew = True
         super().push(ticket, class_name, tokens, now_s)
 
     def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
         """The head of the most urgent class with credit; a new round when none has any."""
+        self._begin()
         while self._by_ticket:
             for one in self._lines:
                 if one.waiting and self._credits[one.name] > 0 and one.name not in barred:
@@ -80,15 +82,24 @@ class WeightedOrder(ClassLines):
         return None
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The class pays."""
+        """The class pays, unless nobody was kept waiting yet."""
         self._usual_tokens += (max(tokens, 1.0) - self._usual_tokens) * _MEMORY
-        self._credits[class_name] -= tokens
+        if not self._anew:
+            self._credits[class_name] -= tokens
         super().charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
         """The class pays the difference, or gets it back."""
-        self._credits[class_name] -= tokens
+        if self._by_ticket:
+            self._begin()
+            self._credits[class_name] -= tokens
         super().correct(ticket, class_name, tokens)
+
+    def _begin(self) -> None:
+        """Give everybody a quantum, once after the queue was empty; nobody pays for passing an empty one."""
+        if self._anew:
+            self._credits = {name: self._quantum(name) for name in self._weights}
+            self._anew = False
 
     def _next_round(self, in_turn: list[ClassLine]) -> None:
         """As many rounds as it takes until one of those in turn has credit."""
