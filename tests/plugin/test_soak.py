@@ -39,7 +39,7 @@ def test_every_request_ended_once_as_its_client_saw_it(soaked: dict[str, Any]) -
 
 
 def test_tasks_descriptors_timers_and_series_are_back_where_they_were(soaked: dict[str, Any]) -> None:
-    """At rest there is as much of each as before, and nothing is under way. The desk's one timer may have come by then."""
+    """At rest there is as much of each as before, and nothing is under way. The desk's one timer may have come."""
     before, after = ({**soaked[when]} for when in ("rest_before", "rest_after"))
     assert max(before.pop("timers"), after.pop("timers")) <= 1
     assert after == before
