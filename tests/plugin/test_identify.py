@@ -49,10 +49,23 @@ def test_the_size_is_an_estimate_until_the_prompt_is_rendered() -> None:
 
 
 def test_an_image_is_not_counted_as_text() -> None:
-    """Nothing is guessed of a body with media in it; its bytes still count."""
-    found = trip({"url": "data:image/png;base64," + "A" * 4000})
-    assert found.prompt_tokens == 0
-    assert found.prompt_bytes > 4000
+    """Nothing is guessed of an image, its bytes still count, and so does the text beside it."""
+    image = {"url": "data:image/png;base64," + "A" * 4000}
+    found = trip({"images": [image, image], "text": "word " * 100})
+    assert found.prompt_bytes > 8500
+    assert 125 <= found.prompt_tokens < 200
+
+
+@pytest.mark.parametrize("text", [";base64,", "see data:;base64,", "x" * 200 + ";base64,"])
+def test_a_text_that_speaks_of_files_is_text(text: str) -> None:
+    """Nobody gets past the bounds on waiting tokens with a word."""
+    body = {"prompt": text + "word " * 1000}
+    assert trip(body).prompt_tokens == len(json.dumps(body)) // 4
+
+
+def test_a_file_that_breaks_off_is_measured_all_the_same() -> None:
+    """vLLM will say what is wrong with such a body."""
+    assert trip(b'{"url": "data:image/png;base64,AAAA').prompt_tokens == 2
 
 
 def test_a_body_of_another_kind_has_no_size() -> None:

@@ -1,8 +1,8 @@
 """Whose request is this, how large is it, and what does it ask of the queue?
 
 Read from the headers and, cheaply, from the JSON body: it is parsed only where it looks as if there were something to
-note. Sizes are estimates that hold until vLLM has rendered the prompt: four bytes of body are taken for a token, and
-nothing is guessed of a body that carries an image or a sound.
+note. Sizes are estimates that hold until vLLM has rendered the prompt: four bytes of body are taken for a token, images
+and sounds aside, of which nothing is guessed.
 
 Which class a request may use is not checked here yet; this is the seam for keys and entitlements. So the numeric
 priority headers of other products are not honoured: anybody may send them.
@@ -24,6 +24,7 @@ from headway_policies import Preset
 _MAX_TENANT_CHARS = 128
 _BYTES_PER_TOKEN = 4
 _MEDIA = b";base64,"
+_MOST_TYPE_BYTES = 100
 
 #: What to look for in a body: plain bytes, which are found fast, and the pattern that decides from there on.
 _Pattern = tuple[bytes, re.Pattern[bytes]]
@@ -83,7 +84,20 @@ def _measure(trip: Trip, path: str, body: bytes) -> None:
         trip.prompts = max(1, len(conversations)) if isinstance(conversations, list) else 1
     trip.max_tokens = _most_tokens(body)
     trip.prompt_bytes = len(body)
-    trip.prompt_tokens = 0 if _MEDIA in body else len(body) // _BYTES_PER_TOKEN // trip.prompts
+    trip.prompt_tokens = (len(body) - _media_bytes(body)) // _BYTES_PER_TOKEN // trip.prompts
+
+
+def _media_bytes(body: bytes) -> int:
+    """How much of the body are strings that hold a file: ``"data:image/png;base64,..."``. Other text counts as text."""
+    found, at = 0, body.find(_MEDIA)
+    while at >= 0:
+        begins = body.rfind(b'"', max(0, at - _MOST_TYPE_BYTES), at)
+        ends = body.find(b'"', at)
+        ends = len(body) if ends < 0 else ends
+        if begins >= 0 and body.startswith(b"data:", begins + 1):
+            found += ends - begins - 1
+        at = body.find(_MEDIA, ends)
+    return found
 
 
 def _most_tokens(body: bytes) -> int | None:
