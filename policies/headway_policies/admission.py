@@ -1,6 +1,6 @@
 """Who is turned away, when, and when may they come back?
 
-On arrival: who has no time left, who finds no room, and who by the predicted wait would run out of time in the queue.
+On arrival: who finds no room, and who by the predicted wait would run out of time in the queue.
 At dispatch: who could no longer have a first token in time. Both predictions lean to letting people in.
 """
 

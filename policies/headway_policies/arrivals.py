@@ -1,9 +1,10 @@
 """What is a newcomer answered: refused, given a seat, or a place in the queue?
 
-1. refused    nobody may come in, its class is shed, its time is over, or there is no room for it (admission)
-2. evicts     somebody less urgent makes room, where the preset says so and it helps
-3. seated     nobody before it may go, and its seats are free
-4. queued     it waits, with a deadline, unless it will not
+1. refused    nobody may come in, its class is shed, or its time is over
+2. seated     nobody before it may go, and its seats are free
+3. refused    there is no room for it, or it would wait too long (admission)
+4. evicts     somebody less urgent makes room, where the preset says so and it helps
+5. queued     it waits, with a deadline, unless it will not
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Arrivals:
         timeouts = self.regime.timeouts[ticket.class_name].shortened_by(ticket.asked)
         patience_s = timeouts.before_first_token_s()
         due_s = None if patience_s is None else ticket.arrived_s + patience_s
-        opened = self.regime.open and not register.quarantine.suspects
-        at_once = opened and self.floor.goes_at_once(ticket, now_s)
         refusal = self.regime.closed_to(ticket)
         if refusal is None and due_s is not None and due_s <= now_s:
             refusal = Reason.QUEUE_TIMEOUT
+        opened = refusal is None and self.regime.open and not register.quarantine.suspects
+        at_once = opened and self.floor.goes_at_once(ticket, now_s)
         if refusal is None and not at_once:
             refusal = self._no_room(ticket, due_s, now_s, effects, opened=opened)
         if refusal is None:

@@ -30,7 +30,7 @@ SLICE = 200  # deadlines settled in one event: about a millisecond
 
 @dataclass(slots=True)
 class Departures:
-    """Sends tickets off. ``patience`` is how many more deadlines may be settled within this event."""
+    """Sends tickets off. ``patience`` is how much more may be settled within this event."""
 
     regime: Regime
     floor: Floor

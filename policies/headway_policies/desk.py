@@ -19,7 +19,8 @@ Invariants, at the end of every event:
   6. nothing is dispatched at or after its deadline
 
 Who is let in is decided in ``arrivals``, who goes in ``departures``, how many seats there are in ``capacity``; what
-that does to a ticket is in ``register``. This file is all that the outside may tell the desk, and ask it.
+that does to a ticket is in ``register``. This file is all that the outside may tell the desk, and ask it; ``regime``
+may be read as well.
 
 When very many deadlines come at once, an event settles a slice of them and asks to be woken again at once; invariants
 3 and 5 hold after the last slice.
@@ -152,15 +153,16 @@ class Desk:
         does not know waits in its default class. Bounds apply to newcomers only. What a policy has learnt is kept
         where its part of the preset does not change.
         """
-        effects = self._begin(now_s)
         limit = self._capacity.limit_for(preset)
+        lanes = self._floor.lanes_for(preset)  # a policy of somebody else's may raise until here: nothing has changed
+        effects = self._begin(now_s)
         waiting = sorted(self._floor.room, key=lambda ticket: (ticket.arrived_s, ticket.id))
-        anew = self._floor.switch(preset)  # a policy of somebody else's may raise until here: then nothing has changed
+        self._floor.switch(preset, lanes)
         self.regime.adopt(preset)
         self._capacity.adopt(preset, limit)
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)
-        if anew:
+        if lanes is not None:
             self._register.file_again(waiting)
         self._fill(now_s, effects)
         return self._end(effects, now_s)

@@ -41,21 +41,25 @@ class Floor:
         self.room = WaitingRoom(preset.classes, preset.queue, _lanes(preset))
         self._rank(preset)
 
-    def switch(self, preset: Preset) -> bool:
-        """Put another preset in force. True when the order is a new one: then everybody has to be filed again."""
+    def lanes_for(self, preset: Preset) -> list[Lane] | None:
+        """Empty lanes, where a preset wants another order than the one in force; None where it does not.
+
+        Raises whatever a policy of somebody else's raises while it is made.
+        """
+        return None if _order_part(self._preset) == _order_part(preset) else _lanes(preset)
+
+    def switch(self, preset: Preset, lanes: list[Lane] | None) -> None:
+        """Put another preset in force, with its lanes: where they are new, everybody has to be filed again."""
         before = self._preset
-        anew = _order_part(before) != _order_part(preset)
-        lanes = _lanes(preset) if anew else self.room.lanes
         self._preset = preset
         self._rank(preset)
         if (before.batching.bins, before.batching.seats) != (preset.batching.bins, preset.batching.seats):
             self._bins = Bins(preset.batching.bins, preset.batching.seats)
         if before.batching != preset.batching:
             self._install_batching(preset)
-        if anew:
+        if lanes is not None:
             self.room = WaitingRoom(preset.classes, preset.queue, lanes)
         self.room.classes, self.room.queue = preset.classes, preset.queue
-        return anew
 
     # ------------------------------------------------------------------ who waits
 

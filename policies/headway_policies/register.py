@@ -1,15 +1,17 @@
 """What becomes of a ticket?
 
-Each step of a ticket's life, with all the books it touches: its place or its seats, its deadline, what was expected of
-it and what is learnt, and the ledger. Whoever decides that a step is taken is not asked here why.
+Each step of a ticket's life after it was counted as arrived, with the books it touches: its place or its seats, its
+deadline, what was expected of it and what is learnt, and the ledger. Whoever decides that a step is taken is not asked
+here why.
 
     step      from        to          books
     expect    nowhere     WAITING     the entry, with the length it is expected to have
-    sent      WAITING     RUNNING     the ledger, the forecast
-    recall    RUNNING     WAITING     a place again, its old charge undone, a suspect from now on
+    sent      WAITING     RUNNING     the ledger, the forecast; the floor has given it its seats
+    recall    RUNNING     WAITING     a place again, its old charge undone, another deadline, a suspect from now on
     settle    RUNNING     SETTLED     the outcome; the engine may still hold its seats
     refuse    WAITING     nowhere     the outcome
     close     any         nowhere     the outcome, unless it had one; what it really used
+    withdraw  any         nowhere     none: whoever calls it writes the outcome
 """
 
 from __future__ import annotations

@@ -82,14 +82,16 @@ class WeightedOrder(ClassLines):
         return None
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The class pays, unless nobody was kept waiting yet."""
+        """The class pays, unless it goes alone past an empty queue."""
+        if len(self._by_ticket) > 1:
+            self._begin()
         self._usual_tokens += (max(tokens, 1.0) - self._usual_tokens) * _MEMORY
         if not self._anew:
             self._credits[class_name] -= tokens
         super().charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The class pays the difference, or gets it back."""
+        """The class pays the difference, or gets it back; with nobody waiting there is nothing to be had for it."""
         if self._by_ticket:
             self._begin()
             self._credits[class_name] -= tokens

@@ -19,6 +19,7 @@ from headway_policies import (
     Timeouts,
 )
 from headway_policies.describe import dump
+from headway_policies.fallback import Rung
 
 
 def test_pause_lets_nobody_through_and_resume_lets_them_go() -> None:
@@ -155,3 +156,41 @@ def test_a_ceiling_holds_whatever_the_preset_asks() -> None:
         it.comes()
     assert it.desk.seats_taken == 2
     assert dispatched(it.does("switch", small_preset(64))) == []
+
+
+class Unwilling:
+    """An order that cannot be made."""
+
+    def __init__(self, *_: object) -> None:
+        raise RuntimeError("no such thing")
+
+
+def test_a_switch_that_fails_has_changed_nothing_and_lost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose time was over at that moment is told in the next event; the old preset is in force."""
+    monkeypatch.setattr("headway_policies.ordering.find_class", lambda path: Unwilling)
+    it = WatchedDesk(small_preset(seats=1))
+    it.comes()
+    it.comes()
+    it.now_s = 10.0
+    with pytest.raises(RuntimeError, match="no such thing"):
+        it.desk.switch(
+            small_preset(seats=2, name="foreign", between="headway_policies.weighted:WeightedOrder"), it.now_s
+        )
+    assert (it.desk.preset.name, it.desk.revision, it.desk.limit) == ("small", 1, 1)
+    assert [one.ticket_id for one in it.passes(0.0) if isinstance(one, Expire)] == [2]
+    assert it.counts() == (2, 0, 1, {"expired_queued": 1})
+
+
+def test_who_is_refused_anyway_costs_the_order_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose time is over, or whose class is shed, is turned away before anybody asks who would be next."""
+    shed = {"normal": terms(2), "batch": terms(1, sheddable=True)}
+    it = WatchedDesk(small_preset(seats=1, classes=shed))
+    it.does("fall_back", frozenset({Rung.SHED}))
+
+    def asked(*_: object) -> bool:
+        raise AssertionError("the floor was asked")
+
+    monkeypatch.setattr(it.desk._floor, "goes_at_once", asked)
+    reasons = [one.reason for name, asked_s in (("normal", 0.0), ("batch", None))
+               for one in it.comes(name, asked=Timeouts(total_s=asked_s)) if isinstance(one, Reject)]  # fmt: skip
+    assert reasons == [Reason.QUEUE_TIMEOUT, Reason.SHED]

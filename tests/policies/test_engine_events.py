@@ -484,3 +484,17 @@ def test_who_was_cleared_is_not_blamed_for_the_one_that_runs_alone() -> None:
     it.does("engine_back")
     it.passes(ALONE_S)
     assert deeds(it.does("engine_restarting", {1, 2})) == [Recall(1), Abort(2, Reason.POISON)]
+
+
+def test_a_suspect_that_goes_alone_pays_for_its_class() -> None:
+    """It passes no empty queue: under weighted order the class it belongs to has had its turn when it has ended."""
+    it = WatchedDesk(patient(1, between="weighted"))
+    it.comes("realtime", max_tokens=512)
+    crashes(it, 1)
+    for name in ("realtime", "batch"):
+        it.comes(name, max_tokens=512)
+    assert dispatched(it.does("engine_back")) == [1]
+    order = it.desk._floor.room.lanes[0].order
+    assert order._credits["realtime"] < 0 < order._credits["batch"]  # type: ignore[attr-defined]  # weighted
+    it.token(1)
+    assert dispatched(it.leaves(1)) == [3]
