@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import requests
 from asking import body
-from engine_parts import ROUNDS
+from engine_parts import ROUNDS, engine_processes
+from outside import Books, Client
 from running_server import RunningServer, Scrape, wait_until
 
 STAGES = ["single", "logprobs", "json_schema", "batch"]
@@ -100,6 +101,25 @@ def test_an_idle_engine_is_kept_warm_and_nobody_counts_it(warmed: RunningServer)
     after = warmed.scrape()
     assert [after(name) for name in names] == [before(name) for name in names]
     assert after.unbalanced() == []
+
+
+async def test_an_engine_in_the_place_of_a_hung_one_is_warmed_up_before_it_serves(warmed: RunningServer) -> None:
+    """Where the preset says so, an engine that is stopped for too long is ended; whoever it kept waiting is served by
+    the next one, which has run every stage before that."""
+    warmed.use("warm4-impatient")
+    warmed.settle()
+    stopped = engine_processes(warmed)
+    books = Books(warmed, [Client(number, "normal", False, 40) for number in range(6)])
+    for one in stopped:
+        one.suspend()
+    await books.run()
+    status = warmed.status()
+    assert books.verdicts() == {"completed": 6}
+    assert status["engine"]["deaths"]["hang"] == 1
+    assert (status["warmup"]["state"], list(status["warmup"]["stages"])) == ("done", STAGES)
+    assert not {one.pid for one in stopped} & {one.pid for one in engine_processes(warmed)}
+    warmed.settle()
+    assert warmed.scrape().unbalanced() == []
 
 
 def test_a_warm_up_that_fails_leaves_the_server_listening_and_not_ready(real_engine: None, tmp_path: Path) -> None:
