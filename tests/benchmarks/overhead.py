@@ -7,6 +7,7 @@ import gc
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 
 from goal import Goal
@@ -17,6 +18,7 @@ from headway_policies import Desk, Ending, Preset, Ticket, bundled_presets
 from headway_policies.ordering import Ordering, make_order
 
 REQUESTS = 20_000
+_TRIES = 3
 _MICRO = 1e6
 
 
@@ -142,13 +144,15 @@ def _ticket(number: int) -> Ticket:
 
 
 def _turn_us(between: str, inside: str, waiting: int) -> float:
-    """One ticket in and one out, in a line kept at its length; no collector in between, as in any such measurement."""
+    """One ticket in and one out, in a line kept at its length; no collector in between, as in any such measurement.
+
+    The best of three tries: other work on the machine only ever adds.
+    """
     order = make_order(Ordering(between=between, inside=inside), _roomy().classes)
     for number in range(waiting):
         order.push(_ticket(number), "normal", 128.0, 0.0)
-    newcomers = [_ticket(waiting + number) for number in range(REQUESTS)]
 
-    def turn() -> None:
+    def turn(newcomers: list[Ticket]) -> None:
         for ticket in newcomers:
             order.push(ticket, "normal", 128.0, 0.0)
             head = order.head(0.0)
@@ -156,7 +160,9 @@ def _turn_us(between: str, inside: str, waiting: int) -> float:
             order.charge(head, "normal", 128.0)
             order.remove(head.id)
 
-    return _without_collector_us(turn)
+    firsts = range(waiting, waiting + _TRIES * REQUESTS, REQUESTS)
+    tries = ([_ticket(first + number) for number in range(REQUESTS)] for first in firsts)
+    return min(_without_collector_us(partial(turn, newcomers)) for newcomers in tries)
 
 
 def _waiting_desk(waiting: int) -> Desk:
