@@ -24,7 +24,7 @@ from headway.errors import (
     UnknownRungError,
 )
 from headway.gate import Gate, Passage
-from headway.status_report import version
+from headway.release import version
 from headway.wrap import wrap
 from headway_policies import Outcome, Preset, PresetError, Reason, Timeouts, load_preset
 

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from headway.control import Control, Snapshot
 from headway.memory import Gpus, resident_bytes
-from headway.status_report import version
+from headway.release import version
 from headway.upkeep_report import TRIGGERS, UpkeepReport
 from headway_policies import Cause, Decision, Outcome, Reason, Standing
 from headway_policies.degrading import Loss
@@ -154,8 +154,7 @@ class LedgerCollector(Collector):
                 total.add_metric([card.gpu], card.total_bytes)
                 if card.busy_ratio is not None:
                     busy.add_metric([card.gpu], card.busy_ratio)
-            yield used
-            yield total
+            yield from (used, total, busy)
 
 
 def _tickets(shot: Snapshot) -> Iterator[Metric]:

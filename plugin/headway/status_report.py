@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from headway import recycle
+from headway.release import version
 from headway_policies import Desk
 
 if TYPE_CHECKING:
     from headway.control import Control
-
-
-def version() -> str:
-    """The installed version of Headway."""
-    try:
-        return metadata.version("vllm-headway")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
 
 
 def status_of(control: Control) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import headway
 from headway.catalogue import Catalogue
 from headway.engine import PlainKind
 from headway.fake import FakeEngine, FakeParams
+from headway.memory import Gpu, Gpus
 from headway.metrics import METRIC_NAMES, LedgerCollector, Meters
 from headway.upkeep_report import TRIGGERS
 from headway.wrap import install
@@ -51,6 +52,20 @@ async def test_every_metric_and_every_label_value_is_there_from_the_start() -> N
         ):
             found = {one.labels[label] for one in scrape.samples if one.name == metric and one.labels["class"] == name}
             assert found == {str(value) for value in values}
+
+
+async def test_each_gpu_is_shown_with_what_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory of all, and how busy of those that say it: what is not known is absent, not 0."""
+    cards = [Gpu("0", 10, 100, 0.5), Gpu("1", 20, 100)]
+    monkeypatch.setattr(Gpus, "read", lambda self: cards)
+    _, _, registry = exported()
+    scrape = Scrape(generate_latest(registry).decode())
+    shown = {name: {one.labels["gpu"]: one.value for one in scrape.samples if one.name == name} for name in WITHOUT_GPU}
+    assert shown == {
+        "headway_gpu_memory_used_bytes": {"0": 10, "1": 20},
+        "headway_gpu_memory_total_bytes": {"0": 100, "1": 100},
+        "headway_gpu_busy_ratio": {"0": 0.5},
+    }
 
 
 async def test_the_policies_show_what_they_do() -> None:

@@ -10,7 +10,7 @@ from headway.cli import calibrate, dashboard, demo, fallback, preset, recycle, s
 from headway.cli.exits import INTERRUPTED, CliError, Exit, UsageError
 from headway.cli.parser import Parser, add_command, formatter
 from headway.errors import HeadwayError
-from headway.status_report import version
+from headway.release import version
 from headway_policies import PresetError
 
 __all__ = ["main"]

@@ -14,7 +14,7 @@ from headway.cli.environment import engine_defaults, plugin_environment
 from headway.cli.known import find_preset, open_catalogue, preset_dir
 from headway.cli.parser import Parser, formatter
 from headway.cli.split import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
-from headway.status_report import version
+from headway.release import version
 
 NAME = "serve"
 SUMMARY = "Serve a model with vLLM and Headway in one process."
