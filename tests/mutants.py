@@ -26,7 +26,7 @@ TESTS = [
     *(f"tests/policies/test_{name}.py" for name in ("quarantine", "recovery", "watchdog", "opening", "engine_events")),
     *(f"tests/policies/test_{name}.py" for name in ("timeouts", "waiting", "seats", "batching", "admission")),
     *(f"tests/policies/test_{name}.py" for name in ("deadlines", "shedding", "governor", "desk_model", "desk_machine")),
-    *(f"tests/policies/test_{name}.py" for name in ("ordering", "lines", "desk_slices")),
+    *(f"tests/policies/test_{name}.py" for name in ("ordering", "guarded_order", "lines", "desk_slices")),
     "tests/scenarios",
 ]
 LEAST_CAUGHT = 0.95
@@ -54,6 +54,27 @@ class Mutant:
 
 MUTANTS = [
     # the desk and its parts
+    Mutant(
+        "guarded_order",
+        "who waits is lost with the order that went wrong",
+        "            self._order.push(place.ticket, place.line, place.tokens, place.pushed_s)",
+        "            pass",
+    ),
+    Mutant("guarded_order", "any answer is believed", "if not wrong(answer):", "if True:"),
+    Mutant(
+        "guarded_order",
+        "who is barred may go",
+        "return not self._waits(ticket) or self._places[ticket.id].line in barred",
+        "return not self._waits(ticket)",
+    ),
+    Mutant("guarded_order", "a twin passes for who waits", "place.ticket is ticket", "place.ticket.id == ticket.id"),
+    Mutant(
+        "guarded_order",
+        "who left is still counted",
+        "        self._waiting[place.line] -= 1\n",
+        "",
+    ),
+    Mutant("ordering", "an order of somebody else's is not guarded", '":" in name', '"::" in name'),
     Mutant("regime", "a paused desk lets people through", "return self.state is State.OPEN and self", "return self"),
     Mutant(
         "regime",

@@ -9,6 +9,7 @@ every notice; where the server also tells, the notice names the try, the stage a
     recycle      info      who still runs, or what it is doing
     lost         error     whether anything is still tried
     warm-up      info      which attempt, what is done; failed: error, with the reason
+    order        warning   that it went wrong, how, and who is served in which order now
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ def notices(now: Situation, told: Status) -> list[Notice]:
     if standing in ("", "up") and not told.known and now.ready == 0 and told.reasons:
         reasons = ", ".join(told.reasons)
         found.append(Notice("warning", "The server takes no traffic", f"It says: {reasons}."))
+    if told.order_failed:
+        text = f"Its {told.order_failed}. Those who wait now share by weight and tenant, until a preset is switched to."
+        found.append(Notice("warning", "The order of this preset was put aside", text))
     return [one for one in found if one is not None]
 
 

@@ -67,6 +67,7 @@ class Status:
     seats_taken: int = 0
     queued: int = 0
     limit_why: str = ""
+    order_failed: str = ""
     recycling: bool = False
     longest_gc_pause_s: float | None = None
     engine: Engine = field(default_factory=Engine)
@@ -83,6 +84,7 @@ def read_status(body: Mapping[str, Any], ladder: Ladder) -> Status:
         seats_taken=_whole(body.get("seats_taken")),
         queued=_whole(body.get("queued")),
         limit_why=_word(_part(body, "limit").get("why")),
+        order_failed=_word(_part(body, "ordering").get("failed")),
         recycling=memory.get("recycling") is True,
         longest_gc_pause_s=_seconds(memory.get("longest_gc_pause_s")),
         engine=_engine(_part(body, "engine")),

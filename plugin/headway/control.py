@@ -59,6 +59,7 @@ class Snapshot:
     queue_tokens: int
     queue_bytes: int
     window_s: float
+    failed: dict[str, bool]
     accuracy: dict[str, Accuracy]
     preset: str
     revision: int
@@ -215,6 +216,7 @@ class Control:
             queue_tokens=desk.waiting_tokens(),
             queue_bytes=desk.waiting_bytes(),
             window_s=desk.window_s(now_s),
+            failed={"order": desk.order_failed is not None, "limit": desk.limit_reason == "failed"},
             accuracy=desk.accuracy(),
             preset=self.preset.name,
             revision=self.revision,

@@ -85,9 +85,11 @@ class Refused(HeadwayError):
     def __init__(self, reason: Reason, retry_after_s: int) -> None:
         self.reason = reason
         self.retry_after_s = retry_after_s
-        self.status, self.retry, sentence = TERMS[reason]
-        advice = f" Try again in {retry_after_s} s." if self.retry else ""
-        super().__init__(f"{sentence}{advice} ({reason})")
+        self.status, self.retry, self._sentence = TERMS[reason]
+
+    def __str__(self) -> str:
+        advice = f" Try again in {self.retry_after_s} s." if self.retry else ""
+        return f"{self._sentence}{advice} ({self.reason})"
 
 
 class Rejected(Refused):

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypedDict, Unpack
 
-from headway.errors import UnknownClassError, refusal
+from headway.errors import UnknownClassError
 from headway.passage import Passage
 from headway_policies import (
     Abort,
@@ -111,9 +111,7 @@ class Gate:
         stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
         passage = self._passages[ticket.id] = Passage(self, ticket, stalls=stalls)
         self._carry_out(self.desk.arrive(ticket, now_s))
-        if passage.refused is not None:
-            passage.left = True
-            raise passage.refused
+        passage.check()
         return passage
 
     @asynccontextmanager
@@ -124,8 +122,7 @@ class Gate:
         try:
             await passage.admitted()
             yield passage
-            if passage.refused is not None:
-                raise passage.refused
+            passage.check()
             ending = Ending.COMPLETED
         except (asyncio.CancelledError, GeneratorExit):
             ending = Ending.CANCELLED
@@ -224,7 +221,8 @@ class Gate:
                     passage = self._passages.pop(effect.ticket_id)
                     if effect.reason is Reason.SHED:
                         self._count(passage, Loss.REFUSED)
-                    passage._decide(refusal(effect.reason, effect.retry_after_s))
+                    passage.left = True
+                    passage._refuse(effect.reason, effect.retry_after_s)
                 case Abort():
                     self._abort(effect)
                 case Recall():
@@ -244,7 +242,7 @@ class Gate:
         passage.preset_name = self.desk.preset.name
         if self._meter is not None:
             self._meter.waited(ticket.class_name, passage.dispatched_s - ticket.arrived_s)
-        passage._decide(None)
+        passage._wake()
 
     def _count(self, passage: Passage, loss: Loss) -> None:
         if self.lost is not None:
@@ -252,7 +250,7 @@ class Gate:
 
     def _abort(self, effect: Abort) -> None:
         passage = self._passages[effect.ticket_id]
-        passage._decide(refusal(effect.reason, self.desk.retry_after_s(self.now_s())))
+        passage._refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
         if passage.on_abort is not None:
             passage.on_abort()
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from headway.calls import Call, Calls
 from headway.engine import Ended, Engine, Kind
-from headway.errors import Refused, TooWideError
+from headway.errors import Refused, TooWideError, refusal
 from headway.gate import Gate, Passage
 from headway_policies import Ending, Reason, Watchdog
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
@@ -108,7 +108,7 @@ class Guard:
                     may_wait=trip.may_wait,
                 )
             except Refused as refused:
-                trip.rejected = refused
+                trip.rejected = refusal(refused.reason, refused.retry_after_s)  # the one raised holds on to the trip
                 raise
             passage.on_abort = lambda: self._give_up_on(trip, passage)
             trip.passage = passage
@@ -144,19 +144,19 @@ class Guard:
                 if call.outlived:  # the engine died under it: nothing was shown, so it may run again
                     self._close(call, stream)
                     call = stream = output = None
-            if passage.refused is not None:
-                raise passage.refused
+            passage.check()
             finished = output is not None and not self.kind.unfinished(output)
         except (asyncio.CancelledError, GeneratorExit):
             self._account_usage(call, output)
             if journey.passage is not None:
                 journey.passage.leave(Ending.CANCELLED)
             raise
+        except Refused as refused:
+            raise self.kind.error(refused) from None
         except Exception as error:
-            refused = error if isinstance(error, Refused) else journey.refused
-            if refused is None:
+            if journey.refused is None:
                 raise
-            raise self.kind.error(refused) from (None if refused is error else error)
+            raise self.kind.error(journey.refused) from error
         finally:
             self._account_usage(call, output)
             self._close(call, stream, finished=finished)
@@ -165,8 +165,7 @@ class Guard:
     def _shows(self, call: Call, output: Any) -> bool:
         """Report an output; False for one that comes late, of an engine that is gone. Raises Refused."""
         passage = call.passage
-        if passage.refused is not None:
-            raise passage.refused
+        passage.check()
         if call.outlived:
             return False
         if passage.token_s is None:

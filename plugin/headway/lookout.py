@@ -58,6 +58,7 @@ class Lookout:
         self._errors = ErrorShare()
         self._moves: deque[Move] = deque(maxlen=_MOVES_KEPT)
         self._applied: frozenset[Rung] = frozenset()
+        self._order_failed: str | None = None
         preset = gate.desk.preset
         self.ladder = Ladder(preset.fallback, usable_rungs(preset, upstream=upstream is not None))
 
@@ -80,7 +81,8 @@ class Lookout:
                 await self.upstream.close()
 
     def look(self) -> Rung:
-        """Show the ladder what there is to see now."""
+        """Show the ladder what there is to see now; say when an order of somebody else's went wrong."""
+        self._tell_of_the_order()
         before, now_s = self.ladder.rung, self._gate.now_s()
         self.ladder.look(self.signs(now_s), now_s)
         return self._moved(before, self.ladder.why)
@@ -154,6 +156,14 @@ class Lookout:
         outcomes = [one.outcomes for one in self._gate.desk.ledger.classes.values()]
         failed = sum(one[outcome] for one in outcomes for outcome in _FAILED)
         return failed, failed + sum(one[outcome] for one in outcomes for outcome in _ANSWERED)
+
+    def _tell_of_the_order(self) -> None:
+        """Once for each that was put aside."""
+        failed = self._gate.desk.order_failed
+        if failed is not None and failed != self._order_failed:
+            ordering = self._gate.desk.preset.ordering
+            log.error("the order of the preset (%s, %s) was put aside: %s", ordering.between, ordering.inside, failed)
+        self._order_failed = failed
 
     def _moved(self, before: Rung, trigger: Trigger | None) -> Rung:
         """Tell everybody of a move, and the desk what is in force."""

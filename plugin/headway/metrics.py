@@ -42,6 +42,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_seats_taken": ("gauge", "Sequences that hold a seat in the engine."),
     "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
     "headway_batch_window_seconds": ("gauge", "How long a batch may gather now; 0 where none gathers."),
+    "headway_policy_failed": ("gauge", "1 while a policy that went wrong is put aside: the order, the limit."),
     "headway_prediction_error_ratio": ("gauge", "Mean error of a prediction, as a share of the mean of the truth."),
     "headway_prediction_samples": ("gauge", "Cases behind headway_prediction_error_ratio."),
     "headway_queue_wait_seconds": ("histogram", "Time from arrival to dispatch."),
@@ -200,6 +201,9 @@ def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
     limit.add_metric(["live"], shot.limit)
     limit.add_metric(["proposed"], shot.proposed_limit)
     limit.add_metric(["ceiling"], shot.ceiling)
+    failed = _gauge("headway_policy_failed", "policy")
+    for policy, put_aside in shot.failed.items():
+        failed.add_metric([policy], put_aside)
     error, samples = _gauge("headway_prediction_error_ratio", "of"), _gauge("headway_prediction_samples", "of")
     for of, accuracy in shot.accuracy.items():
         error.add_metric([of], accuracy.error_ratio)
@@ -214,7 +218,7 @@ def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
         warmup.add_metric([stage], took_s)
     build = _gauge("headway_build_info", "version", "backend")
     build.add_metric([version(), backend], 1)
-    yield from (limit, error, samples, preset, switched, warmup, build)
+    yield from (limit, failed, error, samples, preset, switched, warmup, build)
 
 
 def _engine(shot: Snapshot) -> Iterator[Metric]:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headway.errors import Refused
-from headway_policies import Ending, Ticket, Usage
+from headway.errors import Refused, refusal
+from headway_policies import Ending, Reason, Ticket, Usage
 
 if TYPE_CHECKING:
     from headway.gate import Gate
@@ -24,6 +24,7 @@ class Passage:
     __slots__ = (
         "_gate",
         "_turn",
+        "_why",
         "batch",
         "begun",
         "beside",
@@ -34,7 +35,6 @@ class Passage:
         "on_abort",
         "preset_name",
         "recalls",
-        "refused",
         "stalls",
         "ticket",
         "token_s",
@@ -54,7 +54,7 @@ class Passage:
         self.dispatched_s: float | None = None
         self.token_s: float | None = None
         self.preset_name = gate.desk.preset.name
-        self.refused: Refused | None = None
+        self._why: tuple[Reason, int] | None = None
         self.on_abort: Callable[[], None] | None = None
         self.left = False
         self.recalls = 0
@@ -75,18 +75,28 @@ class Passage:
     @property
     def waiting(self) -> bool:
         """Whether nothing is decided yet, or not any more."""
-        return self.dispatched_s is None and self.refused is None and not self.left
+        return self.dispatched_s is None and self._why is None and not self.left
+
+    @property
+    def refused(self) -> Refused | None:
+        """Why it was turned away, if it was. A new error each time: one that was raised holds on to its raisers."""
+        return None if self._why is None else refusal(*self._why)
+
+    def check(self) -> None:
+        """Raises Refused if it was turned away."""
+        if self._why is not None:
+            raise refusal(*self._why)
 
     async def admitted(self) -> None:
         """Wait for the desk's decision. Raises Refused. Several calls of one request may wait together."""
         if self.left:
-            raise self.refused or asyncio.CancelledError("this request is over")
+            self.check()
+            raise asyncio.CancelledError("this request is over")
         while self.waiting:
             if self._turn is None:
                 self._turn = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._turn)
-        if self.refused is not None:
-            raise self.refused
+        self.check()
 
     def first_token(self, delay_s: float | None = None) -> None:
         """Report the first token that shows; ``delay_s`` where the engine measured it, from arrival, in seconds."""
@@ -134,7 +144,12 @@ class Passage:
         self.recalls += 1
         self.beside, self.most_tokens = False, None
 
-    def _decide(self, refused: Refused | None) -> None:
-        self.refused = self.refused or refused
+    def _refuse(self, reason: Reason, retry_after_s: int) -> None:
+        """The desk turned it away; only the first reason counts."""
+        self._why = self._why or (reason, retry_after_s)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Something was decided: whoever waits for it looks again."""
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)

@@ -32,6 +32,7 @@ def status_of(control: Control) -> dict[str, Any]:
             "ceiling": control.ceiling,
             "why": desk.limit_reason,
         },
+        "ordering": {**desk.preset.ordering.model_dump(include={"between", "inside"}), "failed": desk.order_failed},
         "window_s": round(desk.window_s(now_s), 6),
         "seats_taken": desk.seats_taken,
         "queued": desk.ledger.queued,

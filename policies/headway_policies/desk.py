@@ -302,6 +302,11 @@ class Desk:
         """Why the limit is what it is, in one word."""
         return self._capacity.why
 
+    @property
+    def order_failed(self) -> str | None:
+        """How a policy of somebody else's failed to say who is next; None while the preset's order is in force."""
+        return self._floor.order_failed
+
     def proposed_limit(self, now_s: float) -> int:
         """What the limit policy would set if it were let: in shadow mode another number than ``limit``."""
         return self._capacity.proposed(now_s)

@@ -13,6 +13,7 @@ from headway_policies.bins import Bins
 from headway_policies.degrading import bypasses
 from headway_policies.entry import Entry
 from headway_policies.fallback import Rung
+from headway_policies.guarded_order import GuardedOrder
 from headway_policies.ordering import make_order
 from headway_policies.preset import Preset
 from headway_policies.seats import Seats
@@ -87,6 +88,12 @@ class Floor:
         line, inside = self.line_of(ticket), self._preset.ordering.inside
         own = {"fifo": self.room.seats_in(line), "fair": self.room.seats_in(line, ticket.tenant)}.get(inside, 0)
         return self.room.seats_above(line) + own
+
+    @property
+    def order_failed(self) -> str | None:
+        """How an order of somebody else's went wrong and was put aside; None while the preset's own is in force."""
+        orders = (lane.order for lane in self.room.lanes)
+        return next((one.failed for one in orders if isinstance(one, GuardedOrder) and one.failed), None)
 
     # ------------------------------------------------------------------ who goes
 

@@ -17,6 +17,7 @@ from headway_policies.ageing import AgeingOrder
 from headway_policies.class_lines import ClassLines
 from headway_policies.classes import PriorityClass
 from headway_policies.fairness import FairLine
+from headway_policies.guarded_order import GuardedOrder
 from headway_policies.lines import EdfLine, FifoLine, HrrnLine, Line
 from headway_policies.named import find_class
 from headway_policies.ticket import Ticket
@@ -109,8 +110,16 @@ def make_line(inside: str, terms: PriorityClass) -> Line:
 def make_order(ordering: Ordering, classes: Mapping[str, PriorityClass]) -> Order:
     """An empty order of these classes. Raises ValueError when an import path leads nowhere.
 
-    A class of your own is called with ``classes`` and a function that makes the line of a class from its terms.
+    A class of your own is called with ``classes`` and a function that makes the line of a class from its terms. What
+    is not ours is guarded: when it goes wrong, the weighted order and fair lines take its place.
     """
+    order = _order_as_named(ordering, classes)
+    if not any(":" in name for name in (ordering.between, ordering.inside)):
+        return order
+    return GuardedOrder(order, classes, lambda: WeightedOrder(classes, partial(make_line, "fair")))
+
+
+def _order_as_named(ordering: Ordering, classes: Mapping[str, PriorityClass]) -> Order:
     line_of = partial(make_line, ordering.inside)
     match ordering.between:
         case "strict":

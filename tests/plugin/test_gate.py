@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import time
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 from small_presets import small_preset, terms
@@ -79,6 +81,36 @@ async def test_a_full_queue_refuses_at_once() -> None:
     passage.leave(Ending.COMPLETED)
     assert outcomes(gate) == {"completed": 1, "rejected_full": 1}
     assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_refusals_leave_nothing_to_collect() -> None:
+    """At the door, in the queue, and while it runs: no error holds on to the request it ended, nor that one on to it.
+
+    Else each would wait for Python's collector, which stops the loop, and is told to come seldom.
+    """
+    one_second = {"normal": terms(1, queue_s=1.0, total_s=2.0)}
+    gate = Gate(small_preset(classes=one_second, most_waiting=40))
+
+    async def refused(after_s: float) -> None:
+        with suppress(Refused):
+            async with gate.admit():
+                await asyncio.sleep(after_s)
+
+    async def all_refused() -> None:
+        running = asyncio.create_task(refused(3.0))
+        await asyncio.gather(*(refused(0.0) for _ in range(80)))
+        await running
+
+    await all_refused()
+    gc.collect()
+    gc.disable()
+    try:
+        await all_refused()
+        assert gc.collect() < 80
+    finally:
+        gc.enable()
+    assert outcomes(gate) == {"expired_queued": 80, "expired_running": 2, "rejected_full": 80}
 
 
 @on_virtual_time

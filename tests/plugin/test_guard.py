@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
@@ -54,6 +55,31 @@ def test_the_fake_engine_stands_at_the_port() -> None:
     assert PlainKind().engine_seats(object()) is None
     assert [PlainKind().seats(FakeParams(n=n)) for n in (1, 4)] == [1, 4]
     assert PlainKind().seats(object()) == 1
+
+
+@on_virtual_time
+async def test_refused_calls_leave_nothing_to_collect() -> None:
+    """A request that was refused, and the errors that said so, are gone when their last reader is."""
+    engine, _ = behind_a_gate(seats=1)
+    holding = asyncio.create_task(read(engine, "holding", tokens=500))
+    await asyncio.sleep(0)
+
+    async def all_refused() -> None:
+        for number in range(50):
+            token = TRIP.set(Trip(may_wait=False))
+            with pytest.raises(Refused):
+                await read(engine, f"refused-{number}")
+            TRIP.reset(token)
+
+    await all_refused()
+    gc.collect()
+    gc.disable()
+    try:
+        await all_refused()
+        assert gc.collect() < 50
+    finally:
+        gc.enable()
+        holding.cancel()
 
 
 @on_virtual_time

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
+from small_presets import small_preset
 
 import headway
 from headway.catalogue import Catalogue
@@ -96,6 +97,30 @@ async def test_the_policies_show_what_they_do() -> None:
     for passage in held + waiting:
         passage.leave(Ending.CANCELLED)
     gate.close()
+
+
+async def test_a_policy_that_went_wrong_is_shown_told_once_and_forgotten_with_its_preset(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In the status, in the metric and in the log; those who wait are served all the same."""
+    _, control, registry = exported()
+    gate, lookout = control.guard.gate, control.lookout
+
+    def told() -> tuple[float, object, int]:
+        lookout.look()
+        scrape = Scrape(generate_latest(registry).decode())
+        errors = [one for one in caplog.records if "was put aside" in one.message]
+        return scrape("headway_policy_failed", policy="order"), control.status()["ordering"]["failed"], len(errors)
+
+    gate.switch(small_preset(seats=1, name="foreign", inside="faulty_policy:FaultyLine"))
+    passages = [gate.enter("normal") for _ in range(6)]
+    assert told() == (0, None, 0)
+    for passage in passages:
+        passage.leave(Ending.COMPLETED)
+    assert [told() for _ in range(2)] == [(1, "head raised LookupError", 1)] * 2
+    gate.switch(small_preset(seats=1))
+    assert told() == (0, None, 1)
+    assert control.guard.gate.desk.ledger.classes["normal"].outcomes == {"completed": 6}
 
 
 async def test_every_scrape_balances_while_the_loop_is_busy() -> None:

@@ -237,6 +237,15 @@ def test_any_history_keeps_the_invariants_in_every_order(between: str, inside: s
         play(between, inside, STRATEGIES[strategy], EXAMPLES // 4)
 
 
+@pytest.mark.parametrize(
+    ("between", "inside"), [("faulty_policy:FaultyOrder", "fifo"), ("weighted", "faulty_policy:FaultyLine")]
+)
+@pytest.mark.parametrize("strategy", ["continuous", "dynamic, bins"])
+def test_an_order_that_goes_wrong(between: str, inside: str, strategy: str) -> None:
+    """The same histories, with a policy of somebody else's that fails on the way: the invariants hold."""
+    play(between, inside, STRATEGIES[strategy], EXAMPLES // 2)
+
+
 def play(between: str, inside: str, strategy: dict[str, Any], examples: int) -> None:
     machine = type("Machine", (DeskMachine,), {"presets": presets(between, inside, strategy)})
     limits = settings(max_examples=examples, stateful_step_count=50, deadline=None, print_blob=True)

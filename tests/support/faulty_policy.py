@@ -1,0 +1,84 @@
+"""Policies that go wrong after a while, each in its own way: what a preset may name, and nobody should write."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from headway_policies import StrictOrder, Ticket
+from headway_policies.lines import FifoLine
+
+_PATIENCE = 6
+_STRANGER = Ticket(-1, "normal", 0.0)
+
+
+class FaultyOrder(StrictOrder):
+    """Right a few times, then wrong, for good: it raises, forgets, or names somebody who may not go."""
+
+    _asked = 0
+
+    def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
+        """Raise, or forget the ticket."""
+        if not self._wrong():
+            super().push(ticket, class_name, tokens, now_s)
+        elif self._asked % 2:
+            raise ValueError("no more")
+
+    def remove(self, ticket_id: int) -> Ticket | None:
+        """Raise, or keep the ticket."""
+        if not self._wrong():
+            return super().remove(ticket_id)
+        if self._asked % 2:
+            raise KeyError(ticket_id)
+        return None
+
+    def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
+        """Raise."""
+        if self._wrong():
+            raise ZeroDivisionError
+        super().charge(ticket, class_name, tokens)
+
+    def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
+        """Raise."""
+        if self._wrong():
+            raise ZeroDivisionError
+        super().correct(ticket, class_name, tokens)
+
+    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+        """Raise, nobody, a stranger, or somebody of a barred class."""
+        if not self._wrong():
+            return super().head(now_s, barred)
+        match self._asked % 4:
+            case 0:
+                raise IndexError
+            case 1:
+                return None
+            case 2:
+                return _STRANGER
+        return super().head(now_s)
+
+    def worst_below(self, priority: int) -> Ticket | None:
+        """The best."""
+        return next(iter(self), None) if self._wrong() else super().worst_below(priority)
+
+    def oldest(self) -> Iterator[Ticket]:
+        """Raise in the middle."""
+        yield from super().oldest()
+        if self._wrong():
+            raise RuntimeError
+
+    def _wrong(self) -> bool:
+        self._asked += 1
+        return self._asked > _PATIENCE
+
+
+class FaultyLine(FifoLine):
+    """A line that raises from its fifth question on."""
+
+    _asked = 0
+
+    def head(self, now_s: float) -> Ticket:
+        """Raise after a while."""
+        self._asked += 1
+        if self._asked > 4:
+            raise LookupError
+        return super().head(now_s)
