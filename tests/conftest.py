@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import adaptive_presets
 import pytest
 from hypothesis import settings
-from running_server import TINY_MODEL, RunningServer
+from running_server import PRESETS, TINY_MODEL, RunningServer
 
 # Else the first async test makes asyncio invent a loop for this thread, which nobody closes: a warning, so an error.
 asyncio.set_event_loop(None)
@@ -37,8 +39,11 @@ def real_engine() -> None:
 @pytest.fixture(scope="session")
 def shared_server(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """`headway serve` on the tiny model, started once."""
-    log_path: Path = tmp_path_factory.mktemp("server") / "server.log"
-    with RunningServer.headway(log_path, "--preset", "balanced") as server:
+    folder: Path = tmp_path_factory.mktemp("server")
+    presets = shutil.copytree(PRESETS, folder / "presets")
+    adaptive_presets.write_into(presets)
+    log_path = folder / "server.log"
+    with RunningServer.headway(log_path, "--preset", "balanced", HEADWAY_PRESET_DIR=str(presets)) as server:
         yield server
 
 

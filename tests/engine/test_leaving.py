@@ -1,65 +1,16 @@
-"""Clients that leave early, on stock ``vllm serve`` with the plugin named and vLLM's own admission limit on."""
+"""Clients that leave early, on an engine that was wrapped by a program: nothing of them stays behind."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
-import pytest
-from asking import body
-from flood import flood, statuses
-from running_server import OFFLINE, ROOT, TINY_MODEL, RunningServer, wait_until
+from running_server import OFFLINE, ROOT, TINY_MODEL
 
 CLIENTS = 100
-
-
-@pytest.fixture(scope="module")
-def stock(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """`vllm serve` as it comes, with VLLM_PLUGINS=headway."""
-    log_path = tmp_path_factory.mktemp("stock") / "server.log"
-    flags = ("--max-num-queued-reqs", str(CLIENTS), "--max-num-seqs", "64", "--scheduling-policy", "priority")
-    with RunningServer.plain_vllm(log_path, *flags, HEADWAY_PRESET="latency") as server:
-        yield server
-
-
-async def _leave_early(server: RunningServer, after_s: float, route: str, *, stream: bool) -> None:
-    async with httpx.AsyncClient(timeout=60) as client:
-        request = client.post(server.url + route, json=body(route, 500, stream=stream))
-        try:
-            await asyncio.wait_for(request, after_s)
-        except TimeoutError:
-            return
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/responses"])
-async def test_clients_that_leave_leave_nothing_behind(stock: RunningServer, route: str, stream: bool) -> None:
-    """100 clients gone within their first tenth of a second: queue, seats and engine are empty and serve the next, and
-    nobody who left is counted as a failure of the server."""
-    before = stock.scrape()
-    await asyncio.gather(*(_leave_early(stock, 0.001 * index, route, stream=stream) for index in range(CLIENTS)))
-    await asyncio.to_thread(stock.settle)
-    after = stock.scrape()
-    assert after.unbalanced() == []
-    arrived = after("headway_arrivals_total") - before("headway_arrivals_total")
-    ended = after("headway_outcomes_total") - before("headway_outcomes_total")
-    assert arrived == ended
-    assert after("headway_outcomes_total", outcome="failed") == before("headway_outcomes_total", outcome="failed")
-    assert statuses(await flood(stock, [("normal", 4, False)] * 8)) == {200: 8}
-
-
-def test_the_plugin_needs_no_launcher_of_ours(stock: RunningServer) -> None:
-    """Stock vLLM, started by its own command, has the preset, the gate and the engine's own limit in force."""
-    wait_until(lambda: stock.status()["ready"], "it is ready")
-    status = stock.status()
-    assert (status["preset"]["name"], status["limit"]["live"], status["engine"]["core_limit"]) == ("latency", 8, 8)
-
 
 CANCELLED_WHILE_ADDED = """
 import asyncio, json, sys

@@ -42,7 +42,7 @@ async def test_under_overload_the_refused_know_when_to_return_and_the_others_com
 async def test_the_urgent_go_first(server: RunningServer) -> None:
     """While both seats are taken, a realtime request that came last is served before batch requests that came first."""
     server.use("tight")
-    holders = asyncio.create_task(flood(server, [("realtime", 400, False)] * 2))
+    holders = asyncio.create_task(flood(server, [("realtime", 1900, False)] * 2))  # until the others are there
     await asyncio.to_thread(wait_until, lambda: server.status()["seats_taken"] == 2, "both seats are taken")
     ended: list[str] = []
 
@@ -52,6 +52,8 @@ async def test_the_urgent_go_first(server: RunningServer) -> None:
         assert answer.status == 200
         ended.append(class_name)
 
-    await asyncio.gather(one("batch", 0), one("batch", 1), one("realtime", 2), one("realtime", 3))
-    await holders
+    others = asyncio.gather(one("batch", 0), one("batch", 1), one("realtime", 2), one("realtime", 3))
+    await asyncio.to_thread(wait_until, lambda: server.status()["queued"] == 4, "all four wait")
+    holders.cancel()
+    await others
     assert sorted(ended[:2]) == ["realtime", "realtime"], ended

@@ -1,0 +1,81 @@
+"""Stock `vllm serve` with the plugin named and vLLM's own admission limit on: what holds there, to its very end.
+
+It cannot replace its engine: everybody is told, and it ends with an error. Without the plugin it ends its streams as
+200, and itself with exit code 0, which no supervisor takes for a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from asking import body
+from engine_parts import engine_core, kill
+from flood import flood, statuses
+from outside import Books, mixed
+from running_server import RunningServer, wait_until
+
+CLIENTS = 100
+
+
+@pytest.fixture(scope="module")
+def stock(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """`vllm serve` as it comes, with VLLM_PLUGINS=headway."""
+    log_path = tmp_path_factory.mktemp("stock") / "server.log"
+    flags = ("--max-num-queued-reqs", str(CLIENTS), "--max-num-seqs", "64", "--scheduling-policy", "priority")
+    with RunningServer.plain_vllm(log_path, *flags, HEADWAY_PRESET="latency") as server:
+        yield server
+
+
+async def _leave_early(server: RunningServer, after_s: float, route: str, *, stream: bool) -> None:
+    async with httpx.AsyncClient(timeout=60) as client:
+        request = client.post(server.url + route, json=body(route, 500, stream=stream))
+        try:
+            await asyncio.wait_for(request, after_s)
+        except TimeoutError:
+            return
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/responses"])
+async def test_clients_that_leave_leave_nothing_behind(stock: RunningServer, route: str, stream: bool) -> None:
+    """100 clients gone within their first tenth of a second: queue, seats and engine are empty and serve the next, and
+    nobody who left is counted as a failure of the server."""
+    before = stock.scrape()
+    await asyncio.gather(*(_leave_early(stock, 0.001 * index, route, stream=stream) for index in range(CLIENTS)))
+    await asyncio.to_thread(stock.settle)
+    after = stock.scrape()
+    assert after.unbalanced() == []
+    arrived = after("headway_arrivals_total") - before("headway_arrivals_total")
+    ended = after("headway_outcomes_total") - before("headway_outcomes_total")
+    assert arrived == ended
+    assert after("headway_outcomes_total", outcome="failed") == before("headway_outcomes_total", outcome="failed")
+    assert statuses(await flood(stock, [("normal", 4, False)] * 8)) == {200: 8}
+
+
+def test_the_plugin_needs_no_launcher_of_ours(stock: RunningServer) -> None:
+    """Stock vLLM, started by its own command, has the preset, the gate and the engine's own limit in force."""
+    wait_until(lambda: stock.status()["ready"], "it is ready")
+    status = stock.status()
+    assert (status["preset"]["name"], status["limit"]["live"], status["engine"]["core_limit"]) == ("latency", 8, 8)
+
+
+async def test_a_dead_engine_ends_the_server_with_an_error(stock: RunningServer) -> None:
+    """The last thing it does: who runs and who waits is told 503, nobody counts as completed, the exit code is not 0
+    and nothing is left."""
+    stock.use("chaos")
+    clients = mixed(12, sizes=(1500,))
+    for one in clients:
+        one.stream = False
+    books = Books(stock, clients)
+    load = asyncio.create_task(books.run())
+    await asyncio.to_thread(wait_until, lambda: stock.status()["in_flight"] == 4, "four run")
+    kill(engine_core(stock))
+    await load
+    assert {(one.verdict, one.status, one.reason) for one in clients} == {("refused", 503, "engine_lost")}
+    assert stock.process is not None
+    code = await asyncio.to_thread(stock.process.wait, 60)
+    assert code == 1, stock.log()[-2000:]
+    assert stock.left() == []
