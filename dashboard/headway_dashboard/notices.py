@@ -62,7 +62,8 @@ def notices(now: Situation, told: Status) -> list[Notice]:
         reasons = ", ".join(told.reasons)
         found.append(Notice("warning", "The server takes no traffic", f"It says: {reasons}."))
     if told.order_failed:
-        text = f"Its {told.order_failed}. Those who wait now share by weight and tenant, until a preset is switched to."
+        text = f"Its {told.order_failed}. Until a preset with another order is in force, "
+        text += "those who wait share by weight and tenant."
         found.append(Notice("warning", "The order of this preset was put aside", text))
     return [one for one in found if one is not None]
 

@@ -302,8 +302,9 @@ def world_of(stub: StubServer, **what: object) -> None:
         ),
         ({"ready": False, "warmup": Warming("failed", "batch: boom", 2)}, "Attempt 2: batch: boom.", False),
         ({"recycling": True}, "Recycle: the engine is about to be replaced", False),
+        ({"order_failed": "head raised KeyError"}, "The order of this preset was put aside", False),
     ],
-    ids=["silent", "restarting", "lost", "warming up", "warm-up failed", "recycle"],
+    ids=["silent", "restarting", "lost", "warming up", "warm-up failed", "recycle", "an order put aside"],
 )
 def test_overview_tells_what_goes_on(
     visit: Open, stub: StubServer, what: dict[str, object], words_there: str, bar: bool

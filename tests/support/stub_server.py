@@ -85,6 +85,7 @@ class World:
         self.collections = [0.0] * (len(GC_BOUNDS) + 1)
         self.collected_s = 0.0
         self.limit_why = "fixed"
+        self.order_failed: str | None = None
         self.load = 1.0
         self.presets = bundled_presets()
         self.preset, self.revision = "balanced", 1
@@ -205,6 +206,7 @@ class World:
             "reasons": self.reasons(),
             "preset": {"name": self.preset, "revision": self.revision},
             "limit": {"live": self.limit, "proposed": self.limit, "ceiling": 64, "why": self.limit_why},
+            "ordering": {"between": "weighted", "inside": "fair", "failed": self.order_failed},
             "seats_taken": sum(self.in_flight.values()),
             "queued": sum(self.queued.values()),
             "warmup": asdict(self.warmup),
