@@ -22,6 +22,7 @@ from headway.errors import (
     UnknownClassError,
     UnknownPresetError,
     UnknownRungError,
+    UnusablePresetError,
 )
 from headway.gate import Gate, Passage
 from headway.release import version
@@ -56,6 +57,7 @@ __all__ = [
     "UnknownClassError",
     "UnknownPresetError",
     "UnknownRungError",
+    "UnusablePresetError",
     "Who",
     "load_preset",
     "wrap",

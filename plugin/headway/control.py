@@ -17,7 +17,7 @@ from headway.audit import Audit, Who
 from headway.catalogue import Catalogue
 from headway.chores import Chores
 from headway.engine import Ended
-from headway.errors import HeadwayError, StaleRevisionError
+from headway.errors import HeadwayError, StaleRevisionError, UnusablePresetError
 from headway.guard import Guard
 from headway.keeper import Keeper
 from headway.lookout import Lookout
@@ -27,6 +27,7 @@ from headway.warmup_report import WarmupReport
 from headway_policies import Cause, Change, ClassLedger, Load, Preset, Reason, Standing, State, changes
 from headway_policies.degrading import Loss
 from headway_policies.fallback import Rung, Trigger
+from headway_policies.named import FAILURES, cause
 from headway_policies.prediction import Accuracy
 
 _STANDINGS = {
@@ -133,16 +134,17 @@ class Control:
                 self.guard.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
 
     async def switch(self, name: str, *, expected_revision: int | None, who: Who, reason: str = "") -> Switched:
-        """Put a preset in force. Raises UnknownPresetError or StaleRevisionError; then nothing has changed."""
+        """Put a preset in force. Raises UnknownPresetError, StaleRevisionError, or UnusablePresetError when a policy of
+        somebody else's cannot be made; then nothing has changed."""
         before = self.preset
         try:
             if expected_revision is not None and expected_revision != self.revision:
                 raise StaleRevisionError(self.revision)
             after = self.catalogue.get(name)
+            revision = self._put_in_force(after)
         except HeadwayError as error:
             self._note(who, before.name, name[:60], reason, f"refused: {error}")
             raise
-        revision = self.guard.gate.switch(after)
         self.lookout.adopt()
         self.last_change_s = self.wall_s()
         self.preset_changes[after.name] += 1
@@ -232,6 +234,14 @@ class Control:
             rung_steps=dict(self.lookout.ladder.steps),
             degraded=dict(self.lookout.degraded),
         )
+
+    def _put_in_force(self, preset: Preset) -> int:
+        try:
+            return self.guard.gate.switch(preset)
+        except FAILURES as error:  # a policy of somebody else's: the desk has made all it needs before it changes
+            if not preset.named_policies():
+                raise
+            raise UnusablePresetError(f"{preset.name}: a policy it names cannot be made: {cause(error)}") from error
 
     def _note(self, who: Who, before: str, after: str, reason: str, result: str) -> None:
         self.audit.record(

@@ -5,6 +5,7 @@
     ├── UnknownClassError     the request names a class the preset does not have
     ├── TooWideError          the request asks for more sequences than the engine runs at once
     ├── UnknownPresetError    no preset of that name
+    ├── UnusablePresetError   one that cannot be put in force: a policy it names could not be made
     ├── UnknownRungError      no such rung of the fallback ladder, or one that would change nothing
     ├── StaleRevisionError    the preset was switched by somebody else meanwhile
     ├── BatchFunctionError    the batch function gave no list, a wrong number of results, or was cancelled
@@ -61,6 +62,10 @@ class TooWideError(HeadwayError, ValueError):
 
 class UnknownPresetError(HeadwayError):
     """No preset of that name."""
+
+
+class UnusablePresetError(HeadwayError):
+    """A preset that cannot be put in force: a policy it names could not be made."""
 
 
 class UnknownRungError(HeadwayError):

@@ -24,7 +24,7 @@ from headway_policies.interval import Interval, IntervalMeter
 from headway_policies.limits import FixedLimit, Limit, Limiting, Signals
 from headway_policies.memory_bound import MemoryBound
 from headway_policies.model_fit import ModelFit
-from headway_policies.named import find_class
+from headway_policies.named import FAILURES, find_class
 from headway_policies.sla_search import SlaSearch
 
 #: Every word that ``Limit.why`` may be, with its meaning.
@@ -127,7 +127,7 @@ class Governor:
         before = self._allowed
         try:
             proposal = int(self._policy.propose(seen, before))
-        except Exception:  # whatever a policy of somebody else's raises; told as the reason "failed"
+        except FAILURES:  # whatever a policy of somebody else's raises; told as the reason "failed"
             self._failed, self._decided, self._allowed = True, "failed", self._fixed
             return
         self._failed = False

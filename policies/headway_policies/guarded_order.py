@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from headway_policies.classes import PriorityClass
+from headway_policies.named import FAILURES
 from headway_policies.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class GuardedOrder:
                 if not wrong(answer):
                     return answer
                 self._put_aside(f"{what} gave a wrong answer")
-            except Exception as error:  # whatever a policy of somebody else's raises
+            except FAILURES as error:  # whatever a policy of somebody else's raises
                 self._put_aside(f"{what} raised {type(error).__name__}")
         return question(self._order)
 
@@ -143,7 +144,7 @@ class GuardedOrder:
             return False
         try:
             message(self._order)
-        except Exception as error:  # whatever a policy of somebody else's raises
+        except FAILURES as error:  # whatever a policy of somebody else's raises
             self._put_aside(f"{what} raised {type(error).__name__}")
             return True
         return False

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import importlib
 
+#: What the code of a policy may raise without ending us: sys.exit in it is its own end, Ctrl-C is the program's.
+FAILURES = (Exception, SystemExit)
+
 
 def find_class(path: str) -> type:
     """The class at ``package.module:Class``. Raises ValueError in one line that says what is wrong with the path."""
@@ -16,8 +19,8 @@ def find_class(path: str) -> type:
         raise ValueError(f"{path!r} is not of the form package.module:Class")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module does while it is imported
-        raise ValueError(f"{module_name} cannot be imported: {_cause(error)}") from error
+    except FAILURES as error:  # whatever the module does while it is imported
+        raise ValueError(f"{module_name} cannot be imported: {cause(error)}") from error
     try:
         found: object = getattr(module, class_name)
     except AttributeError:
@@ -27,6 +30,7 @@ def find_class(path: str) -> type:
     return found
 
 
-def _cause(error: Exception) -> str:
+def cause(error: BaseException) -> str:
+    """What a policy's code raised, in one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, ModuleNotFoundError) else f"{type(error).__name__}: {text}"

@@ -7,7 +7,7 @@ bundled preset or another file (``inheritance``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -20,11 +20,12 @@ from headway_policies.cautions import cautions
 from headway_policies.classes import PriorityClass
 from headway_policies.complaints import PresetError, explain
 from headway_policies.fallback import Fallback
+from headway_policies.governor import make_limit
 from headway_policies.housekeeping import Memory
 from headway_policies.inheritance import read_table, read_text
 from headway_policies.limits import Limiting
-from headway_policies.named import find_class
-from headway_policies.ordering import Ordering
+from headway_policies.named import FAILURES, cause, find_class
+from headway_policies.ordering import Ordering, make_line, make_order
 from headway_policies.recovery import Recovery
 from headway_policies.shedding import Queue
 from headway_policies.warmup import Warmup
@@ -77,7 +78,7 @@ class Preset(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Preset:
-        complaints = [*self._contradictions(), *self._not_found()]
+        complaints = [*self._contradictions(), *self._unusable_policies()]
         if complaints:
             raise ValueError("; ".join(complaints))
         return self
@@ -116,13 +117,24 @@ class Preset(BaseModel):
         ):
             yield f"queue.max_waiting: {room} may never fill a batch of {batching.seats}; set batching.flush_after_s"
 
-    def _not_found(self) -> Iterator[str]:
-        """Policies that are named by an import path which leads to no class."""
+    def _unusable_policies(self) -> Iterator[str]:
+        """Policies that are named by an import path which leads to no class, or to one that cannot be made."""
+        terms = next(iter(self.classes.values()))
+        makers: dict[str, Callable[[], object]] = {
+            "ordering.inside": lambda: make_line(self.ordering.inside, terms),
+            "ordering.between": lambda: make_order(self.ordering.model_copy(update={"inside": "fifo"}), self.classes),
+            "limit.policy": lambda: make_limit(self.limit, self.batching.seats, None),
+        }
         for key, policy in self.named_policies().items():
             try:
                 find_class(policy)
             except ValueError as error:
                 yield f"{key}: {error}"
+                continue
+            try:
+                makers[key]()
+            except FAILURES as error:  # whatever somebody else's policy raises
+                yield f"{key}: {policy} cannot be made: {cause(error)}"
 
     def named_policies(self) -> dict[str, str]:
         """The import paths of the policies that are not Headway's own, under their dotted keys."""

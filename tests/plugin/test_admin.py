@@ -13,10 +13,12 @@ import pytest
 from starlette.applications import Starlette
 
 import headway
+from headway.catalogue import Catalogue
 from headway.fake import FakeEngine, FakeParams
 from headway.http.admin import routes
 from headway.http.tokens import Role, TokenError, Tokens
 from headway_policies import bundled_presets, changes
+from headway_policies.ordering import Ordering
 
 OPERATOR = "operator-token-0123456789-0123456789"
 VIEWER = "viewer-token-0123456789-0123456789ab"
@@ -115,6 +117,21 @@ async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dic
         assert (control.preset.name, control.revision) == ("balanced", 1)
         (line,) = control.audit.entries(10)
         assert line["result"].startswith("refused: ")
+
+
+async def test_a_policy_that_cannot_be_made_refuses_its_preset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It could when its file was read: one sentence, the preset as it was, and an audit line."""
+    broken = bundled_presets()["latency"].model_copy(update={"ordering": Ordering(inside="faulty_policy:Unwilling")})
+    async with admin() as (client, control):
+        monkeypatch.setattr(Catalogue, "get", lambda *_: broken)
+        answer = await put(client)
+        assert answer.status_code == 422
+        assert answer.json()["detail"] == "latency: a policy it names cannot be made: RuntimeError: no licence."
+        assert (control.preset.name, control.revision) == ("balanced", 1)
+        (line,) = control.audit.entries(10)
+        assert line["result"].startswith("refused: latency")
 
 
 @pytest.mark.parametrize("limit", ["0", "501", "-1", "x", "1.5", "9" * 40])

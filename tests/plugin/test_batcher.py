@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -365,8 +367,12 @@ async def test_a_plain_function_may_hand_out_a_coroutine() -> None:
         ({"max_total_tokens": 0}, "max_total_tokens must be 1 to"),
         ({"priority_classes": 9}, "priority_classes must be 1 to 8, not 9"),
         ({"max_size": 31}, "31 cannot hold a batch of 32"),
+        ({"max_batch_size": 2.5}, "max_batch_size must be a whole number, not 2.5"),
+        ({"max_total_tokens": None}, "max_total_tokens must be a whole number, not None"),
+        ({"max_wait_ms": "8"}, "max_wait_ms must be a number, not '8'"),
+        ({"max_wait_ms": math.inf}, "max_wait_ms must be 0 to 60000, not inf"),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+    ids=str,
 )
 def test_a_setting_out_of_range_is_refused_by_name(settings: dict[str, Any], message: str) -> None:
     """ValueError, one line."""
@@ -382,6 +388,177 @@ async def test_an_item_whose_size_cannot_be_told_is_refused_alone() -> None:
         answers = await asyncio.gather(*map(batcher.submit, range(3)), return_exceptions=True)
     assert isinstance(answers[0], ZeroDivisionError)
     assert (answers[1:], record.batches) == ([2, 4], [[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"priority": 1.0}, "priority must be a whole number, not 1.0; larger is more urgent"),
+        ({"priority": True}, "priority must be a whole number, not True"),
+        ({"priority": None}, "priority must be a whole number, not None"),
+        ({"timeout": "1"}, "timeout must be a number, not '1'"),
+        ({"timeout": math.nan}, "timeout must be a number, not nan"),
+        ({"timeout": 10**400}, "timeout must be a number, not 1000"),
+        ({"tokens": 2.5}, "tokens must be a whole number, not 2.5"),
+        ({"tokens": -1}, "tokens must be 0 to 9007199254740992, not -1"),
+        ({"tokens": 10**400}, "tokens must be 0 to 9007199254740992, not 1000"),
+        ({"tokens": 10**5000}, "tokens must be 0 to 9007199254740992, not this int"),
+    ],
+    ids=range(10),
+)
+@on_virtual_time
+async def test_terms_that_are_none_are_refused_alone_and_leave_nothing_behind(
+    terms: dict[str, Any], message: str
+) -> None:
+    """One line that names them, before the request is in any book: those who come later are served, and drain ends."""
+    async with Batcher(Recorder(), max_batch_size=2) as batcher:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            await batcher.submit(1, **terms)
+        assert await asyncio.gather(*(batcher.submit(item, item % 3) for item in range(6))) == [0, 2, 4, 6, 8, 10]
+    assert outcomes(batcher) == {"completed": 6}
+    assert batcher.stats()["total_queued"] == 0
+
+
+@pytest.mark.parametrize("size", [math.inf, math.nan, None, 2.5, 10**400], ids=["inf", "nan", "None", "2.5", "huge"])
+@on_virtual_time
+async def test_a_size_that_is_none_is_refused_alone(size: Any) -> None:
+    """Whatever ``count_tokens`` returns: one odd value must not spoil the books of everybody."""
+    record = Recorder(takes_s=1.0)
+    async with Batcher(record, max_batch_size=1, max_wait_ms=0, count_tokens=lambda item: item or size) as batcher:
+        with pytest.raises(ValueError, match="tokens must be"):
+            await batcher.submit(0, priority=2)
+        assert await asyncio.gather(*(batcher.submit(1, priority) for priority in (0, 2, 2))) == [2, 2, 2]
+
+
+@pytest.mark.parametrize("takes_numpy", [True, False], ids=["numpy", "bool"])
+@on_virtual_time
+async def test_whatever_is_an_index_is_a_whole_number(takes_numpy: bool) -> None:
+    """Numbers of other libraries serve; truth does not."""
+    numpy = pytest.importorskip("numpy")
+    async with Batcher(Recorder()) as batcher:
+        if takes_numpy:
+            assert await batcher.submit(1, numpy.int64(2), numpy.float32(3.0), numpy.int32(4)) == 2
+        else:
+            with pytest.raises(ValueError, match="tokens must be a whole number"):
+                await batcher.submit(1, tokens=True)
+
+
+async def never(item: object) -> int:
+    """An async function where a plain one is needed."""
+    raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ({"process_batch": 3}, "process_batch must be a function, not int"),
+        ({"process_batch": None}, "process_batch must be a function, not NoneType"),
+        ({"validate": "x"}, "validate must be a function, not str"),
+        ({"validate": never}, "validate must be a plain function"),
+        ({"count_tokens": never}, "count_tokens must be a plain function"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_called_is_told_at_once(functions: dict[str, Any], message: str) -> None:
+    """And not by the first request."""
+    with pytest.raises(TypeError, match=message):
+        Batcher(**{"process_batch": Recorder(), **functions})
+
+
+@on_virtual_time
+async def test_a_validate_that_would_have_to_be_awaited_lets_nobody_in() -> None:
+    """Also where it hides its being async."""
+    async with Batcher(Recorder(), validate=lambda item: never(item)) as batcher:
+        with pytest.raises(TypeError, match="validate must be a plain function"):
+            await batcher.submit(1)
+    assert outcomes(batcher) == {}
+
+
+# ---------------------------------------------------------------------- functions with ways of their own
+
+
+def consuming(items: list[int]) -> list[int]:
+    """Right, and uses its list up."""
+    return [double(items.pop(0)) for _ in range(len(items))]
+
+
+def shrinking(items: list[int]) -> list[int]:
+    """Wrong: it loses an item of a larger batch, and its list with it."""
+    if len(items) > 1:
+        items.pop()
+    return [double(item) for item in items]
+
+
+class Frame:
+    """A table of two columns: its length is its rows, what it gives one after the other its columns."""
+
+    columns = ("label", "score")
+
+    def __len__(self) -> int:
+        return 2
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
+class Torn(list[int]):
+    """A list that breaks off."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield self[0]
+        raise OSError("torn")
+
+
+class Uneven(list[int]):
+    """A list that gives more than its length."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from (1, 2, 3, 4, 5, 6)
+
+
+@pytest.mark.parametrize("function", [consuming, shrinking])
+@on_virtual_time
+async def test_a_function_may_use_its_list_up(function: Callable[[list[int]], list[int]]) -> None:
+    """The count that matters is the one before the call; whoever loses an item is called singly."""
+    async with Batcher(function, max_batch_size=3) as batcher:
+        assert await asyncio.gather(*map(batcher.submit, range(3))) == [0, 2, 4]
+    assert outcomes(batcher) == {"completed": 3}
+
+
+@pytest.mark.parametrize("results", [Frame(), Torn([1, 2]), Uneven([1, 2])], ids=["table", "torn", "uneven"])
+@on_virtual_time
+async def test_results_that_cannot_be_told_apart_are_nobodys(results: Any) -> None:
+    """Each of the two is told that the function broke its promise, and nobody gets anything of it."""
+    async with Batcher(lambda items: results, max_batch_size=2) as batcher:
+        answers = await asyncio.gather(*map(batcher.submit, range(2)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [BatchFunctionError] * 2
+    assert outcomes(batcher) == {"failed": 2}
+
+
+class Severe(BaseException):
+    """Neither an exit nor an exception."""
+
+
+@pytest.mark.parametrize("on_loop", [True, False], ids=["async", "plain"])
+@pytest.mark.parametrize("error", [SystemExit("no"), Severe()], ids=["exit", "severe"])
+@on_virtual_time
+async def test_what_would_end_a_program_fails_one_item(error: BaseException, on_loop: bool) -> None:
+    """sys.exit for one item of three: that one fails, with the reason, and the loop lives on."""
+
+    def plain(items: list[int]) -> list[int]:
+        if 1 in items:
+            raise error
+        return [double(item) for item in items]
+
+    async def on_the_loop(items: list[int]) -> list[int]:
+        return plain(items)
+
+    async with Batcher(on_the_loop if on_loop else plain, max_batch_size=3) as batcher:
+        answers = await asyncio.gather(*map(batcher.submit, range(3)), return_exceptions=True)
+    assert (answers[0], answers[2]) == (0, 4)
+    assert isinstance(answers[1], BatchFunctionError)
+    assert type(error).__name__ in str(answers[1])
+    assert outcomes(batcher) == {"completed": 2, "failed": 1}
 
 
 def test_a_second_event_loop_is_refused() -> None:

@@ -85,7 +85,7 @@ async def test_d_no_queue_is_waited_for_while_another_is_full() -> None:
 async def test_e_a_negative_priority_is_not_the_most_urgent(priority: int) -> None:
     """(e) A priority outside the range is refused in one line that names the range and the direction."""
     async with Batcher(Recorder()) as batcher:
-        with pytest.raises(UnknownClassError, match=rf"0 to 2, larger is more urgent, not {priority}"):
+        with pytest.raises(UnknownClassError, match=rf"0 to 2, not {priority}; larger is more urgent"):
             await batcher.submit(1, priority)
         assert batcher.stats()["total_requests"] == 0
 

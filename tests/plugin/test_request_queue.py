@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -102,3 +103,17 @@ def test_threads_lose_nothing_and_take_nothing_twice() -> None:
         thread.join()
     assert taken == Counter(range(2000))
     assert queue.stats()["dequeued"] == 2000
+
+
+@pytest.mark.parametrize("priority", [1.5, True, None, "1"])
+def test_a_priority_that_is_no_number_changes_nothing(priority: Any) -> None:
+    """One line, and the figures as they were."""
+    queue: headway.PriorityRequestQueue[str] = headway.PriorityRequestQueue()
+    queue.enqueue("a")
+    with pytest.raises(headway.UnknownClassError, match="priority must be a whole number"):
+        queue.enqueue("b", priority)
+    with pytest.raises(TypeError):
+        queue.dequeue_batch(1.5)  # type: ignore[arg-type]  # what is tested
+    assert queue.stats() == {**queue.stats(), "size": 1, "enqueued": 1, "dequeued": 0}
+    with pytest.raises(ValueError, match="priority_classes must be 1 to 8, not 0"):
+        headway.PriorityRequestQueue(priority_classes=0)

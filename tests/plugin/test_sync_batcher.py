@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from batch_functions import Recorder, double
 
-from headway import Batcher, Expired, Rejected, SyncBatcher, UnknownClassError
+from headway import Batcher, BatchFunctionError, Expired, Rejected, SyncBatcher, UnknownClassError
 
 
 def test_many_threads_each_get_their_own_results() -> None:
@@ -121,3 +121,30 @@ def test_submits_that_race_with_stop_all_end() -> None:
         ready.wait()
         batcher.stop()
         assert sum(one.result() for one in served) == batcher.get_stats()["outcomes"]["completed"]
+
+
+def test_a_batch_function_that_exits_ends_one_request() -> None:
+    """The thread, its loop and everybody else go on."""
+
+    def process(items: list[int]) -> list[int]:
+        if 1 in items:
+            raise SystemExit("no")
+        return [double(item) for item in items]
+
+    with SyncBatcher(Batcher(process, max_batch_size=1, max_wait_ms=0)) as batcher:
+        with pytest.raises(BatchFunctionError, match="SystemExit"):
+            batcher.wait_for_result(batcher.submit(1))
+        assert batcher.wait_for_result(batcher.submit(2), float("inf")) == 4
+
+
+def test_a_batch_function_cannot_stop_its_own_batcher() -> None:
+    """It would wait for itself for ever: it is told so, and everything goes on."""
+
+    def process(items: list[int]) -> list[int]:
+        batcher.stop()
+        return items
+
+    with SyncBatcher(Batcher(process, max_wait_ms=0)) as batcher:
+        request = batcher.submit(1)
+        with pytest.raises(RuntimeError, match="cannot stop the batcher it runs in"):
+            batcher.wait_for_result(request)

@@ -176,7 +176,9 @@ def test_a_switch_that_cannot_be_made_changes_nothing() -> None:
     counted.comes("normal")
     counted.comes("normal")
     before = counted.desk.preset
-    stubborn = small_preset(4, limit=Limiting(policy="builtins:object"))
+    stubborn = small_preset(4).model_copy(
+        update={"limit": Limiting(policy="builtins:object")}
+    )  # was well when it was read
     with pytest.raises(TypeError):
         counted.desk.switch(stubborn, 1.0)
     assert (counted.desk.preset, counted.desk.revision) == (before, 1)

@@ -20,6 +20,7 @@ from headway_policies import (
 )
 from headway_policies.describe import dump
 from headway_policies.fallback import Rung
+from headway_policies.ordering import Ordering
 
 
 def test_pause_lets_nobody_through_and_resume_lets_them_go() -> None:
@@ -172,10 +173,10 @@ def test_a_switch_that_fails_has_changed_nothing_and_lost_nothing(monkeypatch: p
     it.comes()
     it.comes()
     it.now_s = 10.0
+    ordering = Ordering(between="headway_policies.weighted:WeightedOrder")
+    foreign = small_preset(seats=2, name="foreign").model_copy(update={"ordering": ordering})
     with pytest.raises(RuntimeError, match="no such thing"):
-        it.desk.switch(
-            small_preset(seats=2, name="foreign", between="headway_policies.weighted:WeightedOrder"), it.now_s
-        )
+        it.desk.switch(foreign, it.now_s)
     assert (it.desk.preset.name, it.desk.revision, it.desk.limit) == ("small", 1, 1)
     assert [one.ticket_id for one in it.passes(0.0) if isinstance(one, Expire)] == [2]
     assert it.counts() == (2, 0, 1, {"expired_queued": 1})

@@ -114,7 +114,7 @@ def test_only_what_is_not_ours_is_guarded(key: str) -> None:
     assert not isinstance(make_order(Ordering(), CLASSES), GuardedOrder)
 
 
-@pytest.mark.parametrize(("key", "path"), [("between", "FaultyOrder"), ("inside", "FaultyLine")])
+@pytest.mark.parametrize(("key", "path"), [("between", "FaultyOrder"), ("inside", "FaultyLine"), ("inside", "Quitter")])
 def test_a_desk_whose_order_goes_wrong_serves_everybody(key: str, path: str) -> None:
     """All who came go, once each; the desk says what happened, until a preset with an order that works is in force."""
     it = WatchedDesk(small_preset(seats=2, **{key: f"faulty_policy:{path}"}))  # type: ignore[arg-type]

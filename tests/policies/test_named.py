@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headway_policies import PresetError, parse_preset
 from headway_policies.lines import FifoLine
 from headway_policies.named import find_class
 
@@ -34,6 +35,24 @@ def test_a_path_that_leads_nowhere_says_why(path: str, told: str) -> None:
         find_class(path)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_module_that_ends_the_program_ends_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a check of many files would stop at it, and say that all is well."""
+    (tmp_path / "quitting_policy.py").write_text("import sys; sys.exit(0)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="quitting_policy cannot be imported: SystemExit: 0"):
+        find_class("quitting_policy:Line")
+
+
+@pytest.mark.parametrize("key", ["ordering.between", "ordering.inside", "limit.policy"])
+def test_a_policy_that_cannot_be_made_is_told_when_the_preset_is_read(key: str) -> None:
+    """In one line with its key, before anything could be switched to it."""
+    text = f'name = "mine"\nextends = "balanced"\n{key} = "faulty_policy:Unwilling"\n'
+    told = f"{key}: faulty_policy:Unwilling cannot be made: RuntimeError: no licence"
+    with pytest.raises(PresetError) as caught:
+        parse_preset(text, "mine.toml")
+    assert str(caught.value).endswith(told)
 
 
 def test_a_module_that_fails_while_it_is_imported_tells_its_cause(

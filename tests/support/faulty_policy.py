@@ -82,3 +82,34 @@ class FaultyLine(FifoLine):
         if self._asked > 4:
             raise LookupError
         return super().head(now_s)
+
+
+class FaultyLimit:
+    """A limit that raises from its second question on."""
+
+    _asked = 0
+
+    def __init__(self, limiting: object, fixed: int) -> None:
+        self._fixed = fixed
+
+    def propose(self, seen: object, allowed: int) -> int:
+        """Raise after a while."""
+        self._asked += 1
+        if self._asked > 1:
+            raise LookupError
+        return self._fixed
+
+
+class Unwilling:
+    """Cannot be made."""
+
+    def __init__(self, *_: object) -> None:
+        raise RuntimeError("no\nlicence")
+
+
+class Quitter(FifoLine):
+    """Ends the program, or so it thinks."""
+
+    def head(self, now_s: float) -> Ticket:
+        """Exit."""
+        raise SystemExit(0)

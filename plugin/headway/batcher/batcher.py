@@ -11,15 +11,16 @@ members, the desk those that wait; a submitter that goes away leaves its seat ta
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Self
+from typing import Any, Generic, Self
 
-from headway.batcher.function import BatchFunction, ProcessBatch, R, T
-from headway.batcher.settings import batch_preset, class_name, without_window
+from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
+from headway.batcher.settings import MOST_TOKENS, batch_preset, class_name, number, whole_number, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
 from headway.errors import BatchFunctionError, refusal
 from headway_policies import (
@@ -55,7 +56,8 @@ class Batcher(Generic[T, R]):
     A batch leaves when ``max_batch_size`` items or ``max_total_tokens`` tokens are here, or when its first item has
     waited ``max_wait_ms``, one of the highest priority ``urgent_wait_ms``. An item larger than the budget runs alone.
     ``count_tokens`` tells an item's size; without it each counts as one. ``validate`` raises for an item that must not
-    get into a batch. At most ``max_size`` wait. Raises ValueError.
+    get into a batch; both are plain functions. At most ``max_size`` wait. The function must not wait for the batcher it
+    runs in: its end is what that one waits for. Raises ValueError, and TypeError for what cannot be called.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Batcher(Generic[T, R]):
             priority_classes=priority_classes,
             max_size=max_size,
         )
+        _check_functions(process_batch, count_tokens, validate)
         self._desk = Desk(preset)
         self._process = BatchFunction(process_batch)
         self._count_tokens = count_tokens
@@ -100,7 +103,8 @@ class Batcher(Generic[T, R]):
         """The result for one item. ``priority`` from 0, larger is more urgent; ``timeout`` in seconds, from now.
 
         Raises what ``validate`` or the function raised for this very item, Refused (Rejected, Expired, TimedOut), or
-        UnknownClassError for a priority that does not exist. Cancelling takes the item out, or drops its result.
+        UnknownClassError for a priority that does not exist, ValueError for a wrong ``timeout`` or ``tokens``: then
+        nothing has happened. Cancelling takes the item out, or drops its result.
         """
         member = self._enter(item, priority, timeout, tokens)
         try:
@@ -112,6 +116,11 @@ class Batcher(Generic[T, R]):
     def stats(self) -> BatcherStats:
         """What has happened so far. May be called from any thread."""
         return batcher_stats(self._desk, self._batches, self._requests)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether whoever asks is the batch function itself, in the thread kept for it."""
+        return self._process.runs_here
 
     # ------------------------------------------------------------------ the end
 
@@ -146,23 +155,25 @@ class Batcher(Generic[T, R]):
 
     def _enter(self, item: T, priority: int, timeout_s: float | None, tokens: int | None) -> _Member[T, R]:
         now_s = self._now_s()
-        if self._validate is not None:
-            self._validate(item)
+        if self._validate is not None and inspect.iscoroutine(verdict := self._validate(item)):
+            verdict.close()
+            raise TypeError("validate must be a plain function: this one would have to be awaited")
         if tokens is None:
             tokens = 1 if self._count_tokens is None else self._count_tokens(item)
         ticket = Ticket(
             next(self._ids),
             class_name(priority, len(self._desk.preset.classes)),
             now_s,
-            asked=Timeouts(total_s=timeout_s),
-            prompt_tokens=max(1, tokens),
+            asked=Timeouts(total_s=None if timeout_s is None else number("timeout", timeout_s)),
+            prompt_tokens=max(1, whole_number("tokens", tokens, 0, MOST_TOKENS)),
             max_tokens=0,
         )
         if self._closing:
             raise refusal(Reason.DRAINING, self._desk.retry_after_s(now_s))
+        effects = self._desk.arrive(ticket, now_s)
         member = self._members[ticket.id] = _Member(ticket.id, item, asyncio.get_running_loop().create_future())
         self._at_rest.clear()
-        self._carry_out(self._desk.arrive(ticket, now_s))
+        self._carry_out(effects)
         return member
 
     def _gone(self, member: _Member[T, R]) -> None:
@@ -272,6 +283,15 @@ class Batcher(Generic[T, R]):
         """A call whose every submitter has gone need not go on."""
         if all(member.answer.done() for member in self._called):
             self._process.stop()
+
+
+def _check_functions(process_batch: Any, count_tokens: Any, validate: Any) -> None:
+    """Told at once, and not by the first request."""
+    for name, one in (("process_batch", process_batch), ("count_tokens", count_tokens), ("validate", validate)):
+        if not callable(one) and (one is not None or name == "process_batch"):
+            raise TypeError(f"{name} must be a function, not {type(one).__name__}")
+        if name != "process_batch" and is_async(one):
+            raise TypeError(f"{name} must be a plain function: this one would have to be awaited")
 
 
 def _refuse(member: _Member[T, R], reason: Reason, retry_after_s: int) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headway.errors import BatchFunctionError
 
@@ -28,20 +29,26 @@ class BatchFunction(Generic[T, R]):
 
     def __init__(self, function: ProcessBatch[T, R]) -> None:
         self._function = function
-        call = getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted, of an object that has one
-        self._on_loop = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+        self._on_loop = is_async(function)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="headway-batch")
         self._call: asyncio.Future[Sequence[R]] | None = None
+        self._thread_id: int | None = None
 
-    async def __call__(self, items: list[T]) -> Sequence[R]:
+    @property
+    def runs_here(self) -> bool:
+        """Whether whoever asks is the function itself, in the thread kept for it."""
+        return self._thread_id == threading.get_ident()
+
+    async def __call__(self, items: list[T]) -> list[R]:
         """The results, one for each item. Raises what the function raises, or BatchFunctionError."""
+        asked = len(items)  # the list is the function's: it may use it up
         if self._on_loop:
             results = self._function(items)
         else:
             results = await asyncio.get_running_loop().run_in_executor(self._thread, self._in_thread, items)
         if isinstance(results, Awaitable):
             results = await self._on_the_loop(results)
-        return _checked(results, len(items))
+        return _checked(results, asked)
 
     def stop(self) -> None:
         """Nobody wants the results any more: cancel the call, where it runs on the loop."""
@@ -53,13 +60,20 @@ class BatchFunction(Generic[T, R]):
         self._thread.shutdown(wait=False)
 
     def _in_thread(self, items: list[T]) -> Sequence[R] | Awaitable[Sequence[R]]:
+        self._thread_id = threading.get_ident()
         try:
             return self._function(items)
-        except (StopIteration, asyncio.CancelledError) as error:  # no future can carry these as a failure
-            raise BatchFunctionError(f"the batch function raised {error!r}") from error
+        except StopIteration as error:  # no future can carry it as a failure
+            raise _failure(error) from error
+        except Exception:
+            raise
+        except BaseException as error:  # sys.exit in a batch function is its own affair, and not the end of the loop
+            raise _failure(error) from error
+        finally:
+            self._thread_id = None
 
     async def _on_the_loop(self, results: Awaitable[Sequence[R]]) -> Sequence[R]:
-        self._call = asyncio.ensure_future(results)
+        self._call = asyncio.ensure_future(_survived(results))
         try:
             return await self._call
         except asyncio.CancelledError:
@@ -71,10 +85,36 @@ class BatchFunction(Generic[T, R]):
             self._call = None
 
 
-def _checked(results: Sequence[R], items: int) -> Sequence[R]:
-    """The results if there is one for each item, in an order. A tensor or an array will do."""
-    if not hasattr(results, "__len__") or isinstance(results, str | bytes | Mapping | Set):
+def is_async(function: Any) -> bool:
+    """Whether calling it gives a coroutine: an async function, or an object whose call is one."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted, of an object that has one
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+async def _survived(results: Awaitable[Sequence[R]]) -> Sequence[R]:
+    """The results; what would end the loop is a failure like any other. Ctrl-C is the program's."""
+    try:
+        return await results
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise _failure(error) from error
+
+
+def _failure(error: BaseException) -> BatchFunctionError:
+    return BatchFunctionError(f"the batch function raised {error!r}")
+
+
+def _checked(results: Sequence[R], asked: int) -> list[R]:
+    """The results if there is one for each item, in an order. A tensor or an array will do, a table will not."""
+    unordered = isinstance(results, str | bytes | Mapping | Set) or hasattr(results, "columns")
+    if unordered or not hasattr(results, "__len__"):
         raise BatchFunctionError(f"the batch function returned {type(results).__name__}, not a list")
-    if len(results) != items:
-        raise BatchFunctionError(f"the batch function returned {len(results)} results for {items} items")
-    return results
+    try:
+        listed = list(results)
+    except Exception as error:
+        kind = type(results).__name__
+        raise BatchFunctionError(f"the batch function returned a {kind} that cannot be read: {error!r}") from error
+    if len(listed) != asked:
+        raise BatchFunctionError(f"the batch function returned {len(listed)} results for {asked} items")
+    return listed

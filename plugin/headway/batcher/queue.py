@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Generic, TypedDict
 
 from headway.batcher.function import T
-from headway.batcher.settings import class_name
+from headway.batcher.settings import class_name, whole_number
 from headway_policies import PriorityClass, Ticket
 from headway_policies.ordering import Ordering, make_order
 from headway_policies.shedding import Queue
@@ -47,11 +48,11 @@ class PriorityRequestQueue(Generic[T]):
     """
 
     def __init__(self, max_size: int = 10_000, priority_classes: int = 3) -> None:
-        if not 1 <= max_size <= _MOST_WAITING:
-            raise ValueError(f"max_size must be 1 to {_MOST_WAITING}, not {max_size}")
+        whole_number("max_size", max_size, 1, _MOST_WAITING)
+        count = whole_number("priority_classes", priority_classes, 1, 8)
         classes = {
-            class_name(priority, priority_classes): PriorityClass(priority=priority, max_waiting=_MOST_WAITING)
-            for priority in range(priority_classes)
+            class_name(priority, count): PriorityClass(priority=priority, max_waiting=_MOST_WAITING)
+            for priority in range(count)
         }
         lane = Lane(make_order(Ordering(between="strict", inside="fifo"), classes))
         self._room = WaitingRoom(classes, Queue(max_waiting=max_size), [lane])
@@ -81,9 +82,9 @@ class PriorityRequestQueue(Generic[T]):
         return next(iter(self.dequeue_batch(1)), None)
 
     def dequeue_batch(self, most: int) -> list[PrioritizedRequest[T]]:
-        """Take out as many as wait, ``most`` at the most, in their order."""
+        """Take out as many as wait, ``most`` at the most, in their order. Raises TypeError for no whole number."""
         with self._lock:
-            count = max(0, min(most, len(self._waiting)))
+            count = max(0, min(operator.index(most), len(self._waiting)))
             self._dequeued += count
             return [self._take(self._head()) for _ in range(count)]
 

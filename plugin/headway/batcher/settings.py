@@ -5,19 +5,24 @@ A preset made in code: dynamic batching with a barrier, a share of the seats for
 
 from __future__ import annotations
 
+import math
+import operator
+import reprlib
+from typing import Any
+
 from headway.errors import UnknownClassError
 from headway_policies import Batching, Preset, PriorityClass
 from headway_policies.ordering import Ordering
 from headway_policies.shedding import Queue
 
-_BOUNDS = {
+MOST_TOKENS = 2**53  # more cannot be counted exactly by everybody who counts them
+_WHOLE = {
     "max_batch_size": (1, 65_536),
-    "max_wait_ms": (0, 60_000),
-    "urgent_wait_ms": (0, 60_000),
-    "max_total_tokens": (1, 2**53),
+    "max_total_tokens": (1, MOST_TOKENS),
     "priority_classes": (1, 8),
     "max_size": (1, 1_000_000),
 }
+_LONGEST_MS = 60_000
 
 
 def batch_preset(
@@ -36,9 +41,10 @@ def batch_preset(
     """
     settings = dict(locals())
     for name, value in settings.items():
-        least, most = _BOUNDS[name]
-        if not least <= value <= most:
-            raise ValueError(f"{name} must be {least} to {most}, not {value}")
+        if name in _WHOLE:
+            whole_number(name, value, *_WHOLE[name])
+        elif not 0 <= number(name, value) <= _LONGEST_MS:
+            raise ValueError(f"{name} must be 0 to {_LONGEST_MS}, not {shown(value)}")
     if max_size < max_batch_size:
         raise ValueError(
             f"max_size must be at least max_batch_size: {max_size} cannot hold a batch of {max_batch_size}"
@@ -73,6 +79,38 @@ def class_name(priority: int, priority_classes: int) -> str:
 
     Nothing is clamped: whoever counts the other way round should learn so from the first request.
     """
-    if not 0 <= priority < priority_classes:
-        raise UnknownClassError(f"priority must be 0 to {priority_classes - 1}, larger is more urgent, not {priority}")
-    return f"priority-{priority}"
+    whole_number("priority_classes", priority_classes, *_WHOLE["priority_classes"])
+    try:
+        rank = whole_number("priority", priority, 0, priority_classes - 1)
+    except ValueError as error:
+        raise UnknownClassError(f"{error}; larger is more urgent") from None
+    return f"priority-{rank}"
+
+
+def whole_number(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number within bounds, of any kind that can be an index. Raises ValueError in one line that names it."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"{name} must be a whole number, not {shown(value)}")
+    found = operator.index(value)
+    if not least <= found <= most:
+        raise ValueError(f"{name} must be {least} to {most}, not {shown(value)}")
+    return found
+
+
+def number(name: str, value: Any) -> float:
+    """A number, infinity included. Raises ValueError in one line that names it."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if isinstance(value, bool | str | bytes) or math.isnan(found):
+        raise ValueError(f"{name} must be a number, not {shown(value)}")
+    return found
+
+
+def shown(value: Any) -> str:
+    """Whatever somebody handed in, short enough for one line of a message."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # a number of thousands of digits, or something that cannot even be shown
+        return f"this {type(value).__name__}"

@@ -55,7 +55,7 @@ class SyncBatcher(Generic[T, R]):
 
     def wait_for_result(self, request: Future[R], timeout: float | None = 30.0) -> R:
         """The result of a request. Raises its error, or TimeoutError after ``timeout`` s: the request is withdrawn."""
-        done, _ = wait([request], timeout)
+        done, _ = wait([request], None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         if not done and request.cancel():
             raise TimeoutError(f"no result within {timeout} s; the request was withdrawn")
         return request.result()
@@ -65,7 +65,12 @@ class SyncBatcher(Generic[T, R]):
         return self._batcher.stats()
 
     def stop(self) -> None:
-        """Admit nobody any more, finish what is here, end the thread. The second time it only waits for that."""
+        """Admit nobody any more, finish what is here, end the thread. The second time it only waits for that.
+
+        Raises RuntimeError inside the batch function, which it would wait for.
+        """
+        if self._batcher.runs_here:
+            raise RuntimeError("a batch function cannot stop the batcher it runs in")
         with self._lock:
             if self._loop is not None and not self._stopped:
                 self._loop.call_soon_threadsafe(self._stopping.set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -41,6 +42,8 @@ _COMMANDS = (serve, status, preset, fallback, recycle, dashboard, demo, simulate
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. ``--help`` and ``--version`` end through SystemExit, as in argparse."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still gets the others
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -53,9 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output left (``headway status | head``)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return Exit.FAILED
+    except OSError as error:  # the disk is full, say; for its own files a command answers itself
+        _give_up_stdout()
+        return _complain(f"the output could not be written: {error.strerror or error}", Exit.FAILED)
     return code
+
+
+def _give_up_stdout() -> None:
+    """What is left in its buffer goes nowhere, so that the interpreter does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str]) -> int:

@@ -44,6 +44,7 @@ exit codes: 0 done   2 wrong usage, a bad preset or trace, or plotly missing for
 DEFAULT_PRESET = "balanced"
 _DURATION_S = 300.0
 _MOST_OUTPUT_TOKENS = 512
+_MOST_DIGITS = 9
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -103,8 +104,9 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
 
 def _whole(text: str) -> int:
     """Read a whole number from 1 on. Raises argparse.ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 10**9):
-        raise argparse.ArgumentTypeError(f"a whole number from 1 on is needed, not {text!r}")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text)):
+        most = "9" * _MOST_DIGITS
+        raise argparse.ArgumentTypeError(f"a whole number from 1 to {most} is needed, not {text[:40]!r}")
     return int(text)
 
 
@@ -112,7 +114,7 @@ def _factor(text: str) -> float:
     """Read a number above 0. Raises argparse.ArgumentTypeError."""
     value = _cost(text)
     if not value:
-        raise argparse.ArgumentTypeError(f"a number above 0 is needed, not {text!r}")
+        raise argparse.ArgumentTypeError(f"a number above 0 is needed, not {text[:40]!r}")
     return value
 
 
@@ -122,22 +124,19 @@ def _cost(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < 1e9:
-        raise argparse.ArgumentTypeError(f"a number from 0 on is needed, not {text!r}")
+    if not 0 <= value < 10**_MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"a number from 0 to below 1e{_MOST_DIGITS} is needed, not {text[:40]!r}")
     return value
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Simulate and report."""
-    if chosen.html:
-        need_plotly()
+    _check_output(chosen)
     if chosen.timeline:
         return show_timeline(chosen)
     workload = WORKLOADS[chosen.workload or "W1"]
     model, slo = _engine(chosen, workload), _slo(chosen)
     if chosen.sweep:
-        if chosen.trace or chosen.csv or chosen.html:
-            raise UsageError("--sweep goes with --workload and --json only")
         return show_sweep(chosen, sweep(workload, model, slo, chosen.seed), slo)
     arms, traffic = _arms(chosen, model), _traffic(chosen, workload, model, slo)
     if not traffic.requests:
@@ -147,6 +146,20 @@ def run(chosen: argparse.Namespace) -> int:
             arms, traffic, slo, seed=chosen.seed, clients=Clients(patience_s=chosen.patience), progress=bar.show
         )
     return show(chosen, comparison)
+
+
+def _check_output(chosen: argparse.Namespace) -> None:
+    """Nothing that is asked for is left out in silence. Raises UsageError."""
+    if chosen.sweep and chosen.timeline:
+        raise UsageError("give either --sweep or --timeline")
+    if chosen.sweep and (chosen.trace or chosen.csv or chosen.html or chosen.preset or chosen.strategies):
+        raise UsageError("--sweep goes with --workload, the engine's constants and --json only")
+    if chosen.timeline and (chosen.trace or chosen.csv or chosen.preset or chosen.strategies):
+        raise UsageError("--timeline goes with --html and --json only")
+    if chosen.csv and chosen.csv == chosen.html:
+        raise UsageError("--csv and --html name the same file")
+    if chosen.html:
+        need_plotly()
 
 
 def _engine(chosen: argparse.Namespace, workload: Workload) -> EngineModel:

@@ -42,6 +42,12 @@ def _facts(comparison: Comparison) -> list[str]:
         f"engine: {model.base_s * 1000:g} ms a step + {model.seat_s * 1000:g} ms a sequence + "
         f"{model.prefill_s * 1000:g} ms a prompt token; {model.kv_tokens} tokens of KV space",
         f"objectives: first token within {slo.ttft_s * 1000:g} ms, {slo.inter_token_s * 1000:g} ms between tokens",
+        *(
+            f"{run.name}: not what its preset says: a policy was put aside and a built-in one went on "
+            f"({run.summary.put_aside})"
+            for run in comparison.runs
+            if run.summary.put_aside
+        ),
     ]
 
 

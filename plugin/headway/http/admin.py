@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 
 from headway.audit import Who
 from headway.control import Control, Switched
-from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungError
+from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungError, UnusablePresetError
 from headway.http.tokens import Role, Tokens
 from headway.recycle import CannotReplaceError, NotNowError
 
@@ -149,7 +149,7 @@ async def _switch(control: Control, request: Request, who: Who) -> Response:
         done = await control.switch(wanted.name, expected_revision=expected_revision, who=who, reason=wanted.reason)
     except StaleRevisionError as error:
         raise Problem(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
-    except UnknownPresetError as error:
+    except (UnknownPresetError, UnusablePresetError) as error:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
     return JSONResponse(_switched(done), headers=_etag(done.revision))
 

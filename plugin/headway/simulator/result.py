@@ -24,7 +24,10 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """The record of one run. ``batches`` has, for each number of decoding sequences, (steps, seconds)."""
+    """The record of one run. ``batches`` has, for each number of decoding sequences, (steps, seconds).
+
+    ``put_aside`` says which policies of somebody else's went wrong, and how: then a built-in one went on.
+    """
 
     model: EngineModel
     visits: list[Visit]
@@ -37,6 +40,7 @@ class Result:
     preemptions: int = 0
     batches: dict[int, tuple[int, float]] = field(default_factory=dict)
     moments: list[Moment] = field(default_factory=list)
+    put_aside: str = ""
     next_moment_s: float = 0.0
     _gap_s: float = 0.05
 

@@ -123,6 +123,7 @@ class Shell:
                 engine.begin(self._now_s)
                 if self._stalls and engine.interrupted:
                     self._report_tokens(engine.interrupted)
+        self._note_what_went_wrong()
         self._carry_out(self._front.drain(self._now_s))
         return self._result
 
@@ -196,9 +197,21 @@ class Shell:
 
     def _switch(self, preset: Preset) -> None:
         assert isinstance(self._front, Desk), "an engine alone has no preset"
+        self._note_what_went_wrong()
         effects = self._front.switch(preset, self._now_s)
         self._learn_terms()
         self._carry_out(effects)
+
+    def _note_what_went_wrong(self) -> None:
+        """Of the preset in force, before another one is, or before the end."""
+        if not isinstance(self._front, Desk):
+            return
+        found = [self._result.put_aside] if self._result.put_aside else []
+        if self._front.order_failed is not None:
+            found.append(f"the order: {self._front.order_failed}")
+        if self._front.limit_reason == "failed":
+            found.append("the limit: it raised or returned no number")
+        self._result.put_aside = ", ".join(dict.fromkeys(found))
 
     def _learn_terms(self) -> None:
         """What of the preset the shell has to know: who is urgent, and which events anybody looks at."""

@@ -51,7 +51,10 @@ class ClassSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run. Rates are over ``span_s``; ``jain`` is the fairness between tenants, 1.0 where there is one."""
+    """One run. Rates are over ``span_s``; ``jain`` is the fairness between tenants, 1.0 where there is one.
+
+    ``put_aside`` is that of the result.
+    """
 
     name: str
     span_s: float
@@ -62,6 +65,7 @@ class Summary:
     preemptions: int
     utilisation_ratio: float
     jain: float
+    put_aside: str = ""
 
     @property
     def all(self) -> ClassSummary:
@@ -93,6 +97,7 @@ def summarise(name: str, result: Result, slo: Slo, *, warmup_s: float = 0.0, spa
         preemptions=result.preemptions,
         utilisation_ratio=result.utilisation_ratio,
         jain=_fairness(visits),
+        put_aside=result.put_aside,
     )
 
 

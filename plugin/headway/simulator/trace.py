@@ -1,7 +1,8 @@
 """What came when, on a day that was recorded? Files with the columns TIMESTAMP, ContextTokens, GeneratedTokens.
 
-These are the columns of the public Azure LLM inference traces. A timestamp is a date with a time, or seconds. Lengths
-and times of a large service are scaled down before a small engine replays them: say the scaling beside the result.
+These are the columns of the public Azure LLM inference traces. A timestamp is a date with a time (UTC, where it names
+no zone), or seconds, in all lines of a file alike. Lengths and times of a large service are scaled down before a small
+engine replays them: say the scaling beside the result.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from headway.errors import HeadwayError
 from headway.simulator.workload import CLASSES, Request, chooser
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+_MOST_S = 1e12
+_MOST_DIGITS = 9
 
 
 class TraceError(HeadwayError):
@@ -107,9 +110,14 @@ def _rows(lines: Iterator[list[str]], source: str) -> Iterator[Row]:
     if missing:
         raise TraceError(f"{source}: line 1: no column {', '.join(missing)}; needed are {', '.join(COLUMNS)}")
     places = [head.index(name) for name in COLUMNS]
+    dated: bool | None = None
     for number, cells in enumerate(lines, start=2):
         if any(cells):
-            yield _row(cells, places, f"{source}: line {number}")
+            where = f"{source}: line {number}"
+            yield _row(cells, places, where)
+            before, dated = dated, not _is_seconds(cells[places[0]].strip())
+            if before not in (None, dated):
+                raise TraceError(f"{where}: TIMESTAMP: some lines of this file have dates, others seconds")
 
 
 def _row(cells: list[str], places: list[int], where: str) -> Row:
@@ -121,13 +129,23 @@ def _row(cells: list[str], places: list[int], where: str) -> Row:
 
 def _seconds(text: str, where: str) -> float:
     """A date with a time, or a number of seconds."""
+    if _is_seconds(text):
+        if float(text) > _MOST_S:
+            raise TraceError(f"{where}: TIMESTAMP: {text[:40]!r} is more than {_MOST_S:.0f} seconds")
+        return float(text)
     try:
-        return float(text) if text.replace(".", "", 1).isdigit() else datetime.fromisoformat(text).timestamp()
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise TraceError(f"{where}: TIMESTAMP: {text[:40]!r} is neither a date with a time nor seconds") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _is_seconds(text: str) -> bool:
+    return text.isascii() and text.replace(".", "", 1).isdigit()
 
 
 def _tokens(text: str, column: str, least: int, where: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) >= least):
-        raise TraceError(f"{where}: {column}: {text[:40]!r} is not a whole number of at least {least}")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) >= least):
+        most = "9" * _MOST_DIGITS
+        raise TraceError(f"{where}: {column}: {text[:40]!r} is not a whole number from {least} to {most}")
     return int(text)

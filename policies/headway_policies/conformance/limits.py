@@ -16,6 +16,7 @@ from random import Random
 from headway_policies.governor import WHYS, Governor, LimitPolicy
 from headway_policies.interval import Interval
 from headway_policies.limits import Limit, Limiting, Load, Signals
+from headway_policies.named import FAILURES, cause
 
 _STEPS = 120
 _STEP_S = 0.1
@@ -51,8 +52,8 @@ class _Watched:
     def propose(self, seen: Interval, allowed: int) -> int:
         try:
             proposal = self._policy.propose(seen, allowed)
-        except Exception as error:
-            self.complaint = self.complaint or f"raised {type(error).__name__}: {error}"
+        except FAILURES as error:
+            self.complaint = self.complaint or f"raised {cause(error)}"
             raise
         if type(proposal) is not int:
             self.complaint = self.complaint or f"proposed {proposal!r}, which is no whole number"

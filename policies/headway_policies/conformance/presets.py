@@ -7,7 +7,7 @@ from collections.abc import Callable
 from headway_policies.complaints import one_line
 from headway_policies.conformance.limits import check_limit_policy
 from headway_policies.conformance.orders import check_line, check_order
-from headway_policies.named import find_class
+from headway_policies.named import FAILURES, cause, find_class
 from headway_policies.preset import Preset
 
 #: The suite for each setting that may hold an import path.
@@ -32,6 +32,6 @@ def _why_not(suite: Callable[[type], None], policy: type) -> str | None:
         suite(policy)
     except AssertionError as error:
         return one_line(str(error))
-    except Exception as error:  # whatever somebody else's policy raises
-        return one_line(f"raised {type(error).__name__}: {error}")
+    except FAILURES as error:  # whatever somebody else's policy raises
+        return f"raised {cause(error)}"
     return None

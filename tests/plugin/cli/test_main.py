@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +107,33 @@ def test_each_kind_of_end_has_its_exit_code(
     assert main([]) == code
     err = capsys.readouterr().err
     assert err.count("\n") == (0 if code == 130 else 1)
+
+
+def _run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, with a standard output of the test's choice."""
+    command = [sys.executable, "-m", "headway", *words]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=120, check=False, **options)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_output_that_cannot_be_written_is_one_line() -> None:
+    """A full disk is nobody's traceback."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = _run("preset", "list", stdout=full)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "headway: error: the output could not be written: No space left on device\n",
+    )
+
+
+def test_a_terminal_without_a_letter_gets_the_others(tmp_path: Path) -> None:
+    """In a description, say."""
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nextends = "balanced"\ndescription = "d\u00e9j\u00e0 vu"\n', encoding="utf-8")
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = _run("preset", "show", str(file), stdout=subprocess.PIPE, env=plain)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "d\\xe9j\\xe0 vu" in done.stdout
 
 
 def test_an_unexpected_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,7 @@ def test_validate_reads_on_after_a_bad_file_and_ends_in_two(tmp_path: Path, caps
     [
         ("Newest", None),
         ("Forgetful", "ordering.inside: strangers_lines:Forgetful: seed 0"),
-        ("Particular", "ordering.inside: strangers_lines:Particular: raised TypeError"),
+        ("Particular", "ordering.inside: strangers_lines:Particular cannot be made: TypeError: "),
         ("Absent", "ordering.inside: strangers_lines has no Absent"),
     ],
 )

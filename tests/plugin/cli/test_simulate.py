@@ -147,9 +147,15 @@ def test_help_lists_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
         (["--strategies", "8", "--preset", "latency"], "either --strategies or --preset"),
         (["--strategies", "0"], "whole number from 1"),
         (["--step-ms", "0"], "a number above 0"),
-        (["--seat-ms", "-1"], "a number from 0 on"),
-        (["--load", "much"], "a number from 0 on"),
+        (["--seat-ms", "-1"], "a number from 0 to below 1e9"),
+        (["--load", "much"], "a number from 0 to below 1e9"),
+        (["--load", "1e300"], "a number from 0 to below 1e9"),
+        (["--kv-tokens", "9" * 20], "a whole number from 1 to 999999999"),
         (["--sweep", "--csv", "x.csv"], "--sweep goes with"),
+        (["--sweep", "--preset", "latency"], "--sweep goes with"),
+        (["--sweep", "--timeline"], "either --sweep or --timeline"),
+        (["--timeline", "--csv", "x.csv"], "--timeline goes with"),
+        (["--csv", "x", "--html", "x"], "name the same file"),
         (["--duration", "0.0001"], "no request arrives"),
         ([*SHORT[1:], "--csv", "/nowhere/at/all.csv"], "/nowhere/at/all.csv: cannot be written"),
     ],
@@ -163,6 +169,32 @@ def test_what_is_wrong_is_said_in_one_line(
     assert complaint in err
     assert err.count("\n") == 1
     assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("named", "put_aside"),
+    [
+        ('ordering.inside = "faulty_policy:FaultyLine"', "the order: head raised LookupError"),
+        ('limit.policy = "faulty_policy:FaultyLimit"', "the limit: it raised or returned no number"),
+    ],
+)
+def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
+    named: str, put_aside: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy of one's own that goes wrong is told on the terminal, in the file and in JSON."""
+    file = tmp_path / "mine.toml"
+    file.write_text(f'name = "mine"\nextends = "balanced"\n{named}\n')
+    words = [*SHORT, "--preset", str(file), "--preset", "balanced"]
+    assert main([*words, "--csv", str(tmp_path / "out.csv")]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "was put aside" in line]
+    assert told == [f"mine: not what its preset says: a policy was put aside and a built-in one went on ({put_aside})"]
+    with (tmp_path / "out.csv").open() as lines:
+        assert {(row["preset"], row["put_aside"]) for row in csv.DictReader(lines)} == {
+            ("mine", put_aside),
+            ("balanced", ""),
+        }
+    assert main([*words, "--json"]) == 0
+    assert [run["put_aside"] for run in json.loads(capsys.readouterr().out)["runs"]] == [put_aside, ""]
 
 
 def test_a_bad_line_of_a_trace_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

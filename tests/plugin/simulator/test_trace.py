@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,19 @@ def test_dates_become_seconds_from_the_first_and_rows_are_sorted(tmp_path: Path)
     assert trace.rows[0].at_s == 0.0
     assert trace.span_s == pytest.approx(4.314579)
     assert (trace.name, trace.prompt_tokens, trace.output_tokens) == ("day.csv", 385.0, 76.5)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_dates_mean_the_same_on_every_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    """In the night in which New York sets its clocks back, too."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        file = written(tmp_path, HEAD + "2023-11-05 00:59:59,5,3\n2023-11-05 02:00:00,5,3\n")
+        assert read_trace(file).span_s == 3601
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_seconds_are_understood_and_an_empty_answer_counts_as_one_token(tmp_path: Path) -> None:
@@ -68,6 +82,9 @@ def test_requests_are_cut_at_the_duration_and_get_classes_from_the_seed(tmp_path
         (HEAD + "1,-5,3\n", "line 2: ContextTokens: '-5'"),
         (HEAD + "1,0,3\n", "line 2: ContextTokens: '0'"),
         (HEAD + "1,5,3.5\n", "line 2: GeneratedTokens: '3.5'"),
+        (HEAD + f"1,{'1' * 5000},3\n", "line 2: ContextTokens: '1111"),
+        (HEAD + f"{'9' * 400},5,3\n", "line 2: TIMESTAMP: '9999"),
+        (HEAD + "0,5,3\n2023-11-16 18:15:46,5,3\n", "line 3: TIMESTAMP: some lines of this file have dates, others"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line_with_its_place(tmp_path: Path, text: str, complaint: str) -> None:
