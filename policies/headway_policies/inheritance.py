@@ -56,10 +56,13 @@ def read_table(text: str, source: str, bundled: Bundled) -> tuple[Table, list[st
 def read_text(path: str | Path) -> str:
     """The text of a preset file. Raises PresetError in one line."""
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise PresetError(f"{path}: cannot be read: {why}") from None
+        return Path(path).read_text(encoding="utf-8-sig")  # some editors mark their files
+    except OSError as error:
+        raise PresetError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise PresetError(f"{path}: cannot be read: not UTF-8 text") from None
+    except ValueError:
+        raise PresetError(f"{str(path)!r}: cannot be the name of a file") from None
 
 
 def _parsed(text: str, source: str) -> Table:

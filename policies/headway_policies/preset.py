@@ -65,6 +65,13 @@ class Preset(BaseModel):
     fallback: Fallback = Fallback()
     memory: Memory = Memory()
 
+    @field_validator("description")
+    @classmethod
+    def _printable(cls, description: str) -> str:
+        if not all(letter.isprintable() or letter in "\n\t" for letter in description):
+            raise ValueError("has control characters, which a terminal would obey")
+        return description
+
     @field_validator("classes")
     @classmethod
     def _distinct(cls, classes: dict[str, PriorityClass]) -> dict[str, PriorityClass]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from pathlib import Path
 
@@ -154,17 +155,26 @@ def test_a_bad_file_is_refused_in_one_line_that_names_file_key_and_what_is_allow
         (lambda path: None, "cannot be read: No such file"),
         (lambda path: path.mkdir(), "cannot be read: Is a directory"),
         (lambda path: path.write_bytes(b"\xff\xfe"), "cannot be read: not UTF-8 text"),
+        (lambda path: path.write_text('extends = "a\\u0000b.toml"'), "a\\x00b.toml': cannot be the name of a file"),
+        (lambda path: path.write_text('description = "\\u001b[31m"'), "description: has control characters"),
     ],
-    ids=["absent", "a folder", "binary"],
+    ids=["absent", "a folder", "binary", "nul", "escapes"],
 )
 def test_a_file_that_cannot_be_read_is_refused_in_one_line(make: object, why: str, tmp_path: Path) -> None:
     """A missing, wrong or binary file gives the same kind of error as a wrong setting."""
     path = tmp_path / "mine.toml"
     assert callable(make)
     make(path)
-    with pytest.raises(PresetError, match=why) as caught:
+    with pytest.raises(PresetError, match=re.escape(why)) as caught:
         load_preset(path)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{path}")
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    """As some editors leave it."""
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'\xef\xbb\xbfname = "mine"\nextends = "balanced"\n')
+    assert load_preset(path).name == "mine"
 
 
 def test_settings_that_are_not_set_are_left_out_and_lists_stay_lists() -> None:
