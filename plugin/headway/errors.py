@@ -90,11 +90,12 @@ class Refused(HeadwayError):
     def __init__(self, reason: Reason, retry_after_s: int) -> None:
         self.reason = reason
         self.retry_after_s = retry_after_s
-        self.status, self.retry, self._sentence = TERMS[reason]
+        self.status, self.retry, _ = TERMS[reason]
 
     def __str__(self) -> str:
-        advice = f" Try again in {self.retry_after_s} s." if self.retry else ""
-        return f"{self._sentence}{advice} ({self.reason})"
+        _, retry, sentence = TERMS[self.reason]
+        advice = f" Try again in {self.retry_after_s} s." if retry else ""
+        return f"{sentence}{advice} ({self.reason})"
 
 
 class Rejected(Refused):

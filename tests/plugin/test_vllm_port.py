@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from headway.engine import Ended, PlainKind, prompt_tokens
+from headway.errors import refusal
 from headway.vllm_adapter.kind import VllmKind
-from headway_policies import Load, Usage
+from headway_policies import Load, Reason, Usage
 
 
 class Notes:
@@ -163,3 +164,14 @@ def test_how_far_a_silent_call_is_stands_in_the_engines_books() -> None:
     assert VllmKind().tokens(engine, "a") == 9
     assert VllmKind().tokens(engine, "b") == 0
     assert VllmKind().tokens(SimpleNamespace(), "a") is None
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_refusal_in_vllms_terms_says_the_same(reason: Reason) -> None:
+    """Its text, for whichever handler or log asks for it, its message and its status."""
+    pytest.importorskip("vllm")
+    plain = refusal(reason, 7)
+    error: Any = VllmKind().error(plain)
+    assert str(error) == error.message == str(plain)
+    assert (error.reason, error.retry_after_s, error.retry) == (reason, 7, plain.retry)
+    assert error.status_code == error.http_status == plain.status
