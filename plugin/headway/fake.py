@@ -93,11 +93,13 @@ class FakeEngine:
         self.running.pop(request_id, None)
 
     async def ping(self) -> None:
-        """Answer between two steps: not while ``stalled``, never once dead."""
-        while self.stalled and not self._dead:  # noqa: ASYNC110 - an engine steps
-            await asyncio.sleep(self.step_s)
+        """Answer between two steps, not while ``stalled``. Who asks a dead one is told; one it dies under never is."""
         if self._dead:
             raise EngineDied("the engine died")
+        while self.stalled:
+            await asyncio.sleep(self.step_s)
+            if self._dead:
+                await asyncio.get_running_loop().create_future()
 
     def die(self) -> None:
         """Fail everything running, and everything after."""

@@ -20,6 +20,7 @@ from headway.calls import Call, Calls
 from headway.engine import Ended, Engine, Kind
 from headway.errors import Refused, TooWideError, refusal
 from headway.gate import Gate, Passage
+from headway.questions import Questions
 from headway_policies import Ending, Reason, Watchdog
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 _ABORT_AGAIN_S = 0.25
 _LOOK_AGAIN_S = 0.1
 _MOST_TOLD = 20
+_TELL_WITHIN_S = 5.0  # an engine that is silent hears it when it goes on
 
 Start = Callable[[str, int, int | None], AsyncGenerator[Any, None]]
 
@@ -71,6 +73,7 @@ class Guard:
     """Everything between one engine and its gate.
 
     ``engine_gone`` is true from the death of an engine until there is another, ``engine_lost`` when there will be none.
+    ``untold`` says that the engine has not answered when it was told its limit.
     """
 
     gate: Gate
@@ -80,9 +83,11 @@ class Guard:
     closing: bool = False
     engine_gone: bool = False
     engine_lost: bool = False
+    untold: bool = False
     rescuer: Rescuer | None = None
     watchdog: Watchdog | None = None
     calls: Calls = field(default_factory=Calls)
+    questions: Questions = field(default_factory=Questions)
     _loop: asyncio.AbstractEventLoop | None = None
     _looked_s: float = 0.0
     _abort_failed: bool = False
@@ -210,13 +215,13 @@ class Guard:
         """
         if not self.engine_gone:
             self.engine_gone = True
-            self._on_loop((lambda: self.gate.engine_lost(Reason.DRAINING)) if self.closing else self._rescue)
+            self._on_loop(self._closed if self.closing else self._rescue)
 
     def engine_back(self) -> None:
         """There is an engine again, and it may be lost again. Call it on the gate's loop."""
         self.engine_gone = self.engine_lost = False
         self.gate.engine_back()
-        self._send(self.limit_engine())
+        self.tell_again()
 
     def engine_restarting(self) -> None:
         """Another engine is coming: whoever has shown nothing waits for it. Call it on the gate's loop."""
@@ -242,7 +247,7 @@ class Guard:
 
     def closed_from_any_thread(self) -> None:
         """The engine was stopped: answer whoever it was still running, who would wait for ever."""
-        self._on_loop(lambda: self.gate.engine_lost(Reason.DRAINING))
+        self._on_loop(self._closed)
 
     async def limit_engine(self) -> None:
         """Carry the limit into the engine itself. Without it the gate alone keeps the limit.
@@ -250,11 +255,17 @@ class Guard:
         An adaptive limit moves too often for that: the engine gets the most the policy may allow, the gate keeps it.
         """
         seats = self._most_seats()
+        self.untold = False
         try:
-            self.core_limit = await self.kind.limit_engine(self.engine, seats)
+            self.core_limit = await self.questions.ask(self.kind.limit_engine(self.engine, seats), _TELL_WITHIN_S)
         except Exception as error:  # an engine that cannot be told must not undo a switch that is already in force
             self.core_limit = None
+            self.untold = isinstance(error, TimeoutError)
             log.warning("the engine's own limit could not be set to %d: %s", seats, error)
+
+    def tell_again(self) -> None:
+        """Tell the engine its limit, without waiting for it. Call it on the gate's loop."""
+        self._send(self.limit_engine())
 
     @property
     def open_calls(self) -> int:
@@ -284,11 +295,17 @@ class Guard:
         if self.engine_gone:
             self._rescue()
         elif self.core_limit is None:
-            self._send(self.limit_engine())
+            self.tell_again()
         if self.closing:
             self.gate.drain()
 
+    def _closed(self) -> None:
+        """It was stopped while we were closing, or died then, which is the same."""
+        self.questions.end()
+        self.gate.engine_lost(Reason.DRAINING)
+
     def _rescue(self) -> None:
+        self.questions.end()
         self._write_down()
         if self.rescuer is None:
             self.give_up()

@@ -95,9 +95,12 @@ class Keeper:
                 self._ping.cancel()
 
     async def recycle(self) -> None:
-        """Put another engine in the place of a living one. The caller has drained it."""
+        """Put another engine in the place of a living one. The caller has drained it. Raises NoEngineError when it has
+        died meanwhile: then another one is coming anyway."""
         if self._replacer is None:
             raise RuntimeError("this server cannot replace its engine")
+        if self._guard.engine_gone:
+            raise NoEngineError("the engine died before it could be replaced")
         self._kill(Cause.RECYCLE)
         await self._settled.wait()
 
@@ -196,6 +199,7 @@ class Keeper:
     async def _unless_closing(self, work: Coroutine[Any, Any, None], replacer: Replacer) -> None:
         """Start an engine; when the server is closed meanwhile, nobody wants it any more."""
         start = asyncio.ensure_future(work)
+        start.add_done_callback(lambda done: done.cancelled() or done.exception())  # who closes does not ask for it
         try:
             while not start.done():
                 await asyncio.wait({start}, timeout=LOOK_S)
@@ -218,6 +222,8 @@ class Keeper:
         now_s = guard.gate.now_s()
         if watchdog.silent_s(now_s) > _PING_AFTER_S and (self._ping is None or self._ping.done()):
             self._ping = asyncio.create_task(self._ask(watchdog))
+        if guard.untold and watchdog.silent_s(now_s) <= LOOK_S:
+            guard.tell_again()
         standing = guard.gate.desk.engine
         if not watchdog.hung(now_s, self.config.hang_after_s):
             if standing is Standing.SILENT:
@@ -233,7 +239,7 @@ class Keeper:
     async def _ask(self, watchdog: Watchdog) -> None:
         """One question at a time: an engine that was stopped answers it when it goes on."""
         try:
-            answered = await self._guard.kind.ping(self._guard.engine)
+            answered = await self._guard.questions.ask(self._guard.kind.ping(self._guard.engine))
         except Exception:  # it died: the next look will see it
             return
         if answered or not self._guard.open_calls:  # who cannot be asked is watched while it works

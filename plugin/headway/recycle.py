@@ -2,7 +2,8 @@
 
 1. Nobody goes to the engine any more; who comes waits, bounded and timed as always.
 2. Who runs there finishes, within ``recycle_drain_s``; else it is given up, and everything goes on as before.
-3. The engine is replaced, and the gate opens again. Where that fails, whoever watches the engine takes over.
+3. The engine is replaced, and the gate opens again. Where that fails, whoever watches the engine takes over; so it
+   does when the engine dies on the way, and then there is nothing left to do here.
 """
 
 from __future__ import annotations
@@ -59,10 +60,13 @@ def _replacer(control: Control) -> Replace:
 
 async def _run(control: Control, replace: Replace, who: Who, reason: str, trigger: str) -> None:
     gate = control.guard.gate
-    was_open, began_s = gate.desk.state is State.OPEN, gate.now_s()
+    was_open, began_s, deaths = gate.desk.state is State.OPEN, gate.now_s(), _deaths(control)
     gate.pause()
     try:
-        if await _drained(control):
+        drained = await _drained(control)
+        if control.guard.engine_gone or _deaths(control) != deaths:
+            result = "overtaken: the engine died, and is replaced for that"
+        elif drained:
             await replace()
             if not gate.desk.engine_up:
                 raise HeadwayError("no other engine came")
@@ -91,6 +95,10 @@ async def _drained(control: Control) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def _deaths(control: Control) -> int:
+    return 0 if control.keeper is None else control.keeper.deaths.total()
 
 
 def _note(control: Control, who: Who, reason: str, result: str) -> None:

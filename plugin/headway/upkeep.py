@@ -123,8 +123,7 @@ class Upkeep:
             await asyncio.to_thread(heap.give_back)
             cleared = True
         else:
-            async with asyncio.timeout(_CLEAR_WITHIN_S):
-                cleared = await guard.kind.clear_cache(guard.engine, cache)
+            cleared = await guard.questions.ask(guard.kind.clear_cache(guard.engine, cache), _CLEAR_WITHIN_S)
         if cleared:
             self._control.upkeep.cleared[cache] += 1
             log.info("memory: cleared the %s cache (%s)", cache, why)

@@ -92,6 +92,7 @@ async def test_a_switch_works_once_for_each_revision() -> None:
         ({"headers": {"If-Match": ""}}, 428),
         ({"headers": {"If-Match": '"2"'}}, 412),
         ({"headers": {"If-Match": 'W/"1"'}}, 412),
+        ({"headers": {"If-Match": '"01"'}}, 412),
         ({"headers": {"If-Match": '"9999999999999999999999999"'}}, 412),
         ({"headers": {"If-Match": '"1", "2"'}}, 412),
         ({"json": {"name": "nonsense"}}, 422),

@@ -99,3 +99,29 @@ def test_a_stream_is_known_by_its_body() -> None:
     headers = {"x-stainless-read-timeout": "600"}
     assert trip({"stream": True}, headers).timeouts.first_token_s == 600
     assert trip({"stream": False}, headers).timeouts.total_s == 600
+
+
+PROMPTS = {"prompt": ["ab"] * 40, "max_tokens": 300, "background": True, "stream": True}
+PLAIN = json.dumps(PROMPTS)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/invocations", PLAIN.encode()),
+        ("/v1/completions", PLAIN.replace('"prompt"', '"\\u0070rompt"').encode()),
+        *(("/v1/completions", PLAIN.encode(encoding)) for encoding in ("utf-16", "utf-16-be", "utf-32", "utf-8-sig")),
+    ],
+    ids=["invocations", "escaped", "utf-16", "utf-16-be", "utf-32", "marked"],
+)
+def test_a_body_is_measured_however_it_is_written(path: str, body: bytes) -> None:
+    """Nobody gets more seats than he is counted for by writing a key in another way."""
+    found = trip(body, path=path)
+    assert (found.prompts, found.max_tokens, found.prompt_bytes) == (40, 300, len(body))
+
+
+@pytest.mark.parametrize("key", ["background", "b\\u0061ckground"])
+def test_a_request_in_the_background_is_known_by_its_body(key: str) -> None:
+    """However it is written."""
+    body = PLAIN.replace('"background"', f'"{key}"').encode()
+    assert trip(body, path="/v1/responses").detached

@@ -14,6 +14,7 @@ from small_presets import small_preset
 from virtual_time import on_virtual_time
 
 import headway
+from headway.engine import PlainKind
 from headway.errors import Refused
 from headway.fake import FakeParams
 from headway.keeper import Keeper
@@ -303,6 +304,76 @@ async def test_a_hung_engine_is_ended_where_the_preset_says_so() -> None:
     fresh = house.ask("fresh", timeout_s=59.0)
     assert await fresh == "20 tokens"
     assert house.keeper.deaths == {Cause.HANG: 1}
+    await house.close()
+
+
+@on_virtual_time
+@pytest.mark.parametrize("restart_hung", [True, False])
+async def test_an_engine_that_died_with_a_question_open_is_not_waited_for(restart_hung: bool) -> None:
+    """Its client never says that no answer will come: the next engine is asked anew, and not taken for a silent one."""
+    house = House(hang_after_s=10.0, restart_hung=restart_hung)
+    await asyncio.sleep(5)
+    house.engine.stalled = True
+    await asyncio.sleep(3)
+    if not restart_hung:
+        house.engine.die()
+    await asyncio.sleep(60 + START_S)
+    assert (house.standing, house.control.not_ready()) == (Standing.UP, [])
+    assert house.replacement.started == 1
+    assert await house.ask("late") == "20 tokens"
+    await house.close()
+
+
+class DeafKind(PlainKind):
+    """Tells the engine's limit by a question that a stalled engine does not answer."""
+
+    async def limit_engine(self, engine: Any, seats: int) -> int:
+        """The limit, once it has been heard."""
+        await engine.ping()
+        return seats
+
+
+@on_virtual_time
+@pytest.mark.parametrize("dies", [True, False])
+async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(dies: bool) -> None:
+    """It holds at once; the engine is told when there is one again, or when it goes on."""
+    house = House(hang_after_s=10.0)
+    house.control.guard.kind = DeafKind()
+    house.engine.stalled = True
+    who = headway.audit.Who(actor="test")
+    switch = asyncio.create_task(house.control.switch("latency", expected_revision=None, who=who))
+    await asyncio.sleep(1)
+    assert not switch.done()
+    if dies:
+        house.engine.die()
+    await asyncio.sleep(5)
+    assert (await switch).preset.name == "latency"
+    assert house.control.guard.core_limit is None
+    await asyncio.sleep(20)
+    house.engine.stalled = False
+    await asyncio.sleep(START_S)
+    assert (house.standing, house.control.guard.core_limit) == (Standing.UP, 8)
+    await house.close()
+
+
+@on_virtual_time
+async def test_a_recycle_is_overtaken_by_an_engine_that_dies() -> None:
+    """One death, one engine started, and nothing of the recycle is left to be counted with the next death."""
+    house = House()
+    running = house.ask("running", 200, timeout_s=100.0)
+    await asyncio.sleep(0.5)
+    house.control.recycle(headway.audit.Who(actor="test"), "test")
+    await asyncio.sleep(0.5)
+    house.engine.die()
+    await asyncio.sleep(START_S + 1)
+    assert await running == "engine_lost"
+    assert (house.standing, house.control.not_ready(), house.replacement.killed) == (Standing.UP, [], 0)
+    assert house.keeper.deaths == {Cause.CRASH: 1}
+    assert house.control.upkeep.recycled.total() == 0
+    assert house.control.audit.entries(1)[0]["result"] == "overtaken: the engine died, and is replaced for that"
+    house.engine.die()
+    await asyncio.sleep(START_S + 10)
+    assert (house.keeper.deaths, house.replacement.started) == ({Cause.CRASH: 2}, 2)
     await house.close()
 
 

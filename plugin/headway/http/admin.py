@@ -232,7 +232,7 @@ def _if_match(control: Control, request: Request, who: Who) -> int | None:
         raise Problem(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
     if value == "*":
         return None
-    digits = re.fullmatch(r'"([0-9]{1,18})"', value)
+    digits = re.fullmatch(r'"([1-9][0-9]{0,17})"', value)
     return int(digits[1]) if digits else -1
 
 

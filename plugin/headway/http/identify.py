@@ -26,6 +26,11 @@ _BYTES_PER_TOKEN = 4
 _MEDIA = b";base64,"
 _MOST_TYPE_BYTES = 100
 
+#: Routes whose body may hold a list of prompts; the last takes the body of any route.
+_WITH_PROMPTS = ("/completions", "/invocations")
+#: A letter of ASCII that is written as an escape, which no encoder does of itself, and may stand in a key.
+_ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
+
 #: What to look for in a body: plain bytes, which are found fast, and the pattern that decides from there on.
 _Pattern = tuple[bytes, re.Pattern[bytes]]
 _BACKGROUND: _Pattern = (b'"background"', re.compile(rb'"background"\s*:\s*true'))
@@ -39,6 +44,9 @@ def identify(headers: Mapping[str, str], path: str, body: bytes | None, preset: 
 
     Raises BadRequest for a class the preset does not have, a time-out that is none, or a doubtful x-headway-queue.
     """
+    size_bytes = 0 if body is None else len(body)
+    if body is not None and _disguised(body):
+        body = json.dumps(_parsed(body), ensure_ascii=False).encode(errors="replace")
     streams = body is not None and _find(_STREAM, body) is not None
     trip = Trip(
         class_name=_class_name(headers, body, preset),
@@ -48,6 +56,7 @@ def identify(headers: Mapping[str, str], path: str, body: bytes | None, preset: 
     )
     if body is not None:
         _measure(trip, path, body)
+    trip.prompt_bytes = size_bytes
     return trip
 
 
@@ -75,7 +84,7 @@ def _measure(trip: Trip, path: str, body: bytes) -> None:
     """Note what the engine will not tell before it runs: prompts, bytes and tokens, and whether anybody waits."""
     if path.endswith("/responses") and _find(_BACKGROUND, body):
         trip.detached = _parsed(body).get("background") is True
-    elif path.endswith("/completions") and _find(_PROMPT_LIST, body):
+    elif path.endswith(_WITH_PROMPTS) and _find(_PROMPT_LIST, body):
         prompts = _parsed(body).get("prompt")
         if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
             trip.prompts = len(prompts)
@@ -83,7 +92,6 @@ def _measure(trip: Trip, path: str, body: bytes) -> None:
         conversations = _parsed(body).get("messages")
         trip.prompts = max(1, len(conversations)) if isinstance(conversations, list) else 1
     trip.max_tokens = _most_tokens(body)
-    trip.prompt_bytes = len(body)
     trip.prompt_tokens = (len(body) - _media_bytes(body)) // _BYTES_PER_TOKEN // trip.prompts
 
 
@@ -105,6 +113,11 @@ def _most_tokens(body: bytes) -> int | None:
     hint, decides = _MAX_TOKENS
     at = body.find(hint)
     return None if at < 0 else max((int(found) for found in decides.findall(body, at)), default=None)
+
+
+def _disguised(body: bytes) -> bool:
+    """Whether keys may be written otherwise than in plain letters: escaped, or in UTF-16 or UTF-32."""
+    return b"\0" in body[:4] or body[:2] in (b"\xff\xfe", b"\xfe\xff") or bool(_ESCAPED_LETTER.search(body))
 
 
 def _find(pattern: _Pattern, body: bytes) -> re.Match[bytes] | None:

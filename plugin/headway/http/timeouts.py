@@ -33,7 +33,7 @@ _GRPC_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e
 def seconds(value: str) -> float:
     """``20`` or ``2.5``, in seconds; NaN for anything else."""
     try:
-        return float(value)
+        return math.nan if "_" in value else float(value)
     except ValueError:
         return math.nan
 

@@ -46,6 +46,7 @@ class VllmReplacer:
     async def start(self) -> None:
         """Start another EngineCore and connect to it; the event loop goes on meanwhile."""
         client = self._client
+        _end_questions(client.engine_core)
         await asyncio.to_thread(_bury, client.engine_core)
         read_last_words()
         core = await asyncio.to_thread(_another_core, client)
@@ -89,6 +90,15 @@ def _processes(core: Any) -> list[psutil.Process]:
             parent = psutil.Process(one.pid)
             found += [parent, *parent.children(recursive=True)]
     return found
+
+
+def _end_questions(core: Any) -> None:
+    """Tell whoever waits for an answer of the dead engine, vLLM's own routes too, that none will come."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    for answer in list(getattr(core, "utility_results", {}).values()):
+        if not answer.done():
+            answer.set_exception(EngineDeadError())
 
 
 def _forget_requests(processor: Any) -> None:
