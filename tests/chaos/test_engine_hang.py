@@ -9,7 +9,7 @@ import asyncio
 
 import httpx
 import pytest
-from engine_parts import ROUNDS, engine_processes, health, ready
+from engine_parts import ROUNDS, engine_core, engine_processes, health, kill, ready
 from outside import Books, Client, mixed
 from running_server import RunningServer, wait_until
 
@@ -67,3 +67,26 @@ async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> Non
                 group.create_task(http.post(f"{chaos.url}/v1/completions", json=body))
     assert {one.verdict for one in clients} == {"completed"}
     assert chaos.status()["engine"]["silences"] == before
+
+
+async def test_an_engine_that_stops_and_then_dies_takes_no_question_with_it(chaos: RunningServer) -> None:
+    """A switch is under way and the watchdog has asked when the engine, stopped a moment ago, is killed: the switch is
+    answered, the next engine is warm, told its limit and, though idle, not taken for a silent one."""
+    before = chaos.status()["engine"]
+    stopped = engine_core(chaos)
+    stopped.suspend()
+    await asyncio.sleep(2)  # longer than it takes to be asked, shorter than it takes to be called silent
+    switch = asyncio.create_task(asyncio.to_thread(chaos.use, "latency"))
+    await asyncio.sleep(0.5)
+    kill(stopped)
+    assert (await switch)["name"] == "latency"
+    await asyncio.to_thread(wait_until, lambda: chaos.status()["engine"]["deaths"] != before["deaths"], "it is missed")
+    await asyncio.to_thread(wait_until, lambda: ready(chaos), "there is another engine", 120)
+    chaos.use("chaos")
+    await asyncio.sleep(6)  # the preset calls four seconds a silence
+    assert chaos.status()["ready"]
+    after = chaos.status()["engine"]
+    assert (after["silences"], after["core_limit"]) == (before["silences"], 4)
+    books = Books(chaos, mixed(4))
+    await books.run()
+    assert books.audit()["completed"] == 4
