@@ -33,7 +33,7 @@ def overhead() -> Iterator[Goal]:
     yield Goal("G7", "requests a second on one core, a task each", 30_000, max(_rates()))
     refusal_us = min(asyncio.run(_refusal_us()) for _ in range(5))
     why = (
-        "ticket, passage and exception alone cost 2.3; the rest is books: begin, bounds, eviction, Retry-After, ledger"
+        "ticket, passage and exception alone cost 1.7; the rest is books: begin, bounds, eviction, Retry-After, ledger"
     )
     yield Goal("G7", "CPU a refusal", 5, refusal_us, most=True, unit="µs", why=why)
     yield Goal("G7", "CPU a streamed token", 1, min(asyncio.run(_token_us()) for _ in range(5)), most=True, unit="µs")
