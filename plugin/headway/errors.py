@@ -1,7 +1,7 @@
 """What can go wrong, as a tree.
 
     HeadwayError
-    ├── NoEngineError         vLLM is needed and not installed, or the engine did not start
+    ├── NoEngineError         vLLM is needed and not installed, or the engine did not start, or has died
     ├── UnknownClassError     the request names a class the preset does not have
     ├── TooWideError          the request asks for more sequences than the engine runs at once
     ├── UnknownPresetError    no preset of that name
@@ -49,7 +49,7 @@ class HeadwayError(Exception):
 
 
 class NoEngineError(HeadwayError):
-    """vLLM is not installed, or its engine did not start."""
+    """vLLM is not installed, or its engine did not start, or it died before it answered."""
 
 
 class UnknownClassError(HeadwayError, ValueError):
