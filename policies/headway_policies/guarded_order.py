@@ -3,8 +3,8 @@
 A policy of your own decides who goes next; it does not own who waits. The guarded order keeps its own books of that,
 answers from them what needs no opinion, and asks the other only who is next, who is worst and who is oldest. When that
 one raises, or names somebody who does not wait or may not go, or nobody while somebody may, it is not asked again: an
-order of ours goes on with everybody who waits, and what the other had booked is forgotten. So the law of the desk holds
-whatever a policy does, short of not returning.
+order of ours goes on with everybody who waits. What the other had booked is forgotten; only the corrections of those
+who were running still come. So the law of the desk holds whatever a policy does, short of not returning.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class GuardedOrder:
             self._order.charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket has ended: what the order that failed was told of it, ours never was."""
+        """The ticket has ended: book so many tokens more, or fewer, than were charged."""
         self._tell("correct", lambda order: order.correct(ticket, class_name, tokens))
 
     def waiting(self, class_name: str) -> int:

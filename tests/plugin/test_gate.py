@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
+from garbage import nobody_collects
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
@@ -103,13 +104,9 @@ async def test_refusals_leave_nothing_to_collect() -> None:
         await running
 
     await all_refused()
-    gc.collect()
-    gc.disable()
-    try:
+    with nobody_collects():
         await all_refused()
         assert gc.collect() < 80
-    finally:
-        gc.enable()
     assert outcomes(gate) == {"expired_queued": 80, "expired_running": 2, "rejected_full": 80}
 
 

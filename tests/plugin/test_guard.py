@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from engines import ServingEngine, assert_no_residue, outcomes
+from garbage import nobody_collects
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
@@ -72,14 +73,10 @@ async def test_refused_calls_leave_nothing_to_collect() -> None:
             TRIP.reset(token)
 
     await all_refused()
-    gc.collect()
-    gc.disable()
-    try:
+    with nobody_collects():
         await all_refused()
         assert gc.collect() < 50
-    finally:
-        gc.enable()
-        holding.cancel()
+    holding.cancel()
 
 
 @on_virtual_time

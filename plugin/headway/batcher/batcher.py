@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self
 
+from headway.batcher.arguments import number, whole_number
 from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
-from headway.batcher.settings import MOST_TOKENS, batch_preset, class_name, number, whole_number, without_window
+from headway.batcher.settings import MOST_TOKENS, batch_preset, class_name, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
 from headway.errors import BatchFunctionError, refusal
 from headway_policies import (

@@ -9,8 +9,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Generic, TypedDict
 
+from headway.batcher.arguments import whole_number
 from headway.batcher.function import T
-from headway.batcher.settings import class_name, whole_number
+from headway.batcher.settings import class_name
 from headway_policies import PriorityClass, Ticket
 from headway_policies.ordering import Ordering, make_order
 from headway_policies.shedding import Queue

@@ -5,11 +5,7 @@ A preset made in code: dynamic batching with a barrier, a share of the seats for
 
 from __future__ import annotations
 
-import math
-import operator
-import reprlib
-from typing import Any
-
+from headway.batcher.arguments import number, shown, whole_number
 from headway.errors import UnknownClassError
 from headway_policies import Batching, Preset, PriorityClass
 from headway_policies.ordering import Ordering
@@ -85,32 +81,3 @@ def class_name(priority: int, priority_classes: int) -> str:
     except ValueError as error:
         raise UnknownClassError(f"{error}; larger is more urgent") from None
     return f"priority-{rank}"
-
-
-def whole_number(name: str, value: Any, least: int, most: int) -> int:
-    """A whole number within bounds, of any kind that can be an index. Raises ValueError in one line that names it."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ValueError(f"{name} must be a whole number, not {shown(value)}")
-    found = operator.index(value)
-    if not least <= found <= most:
-        raise ValueError(f"{name} must be {least} to {most}, not {shown(value)}")
-    return found
-
-
-def number(name: str, value: Any) -> float:
-    """A number, infinity included. Raises ValueError in one line that names it."""
-    try:
-        found = float(value)
-    except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if isinstance(value, bool | str | bytes) or math.isnan(found):
-        raise ValueError(f"{name} must be a number, not {shown(value)}")
-    return found
-
-
-def shown(value: Any) -> str:
-    """Whatever somebody handed in, short enough for one line of a message."""
-    try:
-        return reprlib.repr(value)
-    except Exception:  # a number of thousands of digits, or something that cannot even be shown
-        return f"this {type(value).__name__}"

@@ -1,0 +1,37 @@
+"""Is what somebody handed in a number at all? One line that names it says so, before it is in any book."""
+
+from __future__ import annotations
+
+import math
+import operator
+import reprlib
+from typing import Any
+
+
+def whole_number(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number within bounds, of any kind that can be an index. Raises ValueError in one line that names it."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"{name} must be a whole number, not {shown(value)}")
+    found = operator.index(value)
+    if not least <= found <= most:
+        raise ValueError(f"{name} must be {least} to {most}, not {shown(value)}")
+    return found
+
+
+def number(name: str, value: Any) -> float:
+    """A number, infinity included. Raises ValueError in one line that names it."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if isinstance(value, bool | str | bytes) or math.isnan(found):
+        raise ValueError(f"{name} must be a number, not {shown(value)}")
+    return found
+
+
+def shown(value: Any) -> str:
+    """Whatever somebody handed in, short enough for one line of a message."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # a number of thousands of digits, or something that cannot even be shown
+        return f"this {type(value).__name__}"
