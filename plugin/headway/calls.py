@@ -1,7 +1,7 @@
 """Which engine calls are under way, whose are they, and what have they used?
 
 All calls of one request share its passage and its reservation: they hold the seats of the sequences under way, and of
-those still to come.
+those still to come. A call that ends before its time holds its seats until the engine has confirmed that it is gone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class Call:
     """One call of the engine: its id there, and the sequences it still runs.
 
     ``accounted`` says that its usage is known, ``shown`` that somebody has seen an output of it. ``tokens`` is how far
-    it was when last looked at.
+    it was when last looked at. ``ends_late`` says that the engine may run a sequence for a moment after its end was
+    reported.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Call:
     shown: bool = False
     recalls: int = 0
     tokens: int = 0
+    ends_late: bool = False
 
     @property
     def outlived(self) -> bool:
@@ -39,10 +41,10 @@ class Call:
 
 
 class Calls:
-    """The calls of one engine. ``stopping`` holds the ids of calls that are over here and maybe not yet there."""
+    """The calls of one engine. ``stopping`` holds, by id, those that are over here and maybe not yet there."""
 
     def __init__(self) -> None:
-        self.stopping: set[str] = set()
+        self.stopping: dict[str, Call] = {}
         self._by_id: dict[str, Call] = {}
         self._of: dict[int, list[Call]] = {}
         self._silent: dict[str, Call] = {}
@@ -53,13 +55,16 @@ class Calls:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def open(self, passage: Passage, request_id: str, seats: int, *, silent: bool) -> Call:
+    def open(
+        self, passage: Passage, request_id: str, seats: int, *, silent: bool = False, ends_late: bool = False
+    ) -> Call:
         """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
         unique, suffix = request_id, 1
         while unique in self._by_id or unique in self.stopping:
             suffix += 1
             unique = f"{request_id}~{suffix}"
-        call = self._by_id[unique] = Call(unique, passage, seats, silent, recalls=passage.recalls)
+        call = Call(unique, passage, seats, silent, recalls=passage.recalls, ends_late=ends_late)
+        self._by_id[unique] = call
         self._of.setdefault(passage.ticket.id, []).append(call)
         if silent and passage.watched:
             self._silent[unique] = call
@@ -68,11 +73,24 @@ class Calls:
             passage.progress()  # a follow-up call: the time between two calls was no stall
         return call
 
-    def close(self, call: Call) -> None:
-        """A call is over; the seats it still has are free."""
+    def close(self, call: Call, *, stopping: bool) -> None:
+        """A call is over. One that is ``stopping`` keeps its seats until ``stopped``: the engine may still run it."""
         call.open = False
         del self._by_id[call.id]
         self._silent.pop(call.id, None)
+        if not stopping:
+            self._forget(call)
+            return
+        self.stopping[call.id] = call
+        if call.outlived:  # nothing of it is left but its id
+            self.free(call, call.seats)
+
+    def stopped(self, call: Call) -> None:
+        """The engine has nothing of a call any more; the seats it still has are free."""
+        del self.stopping[call.id]
+        self._forget(call)
+
+    def _forget(self, call: Call) -> None:
         ticket_id = call.passage.ticket.id
         siblings = self._of[ticket_id]
         siblings.remove(call)
@@ -81,7 +99,7 @@ class Calls:
         self.free(call, call.seats)
 
     def of(self, passage: Passage) -> list[Call]:
-        """The calls of one request."""
+        """The calls of one request, also those that are stopping."""
         return self._of.get(passage.ticket.id, [])
 
     def silent(self) -> list[Call]:
@@ -90,13 +108,15 @@ class Calls:
             self._silent = {id_: call for id_, call in self._silent.items() if call.passage.watched}
         return list(self._silent.values())
 
-    def sequence_ended(self, ended: Ended) -> None:
-        """The engine finished one sequence of a call."""
+    def sequence_ended(self, ended: Ended) -> Call | None:
+        """The engine finished one sequence of a call; the call, where it is known and had one."""
         call = self._by_id.get(ended.request_id)
-        if call is not None and call.seats > 0:
-            call.accounted = True
-            call.passage.use(ended.prompt_tokens, ended.output_tokens)
-            self.free(call, 1)
+        if call is None or call.seats <= 0:
+            return None
+        call.accounted = True
+        call.passage.use(ended.prompt_tokens, ended.output_tokens)
+        self.free(call, 1)
+        return call
 
     def account(self, call: Call, usage: Usage | None) -> None:
         """What a call used of which the engine has reported nothing; None when nobody knows."""
@@ -107,9 +127,9 @@ class Calls:
     def free(self, call: Call, sequences: int) -> None:
         """So many sequences of a call are over."""
         call.seats -= sequences
-        call.passage.ended_sequences += sequences
+        if not call.outlived:
+            call.passage.ended_sequences += sequences
         self._occupy(call.passage)
 
     def _occupy(self, passage: Passage) -> None:
-        under_way = sum(call.seats for call in self.of(passage))
-        passage.occupy(max(under_way, passage.ticket.seats - passage.ended_sequences))
+        passage.occupy(sum(call.seats for call in self.of(passage)))

@@ -7,7 +7,9 @@ fails where vLLM asserts the type (``/abort_requests``).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any, ClassVar
 
 from headway.errors import Refused
@@ -47,8 +49,10 @@ class PolicyClient:
         return self._headway_lead(self._headway_base.generate, prompt, sampling_params, request_id, seats, options)
 
     def encode(self, prompt: Any, pooling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
-        """Pooling requests pass the same gate; one call is one seat."""
-        return self._headway_lead(self._headway_base.encode, prompt, pooling_params, request_id, 1, options)
+        """Pooling requests pass the same gate: a call is a seat, and a request runs as many at once as there are."""
+        call = self._headway_lead(self._headway_base.encode, prompt, pooling_params, request_id, 1, options)
+        trip = TRIP.get()
+        return call if trip is None else _in_turn(trip, self._headway_guard.gate.desk.limit, call)
 
     @property
     def errored(self) -> bool:
@@ -89,8 +93,9 @@ class PolicyClient:
             return run(self, prompt, shortened(params, most_tokens), call_id, priority=rank, **options)
 
         if own.bypass:
-            return start(request_id, 0, None)
-        return guard.carry(trip, request_id, seats, start, own, silent=guard.kind.silent(params))
+            return guard.carry_apart(start(request_id, 0, None), seats)
+        silent, ends_late = guard.kind.silent(params), guard.kind.ends_late(params)
+        return guard.carry(trip, request_id, seats, start, own, silent=silent, ends_late=ends_late)
 
 
 def make_policy_class(base: type[Any], guard: Guard) -> type[Any]:
@@ -101,6 +106,15 @@ def make_policy_class(base: type[Any], guard: Guard) -> type[Any]:
     known = {name: value for name, value in methods.items() if name == "_headway_lead" or hasattr(base, name)}
     own = {**known, "_headway_guard": guard, "_headway_base": base, "__doc__": PolicyClient.__doc__}
     return type(f"Policy{base.__name__}", (base,), own)
+
+
+async def _in_turn(trip: Trip, seats: int, call: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    """One of many calls of a request, of which only so many run at once, however long its list of inputs is."""
+    if trip.turns is None:
+        trip.turns = asyncio.Semaphore(seats)
+    async with trip.turns, aclosing(call):
+        async for output in call:
+            yield output
 
 
 def _journeys(guard: Guard, options: dict[str, Any]) -> tuple[Trip | None, Trip]:

@@ -205,13 +205,18 @@ class Control:
         desk = self.guard.gate.desk
         return self.catalogue.most_seats() if desk.ceiling is None else desk.ceiling
 
+    @property
+    def seats_taken(self) -> int:
+        """Sequences in the engine, the server's own among them; never fewer than it really has."""
+        return self.guard.gate.desk.sequences + self.guard.unseated
+
     def snapshot(self) -> Snapshot:
         """What the metrics show."""
         desk, now_s = self.guard.gate.desk, self.guard.gate.now_s()
         return Snapshot(
             classes={name: counts.copy() for name, counts in desk.ledger.classes.items()},
             oldest_wait_s=desk.oldest_wait_s(now_s),
-            seats_taken=desk.seats_taken,
+            seats_taken=self.seats_taken,
             limit=desk.limit,
             proposed_limit=desk.proposed_limit(now_s),
             ceiling=self.ceiling,

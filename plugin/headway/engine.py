@@ -73,8 +73,16 @@ class Kind(Protocol):
         """What a health check raises while the engine is silent or gone."""
         ...
 
+    def ends_late(self, sampling_params: Any) -> bool:
+        """Whether the engine may run a sequence of such a call for a moment after its end was reported."""
+        ...
+
     async def ping(self, engine: Any) -> bool:
         """Wait for a sign of life; False where the engine cannot be asked for one."""
+        ...
+
+    async def settle(self, engine: Any) -> None:
+        """Wait until the engine has processed all that it was sent before, aborts above all, and has reported it."""
         ...
 
     def engine_seats(self, engine: Any) -> int | None:
@@ -150,6 +158,14 @@ class PlainKind:
     def unwell(self) -> Exception:
         """A plain error."""
         return NoEngineError("the engine gives no sign of life")
+
+    def ends_late(self, sampling_params: Any) -> bool:
+        """What it reports as ended has ended."""
+        return False
+
+    async def settle(self, engine: Any) -> None:
+        """Once it has answered a ping."""
+        await self.ping(engine)
 
     async def ping(self, engine: Any) -> bool:
         """By the engine's ``ping`` where it has one."""

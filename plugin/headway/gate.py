@@ -203,7 +203,8 @@ class Gate:
             self._meter.first_token(ticket.class_name, first_token_s)
 
     def _leave(self, passage: Passage, ending: Ending) -> None:
-        self._carry_out(self.desk.leave(passage.ticket.id, ending, self.now_s(), passage.usage))
+        now_s, in_engine = self.now_s(), passage.in_engine
+        self._carry_out(self.desk.leave(passage.ticket.id, ending, now_s, passage.usage, sequences=in_engine))
         self._passages.pop(passage.ticket.id, None)  # only now: its time may have run out in this very event
 
     def _tick(self) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,8 +21,8 @@ from headway.calls import Call, Calls
 from headway.engine import Ended, Engine, Kind
 from headway.errors import Refused, TooWideError, refusal
 from headway.gate import Gate, Passage
-from headway.questions import Questions
-from headway_policies import Ending, Reason, Watchdog
+from headway.questions import Confirmation, Questions
+from headway_policies import Ending, Reason, Standing, Watchdog
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Trip:
     on_given_up: Callable[[], None] | None = None
     calls_failed: int = 0
     calls_completed: int = 0
+    turns: asyncio.Semaphore | None = None
 
     @property
     def refused(self) -> Refused | None:
@@ -73,7 +75,9 @@ class Guard:
     """Everything between one engine and its gate.
 
     ``engine_gone`` is true from the death of an engine until there is another, ``engine_lost`` when there will be none.
-    ``untold`` says that the engine has not answered when it was told its limit.
+    ``untold`` says that the engine has not answered when it was told its limit. ``max_request_seats`` is the most
+    sequences that one request may ask for; without it, all the seats of the engine. ``unseated`` counts the sequences
+    in the engine that hold no seat: the server's own, and those that ended here a moment before they end there.
     """
 
     gate: Gate
@@ -84,6 +88,8 @@ class Guard:
     engine_gone: bool = False
     engine_lost: bool = False
     untold: bool = False
+    max_request_seats: int | None = None
+    unseated: int = 0
     rescuer: Rescuer | None = None
     watchdog: Watchdog | None = None
     calls: Calls = field(default_factory=Calls)
@@ -92,20 +98,23 @@ class Guard:
     _looked_s: float = 0.0
     _abort_failed: bool = False
     _errands: set[asyncio.Task[None]] = field(default_factory=set)
+    _confirmation: Confirmation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._confirmation = Confirmation(self._settle)
 
     def reserve(self, trip: Trip, seats: int) -> Passage:
         """The passage of a trip, entered on first use. Raises Refused."""
         if self._loop is None:
             self._begin()
         if trip.passage is None:
-            ceiling = self.gate.desk.ceiling
-            if ceiling is not None and seats > ceiling:
-                raise TooWideError(f"n = {seats} is more than the {ceiling} sequences this server runs at once")
+            sequences = max(1, seats * trip.prompts)
+            self._check_width(sequences)
             try:
                 passage = self.gate.enter(
                     trip.class_name,
                     tenant=trip.tenant,
-                    seats=max(1, seats * trip.prompts),
+                    seats=sequences,
                     timeouts=trip.timeouts,
                     prompt_tokens=trip.prompt_tokens,
                     prompt_bytes=trip.prompt_bytes,
@@ -120,12 +129,20 @@ class Guard:
         return trip.passage
 
     async def carry(
-        self, trip: Trip | None, request_id: str, seats: int, start: Start, own: Trip, *, silent: bool = False
+        self,
+        trip: Trip | None,
+        request_id: str,
+        seats: int,
+        start: Start,
+        own: Trip,
+        *,
+        silent: bool = False,
+        ends_late: bool = False,
     ) -> AsyncGenerator[Any, None]:
         """Run one engine call behind the gate. ``own`` is used when there is no trip.
 
         ``start(id, rank, most_tokens)`` begins it, with an end to its answer where one was set. A ``silent`` call has
-        no output but its last.
+        no output but its last; one that ``ends_late`` may be in the engine for a moment after its end.
         """
         journey = own if trip is None else trip
         call: Call | None = None
@@ -135,7 +152,7 @@ class Guard:
             passage = self.reserve(journey, seats)
             while call is None:
                 await passage.admitted()
-                call = self.calls.open(passage, request_id, seats, silent=silent)
+                call = self.calls.open(passage, request_id, seats, silent=silent, ends_late=ends_late)
                 stream = start(call.id, self._rank(passage), passage.most_tokens)
                 try:
                     async for output in stream:
@@ -167,6 +184,16 @@ class Guard:
             self._close(call, stream, finished=finished)
             self._account(journey, finished, settle=trip is None)
 
+    async def carry_apart(self, stream: AsyncGenerator[Any, None], sequences: int) -> AsyncGenerator[Any, None]:
+        """Run one of the server's own calls, past the gate."""
+        self.unseated += sequences
+        try:
+            async with aclosing(stream):
+                async for output in stream:
+                    yield output
+        finally:
+            self.unseated -= sequences
+
     def _shows(self, call: Call, output: Any) -> bool:
         """Report an output; False for one that comes late, of an engine that is gone. Raises Refused."""
         passage = call.passage
@@ -191,8 +218,10 @@ class Guard:
         """
         if self.watchdog is not None:
             self.watchdog.heard(self.gate.now_s())
-        for one in ended:
-            self.calls.sequence_ended(one)
+        late = [call for one in ended if (call := self.calls.sequence_ended(one)) is not None and call.ends_late]
+        if late:
+            self.unseated += len(late)
+            self._send(self._end_late(len(late)))
         silent = self.calls.silent()
         if not silent or self.gate.now_s() < self._looked_s + _LOOK_AGAIN_S:
             return
@@ -357,29 +386,58 @@ class Guard:
             self._send(self._insist(call))
 
     async def _insist(self, call: Call) -> None:
-        """Abort until the call is over: an abort that overtakes its own request finds nothing to stop."""
+        """Abort until the call is over: an abort that overtakes its own request finds nothing to stop.
+
+        Seats are free once the engine has confirmed it, of a call that it surely had: one that has shown something. The
+        client may take its time to read the rest.
+        """
         while call.open:
             await self.engine.abort(call.id)
-            self.calls.free(call, call.seats)
+            await self._confirmation.wait()
+            if call.open and call.shown:
+                self.calls.free(call, call.seats)
             await asyncio.sleep(_ABORT_AGAIN_S)
 
     def _close(self, call: Call | None, stream: AsyncGenerator[Any, None] | None, *, finished: bool = False) -> None:
-        """A call is over: free its seats; where it did not finish, leave nothing behind in the engine."""
+        """A call is over: free its seats; where it did not finish, once the engine has confirmed that it is gone."""
         if call is None:
             return
-        self.calls.close(call)
+        self.calls.close(call, stopping=not finished)
         if not finished:
-            self.calls.stopping.add(call.id)
-            self._send(self._stop(stream, call.id))
+            self._send(self._stop(stream, call))
 
-    async def _stop(self, stream: AsyncGenerator[Any, None] | None, call_id: str) -> None:
+    async def _stop(self, stream: AsyncGenerator[Any, None] | None, call: Call) -> None:
         """Leave nothing behind in the engine, also for a call that was cancelled while it was being added."""
         try:
             if stream is not None:
                 await stream.aclose()
-            await self.engine.abort(call_id)
+            await self.engine.abort(call.id)
+            await self._confirmation.wait()
         finally:
-            self.calls.stopping.discard(call_id)
+            self.calls.stopped(call)
+
+    async def _end_late(self, sequences: int) -> None:
+        """These ended here, and the engine is being told so."""
+        try:
+            await self._confirmation.wait()
+        finally:
+            self.unseated -= sequences
+
+    async def _settle(self) -> None:
+        """Wait until the engine has processed what it was sent. One that is gone has nothing left to process."""
+        if self.engine_gone or self.gate.desk.engine is Standing.LOST:
+            return
+        with suppress(Exception):  # it died, or cannot be asked: then nobody knows better than its abort
+            await self.questions.ask(self.kind.settle(self.engine))
+
+    def _check_width(self, sequences: int) -> None:
+        """Refuse a request that asks for too many sequences. Raises TooWideError."""
+        most = self.max_request_seats or self.gate.desk.ceiling
+        if most is not None and sequences > most:
+            text = (
+                f"the request asks for {sequences} sequences (prompts x n), and this server takes {most} in one request"
+            )
+            raise TooWideError(f"{text}: send it in parts")
 
     def _send(self, errand: Coroutine[Any, Any, None]) -> None:
         """Run an errand apart from the caller, whose own awaits may be under cancellation again and again."""

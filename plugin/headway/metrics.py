@@ -39,7 +39,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_queue_bytes": ("gauge", "Bytes of requests waiting for a seat."),
     "headway_queue_oldest_wait_seconds": ("gauge", "How long the longest-waiting request has waited."),
     "headway_in_flight": ("gauge", "Requests dispatched and not yet ended."),
-    "headway_seats_taken": ("gauge", "Sequences that hold a seat in the engine."),
+    "headway_seats_taken": ("gauge", "Sequences in the engine, until it has confirmed that they ended."),
     "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
     "headway_batch_window_seconds": ("gauge", "How long a batch may gather now; 0 where none gathers."),
     "headway_policy_failed": ("gauge", "1 while a policy that went wrong is put aside: the order, the limit."),

@@ -30,6 +30,7 @@ class Passage:
         "beside",
         "dispatched_s",
         "ended_sequences",
+        "in_engine",
         "left",
         "most_tokens",
         "on_abort",
@@ -59,6 +60,7 @@ class Passage:
         self.left = False
         self.recalls = 0
         self.ended_sequences = 0
+        self.in_engine = 0
 
     @property
     def wait_s(self) -> float:
@@ -123,10 +125,20 @@ class Passage:
         so_far = self.usage or Usage(0, 0)
         self.usage = Usage(so_far.prompt_tokens + prompt_tokens, so_far.output_tokens + output_tokens)
 
-    def occupy(self, seats: int) -> None:
-        """Report how many sequences of this request the engine holds now."""
+    def occupy(self, in_engine: int) -> None:
+        """Report how many sequences of this request the engine has now.
+
+        Until the request is settled it also holds the seats of those that are still to come; from then on it holds
+        seats only as long as the engine has sequences of it.
+        """
+        before, self.in_engine = self.in_engine, in_engine
         if not self.left:
-            self._gate._carry_out(self._gate.desk.reseat(self.ticket.id, seats, self._gate.now_s()))
+            seats = max(in_engine, self.ticket.seats - self.ended_sequences)
+        elif before:
+            seats = in_engine
+        else:
+            return
+        self._gate._carry_out(self._gate.desk.reseat(self.ticket.id, seats, self._gate.now_s()))
 
     def leave(self, ending: Ending, usage: Usage | None = None) -> None:
         """Settle the request; ``usage`` in place of what ``use`` added up. Later calls do nothing."""
@@ -140,7 +152,7 @@ class Passage:
     def _recall(self) -> None:
         """The engine it ran on is gone: it waits for another turn."""
         self.dispatched_s, self.batch, self._turn = None, None, None
-        self.begun, self.ended_sequences = False, 0
+        self.begun, self.ended_sequences, self.in_engine = False, 0, 0
         self.recalls += 1
         self.beside, self.most_tokens = False, None
 

@@ -7,7 +7,7 @@ server from ending. So every question of ours goes through here, and ends with t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from headway.errors import NoEngineError
@@ -40,3 +40,31 @@ class Questions:
         """The engine is dead: it answers none of them."""
         for asked in self._open:
             asked.cancel()
+
+
+class Confirmation:
+    """Waits until the engine has processed everything that it was sent before.
+
+    ``ask`` is a question that the engine answers in its turn. Callers that come while one is open share the next one:
+    the answer to a question that was asked before them proves nothing to them.
+    """
+
+    def __init__(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._ask = ask
+        self._open: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def wait(self) -> None:
+        """Return once a question that begins after this call is answered, or cannot be."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._after(self._open))
+        await asyncio.shield(self._next)
+
+    async def _after(self, earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            await asyncio.wait({earlier})
+        self._open, self._next = self._next, None
+        try:
+            await self._ask()
+        finally:
+            self._open = None

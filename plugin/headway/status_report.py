@@ -34,7 +34,7 @@ def status_of(control: Control) -> dict[str, Any]:
         },
         "ordering": {**desk.preset.ordering.model_dump(include={"between", "inside"}), "failed": desk.order_failed},
         "window_s": round(desk.window_s(now_s), 6),
-        "seats_taken": desk.seats_taken,
+        "seats_taken": control.seats_taken,
         "queued": desk.ledger.queued,
         "queued_tokens": desk.waiting_tokens(),
         "queued_bytes": desk.waiting_bytes(),

@@ -7,7 +7,7 @@ and returns the effects its shell must carry out, in order. Times may not run ba
     phase        entered by                     left by
     WAITING      arrive, engine_restarting      dispatch, reject, expire, leave, engine_lost, drain
     RUNNING      dispatch                       leave, abort (a time-out), engine_restarting, engine_lost
-    SETTLED      abort, engine_lost             leave: the outcome is written, the engine may still hold seats
+    SETTLED      abort, engine_lost, leave      leave, reseat to 0: the outcome is written, the engine may hold seats
 
 Invariants, at the end of every event:
   1. arrived == queued + in flight + sum of outcomes, for each class
@@ -78,8 +78,8 @@ class Desk:
         self._arrivals.arrive(ticket, now_s, effects)
         return self._end(effects, now_s)
 
-    def reseat(self, ticket_id: int, seats: int, now_s: float) -> list[Effect]:
-        """A dispatched ticket now occupies this many seats in the engine; 0 once the engine is done with it.
+    def reseat(self, ticket_id: int, sequences: int, now_s: float) -> list[Effect]:
+        """The engine now has this many sequences of a dispatched ticket; 0 once it is done with it.
 
         A follow-up call of the same request (beam search, a tool turn) may take seats again: it was admitted already,
         so it does not queue a second time and may pass the limit for a moment.
@@ -87,7 +87,7 @@ class Desk:
         effects = self._begin(now_s)
         entry = self._register.entries.get(ticket_id)
         if entry is not None and entry.phase is not Phase.WAITING:
-            self._register.reseat(entry, seats, now_s)
+            self._register.reseat(entry, sequences, now_s)
             self._fill(now_s, effects)
         return self._end(effects, now_s)
 
@@ -110,12 +110,17 @@ class Desk:
         """The engine did not take a dispatched ticket."""
         return self.leave(ticket_id, Ending.FAILED, now_s)
 
-    def leave(self, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None) -> list[Effect]:
-        """The request is over, however it ended; ``usage`` is what it used, where known. Later calls do nothing."""
+    def leave(
+        self, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0
+    ) -> list[Effect]:
+        """The request is over, however it ended; ``usage`` is what it used, where known. Later calls do nothing.
+
+        While the engine still has ``sequences`` of it, they keep their seats: ``reseat`` frees them.
+        """
         effects = self._begin(now_s)
         entry = self._register.entries.get(ticket_id)
-        if entry is not None:
-            self._register.close(entry, ending, usage, now_s)
+        if entry is not None and not entry.left:
+            self._register.close(entry, ending, usage, sequences, now_s)
             self._fill(now_s, effects)
         return self._end(effects, now_s)
 
@@ -213,7 +218,7 @@ class Desk:
         effects = self._begin(now_s)
         alone = self._register.quarantine.crash()
         for entry in sorted(self.dispatched(), key=self._urgency, reverse=True):
-            self._floor.occupy(entry, 0, now_s)
+            self._register.engine_gone(entry, now_s)
             if entry.phase is Phase.RUNNING:
                 again = entry.ticket.id in replayable
                 suspected = alone in (None, entry.ticket.id)
@@ -225,10 +230,10 @@ class Desk:
         self.regime.engine, self.regime.lost_why = Standing.LOST, reason
         effects = self._begin(now_s)
         self._departures.turn_away(list(self._floor.room), reason, now_s, effects)
-        for entry in self.dispatched():
+        for entry in list(self.dispatched()):
             if entry.phase is Phase.RUNNING:
                 self._departures.give_up(entry, reason, effects)
-            self._floor.occupy(entry, 0, now_s)
+            self._register.engine_gone(entry, now_s)
         return self._end(effects, now_s)
 
     def engine_back(self, now_s: float) -> list[Effect]:
@@ -313,8 +318,13 @@ class Desk:
 
     @property
     def seats_taken(self) -> int:
-        """Sequences that hold a seat in the engine."""
+        """Seats of the limit that are taken, and those beside a batch."""
         return self._floor.seats.taken + self._floor.beside
+
+    @property
+    def sequences(self) -> int:
+        """Sequences in the engine: more than the seats taken where a request is wider than the limit."""
+        return self.seats_taken + self._floor.overflow
 
     def window_s(self, now_s: float) -> float:
         """How long a batch may gather now; 0 under a strategy that gathers none."""

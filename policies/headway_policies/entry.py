@@ -23,7 +23,9 @@ class Entry:
     """A ticket with its time-outs, its place, and what has happened to it.
 
     ``line`` is the class in whose line it waits: another than its own after a switch to a preset without that one.
-    ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was given.
+    ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was given,
+    ``seats`` how many of them it still holds, ``sequences`` how many sequences of it the engine has: more than seats
+    where it is wider than the limit. ``left`` says that only those sequences are left of it.
     ``beside`` says that it goes beside the batch, on a seat of the bypass. ``charged`` says that its order has booked
     the expected tokens and wants to hear of the real ones. ``crash`` is the number of the last crash it was running
     at.
@@ -39,6 +41,8 @@ class Entry:
     phase: Phase = Phase.WAITING
     seats: int = 0
     granted: int = 0
+    sequences: int = 0
+    left: bool = False
     dispatched_s: float = 0.0
     token_s: float | None = None
     revision: int = 0

@@ -34,6 +34,7 @@ class Floor:
         self.batch = 0
         self.seats = Seats()
         self.beside = 0
+        self.overflow = 0
         self._batch_seats = 0
         self._batch_s = 0.0
         self._preset = preset
@@ -178,19 +179,28 @@ class Floor:
         entry.lane.order.charge(ticket, entry.line, entry.expected_tokens)
         entry.granted = entry.seats = self.seats.needed(entry.line, ticket.seats, self.limit)
         entry.charged, entry.beside = True, False
+        entry.sequences = ticket.seats
+        self.overflow += ticket.seats - entry.seats
         self._batch_seats += entry.seats
         self.seats.take(entry.line, entry.seats, ticket.most_tokens)
 
     def dispatch_beside(self, entry: Entry) -> None:
         """A ticket goes from its place in the queue to seats of the bypass."""
         entry.lane.order.charge(entry.ticket, entry.line, entry.expected_tokens)
-        entry.granted = entry.seats = entry.ticket.seats
+        entry.granted = entry.seats = entry.sequences = entry.ticket.seats
         entry.charged = entry.beside = True
         self.beside += entry.seats
         self.withdraw(entry)
 
-    def occupy(self, entry: Entry, seats: int, now_s: float) -> None:
-        """A dispatched ticket holds so many seats from now on. The last one given up may end the batch."""
+    def occupy(self, entry: Entry, sequences: int, now_s: float) -> None:
+        """The engine has so many sequences of a dispatched ticket from now on; the last seat freed may end the batch.
+
+        A ticket wider than the limit holds no more seats than it was given: the others overflow into the engine's own
+        queue.
+        """
+        seats = min(sequences, entry.granted) if entry.ticket.seats > entry.granted else sequences
+        self.overflow += (sequences - seats) - (entry.sequences - entry.seats)
+        entry.sequences = sequences
         if seats == entry.seats:
             return
         if entry.beside:

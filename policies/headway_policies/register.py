@@ -11,6 +11,8 @@ here why.
     settle    RUNNING     SETTLED     the outcome; the engine may still hold its seats
     refuse    WAITING     nowhere     the outcome
     close     any         nowhere     the outcome, unless it had one; what it really used
+              RUNNING     SETTLED     the same, while the engine still has sequences of it
+    reseat    SETTLED     nowhere     none: the last of its sequences has left the engine
     withdraw  any         nowhere     none: whoever calls it writes the outcome
 """
 
@@ -95,15 +97,15 @@ class Register:
         if entry.timeouts.stall_s is not None:
             self.deadlines.hasten(entry.ticket.id, now_s + entry.timeouts.stall_s)
 
-    def reseat(self, entry: Entry, seats: int, now_s: float) -> None:
-        """It holds so many seats: none anew once it is settled, and a wide one never more than it was given."""
+    def reseat(self, entry: Entry, sequences: int, now_s: float) -> None:
+        """The engine has so many sequences of it: none anew once it is settled."""
         if not entry.seats and entry.token_s is not None:
             entry.token_s = now_s  # a follow-up call begins: the engine owes its first token from now on
         if entry.phase is Phase.SETTLED:
-            seats = min(seats, entry.seats)
-        elif entry.ticket.seats > entry.granted:
-            seats = min(seats, entry.granted)
-        self._occupy(entry, seats, now_s)
+            sequences = min(sequences, entry.sequences)
+        self._occupy(entry, sequences, now_s)
+        if entry.left and not entry.sequences:
+            del self.entries[entry.ticket.id]
         if entry.phase is Phase.RUNNING and entry.timeouts.stall_s is not None:
             self.watch(entry)
 
@@ -134,15 +136,24 @@ class Register:
         self.withdraw(entry)
         self.ledger.classes[entry.ticket.class_name].refused(reason, waiting=True)
 
-    def close(self, entry: Entry, ending: Ending, usage: Usage | None, now_s: float) -> None:
-        """The request is over, however it ended."""
+    def close(self, entry: Entry, ending: Ending, usage: Usage | None, sequences: int, now_s: float) -> None:
+        """The request is over, however it ended; the engine still has so many sequences of it, and they their seats."""
         waiting = entry.phase is Phase.WAITING
         self.withdraw(entry)
         if entry.phase is not Phase.SETTLED:
             self.ledger.classes[entry.ticket.class_name].ended(LEFT[ending][0 if waiting else 1], waiting=waiting)
         if not waiting:
             self._learn(entry, ending, usage)
+        self._occupy(entry, min(sequences, entry.sequences), now_s)
+        if entry.sequences:
+            entry.phase, entry.left = Phase.SETTLED, True
+            self.entries[entry.ticket.id] = entry
+
+    def engine_gone(self, entry: Entry, now_s: float) -> None:
+        """The engine is gone, and every sequence of it with it."""
         self._occupy(entry, 0, now_s)
+        if entry.left:
+            del self.entries[entry.ticket.id]
 
     def withdraw(self, entry: Entry) -> None:
         """Take it out of everything but the seats it may still hold, and the ledger."""
@@ -163,10 +174,10 @@ class Register:
         entry.line = self.floor.line_of(entry.ticket)
         entry.lane = self.floor.lane(self.forecast.output_tokens(entry.ticket), learn=False)
 
-    def _occupy(self, entry: Entry, seats: int, now_s: float) -> None:
-        if entry.seats and not seats:
+    def _occupy(self, entry: Entry, sequences: int, now_s: float) -> None:
+        if entry.seats and not sequences:
             self.forecast.seats_free(entry, now_s)
-        self.floor.occupy(entry, seats, now_s)
+        self.floor.occupy(entry, sequences, now_s)
 
     def _learn(self, entry: Entry, ending: Ending, usage: Usage | None) -> None:
         """Book what was really used; learn lengths from what ran to its end."""

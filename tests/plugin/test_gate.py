@@ -510,9 +510,11 @@ async def test_usage_reaches_the_desk_once_summed(monkeypatch: pytest.MonkeyPatc
     seen: list[Usage | None] = []
     leave = Desk.leave
 
-    def noting(desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None) -> object:
+    def noting(
+        desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0
+    ) -> object:
         seen.append(usage)
-        return leave(desk, ticket_id, ending, now_s, usage)
+        return leave(desk, ticket_id, ending, now_s, usage, sequences=sequences)
 
     monkeypatch.setattr(Desk, "leave", noting)
     gate = Gate(small_preset(3))

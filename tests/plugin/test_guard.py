@@ -347,9 +347,11 @@ def usages(monkeypatch: pytest.MonkeyPatch) -> list[Usage | None]:
     seen: list[Usage | None] = []
     leave = Desk.leave
 
-    def noting(desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None) -> object:
+    def noting(
+        desk: Desk, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None, *, sequences: int = 0
+    ) -> object:
         seen.append(usage)
-        return leave(desk, ticket_id, ending, now_s, usage)
+        return leave(desk, ticket_id, ending, now_s, usage, sequences=sequences)
 
     monkeypatch.setattr(Desk, "leave", noting)
     return seen

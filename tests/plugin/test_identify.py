@@ -120,6 +120,29 @@ def test_a_body_is_measured_however_it_is_written(path: str, body: bytes) -> Non
     assert (found.prompts, found.max_tokens, found.prompt_bytes) == (40, 300, len(body))
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/v1/completions", {"prompt": "one"}, 1),
+        ("/v1/completions", {"prompt": [1, 2, 3]}, 1),
+        ("/v1/completions", {"prompt": [[1, 2], [3]]}, 2),
+        ("/v1/completions", {"prompt_embeds": ["AA", "AA", "AA"]}, 3),
+        ("/v1/completions", {"prompt_embeds": ["AA", "AA", "AA"], "prompt": ["a", "b"]}, 5),
+        ("/v1/completions", {"prompt_embeds": "AA", "prompt": ["a", "b"]}, 3),
+        ("/v1/completions", {"prompt": []}, 1),
+        ("/v1/chat/completions/batch", {"messages": [[{"role": "user"}]] * 4}, 4),
+        ("/v1/chat/completions/batch", {"messages": [{"role": "user"}] * 4}, 1),
+        ("/invocations", {"prompt_embeds": ["AA", "AA"]}, 2),
+        ("/invocations", {"messages": [[{"role": "user"}]] * 4}, 4),
+        ("/invocations", {"messages": [{"role": "user"}] * 4}, 1),
+        ("/v1/chat/completions", {"messages": [{"role": "user"}] * 4, "prompt": ["a", "b"]}, 1),
+    ],
+)
+def test_every_prompt_of_a_body_is_counted(path: str, body: Any, expected: int) -> None:
+    """Texts, lists of tokens, embeddings and whole conversations; turns of one conversation are one prompt."""
+    assert trip(body, path=path).prompts == expected
+
+
 @pytest.mark.parametrize("key", ["background", "b\\u0061ckground"])
 def test_a_request_in_the_background_is_known_by_its_body(key: str) -> None:
     """However it is written."""

@@ -230,13 +230,13 @@ async def test_two_wrapped_engines_have_nothing_in_common() -> None:
 
 @on_virtual_time
 async def test_a_caller_that_breaks_off_frees_seat_and_engine() -> None:
-    """Breaking out of the loop and closing the generator is a cancellation: settled, aborted, seat free at once."""
+    """Breaking out of the loop and closing the generator is a cancellation: settled at once, aborted, its seat free."""
     engine = engine_of()
     stream = engine.generate("text", FakeParams(100), "a")
     async for _ in stream:
         break
     await stream.aclose()
-    assert engine.headway.guard.gate.desk.seats_taken == 0
+    assert engine.headway.guard.gate.desk.ledger.in_flight == 0
     await assert_no_residue(engine.headway)
     assert engine.aborted == ["a"]
     assert outcomes(engine.headway) == {"cancelled_running": 1}

@@ -119,13 +119,18 @@ class DeskMachine(RuleBasedStateMachine):
         self._tick_if_due()
 
     @precondition(lambda self: self.oracle.tickets)
-    @rule(data=st.data(), ending=st.sampled_from(list(Ending)), output_tokens=st.sampled_from([None, 1, 90, 5000]))
-    def leave(self, data: st.DataObject, ending: Ending, output_tokens: int | None) -> None:
+    @rule(
+        data=st.data(),
+        ending=st.sampled_from(list(Ending)),
+        output_tokens=st.sampled_from([None, 1, 90, 5000]),
+        sequences=st.sampled_from([0, 0, 1, 2, 9]),
+    )
+    def leave(self, data: st.DataObject, ending: Ending, output_tokens: int | None, sequences: int) -> None:
         ticket_id = data.draw(st.sampled_from(sorted(self.oracle.tickets)))
         prompt_tokens = self.oracle.tickets[ticket_id].prompt_tokens
         usage = None if output_tokens is None else Usage(prompt_tokens, output_tokens)
-        self.oracle.left(ticket_id, ending)
-        effects = self.desk.leave(ticket_id, ending, self.now_s, usage)
+        self.oracle.left(ticket_id, ending, sequences)
+        effects = self.desk.leave(ticket_id, ending, self.now_s, usage, sequences=sequences)
         self.oracle.follow(effects, self.now_s)
 
     @precondition(lambda self: self.oracle.running)
@@ -213,7 +218,10 @@ class DeskMachine(RuleBasedStateMachine):
         for ticket_id in sorted(self.oracle.tickets):
             self.oracle.left(ticket_id, Ending.COMPLETED)
             self._do("leave", ticket_id, Ending.COMPLETED)
-        assert self.desk.seats_taken == 0
+        for ticket_id in sorted(self.oracle.rules.sitting):
+            self.oracle.reseated(ticket_id, 0, self.now_s)
+            self._do("reseat", ticket_id, 0)
+        assert (self.desk.seats_taken, self.desk.sequences) == (0, 0)
         assert (self.desk.ledger.queued, self.desk.ledger.in_flight) == (0, 0)
         assert sum(self.oracle.outcomes().values()) == len(self.oracle.tickets)
         assert [*self.desk.waiting(), *self.desk.dispatched()] == []

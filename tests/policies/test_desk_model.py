@@ -36,6 +36,7 @@ class Person:
     phase: str = "waiting"
     seats: int = 0
     granted: int = 0
+    left: bool = False
 
 
 @dataclass
@@ -128,10 +129,10 @@ class Model:
         self.people[ticket.id] = person
         return deeds + self.fill()
 
-    def leave(self, ticket_id: int, ending: Ending, now_s: float) -> list[Deed]:
+    def leave(self, ticket_id: int, ending: Ending, now_s: float, *, sequences: int = 0) -> list[Deed]:
         deeds = self.time(now_s)
-        person = self.people.pop(ticket_id, None)
-        if person is None:
+        person = self.people.get(ticket_id)
+        if person is None or person.left:
             return deeds
         waiting = person.phase == "waiting"
         if person.phase != "settled":
@@ -142,7 +143,12 @@ class Model:
                 Ending.INVALID: "rejected_invalid",
             }
             self.ends(person, table[ending])
+        person.phase, person.left, person.seats = "settled", True, min(sequences, person.seats)
+        self.forget()
         return deeds + self.fill()
+
+    def forget(self) -> None:
+        self.people = {id_: one for id_, one in self.people.items() if one.seats or not one.left}
 
     def start_failed(self, ticket_id: int, now_s: float) -> list[Deed]:
         return self.leave(ticket_id, Ending.FAILED, now_s)
@@ -154,6 +160,7 @@ class Model:
             return deeds
         if person.phase == "settled":
             person.seats = min(seats, person.seats)
+            self.forget()
         else:
             person.seats = min(seats, person.granted) if person.ticket.seats > person.granted else seats
         return deeds + self.fill()
@@ -206,6 +213,7 @@ class Model:
                 self.ends(person, "engine_lost")
                 deeds.append(("Abort", ticket_id, "engine_lost"))
             person.seats = 0
+        self.forget()
         return deeds
 
     def engine_back(self, now_s: float) -> list[Deed]:
@@ -239,9 +247,9 @@ class DeskAndModel(RuleBasedStateMachine):
         self.desk, self.model = Desk(preset), Model(preset)
         self.now_s, self.next_id = 100.0, 0
 
-    def both(self, event: str, *arguments: Any) -> None:
-        effects = getattr(self.desk, event)(*arguments, self.now_s)
-        expected = getattr(self.model, event)(*arguments, self.now_s)
+    def both(self, event: str, *arguments: Any, **more: Any) -> None:
+        effects = getattr(self.desk, event)(*arguments, self.now_s, **more)
+        expected = getattr(self.model, event)(*arguments, self.now_s, **more)
         done = [
             (type(one).__name__, one.ticket_id, str(getattr(one, "reason", "")))
             for one in effects
@@ -272,9 +280,9 @@ class DeskAndModel(RuleBasedStateMachine):
         if ticks:
             self.both("tick")
 
-    @rule(data=st.data(), ending=st.sampled_from(list(Ending)))
-    def leave(self, data: st.DataObject, ending: Ending) -> None:
-        self.both("leave", self.somebody(data), ending)
+    @rule(data=st.data(), ending=st.sampled_from(list(Ending)), sequences=st.sampled_from([0, 0, 1, 2]))
+    def leave(self, data: st.DataObject, ending: Ending, sequences: int) -> None:
+        self.both("leave", self.somebody(data), ending, sequences=sequences)
 
     @rule(data=st.data())
     def start_failed(self, data: st.DataObject) -> None:
@@ -318,6 +326,7 @@ class DeskAndModel(RuleBasedStateMachine):
         if hasattr(self, "desk"):
             for ticket_id in list(self.model.people):
                 self.both("leave", ticket_id, Ending.COMPLETED)
+                self.both("reseat", ticket_id, 0)
             self.the_books_agree()
             assert self.desk._register.entries == {}
             assert len(self.desk._floor.room) == 0

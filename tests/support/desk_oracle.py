@@ -74,11 +74,15 @@ class Oracle:
         )
         self.tickets[ticket.id] = self.newcomer = ticket
 
-    def left(self, ticket_id: int, how: str) -> None:
-        """A ticket left by itself, as far as it was still here."""
+    def left(self, ticket_id: int, how: str, sequences: int = 0) -> None:
+        """A ticket left by itself, as far as it was still here; the engine still has so many sequences of it."""
         if ticket_id in self.waiting or ticket_id in self.running:
             self._end(ticket_id, how)
-        self.rules.sitting.pop(ticket_id, None)
+        one = self.rules.sitting.get(ticket_id)
+        if one is not None and not one.left:
+            one.has(min(sequences, one.sequences))
+            one.left = True
+            self._forget_gone()
 
     def token(self, ticket_id: int, now_s: float) -> None:
         """The engine produced tokens for a ticket."""
@@ -89,11 +93,18 @@ class Oracle:
         """The engine says how many seats a ticket holds; it owes no token without any."""
         one = self.rules.sitting.get(ticket_id)
         if one is not None and ticket_id not in self.running:
-            one.seats = min(seats, one.seats)  # it is settled: nothing anew
+            one.has(min(seats, one.sequences))  # it is settled: nothing anew
+            self._forget_gone()
         elif one is not None:
             if seats and not one.seats and ticket_id in self.token_s:
                 self.token_s[ticket_id] = now_s
-            one.seats = min(seats, one.granted) if one.ticket.seats > one.granted else seats
+            one.has(seats)
+
+    def _forget_gone(self) -> None:
+        """Of those that left nothing is kept once the engine has nothing of them."""
+        sitting = self.rules.sitting
+        for ticket_id in [ticket_id for ticket_id, one in sitting.items() if one.left and not one.sequences]:
+            del sitting[ticket_id]
 
     def follow(self, effects: list[Effect], now_s: float) -> None:
         """After the event: keep the books, and check all that can be checked of each effect."""
@@ -168,6 +179,7 @@ class Oracle:
             assert counts.in_flight == sum(one in self.running for one in mine)
         assert len(self.ended) + len(self.waiting) + len(self.running) == len(self.tickets)  # I4
         assert desk.seats_taken == self.rules.taken()
+        assert desk.sequences == sum(one.sequences for one in self.rules.sitting.values())
         sums = self.rules.sums()[""]
         assert (desk.waiting_tokens(), desk.waiting_bytes()) == sums[1:]
         assert all(now_s < self.queue_due_s(one) for one in self.waiting), "waits beyond its deadline"  # I7
@@ -243,7 +255,7 @@ class Oracle:
         del self.waiting[ticket.id]
         self.running.add(ticket.id)
         self.revisions[ticket.id] = revision
-        rules.sitting[ticket.id] = Sitting(ticket, rules.line(ticket), seats, seats, batch)
+        rules.sitting[ticket.id] = Sitting(ticket, rules.line(ticket), seats, seats, batch, ticket.seats)
 
     def _recalled(self, ticket_id: int) -> None:
         """It ran when the engine died, had shown nothing, and had not been running at the crash before."""
@@ -342,4 +354,5 @@ class Oracle:
     def engine_lost(self) -> None:
         """Before the event: whatever sat in the engine is gone with it."""
         for one in self.rules.sitting.values():
-            one.seats = 0
+            one.has(0)
+        self._forget_gone()

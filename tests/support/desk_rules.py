@@ -21,6 +21,13 @@ class Sitting:
     seats: int
     granted: int
     batch: int
+    sequences: int
+    left: bool = False
+
+    def has(self, sequences: int) -> None:
+        """The engine has so many sequences of it; a wide one holds no more seats than it was given."""
+        self.sequences = sequences
+        self.seats = min(sequences, self.granted) if self.ticket.seats > self.granted else sequences
 
 
 @dataclass

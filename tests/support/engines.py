@@ -72,12 +72,14 @@ def outcomes(control: Control) -> dict[str, int]:
 
 
 async def assert_no_residue(control: Control) -> None:
-    """Once the errands are done nothing is left: no call, ticket, seat, task or request in the engine."""
+    """Once the engine goes on and the errands are done nothing is left: no call, ticket, seat, task or request."""
     guard, gate, engine = control.guard, control.guard.gate, control.guard.engine
+    engine.stalled = False  # type: ignore[attr-defined]  # a fake engine
     await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine
     assert guard.open_calls == 0
-    assert (guard.calls._of, guard.calls._silent, guard.calls.stopping, guard._errands) == ({}, {}, set(), set())
-    assert (gate.desk.seats_taken, gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0, 0)
+    assert (guard.calls._of, guard.calls._silent, guard.calls.stopping, guard._errands) == ({}, {}, {}, set())
+    assert (gate.desk.seats_taken, gate.desk.sequences, guard.unseated) == (0, 0, 0)
+    assert (gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0)
     assert gate._passages == {}
     assert gate.desk._register.entries == {}
     assert engine.running == {}  # type: ignore[attr-defined]  # a fake engine

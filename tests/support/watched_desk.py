@@ -25,10 +25,10 @@ class WatchedDesk:
         self.oracle.arrived(ticket)
         return self.does("arrive", ticket)
 
-    def leaves(self, ticket_id: int, ending: Ending = Ending.COMPLETED) -> list[Effect]:
-        """A ticket leaves."""
-        self.oracle.left(ticket_id, ending)
-        return self.does("leave", ticket_id, ending)
+    def leaves(self, ticket_id: int, ending: Ending = Ending.COMPLETED, *, sequences: int = 0) -> list[Effect]:
+        """A ticket leaves; the engine still has so many sequences of it."""
+        self.oracle.left(ticket_id, ending, sequences)
+        return self.does("leave", ticket_id, ending, sequences=sequences)
 
     def holds(self, ticket_id: int, seats: int) -> list[Effect]:
         """The engine says how many seats a ticket holds."""
@@ -40,7 +40,7 @@ class WatchedDesk:
         self.oracle.token(ticket_id, self.now_s)
         return self.does(event, ticket_id)
 
-    def does(self, event: str, *arguments: object) -> list[Effect]:
+    def does(self, event: str, *arguments: object, **more: object) -> list[Effect]:
         """Any other event, with ``now_s`` put last."""
         if event == "tick":
             self.oracle.wake_s = None
@@ -48,7 +48,7 @@ class WatchedDesk:
             self.oracle.engine_lost()
         if event == "engine_restarting":
             self.oracle.engine_restarting(*arguments)  # type: ignore[arg-type]  # a set of ids
-        effects: list[Effect] = getattr(self.desk, event)(*arguments, self.now_s)
+        effects: list[Effect] = getattr(self.desk, event)(*arguments, self.now_s, **more)
         self.oracle.follow(effects, self.now_s)
         return unbatched(effects)
 

@@ -26,15 +26,21 @@ _BYTES_PER_TOKEN = 4
 _MEDIA = b";base64,"
 _MOST_TYPE_BYTES = 100
 
-#: Routes whose body may hold a list of prompts; the last takes the body of any route.
-_WITH_PROMPTS = ("/completions", "/invocations")
 #: A letter of ASCII that is written as an escape, which no encoder does of itself, and may stand in a key.
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 
 #: What to look for in a body: plain bytes, which are found fast, and the pattern that decides from there on.
 _Pattern = tuple[bytes, re.Pattern[bytes]]
 _BACKGROUND: _Pattern = (b'"background"', re.compile(rb'"background"\s*:\s*true'))
-_PROMPT_LIST: _Pattern = (b'"prompt"', re.compile(rb'"prompt"\s*:\s*\['))
+_PROMPT_LIST: _Pattern = (b'"prompt', re.compile(rb'"prompt(?:_embeds)?"\s*:\s*\['))
+_CONVERSATIONS: _Pattern = (b'"messages"', re.compile(rb'"messages"\s*:\s*\[\s*\['))
+#: The routes whose body may hold several prompts, and how they are written there; the last takes the body of any route.
+_SEVERAL: tuple[tuple[str, tuple[_Pattern, ...]], ...] = (
+    ("/chat/completions", ()),
+    ("/completions", (_PROMPT_LIST,)),
+    ("/completions/batch", (_CONVERSATIONS,)),
+    ("/invocations", (_PROMPT_LIST, _CONVERSATIONS)),
+)
 _STREAM: _Pattern = (b'"stream"', re.compile(rb'"stream"\s*:\s*true'))
 _MAX_TOKENS: _Pattern = (b'"max_', re.compile(rb'"max_(?:completion_|output_)?tokens"\s*:\s*(\d{1,9})\b'))
 
@@ -84,15 +90,31 @@ def _measure(trip: Trip, path: str, body: bytes) -> None:
     """Note what the engine will not tell before it runs: prompts, bytes and tokens, and whether anybody waits."""
     if path.endswith("/responses") and _find(_BACKGROUND, body):
         trip.detached = _parsed(body).get("background") is True
-    elif path.endswith(_WITH_PROMPTS) and _find(_PROMPT_LIST, body):
-        prompts = _parsed(body).get("prompt")
-        if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
-            trip.prompts = len(prompts)
-    elif path.endswith("/completions/batch"):
-        conversations = _parsed(body).get("messages")
-        trip.prompts = max(1, len(conversations)) if isinstance(conversations, list) else 1
+    elif _several(path, body):
+        trip.prompts = _prompts(_parsed(body))
     trip.max_tokens = _most_tokens(body)
     trip.prompt_tokens = (len(body) - _media_bytes(body)) // _BYTES_PER_TOKEN // trip.prompts
+
+
+def _several(path: str, body: bytes) -> bool:
+    """Whether the body may hold several prompts: only then is it parsed."""
+    patterns = next((patterns for route, patterns in _SEVERAL if path.endswith(route)), ())
+    return any(_find(pattern, body) is not None for pattern in patterns)
+
+
+def _prompts(request: Mapping[str, Any]) -> int:
+    """How many prompts a body has: texts, lists of tokens, embeddings, or whole conversations."""
+    prompts, embeddings, messages = (request.get(key) for key in ("prompt", "prompt_embeds", "messages"))
+    found = len(prompts) if isinstance(prompts, list) and not _all_of(prompts, int) else int(bool(prompts))
+    found += len(embeddings) if isinstance(embeddings, list) else int(bool(embeddings))
+    if isinstance(messages, list) and _all_of(messages, list):
+        found += len(messages)
+    return max(1, found)
+
+
+def _all_of(items: list[Any], kind: type) -> bool:
+    """Whether the first is of that kind: vLLM refuses a list of several kinds."""
+    return bool(items) and isinstance(items[0], kind)
 
 
 def _media_bytes(body: bytes) -> int:

@@ -2,7 +2,8 @@
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
 of the compile cache): HEADWAY_PRESET, HEADWAY_PRESET_DIR, HEADWAY_WARMUP, HEADWAY_STATUS_CODES,
-HEADWAY_MAX_BODY_BYTES, HEADWAY_FALLBACK_URL and what belongs to it, and the tokens of the admin API.
+HEADWAY_MAX_BODY_BYTES, HEADWAY_MAX_REQUEST_SEATS, HEADWAY_FALLBACK_URL and what belongs to it, and the tokens of the
+admin API.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from argparse import Namespace
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import REGISTRY
 from starlette.middleware import Middleware
@@ -44,6 +45,9 @@ from headway_policies import Preset
 log = logging.getLogger("headway.vllm_adapter.endpoint")
 
 
+AnInt = TypeVar("AnInt", int, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment says. Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line."""
@@ -54,6 +58,7 @@ class Settings:
     warm: bool
     queue_full_status: HTTPStatus
     max_body_bytes: int
+    max_request_seats: int | None
     upstream: UpstreamSettings | None
 
     @classmethod
@@ -67,6 +72,7 @@ class Settings:
             warm=_one_of("HEADWAY_WARMUP", {"1": True, "0": False}, default="1"),
             queue_full_status=_one_of("HEADWAY_STATUS_CODES", _STATUS_CODES, default="headway"),
             max_body_bytes=_whole("HEADWAY_MAX_BODY_BYTES", MAX_BODY_BYTES),
+            max_request_seats=_whole("HEADWAY_MAX_REQUEST_SEATS", None),
             upstream=UpstreamSettings.from_environment(),
         )
 
@@ -114,6 +120,7 @@ class HeadwayEndpoint:
         catalogue = settings.catalogue
         meters = Meters(catalogue.class_names(), catalogue.most_seats(), REGISTRY)
         control = install(engine_client, VllmKind(), settings.preset, catalogue, meter=meters)
+        control.guard.max_request_seats = settings.max_request_seats
         control.batch_meter = meters.step
         control.model = _served_name(args)
         control.backend = str(engine_client.vllm_config.device_config.device_type)
@@ -202,8 +209,10 @@ def _one_of(variable: str, allowed: dict[str, Any], *, default: str) -> Any:
     return allowed[value]
 
 
-def _whole(variable: str, default: int) -> int:
-    value = os.environ.get(variable) or str(default)
+def _whole(variable: str, default: AnInt) -> int | AnInt:
+    value = os.environ.get(variable)
+    if not value:
+        return default
     if not (value.isascii() and value.isdecimal() and int(value) > 0):
         raise HeadwayError(f"{variable}: a positive whole number is needed, not {value[:40]!r}")
     return int(value)
