@@ -6,12 +6,17 @@ those still to come.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.engine import Ended
 from headway.passage import Passage
 from headway_policies import Usage
+
+#: A client may choose the id of its request, in a header or in the body. Of a longer one the beginning is kept.
+MAX_ID_CHARS = 200
 
 
 @dataclass(slots=True)
@@ -46,6 +51,7 @@ class Calls:
         self._by_id: dict[str, Call] = {}
         self._of: dict[int, list[Call]] = {}
         self._silent: dict[str, Call] = {}
+        self._suffixes = itertools.count(2)
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self._by_id.values())
@@ -55,10 +61,9 @@ class Calls:
 
     def open(self, passage: Passage, request_id: str, seats: int, *, silent: bool) -> Call:
         """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
-        unique, suffix = request_id, 1
+        wanted = unique = _bounded(request_id)
         while unique in self._by_id or unique in self.stopping:
-            suffix += 1
-            unique = f"{request_id}~{suffix}"
+            unique = f"{wanted}~{next(self._suffixes)}"  # never the same twice: a thousand of one id are found at once
         call = self._by_id[unique] = Call(unique, passage, seats, silent, recalls=passage.recalls)
         self._of.setdefault(passage.ticket.id, []).append(call)
         if silent and passage.watched:
@@ -113,3 +118,12 @@ class Calls:
     def _occupy(self, passage: Passage) -> None:
         under_way = sum(call.seats for call in self.of(passage))
         passage.occupy(max(under_way, passage.ticket.seats - passage.ended_sequences))
+
+
+def _bounded(request_id: str) -> str:
+    """The id itself; of one that is too long, or that would break a line of the log, what is harmless and a digest."""
+    if len(request_id) <= MAX_ID_CHARS and request_id.isprintable():
+        return request_id
+    digest = hashlib.sha256(request_id.encode(errors="surrogatepass")).hexdigest()[:16]
+    begin = "".join(one for one in request_id[: MAX_ID_CHARS - len(digest) - 1] if one.isprintable())
+    return f"{begin}~{digest}"

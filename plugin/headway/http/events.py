@@ -1,7 +1,8 @@
 """Which part of a stream is made of whole server-sent events?
 
 Bytes come in any pieces; an event ends with an empty line. What is handed on ends with one, so that whatever follows,
-an error of ours included, begins an event of its own. A byte is looked at a fixed number of times, however small the pieces are.
+an error of ours included, begins an event of its own. However small the pieces are, no byte is looked at more than a
+fixed number of times.
 """
 
 from __future__ import annotations
