@@ -4,7 +4,7 @@ Tables are merged key by key, to any depth; everything else, lists too, is repla
 it: ``classes.batch = false``. ``name`` and ``description`` are never taken over: they would speak of another preset.
 Only the result has to be a whole preset, so the file that is extended may leave out what each of its heirs sets.
 
-A file has a bound, and so has each of its lines: the time that Python's TOML parser takes for a dotted key grows with the
+A file has a bound, and so has each of its lines: the time of Python's TOML parser for a dotted key grows with the
 square of its parts.
 """
 
