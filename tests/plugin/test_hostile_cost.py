@@ -66,7 +66,8 @@ Reads = Callable[[bytes, int], Callable[[], object]]
 ANY = (b"1", b" ", b"\t", b"0.", b"1s", b"1m", b"_", b"-", b'"', b"\\", b"\0", b"\xff", b",", b";", b"(", b"%", b"x")
 BODY = (b"{", b"[", b"{},", b"[],", b"1,", b"1", b'"', b"\\", b"\\u0041", b"\\ud800", b" ", b"\0", b"\xff", b"\r\n",
         b'"a":', b'"prompt":', b'"prompt": [', b'"prompt" ', b'"background" ', b'"background": ', b'"stream" ',
-        b'"max_tokens": 1', b'"max_', b'"service_tier"', b";base64,", b'"data:;base64,', b"data:", b"1" * 400 + b",")  # fmt: skip
+        b'"max_tokens": 1', b'"max_', b'"service_tier"', b";base64,", b'"data:;base64,', b"data:",
+        b"1" * 400 + b",")  # fmt: skip
 EVENT = (b"\n", b"\r", b"\r\n", b"\r\n\r", b"\n\n", b"data: ", b"\rdata: [DON", b"data: [DONE]", b"x", b"\0")
 TOML = (b"a.", b"a = 1\n", b"[a]\n", b"[[a]]\n", b"{a=", b"[", b'"', b"'''", b'"""', b"\\n", b"1", b"\n", b"#", b"=",
         b"extends = 'balanced'\n", b"classes.a.b.c = 1\n", b"9" * 400)  # fmt: skip
@@ -332,10 +333,9 @@ def answer(length: int) -> Reads:
 
         def read() -> None:
             response: Any = SimpleNamespace(content=SimpleNamespace(iter_any=pieces))
+            to_client = _Answer("/v1/completions", send, "small", "normal")
             with asyncio.Runner() as runner, refused():
-                runner.run(
-                    _whole(response, _Answer("/v1/completions", send, "small", "normal"), _Held(MAX_ANSWER_BYTES))
-                )
+                runner.run(_whole(response, to_client, _Held(MAX_ANSWER_BYTES)))
 
         return read
 
@@ -380,6 +380,15 @@ def scrape(read_text: Callable[[str], object]) -> Reads:
                 read_text(scraped)
 
         return read
+
+    return reads
+
+
+def labels(read_text: Callable[[str], object]) -> Reads:
+    """One metric with ever more labels."""
+
+    def reads(shape: bytes, number: int) -> Callable[[], object]:
+        return scrape(read_text)(b"headway_x{%s} 1\n" % b",".join(b'l%d="b"' % at for at in range(number)), 16 * number)
 
     return reads
 
@@ -443,6 +452,8 @@ CASES: dict[str, tuple[Reads, tuple[bytes, ...], int, int]] = {
     "trace": (trace_file, TRACE, KIB, 256 * KIB),
     "scrape of the dashboard": (scrape(lambda scraped: list(samples(scraped))), METRICS, KIB, 256 * KIB),
     "scrape of the command": (scrape(read_samples), METRICS, KIB, 256 * KIB),
+    "labels for the dashboard": (labels(lambda scraped: list(samples(scraped))), (b"x",), 256, 64 * KIB),
+    "labels for the command": (labels(read_samples), (b"x",), 256, 64 * KIB),
     "calls of one id": (calls_of_one_id, ANY, 16, 4096),
 }
 
@@ -452,7 +463,6 @@ KNOWN = {
     "events in small pieces": b"x",
     "type of an answer": b'"',
     "preset": b"a.",
-    "scrape of the dashboard": b'a="b",',
     "calls of one id": b"x",
 }
 
