@@ -19,7 +19,7 @@ from typing import Any
 
 import requests
 
-from headway_dashboard.bounded_session import bounded_session
+from headway_dashboard.bounded_session import AnswerTooLargeError, bounded_session
 from headway_dashboard.status import Ladder, Status, read_ladder, read_status
 
 TIMEOUT_S = (0.5, 5.0)
@@ -198,6 +198,8 @@ class AdminClient:
             )
         except requests.Timeout:
             raise UnreachableError("The server did not answer in time.") from None
+        except AnswerTooLargeError:
+            raise RefusedError("The server's answer is too large.") from None
         except requests.RequestException:
             raise UnreachableError("The server is not reachable.") from None
         if answer.status_code not in fine:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from requests.auth import AuthBase
 
 from headway.cli.answers import CurrentPreset, FallbackNow, PresetList, RecycleAccepted, Status, Switched
-from headway.cli.bounded_session import bounded_session
+from headway.cli.bounded_session import AnswerTooLargeError, bounded_session
 from headway.cli.exits import FailedError, ServerUnreachableError, TokenError, UsageError
 from headway.cli.token import find_token
 
@@ -152,6 +152,8 @@ def _checked(url: str) -> str:
 
 
 def _why_unreachable(url: str, error: requests.RequestException) -> str:
+    if isinstance(error, AnswerTooLargeError):
+        return f"{url}: {error}; is it a Headway server? check --url"
     if isinstance(error, requests.Timeout):
         return f"{url} does not answer in time; is the server overloaded or still starting?"
     if isinstance(error, requests.exceptions.SSLError):
