@@ -342,10 +342,11 @@ async def test_a_type_that_no_parser_can_read_is_a_bad_answer() -> None:
     [
         {"content": "x" * MAX_REQUEST_BYTES},
         {"content": [0] * MAX_JSON_ELEMENTS},
+        {f"k{number}": 1 for number in range(MAX_JSON_ELEMENTS // 2)},
         {"content": "," * MAX_JSON_ELEMENTS},
         {"content": int("1" * 500)},
     ],
-    ids=["bytes", "elements", "commas", "digits"],
+    ids=["bytes", "elements", "keys", "commas", "digits"],
 )
 async def test_a_request_whose_parsing_would_hold_the_loop_stays_here(more: dict[str, Any]) -> None:
     """It is not sent on; it is answered here like any other."""

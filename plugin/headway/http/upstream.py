@@ -48,8 +48,8 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_EVENT_BYTES = 1024 * 1024
 #: Requests that were sent on and whole answers, over all exchanges.
 MAX_HELD_BYTES = 64 * 1024 * 1024
-#: Commas and opening brackets in one JSON text, those inside of its strings included.
-MAX_JSON_ELEMENTS = 500_000
+#: Commas, colons and opening brackets in one JSON text, those inside of its strings included.
+MAX_JSON_ELEMENTS = 250_000
 #: aiohttp's bound on a line of the answer's head.
 MAX_HEADER_BYTES = 8190
 
@@ -309,7 +309,7 @@ def _readdressed(body: bytes, model: str) -> bytes | None:
 
 def _object(text: bytes | bytearray, most_bytes: int) -> dict[str, Any] | None:
     """A JSON object; None for anything else, and for one whose parsing would take long."""
-    if len(text) > most_bytes or sum(map(text.count, (b",", b"[", b"{"))) > MAX_JSON_ELEMENTS:
+    if len(text) > most_bytes or sum(map(text.count, (b",", b":", b"[", b"{"))) > MAX_JSON_ELEMENTS:
         return None
     try:
         value = json.loads(text, parse_int=_whole_number)
