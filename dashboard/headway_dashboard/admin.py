@@ -19,9 +19,14 @@ from typing import Any
 
 import requests
 
+from headway_dashboard.bounded_session import AnswerTooLargeError, bounded_session
 from headway_dashboard.status import Ladder, Status, read_ladder, read_status
 
 TIMEOUT_S = (0.5, 5.0)
+#: Any answer of the admin API; a hundred presets with all their settings are a tenth of it.
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+
+_MAX_DETAIL_CHARS = 1000
 
 Setting = str | int | float | bool | list[str] | list[int]
 
@@ -123,7 +128,7 @@ class AdminClient:
 
     def __init__(self, url: str, token: str | None) -> None:
         self._url = f"{url}/headway"
-        self._session = requests.Session()
+        self._session = bounded_session(MAX_ANSWER_BYTES, sum(TIMEOUT_S))
         self._session.trust_env = False  # neither a proxy nor a .netrc of the environment may see the token
         if token:
             self._session.headers["Authorization"] = f"Bearer {token}"
@@ -193,13 +198,15 @@ class AdminClient:
             )
         except requests.Timeout:
             raise UnreachableError("The server did not answer in time.") from None
+        except AnswerTooLargeError:
+            raise RefusedError("The server's answer is too large.") from None
         except requests.RequestException:
             raise UnreachableError("The server is not reachable.") from None
         if answer.status_code not in fine:
             raise _BY_STATUS.get(answer.status_code, RefusedError)(_detail(answer))
         try:
             body = answer.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RefusedError("The server's answer is not JSON.") from None
         if not isinstance(body, dict):
             raise RefusedError("The server's answer is not an object.")
@@ -210,6 +217,6 @@ def _detail(answer: requests.Response) -> str:
     """The ``detail`` of a problem document, or a plain sentence with the status."""
     try:
         detail = answer.json().get("detail")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         detail = None
-    return str(detail) if detail else f"The server answered with status {answer.status_code}."
+    return str(detail)[:_MAX_DETAIL_CHARS] if detail else f"The server answered with status {answer.status_code}."

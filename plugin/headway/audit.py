@@ -1,15 +1,19 @@
 """Who changed what, when?
 
-The last changes and refused attempts, in memory for the admin API and as a log line each. Never a token, never a
-prompt.
+The last changes and refused attempts, in memory for the admin API and as log lines. Never a token, never a prompt.
+
+What a client wrote is kept short and without control characters. Refused attempts have places of their own, so that
+they push out nothing that was changed, and those without a token have places of their own among them. An attempt that
+is repeated is counted in its line; it is logged again when the count has doubled.
 """
 
 from __future__ import annotations
 
 import heapq
 import logging
-from collections import deque
-from dataclasses import asdict, dataclass
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -17,8 +21,11 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 NO_ROLE = "none"
-_KEPT = 500
-_KEPT_STRANGERS = 50  # apart, so that nobody without a token can push out what operators did
+MAX_CHANGES = 500
+MAX_REFUSED = 100
+MAX_STRANGERS = 50
+#: Characters of any one field that are kept and logged.
+MAX_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class Who:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the audit."""
+    """One line of the audit; ``times`` counts the same attempt, whose last one was at ``time``."""
 
     time: str
     actor: str
@@ -44,29 +51,76 @@ class Entry:
     revision: int
     reason: str
     result: str
+    times: int = 1
+
+
+class _Attempts:
+    """Refused attempts, the newest first; the same one again is counted, and the oldest gives way."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: OrderedDict[Entry, Entry] = OrderedDict()
+
+    def add(self, entry: Entry) -> Entry:
+        """The line of this attempt, with how often it was made."""
+        key = replace(entry, time="")
+        before = self._entries.pop(key, None)
+        counted = self._entries[key] = entry if before is None else replace(entry, times=before.times + 1)
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+        return counted
+
+    def __iter__(self) -> Iterator[Entry]:
+        return reversed(self._entries.values())
 
 
 class Audit:
     """The record of changes, newest first."""
 
     def __init__(self) -> None:
-        self._entries: deque[Entry] = deque(maxlen=_KEPT)
-        self._strangers: deque[Entry] = deque(maxlen=_KEPT_STRANGERS)
+        self._changes: deque[Entry] = deque(maxlen=MAX_CHANGES)
+        self._refused = _Attempts(MAX_REFUSED)
+        self._strangers = _Attempts(MAX_STRANGERS)
 
     def record(
         self, who: Who, action: str, *, before: str, after: str, revision: int, reason: str, result: str
     ) -> None:
-        """Write one line."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        entry = Entry(time, who.actor, who.role, who.address, action, before, after, revision, reason, result)
-        kept = self._entries if who.role != NO_ROLE else self._strangers
-        kept.appendleft(entry)
-        log.info(
-            "audit: %s by %r (%s, %s): %r -> %r, revision %d, reason %r: %r",
-            action, who.actor, who.role, who.address, before, after, revision, reason, result,
-        )  # fmt: skip
+        """Write one line about a change, or about one that was refused when it was looked at."""
+        entry = _entry(who, action, before, after, revision, reason, result)
+        self._changes.appendleft(entry)
+        _log(entry)
+
+    def refuse(self, who: Who, action: str, why: str, *, preset: str, revision: int) -> None:
+        """Write down an attempt that got no further than the door."""
+        kept = self._refused if who.role != NO_ROLE else self._strangers
+        entry = kept.add(_entry(who, action, preset, preset, revision, "", f"refused: {why}"))
+        if entry.times.bit_count() == 1:  # 1, 2, 4, 8, ...
+            _log(entry)
 
     def entries(self, most: int) -> list[dict[str, Any]]:
         """The newest ``most`` lines."""
-        merged = heapq.merge(self._entries, self._strangers, key=lambda entry: entry.time, reverse=True)
+        rings: tuple[Iterable[Entry], ...] = (self._changes, self._refused, self._strangers)
+        merged = heapq.merge(*rings, key=lambda entry: entry.time, reverse=True)
         return [asdict(entry) for entry in islice(merged, most)]
+
+
+def _entry(who: Who, action: str, before: str, after: str, revision: int, reason: str, result: str) -> Entry:
+    time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    actor, role, address, action, before, after, reason, result = map(
+        _plain, (who.actor, who.role, who.address, action, before, after, reason, result)
+    )
+    return Entry(time, actor, role, address, action, before, after, revision, reason, result)
+
+
+def _plain(text: str) -> str:
+    """The beginning of a text, with what a terminal would obey written as escapes."""
+    kept = text[:MAX_CHARS]
+    return kept if kept.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in kept)
+
+
+def _log(entry: Entry) -> None:
+    log.info(
+        "audit: %s by %r (%s, %s): %r -> %r, revision %d, reason %r: %r, times %d",
+        entry.action, entry.actor, entry.role, entry.address, entry.before, entry.after, entry.revision, entry.reason,
+        entry.result, entry.times,
+    )  # fmt: skip

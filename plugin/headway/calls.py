@@ -6,12 +6,17 @@ those still to come. A call that ends before its time holds its seats until the 
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.engine import Ended
 from headway.passage import Passage
 from headway_policies import Usage
+
+#: A client may choose the id of its request, in a header or in the body. Of a longer one the beginning is kept.
+MAX_ID_CHARS = 200
 
 
 @dataclass(slots=True)
@@ -46,8 +51,9 @@ class Calls:
     def __init__(self) -> None:
         self.stopping: dict[str, Call] = {}
         self._by_id: dict[str, Call] = {}
-        self._of: dict[int, list[Call]] = {}
+        self._of: dict[int, dict[str, Call]] = {}
         self._silent: dict[str, Call] = {}
+        self._suffixes = itertools.count(2)
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self._by_id.values())
@@ -59,16 +65,15 @@ class Calls:
         self, passage: Passage, request_id: str, seats: int, *, silent: bool = False, ends_late: bool = False
     ) -> Call:
         """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
-        unique, suffix = request_id, 1
+        wanted = unique = _bounded(request_id)
         while unique in self._by_id or unique in self.stopping:
-            suffix += 1
-            unique = f"{request_id}~{suffix}"
+            unique = f"{wanted}~{next(self._suffixes)}"  # never the same twice: a thousand of one id are found at once
         call = Call(unique, passage, seats, silent, recalls=passage.recalls, ends_late=ends_late)
         self._by_id[unique] = call
-        self._of.setdefault(passage.ticket.id, []).append(call)
+        self._of.setdefault(passage.ticket.id, {})[unique] = call
         if silent and passage.watched:
             self._silent[unique] = call
-        self._occupy(passage)
+        passage.occupy(passage.in_engine + seats)
         if passage.begun:
             passage.progress()  # a follow-up call: the time between two calls was no stall
         return call
@@ -93,14 +98,14 @@ class Calls:
     def _forget(self, call: Call) -> None:
         ticket_id = call.passage.ticket.id
         siblings = self._of[ticket_id]
-        siblings.remove(call)
+        del siblings[call.id]
         if not siblings:
             del self._of[ticket_id]
         self.free(call, call.seats)
 
     def of(self, passage: Passage) -> list[Call]:
         """The calls of one request, also those that are stopping."""
-        return self._of.get(passage.ticket.id, [])
+        return list(self._of.get(passage.ticket.id, {}).values())
 
     def silent(self) -> list[Call]:
         """The calls of which it matters how far they are, though they show nothing until their end."""
@@ -129,7 +134,13 @@ class Calls:
         call.seats -= sequences
         if not call.outlived:
             call.passage.ended_sequences += sequences
-        self._occupy(call.passage)
+            call.passage.occupy(call.passage.in_engine - sequences)
 
-    def _occupy(self, passage: Passage) -> None:
-        passage.occupy(sum(call.seats for call in self.of(passage)))
+
+def _bounded(request_id: str) -> str:
+    """The id itself; of one that is too long, or that would break a line of the log, what is harmless and a digest."""
+    if len(request_id) <= MAX_ID_CHARS and request_id.isprintable():
+        return request_id
+    digest = hashlib.sha256(request_id.encode(errors="surrogatepass")).hexdigest()[:16]
+    begin = "".join(one for one in request_id[: MAX_ID_CHARS - len(digest) - 1] if one.isprintable())
+    return f"{begin}~{digest}"

@@ -13,6 +13,9 @@ from pathlib import Path
 from headway.errors import UnknownPresetError
 from headway_policies import Preset, PresetError, bundled_presets, load_preset
 
+#: Presets in the operator's folder: each is read at the start, and listed in every answer about them.
+MAX_FILES = 100
+
 BUNDLED = "bundled"
 GIVEN = "given"
 
@@ -36,7 +39,10 @@ class Catalogue:
     def _add_folder(self, folder: Path) -> None:
         if not folder.is_dir():
             raise PresetError(f"{folder}: the preset folder does not exist or is not a folder")
-        for path in sorted(folder.glob("*.toml")):
+        paths = sorted(folder.glob("*.toml"))
+        if len(paths) > MAX_FILES:
+            raise PresetError(f"{folder}: has {len(paths)} presets, more than {MAX_FILES}")
+        for path in paths:
             self.add(path)
 
     def add(self, path: str | Path) -> Preset:

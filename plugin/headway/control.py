@@ -174,10 +174,7 @@ class Control:
 
     def refused(self, who: Who, action: str, why: str) -> None:
         """Write down an attempt that got no further than the door."""
-        name = self.preset.name
-        self.audit.record(
-            who, action, before=name, after=name, revision=self.revision, reason="", result=f"refused: {why}"
-        )
+        self.audit.refuse(who, action, why, preset=self.preset.name, revision=self.revision)
 
     def not_ready(self) -> list[str]:
         """Why the server should get no traffic; empty when it is ready."""

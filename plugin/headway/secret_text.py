@@ -6,9 +6,11 @@ From the environment, or from a file that the environment names: never from an a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from headway.errors import HeadwayError
+from headway_policies.text_file import TextFileError, read_text_file
+
+MAX_FILE_BYTES = 16 * 1024
 
 
 def find_secret(
@@ -23,9 +25,9 @@ def find_secret(
         return text or "", variable
     source = f"{variable}_FILE ({path})"
     try:
-        return Path(path).read_text(encoding="utf-8").strip(), source
-    except (OSError, UnicodeDecodeError) as cause:
-        raise error(f"{source}: cannot be read: {getattr(cause, 'strerror', None) or 'not text'}") from None
+        return read_text_file(path, MAX_FILE_BYTES).strip(), source
+    except TextFileError as cause:
+        raise error(f"{source}: cannot be read: {cause}") from None
 
 
 def is_one_word(text: str) -> bool:

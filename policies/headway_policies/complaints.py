@@ -6,6 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+#: A line is for a person: of what is wrong, so much is told.
+MAX_COMPLAINTS = 20
+_MAX_KEY_CHARS = 80
+
 _IN_TOML = {"tuple_type": "must be a list", "dict_type": "must be a table", "model_type": "must be a table"}
 
 
@@ -14,9 +18,11 @@ class PresetError(ValueError):
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """Every complaint about a table that was to become a ``model``, in one line."""
-    complaints = [_complaint(detail["loc"], detail["msg"], detail["type"], model) for detail in error.errors()]
-    return one_line("; ".join(complaints))
+    """Every complaint about a table that was to become a ``model``, in one line; of very many the first."""
+    details = error.errors()
+    told = [_complaint(one["loc"], one["msg"], one["type"], model) for one in details[:MAX_COMPLAINTS]]
+    more = [f"and {len(details) - len(told)} more"] if len(details) > len(told) else []
+    return one_line("; ".join([*told, *more]))
 
 
 def one_line(text: str) -> str:
@@ -25,7 +31,7 @@ def one_line(text: str) -> str:
 
 
 def _complaint(where: tuple[int | str, ...], message: str, kind: str, model: type[BaseModel]) -> str:
-    key = ".".join(str(part) for part in where if part != "[key]")
+    key = ".".join(str(part)[:_MAX_KEY_CHARS] for part in where if part != "[key]")
     if kind == "extra_forbidden":
         return f"{key}: unknown key; allowed here: {', '.join(_allowed(where, model))}"
     if kind == "missing":

@@ -3,6 +3,9 @@
 Tables are merged key by key, to any depth; everything else, lists too, is replaced. ``false`` in place of a table drops
 it: ``classes.batch = false``. ``name`` and ``description`` are never taken over: they would speak of another preset.
 Only the result has to be a whole preset, so the file that is extended may leave out what each of its heirs sets.
+
+A file has a bound, and so has each of its lines: the time of Python's TOML parser for a dotted key grows with the
+square of its parts.
 """
 
 from __future__ import annotations
@@ -14,6 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from headway_policies.complaints import PresetError, one_line
+from headway_policies.text_file import TextFileError, read_text_file
+
+MAX_FILE_BYTES = 32 * 1024
+MAX_LINE_CHARS = 1000
+MAX_PARENTS = 8
 
 Table = dict[str, Any]
 
@@ -47,28 +55,35 @@ def read_table(text: str, source: str, bundled: Bundled) -> tuple[Table, list[st
         parent_source, parent_text = _found(parent, sources[-1], bundled)
         if Path(parent_source).resolve() in [Path(one).resolve() for one in sources]:
             raise PresetError(f"{source}: extends: goes round in a circle: {' -> '.join([*sources, parent_source])}")
+        if len(sources) > MAX_PARENTS:
+            raise PresetError(f"{source}: extends: more than {MAX_PARENTS} presets, one after another")
         sources.append(parent_source)
         inherited = _parsed(parent_text, parent_source)
         tables.append({key: value for key, value in inherited.items() if key not in _OWN})
-    return reduce(merged, reversed(tables)), sources[1:]
+    try:
+        return reduce(merged, reversed(tables)), sources[1:]
+    except RecursionError:
+        raise PresetError(f"{source}: tables are nested too deeply") from None
 
 
 def read_text(path: str | Path) -> str:
     """The text of a preset file. Raises PresetError in one line."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")  # some editors mark their files
-    except OSError as error:
-        raise PresetError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise PresetError(f"{path}: cannot be read: not UTF-8 text") from None
-    except ValueError:
-        raise PresetError(f"{str(path)!r}: cannot be the name of a file") from None
+        return read_text_file(path, MAX_FILE_BYTES)
+    except TextFileError as error:
+        name = str(path) if str(path).isprintable() else repr(str(path))
+        raise PresetError(f"{name}: cannot be read: {error}") from None
 
 
 def _parsed(text: str, source: str) -> Table:
+    if len(text) > MAX_FILE_BYTES:
+        raise PresetError(f"{source}: larger than {MAX_FILE_BYTES} bytes")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > MAX_LINE_CHARS:
+            raise PresetError(f"{source}: line {number}: longer than {MAX_LINE_CHARS} characters")
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         raise PresetError(one_line(f"{source}: not valid TOML: {error}")) from None
 
 

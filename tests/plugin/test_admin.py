@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from starlette.applications import Starlette
+from virtual_time import on_virtual_time
 
 import headway
+from headway.audit import MAX_REFUSED, MAX_STRANGERS, NO_ROLE, Who
 from headway.catalogue import Catalogue
 from headway.fake import FakeEngine, FakeParams
-from headway.http.admin import routes
-from headway.http.tokens import Role, TokenError, Tokens
+from headway.http.admin import BODY_WITHIN_S, routes
+from headway.http.tokens import MAX_TOKEN_CHARS, Role, TokenError, Tokens
 from headway_policies import bundled_presets, changes
 from headway_policies.ordering import Ordering
 
@@ -197,3 +201,111 @@ def test_tokens_come_from_files_too(tmp_path: Any) -> None:
     assert tokens.role(f"Bearer {VIEWER}") is Role.VIEWER
     with pytest.raises(TokenError, match="gone"):
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(tmp_path / "gone")})
+
+
+@pytest.mark.parametrize("token", [VIEWER, "nobodys-token-0123456789-0123456789"], ids=["viewer", "stranger"])
+async def test_refused_attempts_push_nothing_out_of_the_audit(token: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Six hundred of them are one line that counts them, and ten lines of the log; the change is still there."""
+    async with admin() as (client, control):
+        caplog.set_level(logging.INFO, "headway.audit")
+        assert (await put(client, json=GOOD | {"reason": "the change"})).status_code == 200
+        for _ in range(600):
+            await put(client, token)
+        lines = control.audit.entries(500)
+        assert [(line["reason"], line["times"]) for line in lines] == [("", 600), ("the change", 1)]
+        assert len([record for record in caplog.records if record.name == "headway.audit"]) == 1 + 10
+
+
+async def test_attempts_from_everywhere_push_nothing_out_either() -> None:
+    """Those that differ are kept up to a bound, the newest of them."""
+    async with admin() as (client, control):
+        await put(client, json=GOOD | {"reason": "the change"})
+        for role in ("viewer", NO_ROLE):
+            for number in range(1000):
+                control.refused(Who("a", role, f"10.0.0.{number}"), "GET /headway/v1/status", "no")
+        lines = control.audit.entries(2000)
+        assert len(lines) == 1 + MAX_REFUSED + MAX_STRANGERS
+        assert {line["address"] for line in lines} >= {"10.0.0.999", "10.0.0.998"}
+        assert lines[-1]["reason"] == "the change"
+
+
+async def test_what_a_client_wrote_is_kept_short_and_plain(caplog: pytest.LogCaptureFixture) -> None:
+    """No key of a body, no address of a proxy's header and no reason fills the audit or breaks a line of the log."""
+    caplog.set_level(logging.INFO, "headway.audit")
+    async with admin() as (client, control):
+        await put(client, json={"name": "latency", "k" * 15_000: 1})
+        control.refused(Who(address="1.2.3.4" * 9000), "GET /headway/v1/status", "no token")
+        control.refused(Who(address="\x9b2J\n"), "GET /headway/v1/status", "no token")
+        await put(client, json={"name": "latency", "reason": "\x1b[2J\nforged \u202e line"})
+        lines = control.audit.entries(9)
+        assert all(len(value) <= 500 for line in lines for value in line.values() if isinstance(value, str))
+        assert [line["address"] for line in lines][1] == r"\x9b2J\n"
+        assert lines[0]["reason"] == r"\x1b[2J\nforged \u202e line"
+        assert all(record.getMessage().isprintable() for record in caplog.records)
+
+
+async def test_a_wrong_key_is_told_by_its_beginning() -> None:
+    """The answer to a body of 15 kB is no body of 15 kB."""
+    async with admin() as (client, _):
+        answer = await put(client, json={"name": "latency", "k" * 15_000: 1})
+        assert (answer.status_code, len(answer.content) < 500) == (422, True)
+
+
+@pytest.mark.parametrize(("query", "status"), [("a" * 1001, 414), ("a" * 1000, 200), ("%ff", 200)])
+async def test_a_query_has_a_bound(query: str, status: int) -> None:
+    """Beyond it the answer is 414."""
+    async with admin() as (client, _):
+        assert (await client.get(f"/headway/v1/status?{query}", headers=bearer(VIEWER))).status_code == status
+
+
+async def test_a_query_that_is_no_text_does_no_harm() -> None:
+    """A web server may hand on any bytes: with a token it is an answer, without one a refusal."""
+    async with admin() as (client, _):
+        app: Any = client._transport.app  # type: ignore[attr-defined]  # the one under test
+        for headers, status in (([], 401), ([(b"authorization", f"Bearer {VIEWER}".encode())], 200)):
+            sent: list[Any] = []
+
+            async def send(message: Any, sent: list[Any] = sent) -> None:
+                sent.append(message)
+
+            scope = {"type": "http", "method": "GET", "path": "/headway/v1/status", "root_path": "", "scheme": "http",
+                     "query_string": b"\xff", "headers": headers, "client": None, "server": ("x", 1)}  # fmt: skip
+            await app(scope, None, send)
+            assert sent[0]["status"] == status
+
+
+@on_virtual_time
+async def test_an_order_that_drips_is_ended() -> None:
+    """After ten seconds in all, 408, and a line in the audit: a body that never ends holds nothing for ever."""
+
+    async def drips() -> AsyncIterator[bytes]:
+        yield b'{"name":'
+        while True:
+            await asyncio.sleep(1)
+            yield b" "
+
+    async with admin() as (client, control):
+        began_s = asyncio.get_running_loop().time()
+        answer = await put(client, json=None, content=drips(), headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.headers["connection"]) == (408, "close")
+        assert asyncio.get_running_loop().time() - began_s == BODY_WITHIN_S
+        assert "10 s" in control.audit.entries(1)[0]["result"]
+
+
+def test_a_token_has_a_longest_length(tmp_path: Path) -> None:
+    """512 characters: a longer one is refused at the start, a longer header before it is hashed."""
+    longest = "x" * MAX_TOKEN_CHARS
+    tokens = Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": longest})
+    assert tokens.role(f"Bearer {longest}") is Role.OPERATOR
+    assert tokens.role(f"Bearer {' ' * 100}{longest}") is None
+    with pytest.raises(TokenError, match="512"):
+        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": longest + "x"})
+
+
+def test_a_token_file_is_a_regular_one_of_a_few_bytes(tmp_path: Path) -> None:
+    """A pipe would be waited for, and a device read, without end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_text("x" * 20_000)
+    for path, why in ((tmp_path / "pipe", "not a regular file"), (tmp_path / "large", "larger than 16384 bytes")):
+        with pytest.raises(TokenError, match=why):
+            Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(path)})

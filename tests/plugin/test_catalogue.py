@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from small_presets import small_preset
 
-from headway.catalogue import BUNDLED, GIVEN, Catalogue
+from headway.catalogue import BUNDLED, GIVEN, MAX_FILES, Catalogue
 from headway.errors import UnknownPresetError
 from headway_policies import PresetError, bundled_presets
 
@@ -111,3 +112,20 @@ def test_a_file_of_the_folder_may_extend_another_of_it(tmp_path: Path) -> None:
     write(tmp_path, "base.toml", "base", seats=7)
     (tmp_path / "heir.toml").write_text('name = "heir"\nextends = "./base.toml"\n', encoding="utf-8")
     assert Catalogue(tmp_path).get("heir").batching.seats == 7
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    """A pipe in the folder of presets would hold the start for ever."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(PresetError, match=r"pipe\.toml: cannot be read: not a regular file"):
+        Catalogue(tmp_path)
+
+
+def test_a_folder_has_a_bounded_number_of_presets(tmp_path: Path) -> None:
+    """They are all read at the start, and listed in every answer about presets."""
+    for number in range(MAX_FILES):
+        write(tmp_path, f"{number}.toml", f"p{number}")
+    assert len(list(Catalogue(tmp_path))) == MAX_FILES + len(bundled_presets())
+    write(tmp_path, "one-more.toml", "one-more")
+    with pytest.raises(PresetError, match="has 101 presets, more than 100"):
+        Catalogue(tmp_path)

@@ -18,7 +18,7 @@ from headway.errors import refusal
 from headway.fake import FakeEngine
 from headway.guard import Trip
 from headway.http.diversion import Diversion
-from headway.http.upstream import Upstream
+from headway.http.upstream import MAX_REQUEST_BYTES, Upstream
 from headway.http.upstream_settings import UpstreamSettings
 from headway_policies import Reason
 from headway_policies.degrading import Loss
@@ -119,3 +119,11 @@ async def test_the_requests_own_time_goes_along() -> None:
         assert not await asyncio.wait_for(out.take(), 5)
         assert way.lookout.time_left_s("normal", Timeouts(), 10.0) == 20.0
         assert way.lookout.time_left_s("batch", Timeouts(total_s=5.0), 1.0) == 4.0
+
+
+async def test_a_body_that_will_not_be_sent_on_is_not_kept() -> None:
+    """A request may wait for minutes; its body is kept only where another model may come to answer it."""
+    async with elsewhere() as other, way_to(other) as way:
+        assert way.out().body == BODY
+        assert way.out(headers={"x-headway-hop": "1"}).body is None
+        assert way.out(body=b"x" * (MAX_REQUEST_BYTES + 1)).body is None

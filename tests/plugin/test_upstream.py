@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from upstream_stand_in import CHUNKS, DONE, Elsewhere, elsewhere
 
-from headway.http.upstream import Hop, Upstream
+from headway.http.upstream import MAX_JSON_ELEMENTS, MAX_REQUEST_BYTES, TRACING_CHARS, Hop, Upstream, _Held
 from headway.http.upstream_settings import UpstreamSettings
 from headway_policies.breaker import Breaker, BreakerState
 
@@ -326,3 +326,72 @@ async def served(app: Any) -> AsyncIterator[str]:
     finally:
         server.should_exit = True
         await running
+
+
+async def test_a_type_that_no_parser_can_read_is_a_bad_answer() -> None:
+    """aiohttp raises RecursionError for it, which would have been the request's end."""
+    answer = {"content_type": "application/json" + "(" * 7000}
+    async with elsewhere(**answer) as other, upstream(other, breaker=Breaker(failures=1)) as way:
+        hop, client = await send_on(way, request())
+        assert (hop, client.messages) == (Hop.NOT_SERVED, [])
+        assert way.breaker.state is BreakerState.OPEN
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"content": "x" * MAX_REQUEST_BYTES},
+        {"content": [0] * MAX_JSON_ELEMENTS},
+        {f"k{number}": 1 for number in range(MAX_JSON_ELEMENTS // 2)},
+        {"content": "," * MAX_JSON_ELEMENTS},
+        {"content": int("1" * 500)},
+    ],
+    ids=["bytes", "elements", "keys", "commas", "digits"],
+)
+async def test_a_request_whose_parsing_would_hold_the_loop_stays_here(more: dict[str, Any]) -> None:
+    """It is not sent on; it is answered here like any other."""
+    async with elsewhere() as other, upstream(other) as way:
+        assert (await send_on(way, request(**more)))[0] is Hop.NOT_SERVED
+        assert (other.seen, way._held.size_bytes) == ([], 0)
+
+
+@pytest.mark.parametrize("body", [b'{"a":[' + b"1," * MAX_JSON_ELEMENTS + b"1]}", b'{"a":' + b"1" * 500 + b"}"])
+async def test_an_answer_whose_parsing_would_hold_the_loop_is_a_bad_one(body: bytes) -> None:
+    """Though it is JSON, and within its bound of bytes."""
+    async with elsewhere(body=body) as other, upstream(other, breaker=Breaker(failures=1)) as way:
+        assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+        assert way.breaker.state is BreakerState.OPEN
+
+
+async def test_all_exchanges_together_hold_a_bounded_number_of_bytes() -> None:
+    """What does not find room stays here, and what was held is given back, however an exchange ends."""
+    large = request(more="x" * 1_000_000)
+    async with elsewhere(wait_s=30.0) as other, upstream(other) as way:
+        way._held = _Held(2_500_000)
+        held = [asyncio.create_task(send_on(way, large)) for _ in range(2)]
+        await until(lambda: len(other.seen) == 2)
+        assert (await asyncio.wait_for(send_on(way, large), 5))[0] is Hop.NOT_SERVED
+        assert 2_000_000 < way._held.size_bytes < 2_500_000
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
+        assert way._held.size_bytes == 0
+
+
+async def test_an_answer_without_room_is_not_kept() -> None:
+    """The bound on all exchanges holds for answers as well; afterwards all of it is free again."""
+    async with elsewhere(body=b'{"a":"' + b"x" * 1_000_000 + b'"}') as other, upstream(other) as way:
+        way._held = _Held(900_000)
+        assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+        way._held = _Held(1_100_000)
+        assert (await send_on(way, request()))[0] is Hop.SERVED
+        assert way._held.size_bytes == 0
+
+
+async def test_headers_that_trace_go_along_within_their_bounds() -> None:
+    """One that is longer, or not plain text, stays behind: what a client writes there is kept by two servers' logs."""
+    for name, most in TRACING_CHARS.items():
+        for value, goes in (("a" * most, True), ("a" * (most + 1), False), ("\x9b31m", False), ("", False)):
+            async with elsewhere() as other, upstream(other) as way:
+                await send_on(way, request(), headers={name: value})
+                assert (other.seen[0][1].get(name) == value) is goes

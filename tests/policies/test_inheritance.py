@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies import Preset, PresetError, bundled_presets, changes, load_preset, parse_preset
-from headway_policies.inheritance import merged
+from headway_policies.complaints import MAX_COMPLAINTS
+from headway_policies.inheritance import MAX_FILE_BYTES, MAX_LINE_CHARS, MAX_PARENTS, merged
 
 
 def write(folder: Path, file: str, text: str) -> Path:
@@ -129,3 +131,72 @@ def test_the_child_has_the_last_word(parent: dict[str, object], child: dict[str,
     assert all(result[key] == value for key, value in child.items() if not isinstance(value, dict))
     assert all(result[key] == parent[key] for key in set(parent) - set(child))
     assert repr((parent, child)) == before
+
+
+WHOLE = 'name = "mine"\nextends = "balanced"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (WHOLE + "#\n" * (MAX_FILE_BYTES // 2), f"larger than {MAX_FILE_BYTES} bytes"),
+        (WHOLE + "#" * (MAX_LINE_CHARS + 1), f"line 3: longer than {MAX_LINE_CHARS} characters"),
+        (WHOLE + "x = " + "1" * 900 + "_1" * 40 + "\n", "x: unknown key"),
+        ("[a]\n" + "x = " + "1" * 5000, "line 2: longer"),
+    ],
+    ids=["a large file", "a long line", "a long number", "a number Python refuses"],
+)
+def test_a_file_and_its_lines_have_bounds(text: str, why: str, tmp_path: Path) -> None:
+    """One line that says which; none of it is parsed."""
+    with pytest.raises(PresetError, match=why) as caught:
+        load_preset(write(tmp_path, "mine.toml", text))
+    assert len(str(caught.value)) < 1000
+
+
+def test_what_just_fits_is_read(tmp_path: Path) -> None:
+    """Neither bound is one too low."""
+    rest = MAX_FILE_BYTES - len(WHOLE)
+    comments = ("#" * MAX_LINE_CHARS + "\n") * (rest // (MAX_LINE_CHARS + 1))
+    text = WHOLE + comments + "#" * (rest - len(comments))
+    assert len(text) == MAX_FILE_BYTES
+    assert load_preset(write(tmp_path, "mine.toml", text)).name == "mine"
+
+
+def test_a_chain_of_parents_has_an_end(tmp_path: Path) -> None:
+    """Eight presets one after another, and no more."""
+    for number in range(MAX_PARENTS + 1):
+        parent = "balanced" if number == 0 else f"./{number - 1}.toml"
+        write(tmp_path, f"{number}.toml", f'name = "mine"\nextends = "{parent}"\n')
+    assert load_preset(tmp_path / f"{MAX_PARENTS - 1}.toml").name == "mine"
+    with pytest.raises(PresetError, match=f"extends: more than {MAX_PARENTS} presets, one after another"):
+        load_preset(tmp_path / f"{MAX_PARENTS}.toml")
+
+
+def test_tables_nested_without_end_are_one_line(tmp_path: Path) -> None:
+    """Also where two files nest alike, so that they have to be merged all the way down."""
+    deep = f"[{'a.' * 490}a]\n{'b.' * 490}b.{{}} = 1\n"
+    write(tmp_path, "parent.toml", deep.format("x"))
+    child = write(tmp_path, "child.toml", 'name = "mine"\nextends = "./parent.toml"\n' + deep.format("y"))
+    with pytest.raises(PresetError, match="nested too deeply"):
+        load_preset(child)
+
+
+@pytest.mark.parametrize("name", ["pipe.toml", "mine.toml"])
+def test_a_pipe_is_refused_as_a_preset_and_as_a_parent(name: str, tmp_path: Path) -> None:
+    """It is not waited for."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    write(tmp_path, "mine.toml", 'name = "mine"\nextends = "./pipe.toml"\n')
+    with pytest.raises(PresetError, match=r"pipe\.toml: cannot be read: not a regular file"):
+        load_preset(tmp_path / name)
+
+
+def test_of_very_many_mistakes_the_first_are_told() -> None:
+    """A line is for a person."""
+    text = WHOLE + "".join(f"key{number} = 1\n" for number in range(1000)) + "k" * 900 + " = 1\n"
+    with pytest.raises(PresetError) as caught:
+        parse_preset(text, "mine.toml")
+    assert str(caught.value).count("unknown key") == MAX_COMPLAINTS
+    assert str(caught.value).endswith(f"; and {1001 - MAX_COMPLAINTS} more")
+    with pytest.raises(PresetError) as caught:
+        parse_preset(WHOLE + "k" * 900 + " = 1\n", "mine.toml")
+    assert len(str(caught.value)) < 500

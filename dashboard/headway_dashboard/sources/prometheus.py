@@ -20,16 +20,19 @@ from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
 
+from headway_dashboard.bounded_session import BoundedAdapter, bounded_session
 from headway_dashboard.expressions import Expression, Mean, Metric
 from headway_dashboard.model import Grid, Labels, Point, Series, grid, on_grid
 from headway_dashboard.sources.breaker import Breaker
 from headway_dashboard.sources.reading import Health, Reading
 
 TIMEOUT_S = (0.5, 2.0)
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _FIRST_WAIT_S = 0.8
 _FORGET_S = 30.0
 _RECENT = '{__name__=~"headway_ready|(ray_)?vllm[:_]num_requests_running"}[2m]'
-_AWAY = (requests.RequestException, PrometheusApiClientException, ValueError, LookupError, TypeError, AttributeError)
+_AWAY = (requests.RequestException, PrometheusApiClientException, ValueError, LookupError, TypeError, AttributeError,
+         RecursionError)  # fmt: skip
 
 Question = tuple[Expression, float]
 Trouble = Literal["refused", "silent"]
@@ -41,10 +44,11 @@ class PrometheusSource:
     name = "Prometheus"
 
     def __init__(self, url: str, *, interval_s: float = 2.0, clock: Callable[[], float] = time.time) -> None:
-        session = requests.Session()
+        session = bounded_session(MAX_ANSWER_BYTES, sum(TIMEOUT_S))
         session.trust_env = False  # a proxy of the environment must not stand between us and Prometheus
         # POST keeps long queries clear of URL limits; Retry(0) leaves trying again to the breaker.
         self._client = PrometheusConnect(url, session=session, timeout=TIMEOUT_S, retry=Retry(total=0), method="POST")
+        session.mount(url, BoundedAdapter(MAX_ANSWER_BYTES, sum(TIMEOUT_S)))  # in place of the one the client mounts
         self._interval_s = interval_s
         self._clock = clock
         self._scrape_s = interval_s

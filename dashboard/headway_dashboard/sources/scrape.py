@@ -12,6 +12,7 @@ from typing import Literal
 
 import requests
 
+from headway_dashboard.bounded_session import AnswerTooLargeError, bounded_session
 from headway_dashboard.expressions import Expression
 from headway_dashboard.model import Grid, Series, grid
 from headway_dashboard.sources.exposition import SampleKey, samples
@@ -21,6 +22,7 @@ from headway_dashboard.sources.ring import Ring
 KEEP_S = 30 * 60.0
 CONNECT_TIMEOUT_S = 0.5
 READ_TIMEOUT_S = 2.0
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
 _FIRST_WAIT_S = 1.0
 _MOST_ANSWERS = 500
 
@@ -34,7 +36,7 @@ class ScrapeSource:
         self, url: str, *, interval_s: float = 2.0, keep_s: float = KEEP_S, clock: Callable[[], float] = time.time
     ) -> None:
         self._url = f"{url}/metrics"
-        self._session = requests.Session()
+        self._session = bounded_session(MAX_ANSWER_BYTES, CONNECT_TIMEOUT_S + READ_TIMEOUT_S)
         self._session.trust_env = False  # a proxy of the environment must not stand between us and the server
         self._interval_s = interval_s
         self._clock = clock
@@ -75,6 +77,8 @@ class ScrapeSource:
             self._failed("silent", "no answer in time")
         except requests.HTTPError as error:
             self._failed("refused", f"/metrics answers HTTP {error.response.status_code}")
+        except AnswerTooLargeError:
+            self._failed("refused", "/metrics answers with more than a dashboard reads")
         except requests.RequestException:
             self._failed("refused", "nothing answers at this address")
         except ValueError:

@@ -12,11 +12,14 @@ from pydantic import BaseModel, ValidationError
 from requests.auth import AuthBase
 
 from headway.cli.answers import CurrentPreset, FallbackNow, PresetList, RecycleAccepted, Status, Switched
+from headway.cli.bounded_session import AnswerTooLargeError, bounded_session
 from headway.cli.exits import FailedError, ServerUnreachableError, TokenError, UsageError
 from headway.cli.token import find_token
 
 _CONNECT_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 15.0
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+_MAX_DETAIL_CHARS = 1000
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
 _NOT_SET = (
@@ -42,7 +45,7 @@ class AdminClient:
 
     def __init__(self, url: str, token: str) -> None:
         self.url = _checked(url)
-        self._session = requests.Session()
+        self._session = bounded_session(MAX_ANSWER_BYTES, _CONNECT_TIMEOUT_S + _READ_TIMEOUT_S)
         self._session.auth = _Bearer(token)
         self._session.trust_env = not is_loopback(urlsplit(self.url).hostname or "")
 
@@ -149,6 +152,8 @@ def _checked(url: str) -> str:
 
 
 def _why_unreachable(url: str, error: requests.RequestException) -> str:
+    if isinstance(error, AnswerTooLargeError):
+        return f"{url}: {error}; is it a Headway server? check --url"
     if isinstance(error, requests.Timeout):
         return f"{url} does not answer in time; is the server overloaded or still starting?"
     if isinstance(error, requests.exceptions.SSLError):
@@ -184,11 +189,11 @@ def _detail(response: requests.Response) -> str | None:
         return None
     try:
         problem = response.json()
-    except requests.exceptions.JSONDecodeError:
+    except (requests.exceptions.JSONDecodeError, RecursionError):
         return None
     if not isinstance(problem, dict):
         return None
-    return str(problem.get("detail") or problem.get("title") or response.status_code)
+    return str(problem.get("detail") or problem.get("title") or response.status_code)[:_MAX_DETAIL_CHARS]
 
 
 def _parsed(model: type[_Answer], response: requests.Response, url: str) -> _Answer:

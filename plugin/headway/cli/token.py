@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.cli.exits import UsageError
+from headway.secret_text import MAX_FILE_BYTES
+from headway_policies.text_file import TextFileError, read_text_file
 
 MIN_CHARS = 32
 
@@ -43,10 +45,9 @@ def check_length(token: Token) -> None:
 
 def _read(path: Path, variable: str) -> str:
     try:
-        secret = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UsageError(f"{variable}: {path} cannot be read: {why}") from None
+        secret = read_text_file(path, MAX_FILE_BYTES).strip()
+    except TextFileError as error:
+        raise UsageError(f"{variable}: {path} cannot be read: {error}") from None
     if not secret:
         raise UsageError(f"{variable}: {path} is empty; write the token into it")
     return secret

@@ -10,10 +10,15 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway.cli.answers import Status
+from headway.cli.bounded_session import bounded_session
 from headway.cli.client import AdminClient
 from headway.cli.exits import ServerUnreachableError
 from headway_policies.limits import Limiting
 from headway_policies.recommendation import Traffic
+
+MAX_METRICS_BYTES = 8 * 1024 * 1024
+#: Prometheus' parser copies the rest of a line for each of its labels.
+MAX_LINE_CHARS = 16 * 1024
 
 _TIMEOUT_S = (3.0, 15.0)
 _INTER_TOKEN = "vllm:inter_token_latency_seconds"  # noqa: S105  # a metric, no secret
@@ -65,8 +70,10 @@ def between(before: Look, after: Look, settings: Mapping[str, object], over_s: f
 def fetch_samples(url: str) -> Samples:
     """What ``/metrics`` shows. Raises ServerUnreachableError."""
     try:
-        response = requests.get(f"{url}/metrics", timeout=_TIMEOUT_S)
+        with bounded_session(MAX_METRICS_BYTES, sum(_TIMEOUT_S)) as session:
+            response = session.get(f"{url}/metrics", timeout=_TIMEOUT_S)
         response.raise_for_status()
+        response.encoding = "utf-8"
         return read_samples(response.text)
     except (requests.RequestException, ValueError) as error:
         why = f"answered {error.response.status_code}" if isinstance(error, requests.HTTPError) else "gave no metrics"
@@ -75,6 +82,8 @@ def fetch_samples(url: str) -> Samples:
 
 def read_samples(text: str) -> Samples:
     """Prometheus text as sums. Raises ValueError for anything else."""
+    if any(len(line) > MAX_LINE_CHARS for line in text.split("\n")):
+        raise ValueError(f"a line is longer than {MAX_LINE_CHARS} characters")
     samples: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

@@ -7,6 +7,7 @@ Errors are problem details (RFC 9457).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -25,8 +26,12 @@ from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungEr
 from headway.http.tokens import Role, Tokens
 from headway.recycle import CannotReplaceError, NotNowError
 
-_MAX_BODY_BYTES = 16 * 1024
+MAX_BODY_BYTES = 16 * 1024
+#: How long an order may take to arrive, in all.
+BODY_WITHIN_S = 10.0
+MAX_QUERY_BYTES = 1000
 _MAX_AUDIT_LINES = 500
+_MAX_KEY_CHARS = 80
 
 AnOrder = TypeVar("AnOrder", bound="Order")
 Handler = Callable[[Control, Request, Who], Awaitable[Response]]
@@ -103,7 +108,7 @@ def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -
         advice = "The admin API is off. Set HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE and start again."
         raise Problem(HTTPStatus.NOT_FOUND, advice)
     address = request.client.host if request.client else "-"
-    action = f"{request.method} {request.url.path}"
+    action = _action(request)
     role = tokens.role(request.headers.get("authorization"))
     if role is None:
         control.refused(Who(address=address), action, "no token, or a wrong one")
@@ -112,7 +117,14 @@ def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -
     if needs is Role.OPERATOR and role is not Role.OPERATOR:
         control.refused(Who(actor=str(role), role=str(role), address=address), action, "the token may only read")
         raise Problem(HTTPStatus.FORBIDDEN, "This token may read but not change anything.")
+    if len(request.scope["query_string"]) > MAX_QUERY_BYTES:
+        raise Problem(HTTPStatus.REQUEST_URI_TOO_LONG, f"The query may have {MAX_QUERY_BYTES} bytes at most.")
     return Who(actor=str(role), role=str(role), address=address)
+
+
+def _action(request: Request) -> str:
+    """What was asked, in words of ours: a route that is known, without host and query."""
+    return f"{request.method} {request.scope['path']}"
 
 
 async def _status(control: Control, request: Request, who: Who) -> Response:
@@ -192,24 +204,29 @@ async def _order(control: Control, request: Request, who: Who, expected: type[An
     try:
         wanted = _read_as(expected, await _body(request))
     except Problem as problem:
-        control.refused(who, f"{request.method} {request.url.path}", problem.detail)
+        control.refused(who, _action(request), problem.detail)
         raise
     return wanted, replace(who, actor=wanted.actor or who.actor)
 
 
 async def _body(request: Request) -> bytes:
-    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+    """All of it, within its bounds of bytes and time."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
-    body = b""
+    body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _MAX_BODY_BYTES:
-                allowed = f"The body may have {_MAX_BODY_BYTES} bytes at most."
-                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, allowed)
+        async with asyncio.timeout(BODY_WITHIN_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    allowed = f"The body may have {MAX_BODY_BYTES} bytes at most."
+                    raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, allowed)
     except ClientDisconnect:
         raise Problem(HTTPStatus.BAD_REQUEST, "The body ended early.") from None
-    return body
+    except TimeoutError:
+        late = f"The body did not arrive within {BODY_WITHIN_S:.0f} s."
+        raise Problem(HTTPStatus.REQUEST_TIMEOUT, late, {"Connection": "close"}) from None
+    return bytes(body)
 
 
 def _read_as(expected: type[AnOrder], body: bytes) -> AnOrder:
@@ -217,7 +234,7 @@ def _read_as(expected: type[AnOrder], body: bytes) -> AnOrder:
         return expected.model_validate(json.loads(body))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "body"
+        where = ".".join(str(part)[:_MAX_KEY_CHARS] for part in first["loc"]) or "body"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {first['msg']}.") from None
     except (ValueError, RecursionError):
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The body is not valid JSON.") from None
@@ -228,7 +245,7 @@ def _if_match(control: Control, request: Request, who: Who) -> int | None:
     value = request.headers.get("if-match", "").strip()
     if not value:
         advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
-        control.refused(who, f"{request.method} {request.url.path}", advice)
+        control.refused(who, _action(request), advice)
         raise Problem(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
     if value == "*":
         return None

@@ -9,7 +9,7 @@ from starlette.types import Receive, Send
 
 from headway.gate import loop_time_s
 from headway.guard import Trip
-from headway.http.upstream import Hop
+from headway.http.upstream import MAX_REQUEST_BYTES, Hop
 from headway.lookout import Lookout
 from headway_policies.degrading import Loss
 
@@ -27,6 +27,12 @@ class Diversion:
     send: Send
     _began_s: float = field(default_factory=loop_time_s)
     _tried: bool = False
+
+    def __post_init__(self) -> None:
+        """A body that will not be sent on is not kept while the request waits."""
+        upstream, size_bytes = self.lookout.upstream, len(self.body or b"")
+        if upstream is None or not upstream.takes(self.path, self.headers) or size_bytes > MAX_REQUEST_BYTES:
+            self.body = None
 
     async def take(self) -> bool:
         """Let the other model answer, if it should and can. True when there is nothing left to answer here."""

@@ -1,7 +1,7 @@
 """Who may use the admin API?
 
-Tokens of their own, never the inference key: from the environment or a file, at least 32 characters, kept only as
-SHA-256 digests and compared in constant time.
+Tokens of their own, never the inference key: from the environment or a file, 32 to 512 characters, kept only as SHA-256
+digests and compared in constant time. A longer header is refused before it is hashed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from headway.errors import HeadwayError
 from headway.secret_text import find_secret, is_one_word
 
 MIN_TOKEN_CHARS = 32
+MAX_TOKEN_CHARS = 512
+#: ``Bearer``, the token, and some spaces.
+MAX_HEADER_CHARS = MAX_TOKEN_CHARS + 64
 
 
 class Role(StrEnum):
@@ -52,7 +55,9 @@ class Tokens:
 
     def role(self, authorization: str | None) -> Role | None:
         """The role of an ``Authorization: Bearer ...`` header, or None. Every token is compared, whatever matches."""
-        scheme, _, token = (authorization or "").partition(" ")
+        if authorization is None or len(authorization) > MAX_HEADER_CHARS:
+            return None
+        scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip())
         found: Role | None = None
         for known, role in self._digests:
@@ -66,8 +71,8 @@ def read_token(variable: str, environment: Mapping[str, str]) -> str | None:
     token, source = find_secret(variable, environment, TokenError)
     if not token:
         return None
-    if len(token) < MIN_TOKEN_CHARS or not is_one_word(token):
-        wanted = f"at least {MIN_TOKEN_CHARS} printable ASCII characters without spaces"
+    if not MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_CHARS or not is_one_word(token):
+        wanted = f"{MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS} printable ASCII characters without spaces"
         raise TokenError(f"{source}: a token needs {wanted}; make one with: openssl rand -hex 32")
     return token
 

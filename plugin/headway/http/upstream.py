@@ -9,6 +9,9 @@
 The other model is not trusted: no redirect is followed, nothing is unpacked, only JSON and event streams within bounds
 come back, of its headers none. A breaker keeps away from one that fails, and a bound from one that is slow. Neither
 key nor prompt is ever logged. The HTTP client, aiohttp, comes with vLLM and is imported with the first request.
+
+Bounds, in either direction: the bytes of one text, its JSON elements (parsing holds the event loop, and in a thread it
+would hold the interpreter just as long), and the bytes that all exchanges hold together.
 """
 
 from __future__ import annotations
@@ -37,10 +40,21 @@ HOP_HEADER = "x-headway-hop"
 #: What can be sent on: the route here, and below the base of the other API.
 ROUTES = {"/v1/chat/completions": "/chat/completions", "/v1/completions": "/completions"}
 
-_TRACING = ("traceparent", "tracestate", "x-request-id")
+#: The headers that go along, and the most characters each may have (W3C Trace Context: 55, and at least 512). One that
+#: is longer or not printable ASCII stays behind.
+TRACING_CHARS = {"traceparent": 64, "tracestate": 512, "x-request-id": 128}
+MAX_REQUEST_BYTES = 8 * 1024 * 1024
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+MAX_EVENT_BYTES = 1024 * 1024
+#: Requests that were sent on and whole answers, over all exchanges.
+MAX_HELD_BYTES = 64 * 1024 * 1024
+#: Commas, colons and opening brackets in one JSON text, those inside of its strings included.
+MAX_JSON_ELEMENTS = 250_000
+#: aiohttp's bound on a line of the answer's head.
+MAX_HEADER_BYTES = 8190
+
 _JSON, _EVENTS = "application/json", "text/event-stream"
-_MOST_ANSWER_BYTES = 16 * 1024 * 1024
-_MOST_EVENT_BYTES = 1024 * 1024
+_MOST_DIGITS = 400  # int() takes a time that grows with the square of them
 _MOST_AT_ONCE = 64
 _CONNECT_S = 5.0
 #: Refusals that are about this one request, and say nothing of the next.
@@ -84,6 +98,7 @@ class Upstream:
         self._now_s = now_s or (lambda: asyncio.get_running_loop().time())
         self._most_at_once = most_at_once
         self.in_flight = 0
+        self._held = _Held(MAX_HELD_BYTES)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -110,21 +125,20 @@ class Upstream:
 
         ``receive`` must have given the whole body away: it is only watched for the client's leaving.
         """
-        message = _readdressed(body, self.model) if self.takes(path, headers) else None
-        if message is None or self.in_flight >= self._most_at_once:
+        if self.in_flight >= self._most_at_once or not self.takes(path, headers):
             return Hop.NOT_SERVED
-        number = self.breaker.begin(self._now_s())
-        if number is None:
+        message = _readdressed(body, self.model)
+        if message is None or not self._held.take(len(message)):
             return Hop.NOT_SERVED
-        verdict, answer = Verdict.UNDECIDED, _Answer(path, send, self.model, class_name)
-        self.in_flight += 1
         try:
+            number = self.breaker.begin(self._now_s())
+            if number is None:
+                return Hop.NOT_SERVED
+            answer = _Answer(path, send, self.model, class_name)
             exchange = self._exchange(path, message, self._headers(headers), answer, self._within_s(timeout_s))
-            hop, verdict = await _unless_gone(exchange, answer, receive)
-            return hop
+            return await self._watched(number, exchange, answer, receive)
         finally:
-            self.in_flight -= 1
-            self._ended(number, verdict)
+            self._held.give_back(len(message))
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -134,12 +148,25 @@ class Upstream:
 
     # ------------------------------------------------------------------ inside
 
+    async def _watched(
+        self, number: int, exchange: Coroutine[Any, Any, tuple[Hop, Verdict]], answer: _Answer, receive: Receive
+    ) -> Hop:
+        """Run an exchange, and tell the breaker how it went."""
+        verdict = Verdict.UNDECIDED
+        self.in_flight += 1
+        try:
+            hop, verdict = await _unless_gone(exchange, answer, receive)
+            return hop
+        finally:
+            self.in_flight -= 1
+            self._ended(number, verdict)
+
     def _within_s(self, timeout_s: float | None) -> float:
         own_s = self._settings.timeout_s
         return own_s if timeout_s is None else max(0.001, min(own_s, timeout_s))
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        sent = {name: headers[name] for name in _TRACING if name in headers}
+        sent = {name: headers[name] for name, most in TRACING_CHARS.items() if _traces(headers.get(name, ""), most)}
         sent |= {"content-type": _JSON, "accept": f"{_JSON}, {_EVENTS}", "accept-encoding": "identity", HOP_HEADER: "1"}
         if self._settings.api_key is not None:
             sent["authorization"] = f"Bearer {self._settings.api_key}"
@@ -157,7 +184,10 @@ class Upstream:
             async with self._opened().post(
                 url, data=message, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
-                await (_stream if _checked(response) == _EVENTS else _whole)(response, answer)
+                if _checked(response) == _EVENTS:
+                    await _stream(response, answer)
+                else:
+                    await _whole(response, answer, self._held)
         except _ClientGoneError:
             return Hop.CLIENT_GONE, Verdict.UNDECIDED
         except _NotServedError as error:
@@ -177,7 +207,12 @@ class Upstream:
 
             connector = TCPConnector(limit=self._most_at_once, force_close=True)
             self._session = ClientSession(
-                connector=connector, cookie_jar=DummyCookieJar(), trust_env=False, auto_decompress=False
+                connector=connector,
+                cookie_jar=DummyCookieJar(),
+                trust_env=False,
+                auto_decompress=False,
+                max_line_size=MAX_HEADER_BYTES,
+                max_field_size=MAX_HEADER_BYTES,
             )
         return self._session
 
@@ -187,6 +222,25 @@ class Upstream:
         if self.breaker.state is not before:
             say = log.warning if self.breaker.state is BreakerState.OPEN else log.info
             say("the way to the fallback model is now %s", self.breaker.state)
+
+
+class _Held:
+    """Counts the bytes that all exchanges hold, within a bound."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self.size_bytes = 0
+
+    def take(self, size_bytes: int) -> bool:
+        """Count so many more; False, and nothing is counted, where the bound does not allow it."""
+        if self.size_bytes + size_bytes > self._most_bytes:
+            return False
+        self.size_bytes += size_bytes
+        return True
+
+    def give_back(self, size_bytes: int) -> None:
+        """So many are held no longer."""
+        self.size_bytes -= size_bytes
 
 
 class _Answer:
@@ -238,16 +292,37 @@ class _Answer:
             raise _ClientGoneError from error
 
 
+def _traces(value: str, most_chars: int) -> bool:
+    """Whether a header that traces a request may go along."""
+    return 0 < len(value) <= most_chars and value.isascii() and value.isprintable()
+
+
 def _readdressed(body: bytes, model: str) -> bytes | None:
-    """The request for another model; None for one that is no JSON object."""
-    try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(request, dict):
+    """The request for another model; None for one that is no JSON object, or too large to be sent on."""
+    request = _object(body, MAX_REQUEST_BYTES)
+    if request is None:
         return None
     request.pop("priority", None)  # vLLM's own, and the class's alone
-    return json.dumps(request | {"model": model}, separators=(",", ":")).encode()
+    message = json.dumps(request | {"model": model}, separators=(",", ":")).encode()
+    return message if len(message) <= MAX_REQUEST_BYTES else None
+
+
+def _object(text: bytes | bytearray, most_bytes: int) -> dict[str, Any] | None:
+    """A JSON object; None for anything else, and for one whose parsing would take long."""
+    if len(text) > most_bytes or sum(map(text.count, (b",", b":", b"[", b"{"))) > MAX_JSON_ELEMENTS:
+        return None
+    try:
+        value = json.loads(text, parse_int=_whole_number)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _whole_number(digits: str) -> int:
+    """Raises ValueError for more digits than any number of a request or an answer has."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError("a number has too many digits")
+    return int(digits)
 
 
 def _checked(response: aiohttp.ClientResponse) -> str:
@@ -255,31 +330,36 @@ def _checked(response: aiohttp.ClientResponse) -> str:
     if response.status in _ITS_OWN_FAULT:
         raise _NotServedError(Verdict.SUCCESS)  # it lives, and has an opinion
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-    if response.status != HTTPStatus.OK or packed or response.content_type not in (_JSON, _EVENTS):
+    kind = _kind(response.headers.get("content-type", ""))
+    if response.status != HTTPStatus.OK or packed or kind not in (_JSON, _EVENTS):
         log.info("the fallback model answered %d, which is not handed on", response.status)
         raise _NotServedError(Verdict.FAILURE)
-    return response.content_type
+    return kind
 
 
-async def _whole(response: aiohttp.ClientResponse, answer: _Answer) -> None:
+def _kind(content_type: str) -> str:
+    """The type without its parameters. aiohttp reads those, too, in a time that grows with the square of the length."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+async def _whole(response: aiohttp.ClientResponse, answer: _Answer, held: _Held) -> None:
     """Hand on a JSON answer once all of it is here. Raises ValueError for one that is none, or too large."""
     body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > _MOST_ANSWER_BYTES:
-            raise ValueError("the answer is too large")
     try:
-        whole = isinstance(json.loads(body), dict)
-    except RecursionError:
-        whole = False
-    if not whole:
-        raise ValueError("the answer is no JSON object")
-    await answer.whole(bytes(body))
+        async for piece in response.content.iter_any():
+            if len(body) + len(piece) > MAX_ANSWER_BYTES or not held.take(len(piece)):
+                raise ValueError("the answer is too large")
+            body += piece
+        if _object(body, MAX_ANSWER_BYTES) is None:
+            raise ValueError("the answer is no JSON object, or has too many elements")
+        await answer.whole(bytes(body))
+    finally:
+        held.give_back(len(body))
 
 
 async def _stream(response: aiohttp.ClientResponse, answer: _Answer) -> None:
     """Hand on whole events as they come. Raises ValueError for a stream that ends without its last event."""
-    events = Events(_MOST_EVENT_BYTES)
+    events = Events(MAX_EVENT_BYTES)
     async for piece in response.content.iter_any():
         whole = events.add(piece)
         if whole:

@@ -8,6 +8,7 @@ engine replays them: say the scaling beside the result.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,10 @@ from headway.errors import HeadwayError
 from headway.simulator.workload import CLASSES, Request, chooser
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+#: A line ends within so many characters, and a file within so many requests (about 300 MB in memory).
+MAX_LINE_CHARS = 10_000
+MAX_ROWS = 1_000_000
+
 _MOST_S = 1e12
 _MOST_DIGITS = 9
 
@@ -94,7 +99,7 @@ def read_trace(path: str | Path) -> Trace:
     file = Path(path)
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
-            rows = sorted(_rows(csv.reader(lines), str(path)))
+            rows = sorted(_rows(csv.reader(_bounded(lines, str(path))), str(path)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text with comma-separated values"
         raise TraceError(f"{path}: cannot be read: {why}") from None
@@ -104,6 +109,16 @@ def read_trace(path: str | Path) -> Trace:
     return Trace(file.name, [row._replace(at_s=row.at_s - begin_s) for row in rows])
 
 
+def _bounded(file: io.TextIOWrapper, source: str) -> Iterator[str]:
+    """The lines, none of which is read further than its bound."""
+    number = 0
+    while line := file.readline(MAX_LINE_CHARS + 1):
+        number += 1
+        if len(line) > MAX_LINE_CHARS:
+            raise TraceError(f"{source}: line {number}: longer than {MAX_LINE_CHARS} characters")
+        yield line
+
+
 def _rows(lines: Iterator[list[str]], source: str) -> Iterator[Row]:
     head = [name.strip() for name in next(lines, [])]
     missing = [name for name in COLUMNS if name not in head]
@@ -111,9 +126,13 @@ def _rows(lines: Iterator[list[str]], source: str) -> Iterator[Row]:
         raise TraceError(f"{source}: line 1: no column {', '.join(missing)}; needed are {', '.join(COLUMNS)}")
     places = [head.index(name) for name in COLUMNS]
     dated: bool | None = None
+    requests = 0
     for number, cells in enumerate(lines, start=2):
         if any(cells):
             where = f"{source}: line {number}"
+            requests += 1
+            if requests > MAX_ROWS:
+                raise TraceError(f"{where}: more than {MAX_ROWS} requests; cut the file, or take every tenth line")
             yield _row(cells, places, where)
             before, dated = dated, not _is_seconds(cells[places[0]].strip())
             if before not in (None, dated):

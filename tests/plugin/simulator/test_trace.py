@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.simulator.trace import Trace, TraceError, read_trace
+from headway.simulator import trace as traces
+from headway.simulator.trace import MAX_LINE_CHARS, Trace, TraceError, read_trace
 
 HEAD = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
@@ -111,3 +112,21 @@ def test_all_at_once_has_no_rate() -> None:
     from headway.simulator.trace import Row
 
     assert Trace("x", [Row(0.0, 1, 1)] * 3).rate_per_s == 0.0
+
+
+def test_a_line_is_read_no_further_than_its_bound(tmp_path: Path) -> None:
+    """A file without a line end is no reason to read all of it."""
+    for text, number in ((HEAD + "1" * 100_000, 2), ("x" * 100_000, 1), (HEAD + '1,2,"' + "3\n" * 100_000, 2)):
+        with pytest.raises(TraceError, match=rf"line {number}: longer|cannot be read") as caught:
+            read_trace(written(tmp_path, text))
+        assert len(str(caught.value)) < 300
+    longest = "1,2,3," + "x" * (MAX_LINE_CHARS - 7)
+    assert len(read_trace(written(tmp_path, HEAD + longest + "\n")).rows) == 1
+
+
+def test_a_file_has_a_bounded_number_of_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are all held in memory."""
+    monkeypatch.setattr(traces, "MAX_ROWS", 3)
+    assert len(read_trace(written(tmp_path, HEAD + "1,2,3\n" * 3)).rows) == 3
+    with pytest.raises(TraceError, match="line 5: more than 3 requests"):
+        read_trace(written(tmp_path, HEAD + "1,2,3\n" * 4))

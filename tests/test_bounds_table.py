@@ -1,0 +1,104 @@
+"""The table of bounds in plugin/README.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from running_server import ROOT
+
+from headway import audit, calls, catalogue, secret_text
+from headway.cli import client, traffic
+from headway.http import admin, tokens, upstream
+from headway.simulator import trace
+from headway_dashboard import admin as dashboard_admin
+from headway_dashboard.sources import exposition, prometheus, ring, scrape
+from headway_policies import complaints, fairness, inheritance, prediction, preset
+
+MIB, KIB = 1024 * 1024, 1024
+
+
+def size(size_bytes: int) -> str:
+    """Bytes as the table writes them."""
+    unit, name = (MIB, "MiB") if size_bytes % MIB == 0 else (KIB, "KiB")
+    assert size_bytes % unit == 0
+    return f"{size_bytes // unit} {name}"
+
+
+JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MOST_DIGITS} digits"
+COMMAND_S = f"{client._CONNECT_TIMEOUT_S + client._READ_TIMEOUT_S:g} s"
+#: What the table says of each kind, made from the constants of the code.
+BOUNDS = {
+    "the id of a request": f"{calls.MAX_ID_CHARS} characters, printable",
+    "tenants that wait for nothing": f"{fairness.RECENT}",
+    "lengths by tenant, class and size": f"{prediction._KINDS} kinds of {prediction._HISTORY} lengths",
+    "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
+    "an order to the admin API": f"{size(admin.MAX_BODY_BYTES)} within {admin.BODY_WITHIN_S:g} s",
+    "a query of the admin API": f"{admin.MAX_QUERY_BYTES} bytes",
+    "a field of the audit, and of its log line": f"{audit.MAX_CHARS} characters, printable",
+    "lines of the audit": f"{audit.MAX_CHANGES} changes, {audit.MAX_REFUSED} refused, "
+    f"{audit.MAX_STRANGERS} without a token",
+    "headers that trace a request": ", ".join(f"`{name}` {most}" for name, most in upstream.TRACING_CHARS.items()),
+    "a request that is sent on": f"{size(upstream.MAX_REQUEST_BYTES)}, {JSON_BOUNDS}",
+    "an answer of the other model": f"{size(upstream.MAX_ANSWER_BYTES)}, {JSON_BOUNDS}",
+    "one event of its stream": size(upstream.MAX_EVENT_BYTES),
+    "all of both that is held at once": size(upstream.MAX_HELD_BYTES),
+    "a line of the head of its answer": f"{upstream.MAX_HEADER_BYTES} bytes",
+    "a preset file, and one of its lines": f"{size(inheritance.MAX_FILE_BYTES)} of a regular file, "
+    f"{inheritance.MAX_LINE_CHARS} characters",
+    "presets that extend one another": f"{inheritance.MAX_PARENTS}",
+    "classes of a preset": f"{preset._MAX_CLASSES}",
+    "mistakes told of a preset": f"{complaints.MAX_COMPLAINTS}",
+    "presets in the operator's folder": f"{catalogue.MAX_FILES}",
+    "a file with a token or a key": f"{size(secret_text.MAX_FILE_BYTES)} of a regular file",
+    "a trace, and one of its lines": f"{trace.MAX_ROWS} requests, {trace.MAX_LINE_CHARS} characters",
+    "a scrape, read by the dashboard": f"{size(scrape.MAX_ANSWER_BYTES)} within "
+    f"{scrape.CONNECT_TIMEOUT_S + scrape.READ_TIMEOUT_S:g} s, {exposition.MAX_LINE_CHARS} characters a line, "
+    f"{ring._MOST_SERIES} series",
+    "a scrape, read by a command": f"{size(traffic.MAX_METRICS_BYTES)} within {sum(traffic._TIMEOUT_S):g} s, "
+    f"{traffic.MAX_LINE_CHARS} characters a line",
+    "an answer of Prometheus": f"{size(prometheus.MAX_ANSWER_BYTES)} within {sum(prometheus.TIMEOUT_S):g} s",
+    "an answer of the admin API, read by the dashboard": f"{size(dashboard_admin.MAX_ANSWER_BYTES)} within "
+    f"{sum(dashboard_admin.TIMEOUT_S):g} s",
+    "an answer of the admin API, read by a command": f"{size(client.MAX_ANSWER_BYTES)} within {COMMAND_S}",
+}
+
+#: Those whose bound is no one constant of the code.
+WITHOUT_A_CONSTANT = {
+    "a header that we read",
+    "all headers of a request",
+    "a request's body",
+    "all unread bodies together",
+    "a body that comes slowly",
+    "depth and elements of a body",
+    "prompts times `n`",
+    "labels of `/metrics`",
+}
+
+SECTION = (ROOT / "plugin" / "README.md").read_text(encoding="utf-8").split("## What a stranger may send")[1]
+ROWS = {
+    cells[0]: cells
+    for line in SECTION.split("\n## ")[0].splitlines()
+    if (cells := [cell.strip() for cell in line.strip("|").split("|")]) and len(cells) == 5 and cells[0] != "what"
+    if not cells[0].startswith("---")
+}
+
+
+@pytest.mark.parametrize("what", BOUNDS)
+def test_a_bound_in_the_table_is_the_one_in_the_code(what: str) -> None:
+    """Whoever changes a constant changes the table."""
+    assert ROWS[what][2] == BOUNDS[what]
+
+
+def test_every_row_is_tested() -> None:
+    """None can be added, or renamed, without a constant beside it."""
+    assert ROWS.keys() == BOUNDS.keys() | WITHOUT_A_CONSTANT
+
+
+def test_every_file_of_the_table_exists() -> None:
+    """In one of the three packages."""
+    dashboard = ROOT / "dashboard/headway_dashboard"
+    folders = [ROOT / "plugin/headway", ROOT / "policies/headway_policies", dashboard, dashboard / "sources"]
+    named = {name for row in ROWS.values() for name in re.findall(r"`([a-z_/]+\.py)`", row[1])}
+    found = {name for name in named if any((folder / name).is_file() for folder in folders)}
+    assert named == found
