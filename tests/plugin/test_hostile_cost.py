@@ -400,7 +400,7 @@ def calls_of_one_id(shape: bytes, number: int) -> Callable[[], object]:
         calls, request_id = Calls(), text(shape, 100)
         for at in range(number):
             passage: Any = SimpleNamespace(
-                ticket=SimpleNamespace(id=at, seats=1), recalls=0, watched=False, begun=False, ended_sequences=0,
+                ticket=SimpleNamespace(id=at, seats=1), recalls=0, watched=False, begun=False, in_engine=0, ended_sequences=0,
                 occupy=lambda seats: None,
             )  # fmt: skip
             calls.open(passage, request_id, 1, silent=False)
@@ -529,7 +529,7 @@ def test_what_is_kept_of_strangers_has_an_end(case: str) -> None:
 def test_a_long_id_is_not_kept() -> None:
     """A client may name its request as it likes; what is written down of the name has an end, and stays apart."""
     calls, passage = Calls(), SimpleNamespace(
-        ticket=SimpleNamespace(id=1, seats=9), recalls=0, watched=False, begun=False, ended_sequences=0,
+        ticket=SimpleNamespace(id=1, seats=9), recalls=0, watched=False, begun=False, in_engine=0, ended_sequences=0,
         occupy=lambda seats: None,
     )  # fmt: skip
     names = ["x" * 100_000, "x" * 100_001, "x" * 100_000, "a\nERROR forged line\x1b[31m", "\ud800", "plain"]
