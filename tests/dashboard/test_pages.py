@@ -205,6 +205,16 @@ def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     assert list(app.table[0].value["Now"]) == ["64", "100"]
 
 
+def test_control_says_that_a_switch_changed_nothing(visit: Open, stub: StubServer) -> None:
+    """The preset is in force already when the order comes: the server answers with the revision of the page."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    press(app, "Compare")
+    answer = {"name": "latency", "revision": 1, "previous": "latency", "changes": []}
+    stub.forced["PUT", "/headway/v1/preset"] = (200, answer)
+    press(app, "Apply latency")
+    assert "was in force already, as revision 1. Nothing was changed." in app.success[0].value.replace("\\", "")
+
+
 @pytest.mark.parametrize(
     ("environment", "sentence"),
     [

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 import headway
 from headway.catalogue import Catalogue
 from headway.fake import FakeEngine, FakeParams
+from headway.guard import Guard
 from headway.http.admin import routes
 from headway.http.tokens import Role, TokenError, Tokens
 from headway_policies import bundled_presets, changes
@@ -83,6 +84,48 @@ async def test_a_switch_works_once_for_each_revision() -> None:
         audit = (await client.get("/headway/v1/audit", headers=bearer(VIEWER))).json()["entries"]
         assert [line["result"].split(":")[0] for line in audit].count("applied") == 1
         assert len(audit) == 5
+
+
+async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 with the revision there was and no changes; no audit line, no count, no new marker, no word to the engine."""
+    told: list[int] = []
+    async with admin() as (client, control):
+
+        async def limit_engine(guard: Guard) -> None:
+            told.append(control.revision)
+
+        monkeypatch.setattr(Guard, "limit_engine", limit_engine)
+        before = control.snapshot()
+        for etag in ('"1"', "*"):
+            answer = await put(client, json={"name": "balanced", "reason": "again"}, headers={"If-Match": etag})
+            assert answer.status_code == 200
+            expected = {"name": "balanced", "revision": 1, "previous": "balanced", "changes": []}
+            assert (answer.json(), answer.headers["etag"]) == (expected, '"1"')
+        after = control.snapshot()
+        assert (after.preset_changes, after.last_change_s) == (before.preset_changes, before.last_change_s)
+        assert (told, control.audit.entries(9)) == ([], [])
+        assert (await put(client, json={"name": "balanced"}, headers={"If-Match": '"2"'})).status_code == 412
+        assert (await put(client, json={"name": "balanced"}, headers={"If-Match": ""})).status_code == 428
+
+
+async def test_another_name_for_the_same_settings_is_a_change() -> None:
+    """A new revision and an audit line, though no setting differs."""
+    async with admin() as (client, control):
+        control.catalogue.include(control.preset.model_copy(update={"name": "twin"}))
+        answer = await put(client, json={"name": "twin"})
+        assert (answer.status_code, answer.json()["revision"], answer.json()["changes"]) == (200, 2, [])
+        assert [(line["after"], line["result"]) for line in control.audit.entries(9)] == [("twin", "applied")]
+
+
+async def test_an_order_for_what_is_ordered_already_fills_no_audit() -> None:
+    """The first order of a rung is written down, the same one again is not; so it is with letting go."""
+    async with admin() as (client, control):
+        for rung in (None, "pause", "PAUSE", None, None):
+            answer = await client.put("/headway/v1/fallback", headers=bearer(OPERATOR), json={"rung": rung})
+            assert answer.status_code == 200
+            assert answer.json()["ordered"] == (rung and rung.lower())
+        written = [(line["before"], line["after"]) for line in control.audit.entries(9)]
+        assert written == [("pause", "normal"), ("normal", "pause")]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from headway_dashboard.admin import (
     RoleError,
     Setting,
     StaleError,
+    Switched,
     differences,
 )
 from headway_dashboard.components.banner import plain
@@ -177,12 +178,19 @@ def _apply(settings: Settings, name: str) -> None:
     except AdminError as error:
         state["result"] = ("error", f"Nothing was applied. {error}")
     else:
-        listed = ", ".join(f"{one.setting} {_value(one.before)} → {_value(one.after)}" for one in done.changes)
-        state["result"] = ("success", f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}.")
+        state["result"] = ("success", _switched_words(done, before=state["shown_revision"]))
         state["chosen"] = None
         state["reason"] = ""
     finally:
         client.close()
+
+
+def _switched_words(done: Switched, *, before: int) -> str:
+    """What a switch did; the server leaves a preset that is in force already under its revision."""
+    if done.revision == before:
+        return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
+    listed = ", ".join(f"{one.setting} {_value(one.before)} → {_value(one.after)}" for one in done.changes)
+    return f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}."
 
 
 def _say_result() -> None:

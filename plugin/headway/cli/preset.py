@@ -34,7 +34,8 @@ examples:
   headway preset use throughput --reason "nightly jobs"
   headway preset use latency --url http://10.0.0.5:8000
 
-exit codes: 0 switched   1 refused, or somebody else switched meanwhile   2 unknown preset
+The preset in force is left alone: no new revision, no line in the audit.
+exit codes: 0 switched, or in force already   1 refused, or somebody else switched meanwhile   2 unknown preset
             3 not reachable   4 token missing or wrong
 """
 
@@ -115,11 +116,12 @@ def _use(chosen: argparse.Namespace) -> int:
         current, etag = client.preset()
         try:
             switched = client.use(chosen.name, etag, reason=chosen.reason, actor=actor)
+            changed = switched.revision != current.revision
         except StaleError:
             raise FailedError(_overtaken(client, current.name)) from None
         except RefusedPresetError as error:
             raise UsageError(_not_accepted(client, chosen.name, str(error))) from None
-    print(switched.model_dump_json() if chosen.json else _switch_text(switched))
+    print(switched.model_dump_json() if chosen.json else _switch_text(switched, changed=changed))
     return 0
 
 
@@ -142,7 +144,9 @@ def _unknown(name: str, names: list[str]) -> str:
     return f"the server knows no preset {name!r}; it knows: {', '.join(names)}"
 
 
-def _switch_text(switched: Switched) -> str:
+def _switch_text(switched: Switched, *, changed: bool) -> str:
+    if not changed:
+        return f"{switched.name} is already in force, nothing changed  (revision {switched.revision})"
     head = f"{switched.previous} -> {switched.name}  (revision {switched.revision})"
     if not switched.changes:
         return f"{head}\n  no setting differs"
