@@ -98,7 +98,7 @@ class Preset(BaseModel):
             yield f"default_class {self.default_class!r} is not among the classes: {known}"
         shares = sum(one.share or 0.0 for one in self.classes.values())
         if shares > 1 + 1e-9:
-            yield f"classes: the shares sum to {shares:.4g}, more than 1"
+            yield f"classes: the shares sum to {round(shares, 9)}, more than 1"
         reserved = sum(self.classes[name].reserved_seats for name in self.by_urgency()[:-1])
         if reserved and reserved >= seats:
             yield f"classes: {reserved} reserved_seats of {seats} leave none to the least urgent class"

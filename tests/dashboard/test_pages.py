@@ -194,6 +194,24 @@ def test_control_applies_a_preset(visit: Open, stub: StubServer) -> None:
     assert (log["Who"], log["After"], log["Reason"], log["Result"]) == ("anna", "latency", "rush hour", "applied")
 
 
+def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
+    """Two values that differ in the last digit look different, and an empty list is not taken for a missing one."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    balanced = {"memory.gpu_usage_ratio": 0.98, "memory.caches": ["worker"], "batching.seats": 10_000}
+    latency = {"memory.gpu_usage_ratio": 0.985, "memory.caches": [], "batching.seats": 10_001}
+    listed = [
+        {"name": name, "description": "", "source": "bundled", "settings": settings}
+        for name, settings in (("balanced", balanced), ("latency", latency))
+    ]
+    answer = {"current": {"name": "balanced", "revision": 1}, "presets": listed}
+    stub.forced["GET", "/headway/v1/presets"] = (200, answer)
+    app.run()
+    press(app, "Compare")
+    difference = app.table[0].value
+    assert [text.replace("\\", "") for text in difference["Now"]] == ["0.98", '["worker"]', "10000"]
+    assert [text.replace("\\", "") for text in difference["After"]] == ["0.985", "[]", "10001"]
+
+
 def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     """Somebody switched meanwhile: nothing is applied, and the page says so and shows the new state."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)

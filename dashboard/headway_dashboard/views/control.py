@@ -26,6 +26,7 @@ from headway_dashboard.sources import Source, StatusSource
 from headway_dashboard.units import MISSING, compact
 from headway_dashboard.views import orders
 from headway_dashboard.views.head import RECENT_S, head
+from headway_policies.toml_text import toml_text
 
 _CARD_PX = 240
 _REASON_CHARS = 400
@@ -227,8 +228,5 @@ def _audit(client: AdminClient) -> None:
 
 
 def _value(value: Setting | None) -> str:
-    if value is None:
-        return MISSING
-    if isinstance(value, list):
-        return plain(", ".join(str(one) for one in value)) or MISSING
-    return plain(str(value)) if not isinstance(value, int | float) or isinstance(value, bool) else compact(value)
+    """A setting as it would stand in the preset file: exact, so that two different values never look the same."""
+    return MISSING if value is None else plain(toml_text(value))

@@ -13,7 +13,7 @@ from headway.cli.client import AdminClient, RefusedPresetError, StaleError, conn
 from headway.cli.exits import FailedError, UsageError
 from headway.cli.known import find_preset, open_catalogue, preset_dir
 from headway.cli.parser import Parser, add_command, add_json, add_url
-from headway.cli.table import table
+from headway.cli.table import setting_text, table
 
 NAME = "preset"
 SUMMARY = "List, show, compare, check and recommend presets; switch a running server to another."
@@ -89,8 +89,8 @@ def _list(chosen: argparse.Namespace) -> int:
         [
             "*" if entry.name == current else "",
             entry.name,
-            entry.settings.get("batching.seats"),
-            entry.settings.get("batching.window_ms"),
+            setting_text(entry.settings.get("batching.seats")),
+            setting_text(entry.settings.get("batching.window_ms")),
             entry.source,
             entry.description,
         ]
@@ -106,7 +106,7 @@ def _show_one(chosen: argparse.Namespace) -> int:
         _print_json(entry.model_dump())
         return 0
     print(f"{entry.name}  ({entry.source})\n{entry.description}\n")
-    print(table(["setting", "value"], [[key, value] for key, value in entry.settings.items()]))
+    print(table(["setting", "value"], [[key, setting_text(value)] for key, value in entry.settings.items()]))
     return 0
 
 
@@ -150,7 +150,7 @@ def _switch_text(switched: Switched, *, changed: bool) -> str:
     head = f"{switched.previous} -> {switched.name}  (revision {switched.revision})"
     if not switched.changes:
         return f"{head}\n  no setting differs"
-    rows = [[one.setting, one.before, one.after] for one in switched.changes]
+    rows = [[one.setting, setting_text(one.before), setting_text(one.after)] for one in switched.changes]
     return f"{head}\n{table(['setting', 'before', 'after'], rows)}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from headway.cli.exits import Exit
 from headway.cli.known import find_preset, open_catalogue, preset_dir
 from headway.cli.parser import add_json
-from headway.cli.table import table
+from headway.cli.table import setting_text, table
 from headway_policies import PresetError, changes, load_preset
 from headway_policies.conformance.presets import failures
 
@@ -73,7 +73,7 @@ def diff(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps({"a": one.name, "b": other.name, "changes": [asdict(change) for change in found]}))
     elif found:
-        rows = [[change.setting, change.before, change.after] for change in found]
+        rows = [[change.setting, setting_text(change.before), setting_text(change.after)] for change in found]
         print(table(["setting", one.name, other.name], rows, indent=""))
     else:
         print("no setting differs")

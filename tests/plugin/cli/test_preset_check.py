@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import re
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headway.cli import main
+from headway_policies import changes, load_preset, parse_preset
 
 SHORT_LINE = """
 from headway_policies.lines import FifoLine
@@ -47,6 +55,66 @@ def write(folder: Path, name: str, text: str = "") -> str:
     return str(path)
 
 
+def printed(*words: str) -> str:
+    """What the command prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        main(["preset", *words])
+    return out.getvalue()
+
+
+#: Settings that go with all others, and what each may be.
+FREE: dict[str, st.SearchStrategy[Any]] = {
+    "batching.window_ms": st.floats(0, 60_000),
+    "batching.seats": st.integers(1, 65_536),
+    "batching.max_total_tokens": st.integers(1, 10**18),
+    "warmup.prompt_tokens": st.lists(st.integers(1, 100_000), min_size=1, max_size=3),
+    "memory.kv_usage_ratio": st.floats(0.9, 1, exclude_min=True),
+    "memory.gpu_usage_ratio": st.floats(0.9, 1, exclude_min=True),
+    "limit.kv_reserve_ratio": st.floats(0, 1, exclude_max=True),
+    "limit.shadow": st.booleans(),
+    "ordering.inside": st.sampled_from(["fifo", "edf", "hrrn", "fair"]),
+    "classes.batch.queue_timeout_s": st.floats(0, 86_400, exclude_min=True),
+    "classes.batch.service_tiers": st.lists(st.text(st.characters(exclude_categories=["C"])), max_size=3, unique=True),
+}
+CHOSEN = st.fixed_dictionaries({}, optional=FREE)
+
+
+def file_of(folder: Path, name: str, chosen: dict[str, Any]) -> str:
+    """A preset file with these settings, written by another hand than the one under test."""
+    return write(
+        folder, name, "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in chosen.items())
+    )
+
+
+@given(CHOSEN)
+@settings(max_examples=60, deadline=None)
+def test_what_show_prints_is_the_preset_to_the_last_digit(chosen: dict[str, Any]) -> None:
+    """The rows of the table, read as a preset file, are the very preset; so is the JSON."""
+    with TemporaryDirectory() as folder:
+        file = file_of(Path(folder), "mine", chosen)
+        preset = load_preset(file)
+        rows = printed("show", file).splitlines()[4:]
+        parsed = parse_preset(
+            'name = "mine"\n' + "\n".join(re.sub(r" +", " = ", row[2:], count=1) for row in rows), "-"
+        )
+        assert parsed.settings() == preset.settings()
+        assert json.loads(printed("show", file, "--json"))["settings"] == preset.settings()
+
+
+@given(CHOSEN, CHOSEN)
+@settings(max_examples=60, deadline=None)
+def test_diff_never_shows_two_equal_texts(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """A row for each setting that differs, and its two values differ to the eye."""
+    with TemporaryDirectory() as folder:
+        files = file_of(Path(folder), "one", one), file_of(Path(folder), "other", other)
+        found = changes(*map(load_preset, files))
+        out = printed("diff", *files)
+    rows = [re.split(r"  +", line.strip()) for line in out.splitlines()[1:]]
+    assert [row[0] for row in rows] == [change.setting for change in found]
+    assert all(len(row) == 3 and row[1] != row[2] for row in rows)
+
+
 @pytest.fixture
 def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a module of somebody's own policies, on the import path."""
@@ -62,6 +130,18 @@ def test_diff_shows_what_differs_and_ends_in_one(capsys: pytest.CaptureFixture[s
     assert head == ["setting", "latency", "throughput"]
     assert ["batching.seats", "8", "64"] in rows
     assert {row[0] for row in rows} == {"batching.seats", "batching.window_ms"}
+
+
+def test_show_and_diff_print_every_digit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """0.98 is not 1.0, which would mean that the rule is off."""
+    file = write(tmp_path, "mine", "memory.gpu_usage_ratio = 0.9876")
+    assert main(["preset", "show", file]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["memory.kv_usage_ratio", "0.98"] in rows
+    assert main(["preset", "diff", "balanced", file]) == 1
+    assert ["memory.gpu_usage_ratio", "0.98", "0.9876"] in [
+        line.split() for line in capsys.readouterr().out.splitlines()
+    ]
 
 
 def test_diff_of_equal_presets_ends_in_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

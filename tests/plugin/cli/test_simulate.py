@@ -44,6 +44,16 @@ def test_the_same_words_give_the_same_answer_and_another_seed_another(capsys: py
     assert answers[0] == answers[1] != answers[2]
 
 
+def test_what_was_given_is_said_to_the_last_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    """Objectives, constants and load are settings: none of them is rounded."""
+    words = ["--slo-ttft-ms", "1000.25", "--slo-inter-token-ms", "75.0000001", "--load", "1.2345678"]
+    assert main([*SHORT, "--step-ms", "29.123456", "--seat-ms", "1.0654321", *words]) == 0
+    out = capsys.readouterr().out
+    assert "engine: 29.123456 ms a step + 1.0654321 ms a sequence" in out
+    assert "first token within 1000.25 ms, 75.0000001 ms between tokens" in out
+    assert "; 1.2345678 times the ceiling" in out
+
+
 def test_json_holds_the_figures_of_every_class(capsys: pytest.CaptureFixture[str]) -> None:
     """For scripts."""
     assert main([*SHORT, "--preset", "balanced", "--slo-ttft-ms", "500", "--json"]) == 0
