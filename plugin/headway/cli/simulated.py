@@ -44,7 +44,7 @@ def _facts(comparison: Comparison) -> list[str]:
         f"objectives: first token within {milliseconds(slo.ttft_s)} ms, "
         f"{milliseconds(slo.inter_token_s)} ms between tokens",
         *(
-            f"{run.name}: not what its preset says: a policy was put aside and a built-in one went on "
+            f"{run.name}: not what its preset says: a policy failed and a built-in one took its place "
             f"({run.summary.put_aside})"
             for run in comparison.runs
             if run.summary.put_aside
