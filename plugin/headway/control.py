@@ -247,7 +247,8 @@ class Control:
         except FAILURES as error:  # a policy of somebody else's: the desk has made all it needs before it changes
             if not preset.named_policies():
                 raise
-            raise UnusablePresetError(f"{preset.name}: a policy it names cannot be made: {cause(error)}") from error
+            what = f"{preset.name}: a policy it names cannot be made: {cause(error)}"
+            raise UnusablePresetError(what, preset.unusable_policies()) from error
 
     def _note(self, who: Who, before: str, after: str, reason: str, result: str) -> None:
         self.audit.record(

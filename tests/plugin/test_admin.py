@@ -163,6 +163,34 @@ async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dic
         assert line["result"].startswith("refused: ")
 
 
+async def test_a_body_with_several_errors_is_told_all_of_them() -> None:
+    """Each with its key, what is wrong and the value; that of an unknown key is not repeated; no list is endless."""
+    body = {"name": 7, "reason": "x" * 401, "actor": None, "token": OPERATOR}
+    async with admin() as (client, control):
+        problem = (await put(client, json=body)).json()
+        assert problem["errors"] == [
+            {"where": "reason", "message": "String should have at most 400 characters", "value": f'"{"x" * 56}...'},
+            {"where": "actor", "message": "Input should be a valid string", "value": "None"},
+            {"where": "name", "message": "Input should be a valid string", "value": "7"},
+            {"where": "token", "message": "Extra inputs are not permitted", "value": None},
+        ]
+        assert problem["detail"].count("; ") == 3
+        assert OPERATOR not in str(problem)
+        assert OPERATOR not in str(control.audit.entries(9))
+        many = (await put(client, json={f"{number}{'k' * 100}": 0 for number in range(100)})).json()
+        assert len(many["errors"]) == 10
+        assert max(len(one["where"]) for one in many["errors"]) == 60
+
+
+async def test_an_unknown_name_is_told_as_an_error_of_the_name() -> None:
+    """For scripts, beside the sentence."""
+    async with admin() as (client, _):
+        problem = (await put(client, json={"name": "nonsense"})).json()
+        (error,) = problem["errors"]
+        assert (error["where"], error["value"]) == ("name", '"nonsense"')
+        assert error["message"].startswith("there is no preset 'nonsense'")
+
+
 async def test_a_policy_that_cannot_be_made_refuses_its_preset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -173,6 +201,9 @@ async def test_a_policy_that_cannot_be_made_refuses_its_preset(
         answer = await put(client)
         assert answer.status_code == 422
         assert answer.json()["detail"] == "latency: a policy it names cannot be made: RuntimeError: no licence."
+        message = "faulty_policy:Unwilling cannot be made: RuntimeError: no licence"
+        error = {"where": "ordering.inside", "message": message, "value": '"faulty_policy:Unwilling"'}
+        assert answer.json()["errors"] == [error]
         assert (control.preset.name, control.revision) == ("balanced", 1)
         (line,) = control.audit.entries(10)
         assert line["result"].startswith("refused: latency")
