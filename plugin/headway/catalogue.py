@@ -32,6 +32,7 @@ class Catalogue:
     """The presets known to this server, by name."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
+        """Read the folder. Raises PresetError that tells every error of every file."""
         self._listed = {name: Listed(preset, BUNDLED) for name, preset in bundled_presets().items()}
         if folder is not None:
             self._add_folder(Path(folder))
@@ -42,8 +43,15 @@ class Catalogue:
         paths = sorted(folder.glob("*.toml"))
         if len(paths) > MAX_FILES:
             raise PresetError(f"{folder}: has {len(paths)} presets, more than {MAX_FILES}")
+        wrong = []
         for path in paths:
-            self.add(path)
+            try:
+                self.add(path)
+            except PresetError as error:
+                wrong.append(error)
+        if wrong:
+            complaints = [one for error in wrong for one in error.complaints]
+            raise PresetError("; ".join(map(str, wrong)), complaints)
 
     def add(self, path: str | Path) -> Preset:
         """Read a preset file and list it. Raises PresetError."""

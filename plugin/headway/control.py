@@ -39,7 +39,7 @@ _STANDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """What a switch did."""
+    """What a switch did; ``revision`` is the one before, and ``changes`` is empty, where it changed nothing."""
 
     previous: str
     preset: Preset
@@ -134,13 +134,18 @@ class Control:
                 self.guard.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
 
     async def switch(self, name: str, *, expected_revision: int | None, who: Who, reason: str = "") -> Switched:
-        """Put a preset in force. Raises UnknownPresetError, StaleRevisionError, or UnusablePresetError when a policy of
-        somebody else's cannot be made; then nothing has changed."""
+        """Put a preset in force; the one that is in force already stays as it is, under its revision and unrecorded.
+
+        Raises UnknownPresetError, StaleRevisionError, or UnusablePresetError when a policy of somebody else's cannot be
+        made; then nothing has changed.
+        """
         before = self.preset
         try:
             if expected_revision is not None and expected_revision != self.revision:
                 raise StaleRevisionError(self.revision)
             after = self.catalogue.get(name)
+            if after.name == before.name and not changes(before, after):
+                return Switched(before.name, before, self.revision, [])
             revision = self._put_in_force(after)
         except HeadwayError as error:
             self._note(who, before.name, name[:60], reason, f"refused: {error}")
@@ -153,17 +158,18 @@ class Control:
         return Switched(before.name, after, revision, changes(before, after))
 
     def order_fallback(self, word: str | None, *, who: Who, reason: str = "") -> None:
-        """Put the fallback ladder on a rung; None: let it move by itself. Raises UnknownRungError."""
-        before = self.lookout.ladder.rung.word
+        """Put the fallback ladder on a rung; None: let it move by itself. Raises UnknownRungError.
+
+        An order for what is ordered already is not recorded.
+        """
+        before, ordered = self.lookout.ladder.rung.word, self.lookout.ladder.ordered
         try:
-            after, result = self.lookout.order(word).word, "applied"
+            after = self.lookout.order(word).word
         except HeadwayError as error:
-            after, result = (word or "auto")[:60], f"refused: {error}"
+            self._note_order(who, before, (word or "auto")[:60], reason, f"refused: {error}")
             raise
-        finally:
-            self.audit.record(
-                who, "order_fallback", before=before, after=after, revision=self.revision, reason=reason, result=result
-            )
+        if self.lookout.ladder.ordered is not ordered:
+            self._note_order(who, before, after, reason, "applied")
 
     def recycle(self, who: Who, reason: str = "", *, trigger: str = "command") -> None:
         """Put another engine in the place of this one, in the background, once those who run have finished.
@@ -243,9 +249,15 @@ class Control:
         except FAILURES as error:  # a policy of somebody else's: the desk has made all it needs before it changes
             if not preset.named_policies():
                 raise
-            raise UnusablePresetError(f"{preset.name}: a policy it names cannot be made: {cause(error)}") from error
+            what = f"{preset.name}: a policy it names cannot be made: {cause(error)}"
+            raise UnusablePresetError(what, preset.unusable_policies()) from error
 
     def _note(self, who: Who, before: str, after: str, reason: str, result: str) -> None:
         self.audit.record(
             who, "switch_preset", before=before, after=after, revision=self.revision, reason=reason, result=result
+        )
+
+    def _note_order(self, who: Who, before: str, after: str, reason: str, result: str) -> None:
+        self.audit.record(
+            who, "order_fallback", before=before, after=after, revision=self.revision, reason=reason, result=result
         )

@@ -19,9 +19,11 @@ Each refusal knows the HTTP status it becomes (RFC 9110; 429 from RFC 6585).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from http import HTTPStatus
 
 from headway_policies import Reason
+from headway_policies.complaints import Complaint
 
 #: For each reason: HTTP status, whether a client should try again, and the sentence it is told.
 TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
@@ -65,7 +67,11 @@ class UnknownPresetError(HeadwayError):
 
 
 class UnusablePresetError(HeadwayError):
-    """A preset that cannot be put in force: a policy it names could not be made."""
+    """A preset that cannot be put in force: a policy it names could not be made. ``complaints`` names each of them."""
+
+    def __init__(self, text: str, complaints: Iterable[Complaint] = ()) -> None:
+        super().__init__(text)
+        self.complaints = tuple(complaints)
 
 
 class UnknownRungError(HeadwayError):

@@ -5,7 +5,7 @@ As many as the limit policy says, no more than the engine can give, and of those
 
 from __future__ import annotations
 
-from headway_policies.governor import make_limit
+from headway_policies.governor import Governor, LimitFailure, make_limit
 from headway_policies.limits import FixedLimit, Limit, Signals
 from headway_policies.opening import Cautious, Opening
 from headway_policies.preset import Preset
@@ -39,6 +39,11 @@ class Capacity:
     def why(self) -> str:
         """Why the limit is what it is, in one word of ``governor.WHYS``."""
         return self._limit.why
+
+    @property
+    def failure(self) -> LimitFailure | None:
+        """How the limit policy has failed since it was put in force, though it may have recovered."""
+        return self._limit.failure if isinstance(self._limit, Governor) else None
 
     def seats(self, now_s: float) -> int:
         """The seats that are open."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headway_policies.batching import Batching
 from headway_policies.degrading import usable_rungs
 from headway_policies.fallback import CLIMBED_FOR, Rung, Trigger
+from headway_policies.toml_text import toml_text
 
 if TYPE_CHECKING:
     from headway_policies.preset import Preset
@@ -56,7 +57,8 @@ def _batching(batching: Batching) -> Iterator[str]:
     window_ms = batching.window_ms
     if batching.strategy == "dynamic" and not _LEAST_MS <= window_ms <= _MOST_MS:
         effect = "many small batches" if window_ms < _LEAST_MS else "a wait that users notice"
-        yield f"batching.window_ms: {window_ms:g} is outside the usual {_LEAST_MS} to {_MOST_MS}: expect {effect}"
+        usual = f"{_LEAST_MS} to {_MOST_MS}"
+        yield f"batching.window_ms: {toml_text(window_ms)} is outside the usual {usual}: expect {effect}"
     if batching.seats > _KNEE_SEATS:
         yield (
             f"batching.seats: beyond {_KNEE_SEATS} each seat adds less, and takes memory and time between tokens "
@@ -75,7 +77,8 @@ def _static(preset: Preset) -> Iterator[str]:
             yield "batching.flush_after_s: not set: the last requests, too few for a batch, wait until they time out"
         for name, terms in preset.classes.items():
             if flush_s is not None and terms.queue_timeout_s is not None and terms.queue_timeout_s <= flush_s:
-                yield f"classes.{name}.queue_timeout_s: ends before a batch that does not fill leaves ({flush_s:g} s)"
+                key, leaves = f"classes.{name}.queue_timeout_s", f"leaves ({toml_text(flush_s)} s)"
+                yield f"{key}: ends before a batch that does not fill {leaves}"
     if preset.batching.strategy != "continuous":
         for name, terms in preset.classes.items():
             if terms.reserved_seats:
@@ -98,7 +101,8 @@ def _limit(preset: Preset) -> Iterator[str]:
         return
     for name, terms in preset.classes.items():
         if terms.stall_timeout_s is not None and terms.stall_timeout_s * 1000 <= slo_ms:
-            yield f"classes.{name}.stall_timeout_s: ends answers that still hold limit.inter_token_slo_ms ({slo_ms:g})"
+            slo = f"limit.inter_token_slo_ms ({toml_text(slo_ms)})"
+            yield f"classes.{name}.stall_timeout_s: ends answers that still hold {slo}"
 
 
 def _time_outs(preset: Preset) -> Iterator[str]:

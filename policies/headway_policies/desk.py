@@ -39,6 +39,7 @@ from headway_policies.entry import Entry, Phase
 from headway_policies.fallback import Rung
 from headway_policies.floor import Floor
 from headway_policies.forecast import Forecast
+from headway_policies.governor import LimitFailure
 from headway_policies.ledger import Ledger
 from headway_policies.limits import Load, Signals
 from headway_policies.opening import Cautious
@@ -306,6 +307,11 @@ class Desk:
     def limit_reason(self) -> str:
         """Why the limit is what it is, in one word."""
         return self._capacity.why
+
+    @property
+    def limit_failure(self) -> LimitFailure | None:
+        """How the limit policy has failed since it was put in force, though it may have recovered; None if never."""
+        return self._capacity.failure
 
     @property
     def order_failed(self) -> str | None:

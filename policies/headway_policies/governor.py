@@ -17,6 +17,7 @@ a policy raises or returns no number (``failed``).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headway_policies.aimd import Aimd
@@ -24,7 +25,7 @@ from headway_policies.interval import Interval, IntervalMeter
 from headway_policies.limits import FixedLimit, Limit, Limiting, Signals
 from headway_policies.memory_bound import MemoryBound
 from headway_policies.model_fit import ModelFit
-from headway_policies.named import FAILURES, find_class
+from headway_policies.named import FAILURES, cause, find_class
 from headway_policies.sla_search import SlaSearch
 
 #: Every word that ``Limit.why`` may be, with its meaning.
@@ -49,6 +50,17 @@ _CAREFUL_S = 30.0
 _FALL_RATIO = 0.9
 _STEP_UP_RATIO = 1.5
 _STEP_DOWN_RATIO = 0.5
+_MOST_ERROR_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFailure:
+    """A limit policy that raised, or returned no number: its first error, when that came, and how often it failed."""
+
+    policy: str
+    error: str
+    first_s: float
+    times: int = 1
 
 
 class LimitPolicy(Protocol):
@@ -82,9 +94,13 @@ def make_limit(limiting: Limiting, fixed: int, ceiling: int | None) -> Limit:
 
 
 class Governor:
-    """A limit policy on rails. ``ceiling`` is the most seats the engine can give."""
+    """A limit policy on rails. ``ceiling`` is the most seats the engine can give.
+
+    ``failure`` says how the policy has failed so far; None as long as it has not.
+    """
 
     def __init__(self, policy: LimitPolicy, limiting: Limiting, fixed: int, ceiling: int | None) -> None:
+        self.failure: LimitFailure | None = None
         self._policy = policy
         self._limiting = limiting
         self._most = max(1, min(one for one in (limiting.most, ceiling, 65_536) if one is not None))
@@ -127,8 +143,9 @@ class Governor:
         before = self._allowed
         try:
             proposal = int(self._policy.propose(seen, before))
-        except FAILURES:  # whatever a policy of somebody else's raises; told as the reason "failed"
+        except FAILURES as error:  # whatever a policy of somebody else's raises; told as the reason "failed"
             self._failed, self._decided, self._allowed = True, "failed", self._fixed
+            self._note(error, now_s)
             return
         self._failed = False
         if (
@@ -140,6 +157,13 @@ class Governor:
         careful = now_s < self._careful_until_s
         if self._allowed < before or (careful and self._allowed > before):
             self._grows_from_s = now_s + _SETTLE_S
+
+    def _note(self, error: BaseException, now_s: float) -> None:
+        """Keep the first failure, and count them."""
+        if self.failure is None:
+            self.failure = LimitFailure(self._limiting.policy, cause(error)[:_MOST_ERROR_CHARS], now_s)
+        else:
+            self.failure = replace(self.failure, times=self.failure.times + 1)
 
     def _guard(self, seen: Interval, proposal: int, now_s: float) -> tuple[int, str]:
         """What is left of a proposal, and why."""

@@ -10,13 +10,14 @@ square of its parts.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from headway_policies.complaints import PresetError, one_line
+from headway_policies.complaints import Complaint, PresetError, one_line
 from headway_policies.text_file import TextFileError, read_text_file
 
 MAX_FILE_BYTES = 32 * 1024
@@ -29,6 +30,7 @@ Table = dict[str, Any]
 Bundled = Callable[[str], tuple[str, str]]
 
 _OWN = ("name", "description")
+_PLACE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 
 
 def merged(parent: Mapping[str, Any], child: Mapping[str, Any]) -> Table:
@@ -45,12 +47,12 @@ def merged(parent: Mapping[str, Any], child: Mapping[str, Any]) -> Table:
     return result
 
 
-def read_table(text: str, source: str, bundled: Bundled) -> tuple[Table, list[str]]:
-    """The table of a preset's text laid over all that it extends, and where that was found. Raises PresetError.
+def read_table(text: str, source: str, bundled: Bundled) -> tuple[Table, list[tuple[str, str]]]:
+    """The table of a preset's text laid over all that it extends, and all texts by their sources, its own first.
 
-    ``extends`` is a bundled preset's name or a file relative to the one that names it.
+    ``extends`` is a bundled preset's name or a file relative to the one that names it. Raises PresetError.
     """
-    tables, sources = [_parsed(text, source)], [source]
+    tables, sources, texts = [_parsed(text, source)], [source], [text]
     while (parent := tables[-1].pop("extends", None)) is not None:
         parent_source, parent_text = _found(parent, sources[-1], bundled)
         if Path(parent_source).resolve() in [Path(one).resolve() for one in sources]:
@@ -58,10 +60,11 @@ def read_table(text: str, source: str, bundled: Bundled) -> tuple[Table, list[st
         if len(sources) > MAX_PARENTS:
             raise PresetError(f"{source}: extends: more than {MAX_PARENTS} presets, one after another")
         sources.append(parent_source)
+        texts.append(parent_text)
         inherited = _parsed(parent_text, parent_source)
         tables.append({key: value for key, value in inherited.items() if key not in _OWN})
     try:
-        return reduce(merged, reversed(tables)), sources[1:]
+        return reduce(merged, reversed(tables)), list(zip(sources, texts, strict=True))
     except RecursionError:
         raise PresetError(f"{source}: tables are nested too deeply") from None
 
@@ -83,8 +86,18 @@ def _parsed(text: str, source: str) -> Table:
             raise PresetError(f"{source}: line {number}: longer than {MAX_LINE_CHARS} characters")
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
-        raise PresetError(one_line(f"{source}: not valid TOML: {error}")) from None
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of more digits than Python reads
+        complaint = _not_toml(str(error), source)
+        raise PresetError(f"{one_line(source)}: {complaint}", [complaint]) from None
+
+
+def _not_toml(error: str, source: str) -> Complaint:
+    """tomllib says where in its text only."""
+    place = _PLACE.search(error)
+    if place is None:
+        return Complaint("", one_line(f"not valid TOML: {error}"), file=source)
+    what, line, column = error[: place.start()], int(place["line"]), place["column"]
+    return Complaint("", one_line(f"not valid TOML: {what}, column {column}"), file=source, line=line)
 
 
 def _found(parent: object, heir: str, bundled: Bundled) -> tuple[str, str]:

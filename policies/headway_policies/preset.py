@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from headway_policies.batching import Batching
 from headway_policies.cautions import cautions
 from headway_policies.classes import PriorityClass
-from headway_policies.complaints import PresetError, explain
+from headway_policies.complaints import Complaint, ContradictionError, PresetError, explain, shown
 from headway_policies.fallback import Fallback
 from headway_policies.governor import make_limit
 from headway_policies.housekeeping import Memory
@@ -85,46 +85,49 @@ class Preset(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Preset:
-        complaints = [*self._contradictions(), *self._unusable_policies()]
+        complaints = [*self._contradictions(), *self.unusable_policies()]
         if complaints:
-            raise ValueError("; ".join(complaints))
+            raise ContradictionError(complaints)
         return self
 
-    def _contradictions(self) -> Iterator[str]:
+    def _contradictions(self) -> Iterator[Complaint]:
         """Settings that are right alone and wrong together."""
         seats, limit = self.batching.seats, self.limit
         if self.default_class not in self.classes:
             known = ", ".join(sorted(self.classes))
-            yield f"default_class {self.default_class!r} is not among the classes: {known}"
+            yield Complaint("default_class", f"must be one of the classes: {known}", shown(self.default_class))
         shares = sum(one.share or 0.0 for one in self.classes.values())
         if shares > 1 + 1e-9:
-            yield f"classes: the shares sum to {shares:.4g}, more than 1"
+            yield Complaint("classes", f"the shares sum to {round(shares, 9)}, more than 1", str(round(shares, 9)))
         reserved = sum(self.classes[name].reserved_seats for name in self.by_urgency()[:-1])
         if reserved and reserved >= seats:
-            yield f"classes: {reserved} reserved_seats of {seats} leave none to the least urgent class"
+            text = f"{reserved} reserved_seats of {seats} leave none to the least urgent class"
+            yield Complaint("classes", text, str(reserved))
         too_large = [size for size in self.batching.preferred_batch_sizes if not 1 <= size <= seats]
         if too_large:
-            yield f"batching.preferred_batch_sizes: {too_large[0]} is not between 1 and the {seats} seats"
+            text = f"{too_large[0]} is not between 1 and the {seats} seats"
+            yield Complaint("batching.preferred_batch_sizes", text, str(too_large[0]))
         yield from self._endless_gathering()
         if limit.policy != "fixed" and not limit.floor <= seats <= (limit.most or seats):
-            yield f"batching.seats: {seats} is not between limit.floor and limit.most"
+            yield Complaint("batching.seats", f"{seats} is not between limit.floor and limit.most", str(seats))
 
-    def _endless_gathering(self) -> Iterator[str]:
+    def _endless_gathering(self) -> Iterator[Complaint]:
         """A static batch that the queue has no room for would never leave."""
         batching, queue = self.batching, self.queue
         if batching.strategy == "continuous":
             return
         room = min(queue.max_waiting, sum(one.max_waiting for one in self.classes.values()))
         if room == 0:
-            yield f"queue.max_waiting: 0 leaves a {batching.strategy} batch no place to gather"
+            yield Complaint("queue.max_waiting", f"0 leaves a {batching.strategy} batch no place to gather", "0")
         elif (
             batching.strategy == "static"
             and batching.flush_after_s is None
             and room <= batching.bins * (batching.seats - 1)
         ):
-            yield f"queue.max_waiting: {room} may never fill a batch of {batching.seats}; set batching.flush_after_s"
+            text = f"{room} may never fill a batch of {batching.seats}; set batching.flush_after_s"
+            yield Complaint("queue.max_waiting", text, str(room))
 
-    def _unusable_policies(self) -> Iterator[str]:
+    def unusable_policies(self) -> Iterator[Complaint]:
         """Policies that are named by an import path which leads to no class, or to one that cannot be made."""
         terms = next(iter(self.classes.values()))
         makers: dict[str, Callable[[], object]] = {
@@ -136,12 +139,12 @@ class Preset(BaseModel):
             try:
                 find_class(policy)
             except ValueError as error:
-                yield f"{key}: {error}"
+                yield Complaint(key, str(error), shown(policy))
                 continue
             try:
                 makers[key]()
             except FAILURES as error:  # whatever somebody else's policy raises
-                yield f"{key}: {policy} cannot be made: {cause(error)}"
+                yield Complaint(key, f"{policy} cannot be made: {cause(error)}", shown(policy))
 
     def named_policies(self) -> dict[str, str]:
         """The import paths of the policies that are not Headway's own, under their dotted keys."""
@@ -205,14 +208,17 @@ def changes(old: Preset, new: Preset) -> list[Change]:
 def parse_preset(text: str, source: str) -> Preset:
     """Read a preset from TOML text; ``source`` names it in errors, and what it extends is found relative to it.
 
-    A policy named by import path is imported. Raises PresetError in one line.
+    A policy named by import path is imported. Raises PresetError in one line, with every error that was found: settings
+    are compared with each other once each is right alone.
     """
-    table, parents = read_table(text, source, _bundled_text)
+    table, sources = read_table(text, source, _bundled_text)
     try:
         return Preset.model_validate(table)
     except ValidationError as error:
-        where = f"{source} (extends {', '.join(parents)})" if parents else source
-        raise PresetError(f"{where}: {explain(error, Preset)}") from None
+        complaints = explain(error, Preset, sources)
+        parents = ", ".join(one for one, _ in sources[1:])
+        where = f"{source} (extends {parents})" if parents else source
+        raise PresetError(f"{where}: {'; '.join(map(str, complaints))}", complaints) from None
 
 
 def load_preset(path: str | Path) -> Preset:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headway_policies.toml_text import toml_text
+
 _KV_FULL_RATIO = 0.9  # beyond it the engine soon preempts
 _KV_FREE_RATIO = 0.7
 _FAR_BELOW = 0.25  # a mean batch under this part of the limit
@@ -78,7 +80,10 @@ def recommend(needs: Needs, traffic: Traffic | None = None) -> Recommendation:
 def _choose(needs: Needs) -> tuple[str, str]:
     slo_ms = needs.inter_token_slo_ms
     if slo_ms is not None and not needs.offline:
-        return "interactive", f"a time between tokens is promised: its limit follows the load to hold {slo_ms:g} ms"
+        return (
+            "interactive",
+            f"a time between tokens is promised: its limit follows the load to hold {toml_text(slo_ms)} ms",
+        )
     if needs.latency:
         return "latency", "somebody waits for each answer: few seats make each of them quick"
     if needs.offline:
@@ -116,7 +121,8 @@ def _memory(traffic: Traffic) -> list[Advice]:
 
 
 def _too_slow(traffic: Traffic, inter_token_ms: float, slo_ms: float) -> Advice:
-    because = f"95 % of the tokens come within {inter_token_ms:.0f} ms, not within the {slo_ms:g} ms that must hold"
+    seen_ms = f"{inter_token_ms:.0f}" if inter_token_ms - slo_ms >= 1 else f"{inter_token_ms:.6g}"
+    because = f"95 % of the tokens come within {seen_ms} ms, not within the {toml_text(slo_ms)} ms that must hold"
     if traffic.adaptive:
         return Advice("more instances, or shorter prompts: the limit is lowered already", because)
     return Advice('fewer seats, or let them follow the load: preset interactive, or limit.policy = "model"', because)

@@ -194,6 +194,24 @@ def test_control_applies_a_preset(visit: Open, stub: StubServer) -> None:
     assert (log["Who"], log["After"], log["Reason"], log["Result"]) == ("anna", "latency", "rush hour", "applied")
 
 
+def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
+    """Two values that differ in the last digit look different, and an empty list is not taken for a missing one."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    balanced = {"memory.gpu_usage_ratio": 0.98, "memory.caches": ["worker"], "batching.seats": 10_000}
+    latency = {"memory.gpu_usage_ratio": 0.985, "memory.caches": [], "batching.seats": 10_001}
+    listed = [
+        {"name": name, "description": "", "source": "bundled", "settings": settings}
+        for name, settings in (("balanced", balanced), ("latency", latency))
+    ]
+    answer = {"current": {"name": "balanced", "revision": 1}, "presets": listed}
+    stub.forced["GET", "/headway/v1/presets"] = (200, answer)
+    app.run()
+    press(app, "Compare")
+    difference = app.table[0].value
+    assert [text.replace("\\", "") for text in difference["Now"]] == ["0.98", '["worker"]', "10000"]
+    assert [text.replace("\\", "") for text in difference["After"]] == ["0.985", "[]", "10001"]
+
+
 def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     """Somebody switched meanwhile: nothing is applied, and the page says so and shows the new state."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
@@ -203,6 +221,16 @@ def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     assert stub.world.preset == "throughput"
     assert "changed the preset meanwhile" in app.warning[0].value
     assert list(app.table[0].value["Now"]) == ["64", "100"]
+
+
+def test_control_says_that_a_switch_changed_nothing(visit: Open, stub: StubServer) -> None:
+    """The preset is in force already when the order comes: the server answers with the revision of the page."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    press(app, "Compare")
+    answer = {"name": "latency", "revision": 1, "previous": "latency", "changes": []}
+    stub.forced["PUT", "/headway/v1/preset"] = (200, answer)
+    press(app, "Apply latency")
+    assert "was in force already, as revision 1. Nothing was changed." in app.success[0].value.replace("\\", "")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from asking import body
 from engine_parts import engine_core, kill
 from flood import flood, statuses
 from outside import Books, mixed
-from running_server import RunningServer, wait_until
+from running_server import RunningServer, assert_queries_stay_out_of_the_log, wait_until
 
 CLIENTS = 100
 
@@ -25,7 +25,9 @@ def stock(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """`vllm serve` as it comes, with VLLM_PLUGINS=headway."""
     log_path = tmp_path_factory.mktemp("stock") / "server.log"
     flags = ("--max-num-queued-reqs", str(CLIENTS), "--max-num-seqs", "64", "--scheduling-policy", "priority")
-    with RunningServer.plain_vllm(log_path, *flags, HEADWAY_PRESET="latency") as server:
+    stock = RunningServer.plain_vllm(log_path, *flags, HEADWAY_PRESET="latency")
+    stock.access_log = True
+    with stock as server:
         yield server
 
 
@@ -60,6 +62,11 @@ def test_the_plugin_needs_no_launcher_of_ours(stock: RunningServer) -> None:
     wait_until(lambda: stock.status()["ready"], "it is ready")
     status = stock.status()
     assert (status["preset"]["name"], status["limit"]["live"], status["engine"]["core_limit"]) == ("latency", 8, 8)
+
+
+def test_no_query_reaches_the_access_log(stock: RunningServer) -> None:
+    """Whoever puts a token into the query does not find it in the log, nor in an answer or the audit."""
+    assert_queries_stay_out_of_the_log(stock)
 
 
 async def test_a_dead_engine_ends_the_server_with_an_error(stock: RunningServer) -> None:

@@ -12,7 +12,16 @@ import psutil
 import pytest
 import requests
 from asking import body
-from running_server import ENGINE_FLAGS, OFFLINE, PRESETS, TINY_MODEL, RunningServer, free_port, wait_until
+from running_server import (
+    ENGINE_FLAGS,
+    OFFLINE,
+    PRESETS,
+    TINY_MODEL,
+    RunningServer,
+    assert_queries_stay_out_of_the_log,
+    free_port,
+    wait_until,
+)
 
 
 def _serve(*arguments: str, timeout_s: float = 240, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -81,9 +90,13 @@ def test_bad_input_is_refused_before_the_engine_loads(
 
 
 def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
-    """After SIGTERM under load the running are finished and the waiting refused; exit code 0, no process left."""
-    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
+    """After SIGTERM under load the running are finished and the waiting refused; exit code 0, no process left. Before,
+    with the access log on, no query reached the log."""
+    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup")
+    server.access_log = True
+    server.start()
     try:
+        assert_queries_stay_out_of_the_log(server)
         sessions = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
         wait_until(lambda: server.status()["queued"] == 3, "two run and three wait")
         code = server.stop()

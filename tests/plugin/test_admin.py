@@ -19,6 +19,7 @@ import headway
 from headway.audit import MAX_REFUSED, MAX_STRANGERS, NO_ROLE, Who
 from headway.catalogue import Catalogue
 from headway.fake import FakeEngine, FakeParams
+from headway.guard import Guard
 from headway.http.admin import BODY_WITHIN_S, routes
 from headway.http.tokens import MAX_TOKEN_CHARS, Role, TokenError, Tokens
 from headway_policies import bundled_presets, changes
@@ -89,6 +90,48 @@ async def test_a_switch_works_once_for_each_revision() -> None:
         assert len(audit) == 5
 
 
+async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 with the revision there was and no changes; no audit line, no count, no new marker, no word to the engine."""
+    told: list[int] = []
+    async with admin() as (client, control):
+
+        async def limit_engine(guard: Guard) -> None:
+            told.append(control.revision)
+
+        monkeypatch.setattr(Guard, "limit_engine", limit_engine)
+        before = control.snapshot()
+        for etag in ('"1"', "*"):
+            answer = await put(client, json={"name": "balanced", "reason": "again"}, headers={"If-Match": etag})
+            assert answer.status_code == 200
+            expected = {"name": "balanced", "revision": 1, "previous": "balanced", "changes": []}
+            assert (answer.json(), answer.headers["etag"]) == (expected, '"1"')
+        after = control.snapshot()
+        assert (after.preset_changes, after.last_change_s) == (before.preset_changes, before.last_change_s)
+        assert (told, control.audit.entries(9)) == ([], [])
+        assert (await put(client, json={"name": "balanced"}, headers={"If-Match": '"2"'})).status_code == 412
+        assert (await put(client, json={"name": "balanced"}, headers={"If-Match": ""})).status_code == 428
+
+
+async def test_another_name_for_the_same_settings_is_a_change() -> None:
+    """A new revision and an audit line, though no setting differs."""
+    async with admin() as (client, control):
+        control.catalogue.include(control.preset.model_copy(update={"name": "twin"}))
+        answer = await put(client, json={"name": "twin"})
+        assert (answer.status_code, answer.json()["revision"], answer.json()["changes"]) == (200, 2, [])
+        assert [(line["after"], line["result"]) for line in control.audit.entries(9)] == [("twin", "applied")]
+
+
+async def test_an_order_for_what_is_ordered_already_fills_no_audit() -> None:
+    """The first order of a rung is written down, the same one again is not; so it is with letting go."""
+    async with admin() as (client, control):
+        for rung in (None, "pause", "PAUSE", None, None):
+            answer = await client.put("/headway/v1/fallback", headers=bearer(OPERATOR), json={"rung": rung})
+            assert answer.status_code == 200
+            assert answer.json()["ordered"] == (rung and rung.lower())
+        written = [(line["before"], line["after"]) for line in control.audit.entries(9)]
+        assert written == [("pause", "normal"), ("normal", "pause")]
+
+
 @pytest.mark.parametrize(
     ("options", "status"),
     [
@@ -124,6 +167,34 @@ async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dic
         assert line["result"].startswith("refused: ")
 
 
+async def test_a_body_with_several_errors_is_told_all_of_them() -> None:
+    """Each with its key, what is wrong and the value; that of an unknown key is not repeated; no list is endless."""
+    body = {"name": 7, "reason": "x" * 401, "actor": None, "token": OPERATOR}
+    async with admin() as (client, control):
+        problem = (await put(client, json=body)).json()
+        assert problem["errors"] == [
+            {"where": "reason", "message": "String should have at most 400 characters", "value": f'"{"x" * 56}...'},
+            {"where": "actor", "message": "Input should be a valid string", "value": "None"},
+            {"where": "name", "message": "Input should be a valid string", "value": "7"},
+            {"where": "token", "message": "Extra inputs are not permitted", "value": None},
+        ]
+        assert problem["detail"].count("; ") == 3
+        assert OPERATOR not in str(problem)
+        assert OPERATOR not in str(control.audit.entries(9))
+        many = (await put(client, json={f"{number}{'k' * 100}": 0 for number in range(100)})).json()
+        assert len(many["errors"]) == 10
+        assert max(len(one["where"]) for one in many["errors"]) == 60
+
+
+async def test_an_unknown_name_is_told_as_an_error_of_the_name() -> None:
+    """For scripts, beside the sentence."""
+    async with admin() as (client, _):
+        problem = (await put(client, json={"name": "nonsense"})).json()
+        (error,) = problem["errors"]
+        assert (error["where"], error["value"]) == ("name", '"nonsense"')
+        assert error["message"].startswith("there is no preset 'nonsense'")
+
+
 async def test_a_policy_that_cannot_be_made_refuses_its_preset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -134,6 +205,9 @@ async def test_a_policy_that_cannot_be_made_refuses_its_preset(
         answer = await put(client)
         assert answer.status_code == 422
         assert answer.json()["detail"] == "latency: a policy it names cannot be made: RuntimeError: no licence."
+        message = "faulty_policy:Unwilling cannot be made: RuntimeError: no licence"
+        error = {"where": "ordering.inside", "message": message, "value": '"faulty_policy:Unwilling"'}
+        assert answer.json()["errors"] == [error]
         assert (control.preset.name, control.revision) == ("balanced", 1)
         (line,) = control.audit.entries(10)
         assert line["result"].startswith("refused: latency")

@@ -400,8 +400,8 @@ def calls_of_one_id(shape: bytes, number: int) -> Callable[[], object]:
         calls, request_id = Calls(), text(shape, 100)
         for at in range(number):
             passage: Any = SimpleNamespace(
-                ticket=SimpleNamespace(id=at, seats=1), recalls=0, watched=False, begun=False, in_engine=0, ended_sequences=0,
-                occupy=lambda seats: None,
+                ticket=SimpleNamespace(id=at, seats=1), recalls=0, watched=False, begun=False, in_engine=0,
+                ended_sequences=0, occupy=lambda seats: None,
             )  # fmt: skip
             calls.open(passage, request_id, 1, silent=False)
 

@@ -10,7 +10,7 @@ import pytest
 
 from headway_policies import FixedLimit, Limit, Signals
 from headway_policies.aimd import Aimd
-from headway_policies.conformance.limits import check_limit, check_limit_policy
+from headway_policies.conformance.limits import RULES, check_limit, check_limit_policy, violations
 from headway_policies.governor import Fixed, LimitPolicy, make_limit
 from headway_policies.interval import Interval
 from headway_policies.limits import Limiting
@@ -89,13 +89,13 @@ class ProposesNone(Plain):
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        (Zero, "the limit is -2|the limit is 0"),
-        (Half, "the limit is 2.5"),
-        (Restless, "asked again"),
-        (Greedy, "grew while"),
-        (Shy, "long after it"),
-        (lambda: Plain(why="because"), "no known reason"),
-        (ProposesNone, "the limit is 0"),
+        (Zero, "at-least-one: .* expected a whole number of at least 1, came (-2|0)$"),
+        (Half, "at-least-one: .* came 2.5$"),
+        (Restless, r"repeatable: .*: expected \(17, 17\) again, came \(18, 18\)$"),
+        (Greedy, "no-growth-in-breach: .*, breach, step 31: expected [0-9]+ seats or fewer, came [0-9]+$"),
+        (Shy, "recovers: .* expected [0-9]+ seats or more, with [0-9]+ before the storm, came 1$"),
+        (lambda: Plain(why="because"), "known-reason: .* came 'because'$"),
+        (ProposesNone, "at-least-one: .* came 0$"),
     ],
     ids=["zero", "a half", "restless", "grows in a breach", "never comes back", "unknown reason", "proposes none"],
 )
@@ -141,10 +141,10 @@ class NeverUp:
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: Proposes(2.5), "proposed 2.5"),
-        (lambda: Proposes(None), "proposed None"),
-        (DividesByTime, "raised TypeError"),
-        (NeverUp, "long after it"),
+        (lambda: Proposes(2.5), "whole-number: .* came 2.5$"),
+        (lambda: Proposes(None), "whole-number: .* came None$"),
+        (DividesByTime, r"never-raises: .* from propose\(Interval\(.*inter_token_s=None.*, came TypeError: "),
+        (NeverUp, "recovers: .* after the storm, step 720: expected [0-9]+ seats or more"),
     ],
     ids=["a half", "nothing", "raises", "never grows again"],
 )
@@ -152,6 +152,28 @@ def test_a_policy_that_breaks_a_promise_is_caught(make: Callable[[], LimitPolicy
     """The rails put up with it; the suite does not."""
     with pytest.raises(AssertionError, match=complaint):
         check_limit_policy(lambda limiting, fixed: make())
+
+
+def test_a_rule_that_is_no_matter_of_safety_may_be_accepted() -> None:
+    """The others are checked all the same, and none of safety can be accepted."""
+    check_limit(Shy, accept=["recovers"])
+    check_limit(Greedy, accept=["no-growth-in-breach"])
+    check_limit_policy(lambda limiting, fixed: NeverUp(), accept=["recovers"])
+    with pytest.raises(AssertionError, match="no-growth-in-breach"):
+        check_limit(Greedy, accept=["recovers"])
+    with pytest.raises(AssertionError, match="at-least-one"):
+        check_limit(Zero, accept=RULES)
+
+
+def test_every_rule_that_is_broken_is_found_once() -> None:
+    """A policy with two faults has two violations."""
+
+    class Faulty(NeverUp):
+        def propose(self, seen: Interval, allowed: int) -> int:
+            return float(super().propose(seen, allowed))  # type: ignore[return-value]  # the defect
+
+    found = [one.rule.name for one in violations(lambda limiting, fixed: Faulty())]
+    assert sorted(found) == ["recovers", "whole-number"]
 
 
 def test_a_fixed_limit_conforms() -> None:

@@ -94,7 +94,7 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
     "a default that is no class": (
         'default_class = "normal"',
         'default_class = "gold"',
-        ["default_class", "'gold'", "batch, normal, realtime"],
+        ["default_class", '"gold"', "batch, normal, realtime"],
     ),
     "a name with capitals": ('name = "balanced"', 'name = "Balanced"', ["name", "[a-z0-9]"]),
     "a class name that no header can carry": ("[classes.batch]", '[classes."b\\r\\nx"]', ["classes", "[a-z0-9]"]),

@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _switch(self, name: str) -> None:
         stub, known = self.stub, bundled_presets()
         previous, stub.current = stub.current, name
-        stub.revision += 1
+        stub.revision += name != previous
         differing = [
             {"setting": one.setting, "before": one.before, "after": one.after}
             for one in changes(known[previous], known[name])

@@ -96,7 +96,18 @@ class FaultyLimit:
         """Raise after a while."""
         self._asked += 1
         if self._asked > 1:
-            raise LookupError
+            raise LookupError("no\nfigure")
+        return self._fixed
+
+
+class StumblingLimit(FaultyLimit):
+    """A limit that raises at its second question only."""
+
+    def propose(self, seen: object, allowed: int) -> int:
+        """Raise once."""
+        self._asked += 1
+        if self._asked == 2:
+            raise KeyError("inter_token_s")
         return self._fixed
 
 

@@ -60,6 +60,7 @@ class RunningServer:
     environment: dict[str, str] = field(default_factory=dict)
     token: str = field(default_factory=lambda: secrets.token_hex(32))
     port: int = field(default_factory=free_port)
+    access_log: bool = False
     process: subprocess.Popen[bytes] | None = None
     children: list[psutil.Process] = field(default_factory=list)
 
@@ -84,7 +85,8 @@ class RunningServer:
 
     def start(self) -> RunningServer:
         """Start it and wait until it is ready."""
-        command = [*self.command, *ENGINE_FLAGS, "--port", str(self.port)]
+        flags = [flag for flag in ENGINE_FLAGS if not (self.access_log and flag == "--disable-uvicorn-access-log")]
+        command = [*self.command, *flags, "--port", str(self.port)]
         environment = {**os.environ, **OFFLINE, "HEADWAY_ADMIN_TOKEN": self.token, **self.environment}
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
@@ -157,6 +159,29 @@ class RunningServer:
             return requests.get(f"{self.url}/headway/readyz", timeout=2).status_code == 200
         except requests.RequestException:
             return False
+
+
+def assert_queries_stay_out_of_the_log(server: RunningServer) -> None:
+    """Ask with a token in the query, of ours and of vLLM's routes; the access log has the paths and not the token."""
+    secret, targets = "token-that-nobody-may-read", ("/v1/models", "/headway/readyz", "/headway/v1/status", "/nowhere")
+    texts = [requests.get(f"{server.url}{target}?token={secret}", timeout=20).text for target in targets]
+    chat = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}
+    answer = requests.post(f"{server.url}/v1/chat/completions?token={secret}", json=chat, timeout=60)
+    assert answer.status_code == requests.codes.ok, answer.text
+    texts += [server.admin("PUT", f"preset?token={secret}", json={"name": 1}).text, server.admin("GET", "audit").text]
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    requests.get(f"{server.url}/nowhere?token={secret}", headers=upgrade | key, timeout=20)
+    lines = [f'"GET {target} HTTP/1.1"' for target in targets]
+    lines += [
+        '"POST /v1/chat/completions HTTP/1.1" 200',
+        '"PUT /headway/v1/preset HTTP/1.1" 422',
+        '"WebSocket /nowhere"',
+    ]
+    for line in lines:
+        wait_until(lambda line=line: line in server.log(), f"the log has {line}")  # type: ignore[misc]  # a bound name
+    for text in (*texts, server.log()):
+        assert secret not in text
 
 
 class Scrape:

@@ -166,9 +166,11 @@ class World:
         return whole + (self.random.random() < mean - whole)
 
     def switch(self, name: str, who: dict[str, str], reason: str) -> dict[str, Any]:
-        """Put a preset in force and write it down."""
+        """Put a preset in force and write it down; one that is in force already stays as it is."""
         with self.lock:
             before = self.preset
+            if name == before:
+                return {"name": name, "revision": self.revision, "previous": before, "changes": []}
             self.preset, self.revision = name, self.revision + 1
             self.last_change_s = time.time()
             self.preset_changes[name] += 1

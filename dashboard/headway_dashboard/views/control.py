@@ -15,6 +15,7 @@ from headway_dashboard.admin import (
     RoleError,
     Setting,
     StaleError,
+    Switched,
     differences,
 )
 from headway_dashboard.components.banner import plain
@@ -25,6 +26,7 @@ from headway_dashboard.sources import Source, StatusSource
 from headway_dashboard.units import MISSING, compact
 from headway_dashboard.views import orders
 from headway_dashboard.views.head import RECENT_S, head
+from headway_policies.toml_text import toml_text
 
 _CARD_PX = 240
 _REASON_CHARS = 400
@@ -177,12 +179,19 @@ def _apply(settings: Settings, name: str) -> None:
     except AdminError as error:
         state["result"] = ("error", f"Nothing was applied. {error}")
     else:
-        listed = ", ".join(f"{one.setting} {_value(one.before)} → {_value(one.after)}" for one in done.changes)
-        state["result"] = ("success", f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}.")
+        state["result"] = ("success", _switched_words(done, before=state["shown_revision"]))
         state["chosen"] = None
         state["reason"] = ""
     finally:
         client.close()
+
+
+def _switched_words(done: Switched, *, before: int) -> str:
+    """What a switch did; the server leaves a preset that is in force already under its revision."""
+    if done.revision == before:
+        return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
+    listed = ", ".join(f"{one.setting} {_value(one.before)} → {_value(one.after)}" for one in done.changes)
+    return f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}."
 
 
 def _say_result() -> None:
@@ -219,8 +228,5 @@ def _audit(client: AdminClient) -> None:
 
 
 def _value(value: Setting | None) -> str:
-    if value is None:
-        return MISSING
-    if isinstance(value, list):
-        return plain(", ".join(str(one) for one in value)) or MISSING
-    return plain(str(value)) if not isinstance(value, int | float) or isinstance(value, bool) else compact(value)
+    """A setting as it would stand in the preset file: exact, so that two different values never look the same."""
+    return MISSING if value is None else plain(toml_text(value))

@@ -100,7 +100,10 @@ def text(fitted: Fit, measured: Measured) -> str:
 
 
 def _series(at: str, what: str, points: Sequence[Point], base_s: float, slope_s: float) -> str:
-    rows = [[point.at, point.seconds * 1000, (base_s + slope_s * point.at) * 1000] for point in points]
+    rows = [
+        [f"{point.at:g}", f"{point.seconds * 1000:.1f}", f"{(base_s + slope_s * point.at) * 1000:.1f}"]
+        for point in points
+    ]
     return table([at, what, "fitted"], rows)
 
 

@@ -13,7 +13,7 @@ from headway.cli.client import AdminClient, RefusedPresetError, StaleError, conn
 from headway.cli.exits import FailedError, UsageError
 from headway.cli.known import find_preset, open_catalogue, preset_dir
 from headway.cli.parser import Parser, add_command, add_json, add_url
-from headway.cli.table import table
+from headway.cli.table import setting_text, table
 
 NAME = "preset"
 SUMMARY = "List, show, compare, check and recommend presets; switch a running server to another."
@@ -34,7 +34,8 @@ examples:
   headway preset use throughput --reason "nightly jobs"
   headway preset use latency --url http://10.0.0.5:8000
 
-exit codes: 0 switched   1 refused, or somebody else switched meanwhile   2 unknown preset
+The preset in force is left alone: no new revision, no line in the audit.
+exit codes: 0 switched, or in force already   1 refused, or somebody else switched meanwhile   2 unknown preset
             3 not reachable   4 token missing or wrong
 """
 
@@ -88,8 +89,8 @@ def _list(chosen: argparse.Namespace) -> int:
         [
             "*" if entry.name == current else "",
             entry.name,
-            entry.settings.get("batching.seats"),
-            entry.settings.get("batching.window_ms"),
+            setting_text(entry.settings.get("batching.seats")),
+            setting_text(entry.settings.get("batching.window_ms")),
             entry.source,
             entry.description,
         ]
@@ -105,7 +106,7 @@ def _show_one(chosen: argparse.Namespace) -> int:
         _print_json(entry.model_dump())
         return 0
     print(f"{entry.name}  ({entry.source})\n{entry.description}\n")
-    print(table(["setting", "value"], [[key, value] for key, value in entry.settings.items()]))
+    print(table(["setting", "value"], [[key, setting_text(value)] for key, value in entry.settings.items()]))
     return 0
 
 
@@ -115,11 +116,12 @@ def _use(chosen: argparse.Namespace) -> int:
         current, etag = client.preset()
         try:
             switched = client.use(chosen.name, etag, reason=chosen.reason, actor=actor)
+            changed = switched.revision != current.revision
         except StaleError:
             raise FailedError(_overtaken(client, current.name)) from None
         except RefusedPresetError as error:
             raise UsageError(_not_accepted(client, chosen.name, str(error))) from None
-    print(switched.model_dump_json() if chosen.json else _switch_text(switched))
+    print(switched.model_dump_json() if chosen.json else _switch_text(switched, changed=changed))
     return 0
 
 
@@ -142,11 +144,13 @@ def _unknown(name: str, names: list[str]) -> str:
     return f"the server knows no preset {name!r}; it knows: {', '.join(names)}"
 
 
-def _switch_text(switched: Switched) -> str:
+def _switch_text(switched: Switched, *, changed: bool) -> str:
+    if not changed:
+        return f"{switched.name} is already in force, nothing changed  (revision {switched.revision})"
     head = f"{switched.previous} -> {switched.name}  (revision {switched.revision})"
     if not switched.changes:
         return f"{head}\n  no setting differs"
-    rows = [[one.setting, one.before, one.after] for one in switched.changes]
+    rows = [[one.setting, setting_text(one.before), setting_text(one.after)] for one in switched.changes]
     return f"{head}\n{table(['setting', 'before', 'after'], rows)}"
 
 

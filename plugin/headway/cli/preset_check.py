@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 
 from headway.cli.exits import Exit
 from headway.cli.known import find_preset, open_catalogue, preset_dir
 from headway.cli.parser import add_json
-from headway.cli.table import table
+from headway.cli.table import setting_text, table
 from headway_policies import PresetError, changes, load_preset
-from headway_policies.conformance.presets import failures
+from headway_policies.complaints import Complaint
+from headway_policies.conformance.limits import RULES, Rule
+from headway_policies.conformance.presets import ACCEPTABLE, failures
 
 DIFF_SUMMARY = "Show what differs between two presets, setting by setting."
 DIFF_EPILOG = """\
@@ -25,26 +28,43 @@ examples:
 A dash stands for a setting that one of them does not have.
 exit codes, as diff has them: 0 no setting differs   1 some do   2 unknown preset or bad file
 """
+
+
+def _rule(rule: Rule) -> str:
+    """A rule in the help: its name, a star where it may be accepted, its sentence."""
+    words = textwrap.fill(rule.statement, 88, subsequent_indent=" " * 26)
+    return f"  {'*' if rule.acceptable else ' '} {rule.name:<20}  {words}\n"
+
+
 VALIDATE_SUMMARY = "Check preset files: errors, settings that are probably not meant, policies of your own."
-VALIDATE_EPILOG = """\
+VALIDATE_EPILOG = f"""\
 examples:
   headway preset validate ./night.toml
   headway preset validate presets/*.toml && deploy
+  headway preset validate ./night.toml --json       errors with file, line, key and value, for scripts
   PYTHONPATH=. headway preset validate ./mine.toml  its policy is a class of this folder
+  PYTHONPATH=. headway preset validate ./mine.toml --accept recovers
 
-A warning is no error: the file works, but perhaps not as you hope. A policy named by import path (package.module:Class)
-is imported, which runs its code, and has to pass the conformance suite of its kind.
-exit codes: 0 all are valid, with warnings or without   2 at least one is not
+All errors of a file are told; settings are compared with each other once each is right alone. A warning is no error:
+the file works, but perhaps not as you hope. A policy named by import path (package.module:Class) is imported, which
+runs its code, and has to pass the conformance suite of its kind. The rules of a limit policy; its author may break
+those with a star on purpose, with --accept:
+{"".join(_rule(rule) for rule in RULES.values())}
+exit codes: 0 all are valid, with warnings, accepted rules or without   2 at least one is not
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be said about one file; ``preset`` is None where it could not be read."""
+    """What is to be said about one file; ``preset`` is None where it could not be read.
+
+    ``accepted`` are the errors that the author breaks a rule with on purpose.
+    """
 
     file: str
     preset: str | None
-    errors: list[str] = field(default_factory=list)
+    errors: list[Complaint] = field(default_factory=list)
+    accepted: list[Complaint] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -60,6 +80,14 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
 def configure_validate(parser: argparse.ArgumentParser) -> None:
     """Add the options of validate."""
     parser.add_argument("files", metavar="FILE", nargs="+", help="a preset file")
+    parser.add_argument(
+        "--accept",
+        metavar="RULE",
+        action="append",
+        choices=ACCEPTABLE,
+        default=[],
+        help=f"a limit policy may break this rule; again for each ({', '.join(ACCEPTABLE)})",
+    )
     add_json(parser)
     parser.set_defaults(run=validate)
 
@@ -73,7 +101,7 @@ def diff(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps({"a": one.name, "b": other.name, "changes": [asdict(change) for change in found]}))
     elif found:
-        rows = [[change.setting, change.before, change.after] for change in found]
+        rows = [[change.setting, setting_text(change.before), setting_text(change.after)] for change in found]
         print(table(["setting", one.name, other.name], rows, indent=""))
     else:
         print("no setting differs")
@@ -82,7 +110,7 @@ def diff(chosen: argparse.Namespace) -> int:
 
 def validate(chosen: argparse.Namespace) -> int:
     """Print a verdict for each file; 2 when one of them is not valid."""
-    verdicts = [_judge(file) for file in chosen.files]
+    verdicts = [_judge(file, chosen.accept) for file in chosen.files]
     if chosen.json:
         print(json.dumps([asdict(one) for one in verdicts], ensure_ascii=False))
     else:
@@ -90,15 +118,27 @@ def validate(chosen: argparse.Namespace) -> int:
     return Exit.USAGE if any(one.errors for one in verdicts) else Exit.OK
 
 
-def _judge(file: str) -> Verdict:
+def _judge(file: str, accept: Collection[str]) -> Verdict:
     try:
         preset = load_preset(file)
     except PresetError as error:
-        return Verdict(file, None, [str(error).removeprefix(file).lstrip(": ")])
-    return Verdict(file, preset.name, failures(preset), preset.warnings())
+        return Verdict(file, None, list(error.complaints))
+    found = failures(preset)
+    errors = [one for one in found if one.rule not in accept]
+    return Verdict(file, preset.name, errors, [one for one in found if one.rule in accept], preset.warnings())
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
     yield f"{verdict.file}: {'error' if verdict.errors else 'ok'}"
-    yield from (f"  error: {text}" for text in verdict.errors)
+    for error in verdict.errors:
+        yield f"  error: {_text(error, verdict.file)}"
+        if error.rule in ACCEPTABLE:
+            yield f"    if that is meant: --accept {error.rule}"
+    yield from (f"  accepted: {_text(one, verdict.file)}" for one in verdict.accepted)
     yield from (f"  warning: {text}" for text in verdict.warnings)
+
+
+def _text(complaint: Complaint, file: str) -> str:
+    """The complaint, and in which file, where that is another than the one that was given."""
+    inherited = complaint.file is not None and complaint.file != file
+    return f"in {complaint.file}: {complaint}" if inherited else str(complaint).removeprefix(f"{file}: ")

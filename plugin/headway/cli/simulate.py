@@ -39,6 +39,7 @@ workloads:
 A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
 Traces have the columns TIMESTAMP, ContextTokens, GeneratedTokens. The engine's constants come from your own server
 with `headway calibrate`; without them they are those of a 135 M model on two CPU cores. The same seed, the same run.
+A policy of your own that fails is named above the table, in the CSV file and in the JSON; the exit code stays 0.
 exit codes: 0 done   2 wrong usage, a bad preset or trace, or plotly missing for --html
 """
 DEFAULT_PRESET = "balanced"

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from headway.cli.exits import UsageError
-from headway.cli.table import table
+from headway.cli.table import milliseconds, table
 from headway.simulator.capacity import Slo
 from headway.simulator.charts import Chart, charts
 from headway.simulator.page import NoPlotlyError, page, plotly_js
@@ -39,11 +39,12 @@ def _facts(comparison: Comparison) -> list[str]:
     model, slo = comparison.model, comparison.slo
     return [
         f"{comparison.workload}, seed {comparison.seed}",
-        f"engine: {model.base_s * 1000:g} ms a step + {model.seat_s * 1000:g} ms a sequence + "
-        f"{model.prefill_s * 1000:g} ms a prompt token; {model.kv_tokens} tokens of KV space",
-        f"objectives: first token within {slo.ttft_s * 1000:g} ms, {slo.inter_token_s * 1000:g} ms between tokens",
+        f"engine: {milliseconds(model.base_s)} ms a step + {milliseconds(model.seat_s)} ms a sequence + "
+        f"{milliseconds(model.prefill_s)} ms a prompt token; {model.kv_tokens} tokens of KV space",
+        f"objectives: first token within {milliseconds(slo.ttft_s)} ms, "
+        f"{milliseconds(slo.inter_token_s)} ms between tokens",
         *(
-            f"{run.name}: not what its preset says: a policy was put aside and a built-in one went on "
+            f"{run.name}: not what its preset says: a policy failed and a built-in one took its place "
             f"({run.summary.put_aside})"
             for run in comparison.runs
             if run.summary.put_aside
@@ -69,7 +70,7 @@ def show_sweep(chosen: argparse.Namespace, points: Sequence[Point], slo: Slo) ->
     head = ["seats", "tokens/s", "times one seat", "inter-token ms p50", "p95", "more than one seat, ms"]
     print(table(head, [_sweep_row(point, points[0]) for point in points], indent=""))
     print(
-        f"\nThe most seats whose 95th percentile stays within {slo.inter_token_s * 1000:g} ms: {best.seats}. "
+        f"\nThe most seats whose 95th percentile stays within {milliseconds(slo.inter_token_s)} ms: {best.seats}. "
         f"As a preset:\n\n[batching]\nseats = {best.seats}"
     )
     return 0
@@ -77,7 +78,8 @@ def show_sweep(chosen: argparse.Namespace, points: Sequence[Point], slo: Slo) ->
 
 def _sweep_row(point: Point, alone: Point) -> list[object]:
     times_ms = [point.inter_token_p50_s * 1000, point.inter_token_p95_s * 1000]
-    return [point.seats, point.tokens_per_s, point.speedup, *times_ms, point.added_ms(alone)]
+    figures = [point.tokens_per_s, point.speedup, *times_ms, point.added_ms(alone)]
+    return [point.seats, *(f"{figure:.1f}" for figure in figures)]
 
 
 def need_plotly() -> None:

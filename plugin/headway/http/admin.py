@@ -2,7 +2,7 @@
 
 Off (404) unless a token is configured. The token is checked before anything of the request is read. Writes carry the
 revision they were decided on in ``If-Match`` (RFC 9110, section 13.1.1): 428 without it, 412 when it is stale.
-Errors are problem details (RFC 9457).
+Errors are problem details (RFC 9457); ``errors`` lists each by itself: where, the message, the wrong value.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -25,24 +25,32 @@ from headway.control import Control, Switched
 from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungError, UnusablePresetError
 from headway.http.tokens import Role, Tokens
 from headway.recycle import CannotReplaceError, NotNowError
+from headway_policies.complaints import Complaint, shown
 
 MAX_BODY_BYTES = 16 * 1024
 #: How long an order may take to arrive, in all.
 BODY_WITHIN_S = 10.0
 MAX_QUERY_BYTES = 1000
 _MAX_AUDIT_LINES = 500
-_MAX_KEY_CHARS = 80
+_MOST_ERRORS = 10  # of one body; the keys in it are the client's own
+_MOST_KEY_CHARS = 60
 
 AnOrder = TypeVar("AnOrder", bound="Order")
 Handler = Callable[[Control, Request, Who], Awaitable[Response]]
 
 
 class Problem(Exception):
-    """An error answer: status, one sentence, and headers that belong to it."""
+    """An error answer: status, one sentence, headers that belong to it, and the single errors where there are some."""
 
-    def __init__(self, status: HTTPStatus, detail: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        headers: dict[str, str] | None = None,
+        errors: Iterable[Complaint] = (),
+    ) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.headers = status, detail, headers
+        self.status, self.detail, self.headers, self.errors = status, detail, headers, tuple(errors)
 
 
 class Order(BaseModel):
@@ -161,8 +169,11 @@ async def _switch(control: Control, request: Request, who: Who) -> Response:
         done = await control.switch(wanted.name, expected_revision=expected_revision, who=who, reason=wanted.reason)
     except StaleRevisionError as error:
         raise Problem(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
-    except (UnknownPresetError, UnusablePresetError) as error:
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
+    except UnusablePresetError as error:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=error.complaints) from None
+    except UnknownPresetError as error:
+        unknown = Complaint("name", str(error), shown(wanted.name))
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
     return JSONResponse(_switched(done), headers=_etag(done.revision))
 
 
@@ -233,11 +244,18 @@ def _read_as(expected: type[AnOrder], body: bytes) -> AnOrder:
     try:
         return expected.model_validate(json.loads(body))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part)[:_MAX_KEY_CHARS] for part in first["loc"]) or "body"
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {first['msg']}.") from None
+        wrong = [_complaint(one) for one in error.errors()[:_MOST_ERRORS]]
+        detail = "; ".join(f"{one.where}: {one.message}" for one in wrong)
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{detail}.", errors=wrong) from None
     except (ValueError, RecursionError):
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The body is not valid JSON.") from None
+
+
+def _complaint(detail: Mapping[str, Any]) -> Complaint:
+    """One error of a body. The value of a key that is unknown may be anything, a secret too: it is not repeated."""
+    where = ".".join(str(part) for part in detail["loc"])[:_MOST_KEY_CHARS] or "body"
+    value = None if detail["type"] in ("missing", "extra_forbidden") else shown(detail["input"])
+    return Complaint(where, detail["msg"], value)
 
 
 def _if_match(control: Control, request: Request, who: Who) -> int | None:
@@ -271,10 +289,13 @@ def _etag(revision: int) -> dict[str, str]:
 
 
 def _problem(problem: Problem) -> Response:
-    body = {
+    body: dict[str, Any] = {
         "type": "about:blank",
         "title": problem.status.phrase,
         "status": int(problem.status),
         "detail": problem.detail,
     }
+    if problem.errors:
+        told = ("where", "message", "value")
+        body["errors"] = [{name: getattr(one, name) for name in told} for one in problem.errors]
     return JSONResponse(body, problem.status, problem.headers, media_type="application/problem+json")

@@ -108,7 +108,7 @@ def _distribution(comparison: Comparison, title: str, words: str, of: Any, slo_s
     shape = layout(words, "share of those measured", shapes=[_upright(slo_s)])
     shape["xaxis"] |= {"type": "log", "dtick": "D2"}
     shape["yaxis"] |= {"range": [0, 1], "tickformat": ".0%"}
-    caption = f"Cumulative distribution of {words}; the upright line is the objective, {slo_s * 1000:.0f} ms."
+    caption = f"Cumulative distribution of {words}; the upright line is the objective, {slo_s * 1000:.15g} ms."
     return Chart(title, caption, traces, shape)
 
 

@@ -26,7 +26,8 @@ class Moment(NamedTuple):
 class Result:
     """The record of one run. ``batches`` has, for each number of decoding sequences, (steps, seconds).
 
-    ``put_aside`` says which policies of somebody else's went wrong, and how: then a built-in one went on.
+    ``put_aside`` says which policies of somebody else's failed, how and when: an order is replaced by a built-in one
+    for good, a limit by the preset's number until it proposes again. Empty when none failed.
     """
 
     model: EngineModel

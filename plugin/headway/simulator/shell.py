@@ -95,6 +95,7 @@ class Shell:
         self._wake_s = math.inf
         self._now_s = self._stepped_s = 0.0
         self._waiting = 0
+        self._wrong: dict[tuple[str, str | float], str] = {}
         self._learn_terms()
 
     def run(
@@ -206,12 +207,14 @@ class Shell:
         """Of the preset in force, before another one is, or before the end."""
         if not isinstance(self._front, Desk):
             return
-        found = [self._result.put_aside] if self._result.put_aside else []
-        if self._front.order_failed is not None:
-            found.append(f"the order: {self._front.order_failed}")
-        if self._front.limit_reason == "failed":
-            found.append("the limit: it raised or returned no number")
-        self._result.put_aside = ", ".join(dict.fromkeys(found))
+        order_failed, limit = self._front.order_failed, self._front.limit_failure
+        if order_failed is not None:
+            self._wrong["order", order_failed] = f"the order: {order_failed}"
+        if limit is not None:  # of one limit only the last count, though two presets may share it
+            times = "once" if limit.times == 1 else f"{limit.times} times"
+            told = f"the limit: {limit.policy} failed {times}, first at {limit.first_s:.1f} s with {limit.error}"
+            self._wrong[limit.policy, limit.first_s] = told
+        self._result.put_aside = ", ".join(self._wrong.values())
 
     def _learn_terms(self) -> None:
         """What of the preset the shell has to know: who is urgent, and which events anybody looks at."""

@@ -40,8 +40,8 @@ def of_workload(
     factor = workload.load if load is None else load
     ceiling_per_s = _mean_rate(workload, duration_s, workload.rates_per_s(model, slo, 1.0))
     words = (
-        f"{workload.name}, {workload.summary}; {factor:g} times the ceiling of {ceiling_per_s:.2f} requests/s: "
-        f"{len(requests)} requests in {duration_s:g} s"
+        f"{workload.name}, {workload.summary}; {factor:.15g} times the ceiling of {ceiling_per_s:.2f} requests/s: "
+        f"{len(requests)} requests in {duration_s:.15g} s"
     )
     return Traffic(words, requests, duration_s, _warmup_s(duration_s), ceiling_per_s)
 

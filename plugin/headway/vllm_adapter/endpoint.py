@@ -28,6 +28,7 @@ from headway.errors import HeadwayError
 from headway.guard import Guard
 from headway.http.admin import routes
 from headway.http.entrance import MAX_BODY_BYTES, Entrance
+from headway.http.log_privacy import hide_queries
 from headway.http.tokens import Tokens
 from headway.http.upstream import Upstream
 from headway.http.upstream_settings import UpstreamSettings
@@ -98,6 +99,7 @@ class HeadwayEndpoint:
         Settings are read here and not in the constructor: vLLM would log a constructor's error and serve without us.
         """
         _log_as_vllm_does()
+        hide_queries()
         self._settings = settings = Settings.from_environment()
         app.router.routes.extend(routes(self._controlled, settings.tokens))
         entrance = Middleware(

@@ -4,34 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway_policies.complaints import one_line
-from headway_policies.conformance.limits import check_limit_policy
+from headway_policies.complaints import Complaint, one_line, shown
+from headway_policies.conformance.limits import RULES, violations
 from headway_policies.conformance.orders import check_line, check_order
 from headway_policies.named import FAILURES, cause, find_class
 from headway_policies.preset import Preset
 
-#: The suite for each setting that may hold an import path.
-_SUITES: dict[str, Callable[[type], None]] = {
-    "ordering.between": check_order,
-    "ordering.inside": check_line,
-    "limit.policy": check_limit_policy,
-}
+#: The rules that an author may break on purpose.
+ACCEPTABLE = tuple(rule.name for rule in RULES.values() if rule.acceptable)
 
 
-def failures(preset: Preset) -> list[str]:
-    """A line for each policy that is named by import path and fails the suite of its kind."""
+def failures(preset: Preset) -> list[Complaint]:
+    """What the policies of a preset that are named by import path break in the suite of their kind.
+
+    A limit policy has a complaint for each rule that it breaks, an order or a line one for the first promise.
+    """
     return [
-        f"{key}: {path}: {why}"
+        Complaint(key, f"{path}: {text}", shown(path), rule=rule)
         for key, path in preset.named_policies().items()
-        if key in _SUITES and (why := _why_not(_SUITES[key], find_class(path))) is not None
+        for rule, text in _broken(key, find_class(path))
     ]
 
 
-def _why_not(suite: Callable[[type], None], policy: type) -> str | None:
+def _broken(key: str, policy: type) -> list[tuple[str | None, str]]:
+    """Each rule that is broken, by its name where it has one, and how."""
     try:
-        suite(policy)
-    except AssertionError as error:
-        return one_line(str(error))
+        return _SUITES[key](policy)
     except FAILURES as error:  # whatever somebody else's policy raises
-        return f"raised {cause(error)}"
-    return None
+        return [(None, f"raised {cause(error)}")]
+
+
+def _of_limit(policy: type) -> list[tuple[str | None, str]]:
+    return [(one.rule.name, one_line(f"breaks the rule {one}")) for one in violations(policy)]
+
+
+def _by(check: Callable[[type], None]) -> Callable[[type], list[tuple[str | None, str]]]:
+    def run(policy: type) -> list[tuple[str | None, str]]:
+        try:
+            check(policy)
+        except AssertionError as error:
+            return [(None, one_line(str(error)))]
+        return []
+
+    return run
+
+
+#: The suite for each setting that may hold an import path.
+_SUITES: dict[str, Callable[[type], list[tuple[str | None, str]]]] = {
+    "ordering.between": _by(check_order),
+    "ordering.inside": _by(check_line),
+    "limit.policy": _of_limit,
+}

@@ -81,12 +81,19 @@ def test_use_switches_with_the_revision_it_saw_and_prints_what_changed(
     assert body == {"name": "throughput", "reason": "night", "actor": "me"}
 
 
-def test_use_of_the_preset_in_force_says_that_nothing_differs(
+def test_use_of_the_preset_in_force_says_that_nothing_changed(
     operator: Stub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is no error."""
+    """It is no error, and the revision is the one before."""
     assert main(["preset", "use", "balanced"]) == 0
-    assert "no setting differs" in capsys.readouterr().out
+    assert capsys.readouterr().out == "balanced is already in force, nothing changed  (revision 3)\n"
+    assert main(["preset", "use", "balanced", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "name": "balanced",
+        "revision": 3,
+        "previous": "balanced",
+        "changes": [],
+    }
 
 
 def test_use_prints_json(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:

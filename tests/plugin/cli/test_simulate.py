@@ -44,6 +44,16 @@ def test_the_same_words_give_the_same_answer_and_another_seed_another(capsys: py
     assert answers[0] == answers[1] != answers[2]
 
 
+def test_what_was_given_is_said_to_the_last_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    """Objectives, constants and load are settings: none of them is rounded."""
+    words = ["--slo-ttft-ms", "1000.25", "--slo-inter-token-ms", "75.0000001", "--load", "1.2345678"]
+    assert main([*SHORT, "--step-ms", "29.123456", "--seat-ms", "1.0654321", *words]) == 0
+    out = capsys.readouterr().out
+    assert "engine: 29.123456 ms a step + 1.0654321 ms a sequence" in out
+    assert "first token within 1000.25 ms, 75.0000001 ms between tokens" in out
+    assert "; 1.2345678 times the ceiling" in out
+
+
 def test_json_holds_the_figures_of_every_class(capsys: pytest.CaptureFixture[str]) -> None:
     """For scripts."""
     assert main([*SHORT, "--preset", "balanced", "--slo-ttft-ms", "500", "--json"]) == 0
@@ -175,7 +185,14 @@ def test_what_is_wrong_is_said_in_one_line(
     ("named", "put_aside"),
     [
         ('ordering.inside = "faulty_policy:FaultyLine"', "the order: head raised LookupError"),
-        ('limit.policy = "faulty_policy:FaultyLimit"', "the limit: it raised or returned no number"),
+        (
+            'limit.policy = "faulty_policy:FaultyLimit"',
+            "the limit: faulty_policy:FaultyLimit failed 32 times, first at 1.6 s with LookupError: no figure",
+        ),
+        (
+            'limit.policy = "faulty_policy:StumblingLimit"',
+            "the limit: faulty_policy:StumblingLimit failed once, first at 1.6 s with KeyError: 'inter_token_s'",
+        ),
     ],
 )
 def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
@@ -186,8 +203,8 @@ def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
     file.write_text(f'name = "mine"\nextends = "balanced"\n{named}\n')
     words = [*SHORT, "--preset", str(file), "--preset", "balanced"]
     assert main([*words, "--csv", str(tmp_path / "out.csv")]) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if "was put aside" in line]
-    assert told == [f"mine: not what its preset says: a policy was put aside and a built-in one went on ({put_aside})"]
+    told = [line for line in capsys.readouterr().out.splitlines() if "policy failed" in line]
+    assert told == [f"mine: not what its preset says: a policy failed and a built-in one took its place ({put_aside})"]
     with (tmp_path / "out.csv").open() as lines:
         assert {(row["preset"], row["put_aside"]) for row in csv.DictReader(lines)} == {
             ("mine", put_aside),
@@ -195,6 +212,15 @@ def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
         }
     assert main([*words, "--json"]) == 0
     assert [run["put_aside"] for run in json.loads(capsys.readouterr().out)["runs"]] == [put_aside, ""]
+
+
+def test_a_limit_that_failed_is_told_however_the_run_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Long after the engine's last step, when the reason for the limit is another one, the failure is still said."""
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nextends = "balanced"\nlimit.policy = "faulty_policy:FaultyLimit"\n')
+    for duration_s in (5, 20, 60, 120):
+        assert main(["simulate", "--duration", str(duration_s), "--preset", str(file)]) == 0
+        assert "the limit: faulty_policy:FaultyLimit failed " in capsys.readouterr().out
 
 
 def test_a_bad_line_of_a_trace_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,42 @@
+"""The log filter that keeps query strings out of the web server's log lines.
+
+A client may put a token into the query (``?token=...``), where it does not belong; uvicorn prints the whole target of
+each request at level INFO, of a WebSocket to another logger, and the whole scope at level TRACE. A query is dropped as
+a whole: nothing can tell which of its values are secret.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+#: uvicorn's loggers that print a request's target: of HTTP, of WebSockets (and its WebSocket library), of the scope.
+_LOGGERS = ("uvicorn.access", "uvicorn.error", "uvicorn.asgi")
+_TARGETS = ('"WebSocket ', " HTTP/")
+
+
+def hide_queries() -> None:
+    """Put the filter on uvicorn's loggers. It outlives the set-up of uvicorn's logging, which comes later."""
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(without_query)  # a filter that is there already is not added again
+
+
+def without_query(record: logging.LogRecord) -> bool:
+    """Cut the query out of the arguments of a record. Always true: no line is kept back."""
+    if isinstance(record.args, tuple) and _has_target(record):
+        record.args = tuple(_cut(one) for one in record.args)
+    return True
+
+
+def _has_target(record: logging.LogRecord) -> bool:
+    """Of ``uvicorn.error`` most lines are no requests: what they say is left as it is."""
+    return record.name != "uvicorn.error" or any(one in record.getMessage() for one in _TARGETS)
+
+
+def _cut(argument: object) -> object:
+    """An address, a method and a quoted path have no question mark of their own."""
+    if isinstance(argument, str):
+        return argument.partition("?")[0]
+    if isinstance(argument, Mapping) and "query_string" in argument:
+        return {**argument, "query_string": b""}
+    return argument
