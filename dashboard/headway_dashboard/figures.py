@@ -6,6 +6,7 @@ the same), and colours of text and grid are left to the browser, which knows the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,9 @@ from headway_dashboard.sources import Reading
 from headway_dashboard.units import Scale, scale, written
 
 CHART_HEIGHT_PX = 280
+#: Names stand in two columns at worst; rows beyond these make the chart higher, so that none is cut off.
+_LEGEND_ROWS = 2
+_LEGEND_ROW_PX = 19
 #: Up to so many, things are counted one by one: there is no half of them on the axis.
 _FEW = 5
 
@@ -146,7 +150,7 @@ def _layout(
     if empty:
         notes.append({"text": empty, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False})
     return {
-        "height": CHART_HEIGHT_PX,
+        "height": CHART_HEIGHT_PX + _LEGEND_ROW_PX * max(0, math.ceil(len(lines) / 2) - _LEGEND_ROWS),
         "barmode": "stack",
         "bargap": 0,
         "hovermode": "x unified",

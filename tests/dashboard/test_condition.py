@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from headway_dashboard.condition import Activity, State, condition
@@ -61,6 +63,22 @@ def failing(trouble: str, failures: int, since_s: float, last_ok_s: float | None
 def test_condition(health: Health, activity: Activity, expected: State) -> None:
     """Each state has its own cause."""
     assert condition(health, activity, NOW_S, interval_s=2).state is expected
+
+
+@pytest.mark.parametrize(
+    ("health", "expected"),
+    [
+        (Health(NOW_S - 8.0), State.LIVE),
+        (Health(math.nextafter(NOW_S - 8.0, 0)), State.STALE),
+        (failing("silent", 9, math.nextafter(NOW_S - 30.0, NOW_S), 960.0), State.STALE),
+        (failing("silent", 9, NOW_S - 30.0, 960.0), State.DOWN),
+        (failing("silent", 9, math.nextafter(NOW_S - 30.0, 0), 960.0), State.DOWN),
+    ],
+    ids=["three intervals and 2 s", "just older", "just less than half a minute", "half a minute", "just more"],
+)
+def test_where_one_state_ends_and_the_next_begins(health: Health, expected: State) -> None:
+    """The age at its limit, just above and just below."""
+    assert condition(health, BUSY, NOW_S, interval_s=2).state is expected
 
 
 def test_down_says_since_when_and_why() -> None:

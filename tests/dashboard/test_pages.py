@@ -104,7 +104,7 @@ def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
 
 def test_overview_of_a_server_that_does_well(visit: Open, stub: StubServer) -> None:
     """Room is promised only with a token, because the time-outs it is measured by are the preset's."""
-    stub.moving, stub.world.fail_ratio = True, 0.0
+    stub.moving, stub.world.fail_ratio, stub.world.expire_per_s = True, 0.0, 0.0
     again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN), "Plenty of room")
     st.cache_resource.clear()
     text = again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=""), "Not known: first-token time-out of")

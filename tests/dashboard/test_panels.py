@@ -118,6 +118,17 @@ def test_a_single_line_is_named_where_it_is_one_of_many(
     assert drawn.traces[0]["name"] in drawn.summary
 
 
+def test_a_chart_grows_with_its_legend() -> None:
+    """Every cause at once: there is room for each name. A few change nothing, so that charts stay in line."""
+    heights = []
+    for number in (1, 4, 5, 19):
+        lines = {(f"r{at}", ""): [1.0] * 3 for at in range(number)}
+        heights.append(figure(panels.ERROR_PANEL, reading({panels.ERRORS_BY_CAUSE: Series(TIMES_S, lines)})).layout)
+    found = [one["height"] for one in heights]
+    assert found[0] == found[1] < found[2] < found[3]
+    assert found[3] / 2 >= 19 / 2 * 19  # plotly gives a legend half of the height, and 19 px a row
+
+
 def lone(expression: Expression, *labels: str, value: float = 1.0) -> tuple[Expression, Series]:
     """One constant line."""
     return expression, Series(TIMES_S, {labels: [value] * 3})

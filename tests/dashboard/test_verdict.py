@@ -311,6 +311,27 @@ def test_the_reading_above_can_be_favourable() -> None:
     assert not is_favourable(said(reading, Status(), state))
 
 
+@pytest.mark.parametrize(
+    ("arrivals_per_s", "queued", "in_flight", "idle"),
+    [(0, 0, 0, True), (1, 0, 0, False), (0, 1, 0, False), (0, 0, 1, False), (None, 0, 0, False), (0, 0, None, False)],
+)
+def test_a_class_is_idle_when_nothing_of_it_moves(
+    arrivals_per_s: float | None, queued: float | None, in_flight: float | None, idle: bool
+) -> None:
+    """Only then its first tokens need not be known; what was not measured is not nothing."""
+    activity = (
+        (panels.ARRIVALS_BY_CLASS, arrivals_per_s),
+        (panels.QUEUED_BY_CLASS, queued),
+        (panels.IN_FLIGHT_BY_CLASS, in_flight),
+    )
+    series: dict[Expression, Series] = {one: Series(TIMES_S, {("batch",): [value] * 2}) for one, value in activity}
+    plain = ((panels.SEATS, 5), (panels.LIMIT, 32), (panels.QUEUED, 0), (panels.KV_USE, 0.1), (panels.ERROR_SHARE, 0))
+    series |= {one: Series(TIMES_S, {(): [value] * 2}) for one, value in plain}
+    text = watch.sentence(Reading(series, Health(1002.0), 2.0, "test"), State.LIVE, Status())
+    assert text.startswith("Plenty of room") is idle
+    assert text.endswith("Not known: time to first token of batch.") is not idle
+
+
 def test_an_idle_server_still_names_its_errors() -> None:
     """Nobody comes any more, but those who came were refused: that is said, not that it idles."""
     activity = (panels.ARRIVALS, panels.QUEUED, panels.IN_FLIGHT)

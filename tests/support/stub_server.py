@@ -94,6 +94,7 @@ class World:
         self.load = 1.0
         self.ends_per_s: dict[str, float] = {}
         self.fail_ratio = 0.004
+        self.expire_per_s = 0.01
         self.presets = bundled_presets()
         self.preset, self.revision = "balanced", 1
         self.last_change_s = time.time()
@@ -166,7 +167,7 @@ class World:
                 if self.in_flight[name]:
                     self.in_flight[name] -= 1
                     self._end(name, Outcome.FAILED if self.random.random() < self.fail_ratio else Outcome.COMPLETED)
-            for _ in range(self._poisson(self.queued[name] * 0.01 * seconds)):
+            for _ in range(self._poisson(self.queued[name] * self.expire_per_s * seconds)):
                 if self.queued[name]:
                     self.queued[name] -= 1
                     self._end(name, Outcome.EXPIRED_QUEUED)
