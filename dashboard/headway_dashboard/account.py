@@ -23,7 +23,7 @@ _MOST_MOVES = 10
 
 #: What gives way on each rung, as a reader says it, the mildest first.
 RUNGS = {
-    NORMAL: "nobody loses anything",
+    NORMAL: "it takes nothing from any request",
     "cap": "answers are shorter",
     "bypass": "a few requests go beside the batch that runs",
     "shed": "whole classes are refused",

@@ -162,12 +162,16 @@ class AdminClient:
         ]
 
     def status(self) -> Status:
-        """How the server stands now. One of an older version, which has no ladder, tells the rest."""
+        """How the server stands now, and the time-outs it promises. One of an older version tells what it has."""
         try:
             ladder = self.ladder()
         except SwitchedOffError:
             ladder = Ladder()
-        return read_status(self._ask("GET", "/v1/status"), ladder)
+        body = self._ask("GET", "/v1/status")
+        try:
+            return read_status(body, ladder, self._ask("GET", "/v1/preset"))
+        except (SwitchedOffError, RefusedError):
+            return read_status(body, ladder)
 
     def not_ready(self) -> tuple[str, ...]:
         """Why the server should get no traffic; needs no token."""

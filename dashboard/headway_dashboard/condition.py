@@ -69,7 +69,7 @@ def condition(health: Health, activity: Activity, now_s: float, interval_s: floa
         return Condition(State.STALE, f"No new numbers{reason}. {_last_known(age_s)}")
     if activity.ready == 0:
         return Condition(State.NOT_READY, "The server runs but takes no traffic (it is warming up or draining).")
-    if activity.arrivals_per_s == 0 and not activity.queued and not activity.in_flight:
+    if activity.arrivals_per_s == 0 and activity.queued == 0 and activity.in_flight == 0:
         return Condition(State.NO_TRAFFIC, "The server is ready; no requests have come in the last 30 s.")
     return Condition(State.LIVE, f"Numbers are {duration(round(age_s))} old." if age_s >= 1 else "Numbers are current.")
 

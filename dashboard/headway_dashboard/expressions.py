@@ -7,6 +7,7 @@ text get it as PromQL. A panel can therefore not show one thing here and another
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 Where = tuple[tuple[str, tuple[str, ...]], ...]
@@ -16,11 +17,23 @@ _ENGINE = "vllm:"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric, the label values it is limited to, and the labels its lines are kept apart by."""
+    """One metric, the label values it is limited to, and the labels its lines are kept apart by.
+
+    ``also`` names metrics whose series are read as if they were its own; ``without`` are label values that are left
+    out. A label that a series does not have counts as empty, as in PromQL.
+    """
 
     name: str
     where: Where = ()
     by: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    without: Where = ()
+
+    def admits(self, labels: Mapping[str, str]) -> bool:
+        """Whether a series with these labels is read."""
+        return all(labels.get(label, "") in values for label, values in self.where) and not any(
+            labels.get(label, "") in values for label, values in self.without
+        )
 
     def only(self, label: str, values: tuple[str, ...]) -> Metric:
         """The same metric, limited to these values of a label; limits already there are kept."""
@@ -28,7 +41,11 @@ class Metric:
 
     def promql(self, suffix: str = "") -> str:
         """The PromQL selector. The engine's names are met in every spelling that proxies and Ray give them."""
-        limits = [f'{label}=~"{"|".join(_literal(value) for value in values)}"' for label, values in self.where]
+        limits = [f'{label}=~"{_any_of(values)}"' for label, values in self.where]
+        limits += [f'{label}!~"{_any_of(values)}"' for label, values in self.without]
+        if self.also:
+            names = "|".join(name + suffix for name in (self.name, *self.also))
+            return "{" + ",".join((f'__name__=~"{names}"', *limits)) + "}"
         if self.name.startswith(_ENGINE):
             limits.insert(0, f'__name__=~"(ray_)?vllm[:_]{self.name.removeprefix(_ENGINE)}{suffix}"')
             return "{" + ",".join(limits) + "}"
@@ -164,6 +181,10 @@ def limited(expression: Expression, label: str, values: tuple[str, ...]) -> Expr
 
 def _by(metric: Metric) -> str:
     return f" by ({', '.join(metric.by)})" if metric.by else ""
+
+
+def _any_of(values: tuple[str, ...]) -> str:
+    return "|".join(_literal(value) for value in values)
 
 
 def _literal(value: str) -> str:

@@ -6,17 +6,21 @@ the same), and colours of text and grid are left to the browser, which knows the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headway_dashboard import palette
-from headway_dashboard.model import Labels, Mark, Point, Series, newest
+from headway_dashboard.model import Labels, Mark, Point, Series, newest, value_of
 from headway_dashboard.panels import Line, Panel
 from headway_dashboard.sources import Reading
 from headway_dashboard.units import Scale, scale, written
 
 CHART_HEIGHT_PX = 280
+#: Names stand in two columns at worst; rows beyond these make the chart higher, so that none is cut off.
+_LEGEND_ROWS = 2
+_LEGEND_ROW_PX = 19
 #: Up to so many, things are counted one by one: there is no half of them on the axis.
 _FEW = 5
 
@@ -37,6 +41,7 @@ class _Drawn:
     name: str
     colour: str
     points: Sequence[Point]
+    of_many: bool  # one of the lines that an expression has for each value of a label
 
 
 def figure(panel: Panel, reading: Reading, marks: Sequence[Mark] = ()) -> Figure:
@@ -51,7 +56,7 @@ def figure(panel: Panel, reading: Reading, marks: Sequence[Mark] = ()) -> Figure
         times_ms=[round(time_s * 1000) for time_s in times_s],
         traces=[_trace(one, chosen, panel.steps) for one in lines],
         layout=_layout(panel, reading, chosen, marks, empty, lines),
-        summary=_summary(panel, drawn, empty),
+        summary=_summary(panel, lines, empty),
     )
 
 
@@ -70,25 +75,26 @@ def _drawn(panel: Panel, reading: Reading) -> tuple[list[_Drawn], tuple[float, .
         series = reading[line.expression]
         times_s = series.times_s or times_s
         drawn += [
-            _Drawn(line, _name(line, labels), _colour(line, labels), series.lines[labels])
+            _Drawn(line, _name(line, labels), _colour(line, labels), series.lines[labels], bool(labels))
             for labels in _ordered(series)
         ]
     return drawn, times_s
 
 
 def _ordered(series: Series) -> list[Labels]:
-    order = palette.class_order({labels[0] for labels in series.lines if labels})
-    return sorted(series.lines, key=lambda labels: order.index(labels[0]) if labels else 0)
+    order = palette.class_order({value_of(labels) for labels in series.lines if labels})
+    return sorted(series.lines, key=lambda labels: order.index(value_of(labels)) if labels else 0)
 
 
 def _name(line: Line, labels: Labels) -> str:
     if not labels:
         return line.name
-    return line.words(labels[0]) if line.words else labels[0]
+    value = value_of(labels)
+    return line.words(value) if line.words else value
 
 
 def _colour(line: Line, labels: Labels) -> str:
-    return line.colours(labels[0]) if labels and line.colours else line.colour
+    return line.colours(value_of(labels)) if labels and line.colours else line.colour
 
 
 def _trace(one: _Drawn, chosen: Scale, steps: Sequence[str]) -> dict[str, Any]:
@@ -144,11 +150,11 @@ def _layout(
     if empty:
         notes.append({"text": empty, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False})
     return {
-        "height": CHART_HEIGHT_PX,
+        "height": CHART_HEIGHT_PX + _LEGEND_ROW_PX * max(0, math.ceil(len(lines) / 2) - _LEGEND_ROWS),
         "barmode": "stack",
         "bargap": 0,
         "hovermode": "x unified",
-        "showlegend": len(lines) > 1,
+        "showlegend": len(lines) > 1 or any(one.of_many for one in lines),
         "uirevision": panel.id,
         "xaxis": {"type": "date", "range": [round(start_s * 1000), round(reading.end_s * 1000)]},
         "yaxis": y_axis,

@@ -69,6 +69,11 @@ class Series:
 NOTHING = Series((), {})
 
 
+def value_of(labels: Labels) -> str:
+    """The label value that names a line: the first that is there."""
+    return next(filter(None, labels), "")
+
+
 def grid(now_s: float, range_s: float, interval_s: float) -> Grid:
     """The grid for the last ``range_s`` before ``now_s`` with samples each ``interval_s``.
 

@@ -99,7 +99,7 @@ def _restarting(now: Situation, told: Status) -> Notice:
     progress, step = _trying(told)
     doing = _doing(told)
     if told.recycling:
-        text = f"{_sentence(doing)}{_for(now)}; {_waiting(now)} for it. Nobody is lost."
+        text = f"{_sentence(doing)}{_for(now)}; {_waiting(now)} for it. Time-outs go on."
         return Notice("info", "Recycle: the engine is being replaced", text, progress, step)
     text = f"{_try(now, told)}: {doing}{_for(now)}; {_waiting(now)} for it, and newcomers may queue."
     return Notice("warning", "The engine died and is being restarted", text, progress, step)
@@ -152,7 +152,9 @@ def _for(now: Situation) -> str:
 
 
 def _waiting(now: Situation) -> str:
-    return _number(now.queued or 0, "waits", "wait") if now.queued else "nobody waits"
+    if now.queued is None:
+        return "an unknown number of requests wait"
+    return _number(now.queued, "waits", "wait") if now.queued else "nobody waits"
 
 
 def _number(number: float, one: str, more: str) -> str:

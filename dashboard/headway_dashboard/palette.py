@@ -22,22 +22,6 @@ BROWN = "#9c6b4e"
 _CLASSES = {"realtime": ORANGE, "normal": BLUE, "batch": GREEN}
 _OTHERS = (PURPLE, GOLD, SKY, BROWN, RED)
 
-#: Why a request did not get its answer: the word on the page and the colour.
-CAUSES = {
-    "queue_full": ("queue full", ORANGE),
-    "class_queue_full": ("class queue full", GOLD),
-    "expired_queued": ("timed out waiting", BLUE),
-    "expired_running": ("timed out running", PURPLE),
-    "failed": ("failed", RED),
-    "engine_lost": ("engine lost", BROWN),
-    "shed": ("shed", SKY),
-    "not_ready": ("not ready", GREY),
-    "paused": ("paused", GREY),
-    "drained": ("draining", GREEN),
-    "rejected_invalid": ("invalid request", GREY),
-}
-
-
 #: How the engine stands: the word on the page and the colour.
 STANDINGS = {
     "up": ("up", GREEN),
@@ -97,16 +81,6 @@ def of_gpu(name: str) -> str:
     """The colour of a GPU, by its number."""
     hues = (GREEN, BLUE, PURPLE, GOLD, SKY, ORANGE, BROWN, RED)
     return hues[int(name) % len(hues)] if name.isdecimal() else GREEN
-
-
-def of_cause(name: str) -> str:
-    """The colour of a cause of failure."""
-    return CAUSES.get(name, ("", GREY))[1]
-
-
-def cause_words(name: str) -> str:
-    """A cause as a reader says it."""
-    return CAUSES.get(name, (name.replace("_", " "), ""))[0]
 
 
 def class_order(names: Iterable[str]) -> list[str]:

@@ -1,22 +1,18 @@
 """The catalogue: every tile and chart, what it means, and the expression behind it.
 
 Pages draw from this list and Prometheus is asked from this list, so a title, its help text and its query cannot drift
-apart. Errors are counted once: by outcome, except that those turned away at the door are split by reason.
+apart. Error share and causes are read from the same series (``causes``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from headway_dashboard import palette
+from headway_dashboard import causes, palette
 from headway_dashboard.expressions import Either, Expression, Gauge, Mean, Metric, Quantile, Rate, Share, limited
 from headway_dashboard.units import Unit
-
-AT_THE_DOOR = ("queue_full", "class_queue_full", "not_ready", "paused")
-FAULTS = ("expired_queued", "expired_running", "failed", "engine_lost", "shed", "drained", "rejected_invalid")
-REJECTED = ("rejected_full", "rejected_limit")
 
 #: Metrics that tell classes apart, so that a class filter can be applied to them.
 BY_CLASS = frozenset(
@@ -107,13 +103,12 @@ IN_FLIGHT_BY_CLASS = Gauge(_plain("headway_in_flight", "class"))
 ARRIVALS_BY_CLASS = Rate(_plain("headway_arrivals_total", "class"))
 TTFT = {share: Quantile(share, _plain("headway_time_to_first_token_seconds")) for share in (0.5, 0.95, 0.99)}
 TTFT_P95_BY_CLASS = Quantile(0.95, _plain("headway_time_to_first_token_seconds", "class"))
-ERROR_SHARE = Share(
-    Rate(Metric("headway_outcomes_total", (("outcome", (*FAULTS, *REJECTED)),))), Rate(_plain("headway_outcomes_total"))
-)
-ERROR_SHARE_BY_CLASS = Share(
-    Rate(Metric("headway_outcomes_total", (("outcome", (*FAULTS, *REJECTED)),), ("class",))),
-    Rate(_plain("headway_outcomes_total", "class")),
-)
+#: Every request that ended, each once: by its reason where it was refused or given up, else by its outcome.
+_ENDS = Metric("headway_refusals_total", also=("headway_outcomes_total",), without=(("outcome", causes.BY_REASON),))
+_FAILED = replace(_ENDS, without=(("outcome", (*causes.BY_REASON, *causes.NOT_FAILED)),))
+ERROR_SHARE = Share(Rate(_FAILED), Rate(_ENDS))
+ERROR_SHARE_BY_CLASS = Share(Rate(replace(_FAILED, by=("class",))), Rate(replace(_ENDS, by=("class",))))
+ERRORS_BY_CAUSE = Rate(replace(_FAILED, by=("reason", "outcome")))
 KV_USE = Either(
     Gauge(_plain("headway_engine_kv_cache_usage_ratio"), largest=True),
     Gauge(_plain("vllm:kv_cache_usage_perc"), largest=True),
@@ -127,8 +122,6 @@ DEATHS = Gauge(_plain("headway_engine_deaths_total"))
 RUNG = Gauge(_plain("headway_fallback_rung"), largest=True)
 PRESET = Gauge(_plain("headway_preset_info", "preset", "revision"), largest=True)
 BACKEND = Gauge(_plain("headway_build_info", "backend"), largest=True)
-REFUSED_BY_REASON = Rate(Metric("headway_refusals_total", (("reason", AT_THE_DOOR),), ("reason",)))
-FAULTS_BY_OUTCOME = Rate(Metric("headway_outcomes_total", (("outcome", FAULTS),), ("outcome",)))
 
 TILES = (
     Tile("requests", "Requests", "Requests that came, a second, over the last 30 s.", "per_s", ARRIVALS),
@@ -184,13 +177,12 @@ TTFT_PANEL = Panel(
 ERROR_PANEL = Panel(
     "errors",
     "Errors by cause",
-    "Requests a second that got no answer, by the reason. Each request is counted once.",
+    "Requests a second that ended without an answer, by cause. Each is counted once: all causes together are the "
+    "error share.",
     "per_s",
-    (
-        Line("", FAULTS_BY_OUTCOME, kind="bar", words=palette.cause_words, colours=palette.of_cause),
-        Line("", REFUSED_BY_REASON, kind="bar", words=palette.cause_words, colours=palette.of_cause),
-    ),
-    "Queue full or timed out waiting: overload, and clients were told when to come back. Failed: read the log.",
+    (Line("", ERRORS_BY_CAUSE, kind="bar", words=causes.words, colours=causes.colour),),
+    "Queue full, expected wait too long or timed out waiting: overload, and clients were told when to come back. "
+    "Failed: read the log.",
     quiet="no errors in this time",
 )
 KV_PANEL = Panel(

@@ -6,6 +6,7 @@ its default, so that a server of another version leaves a page poorer but whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,10 +74,11 @@ class Status:
     engine: Engine = field(default_factory=Engine)
     warmup: Warmup = field(default_factory=Warmup)
     ladder: Ladder = field(default_factory=Ladder)
+    first_token_timeout_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def read_status(body: Mapping[str, Any], ladder: Ladder) -> Status:
-    """The answer of ``GET /headway/v1/status``, with the ladder that was asked for beside it."""
+def read_status(body: Mapping[str, Any], ladder: Ladder, preset: Mapping[str, Any] | None = None) -> Status:
+    """The answer of ``GET /headway/v1/status``, with the ladder and the preset that were asked for beside it."""
     memory = _part(body, "memory")
     return Status(
         known=True,
@@ -90,6 +92,7 @@ def read_status(body: Mapping[str, Any], ladder: Ladder) -> Status:
         engine=_engine(_part(body, "engine")),
         warmup=_warmup(_part(body, "warmup")),
         ladder=ladder,
+        first_token_timeout_s=read_first_token_timeouts(preset or {}),
     )
 
 
@@ -106,6 +109,18 @@ def read_ladder(body: Mapping[str, Any]) -> Ladder:
         upstream=_word(upstream.get("model")),
         moves=tuple(Move(*(_word(one.get(key)) for key in ("time", "before", "after", "trigger"))) for one in moves),
     )
+
+
+def read_first_token_timeouts(body: Mapping[str, Any]) -> dict[str, float]:
+    """The first-token time-out of each class, in seconds, from the answer of ``GET /headway/v1/preset``.
+
+    Infinite for a class that has none; a class whose time-out is no positive number is left out.
+    """
+    settings = _part(body, "settings")
+    keys = [key.split(".") for key in settings if isinstance(key, str)]
+    names = dict.fromkeys(parts[1] for parts in keys if len(parts) == 3 and parts[0] == "classes")
+    found = {name: _seconds(settings.get(f"classes.{name}.first_token_timeout_s", math.inf)) for name in names}
+    return {name: timeout_s for name, timeout_s in found.items() if timeout_s is not None and timeout_s > 0}
 
 
 def _engine(body: Mapping[str, Any]) -> Engine:

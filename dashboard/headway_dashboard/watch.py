@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from headway_dashboard import palette, panels
+from headway_dashboard import causes, palette, panels
 from headway_dashboard.condition import Activity, Condition, State, condition
 from headway_dashboard.expressions import Expression
-from headway_dashboard.model import Point, newest
+from headway_dashboard.model import Point, newest, value_of
 from headway_dashboard.panels import Panel, Tile, for_classes
 from headway_dashboard.sources import Reading
+from headway_dashboard.status import Status
 from headway_dashboard.units import MISSING, Unit, compact, written
-from headway_dashboard.verdict import Facts, verdict
+from headway_dashboard.verdict import ClassFacts, Facts, troubles, verdict
 
 
 def now(reading: Reading, expression: Expression) -> Point:
@@ -40,7 +41,7 @@ def condition_of(reading: Reading, now_s: float) -> Condition:
     return condition(reading.health, activity, now_s, reading.interval_s)
 
 
-def sentence(reading: Reading, state: State) -> str:
+def sentence(reading: Reading, state: State, told: Status) -> str:
     """The verdict; while the numbers are not of now, what to do about that instead."""
     match state:
         case State.DOWN:
@@ -52,12 +53,15 @@ def sentence(reading: Reading, state: State) -> str:
         case State.NOT_READY:
             return "No verdict until the server takes traffic."
         case State.NO_TRAFFIC:
-            return "Idle: nothing to judge until requests come."
+            wrong = troubles(_facts(reading, told))
+            return (
+                " ".join((*wrong, "No request comes now.")) if wrong else "Idle: nothing to judge until requests come."
+            )
         case State.LIVE:
-            return verdict(_facts(reading))
+            return verdict(_facts(reading, told))
 
 
-def _facts(reading: Reading) -> Facts:
+def _facts(reading: Reading, told: Status) -> Facts:
     return Facts(
         batch=now(reading, panels.BATCH),
         seats_taken=now(reading, panels.SEATS),
@@ -66,19 +70,31 @@ def _facts(reading: Reading) -> Facts:
         oldest_wait_s=now(reading, panels.OLDEST),
         kv_ratio=now(reading, panels.KV_USE),
         error_share=now(reading, panels.ERROR_SHARE),
-        main_cause=_main_cause(reading),
         ttft_p95_s=now(reading, panels.TTFT[0.95]),
+        causes=causes_now(reading),
+        classes=tuple(_class_facts(reading, told, name) for name in classes_of(reading)),
     )
 
 
-def _main_cause(reading: Reading) -> str:
-    rates = {
-        labels[0]: line[-1]
-        for expression in (panels.FAULTS_BY_OUTCOME, panels.REFUSED_BY_REASON)
-        for labels, line in reading[expression].lines.items()
-        if line and line[-1]
-    }
-    return palette.cause_words(max(rates, key=lambda cause: rates[cause] or 0.0)) if rates else ""
+def causes_now(reading: Reading) -> dict[str, float]:
+    """Errors a second of each cause, by its words; only what happens now."""
+    rates: dict[str, float] = {}
+    for labels, line in reading[panels.ERRORS_BY_CAUSE].lines.items():
+        if line and (rate := line[-1]):
+            words = causes.words(value_of(labels))
+            rates[words] = rates.get(words, 0.0) + rate
+    return rates
+
+
+def _class_facts(reading: Reading, told: Status, name: str) -> ClassFacts:
+    activity = (panels.ARRIVALS_BY_CLASS, panels.QUEUED_BY_CLASS, panels.IN_FLIGHT_BY_CLASS)
+    return ClassFacts(
+        name,
+        ttft_p95_s=reading[panels.TTFT_P95_BY_CLASS].latest(name),
+        first_token_timeout_s=told.first_token_timeout_s.get(name),
+        error_share=reading[panels.ERROR_SHARE_BY_CLASS].latest(name),
+        idle=all(reading[one].latest(name) == 0 for one in activity),
+    )
 
 
 def classes_of(reading: Reading) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def test_every_rung_has_words() -> None:
     [
         (Ladder(), "", ""),
         (Ladder(), "shed", "stands on **shed**: whole classes are refused."),
-        (Ladder("normal"), "", "stands on **normal**: nobody loses anything."),
+        (Ladder("normal"), "", "stands on **normal**: it takes nothing from any request."),
         (
             Ladder("divert", "", "engine_down", ("divert",)),
             "",
@@ -61,7 +61,7 @@ def test_what_an_operator_may_order() -> None:
     ladder = Ladder("normal", usable=("cap", "shed"))
     assert account.orderable(ladder) == ("normal", "cap", "shed", "pause")
     assert account.order_words(ladder, "shed") == "answers are shorter, whole classes are refused"
-    assert account.order_words(ladder, "normal") == "nobody loses anything"
+    assert account.order_words(ladder, "normal") == "it takes nothing from any request"
     assert account.orderable(Ladder()) == tuple(account.RUNGS)
 
 

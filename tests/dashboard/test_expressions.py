@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -36,9 +37,23 @@ TOKENS = ex.Metric("vllm:generation_tokens_total")
             "sum (rate(a[1m])) / (sum (rate(b[1m])) > 0)",
         ),
         (ex.Either(ex.Gauge(ex.Metric("a")), ex.Gauge(ex.Metric("b"))), "sum (a) or sum (b)"),
+        (
+            ex.Rate(ex.Metric("a", (("class", ("x",)),), ("class",), ("b",), (("outcome", ("y", "z")),))),
+            'sum by (class) (rate({__name__=~"a|b",class=~"x",outcome!~"y|z"}[1m]))',
+        ),
         (ex.limited(ex.Gauge(DEPTH), "class", ('a"b', "c.d")), None),
     ],
-    ids=["by class", "largest", "engine name", "quantile", "mean", "share", "either", "hostile label values"],
+    ids=[
+        "by class",
+        "largest",
+        "engine name",
+        "quantile",
+        "mean",
+        "share",
+        "either",
+        "two metrics",
+        "hostile label values",
+    ],
 )
 def test_promql(expression: ex.Expression, promql: str | None) -> None:
     """The text that Prometheus gets."""
@@ -126,6 +141,15 @@ def test_either_takes_the_second_where_the_first_is_absent(filled: Filled) -> No
     absent, present = ex.Gauge(ex.Metric("headway_nothing")), ex.Gauge(ex.Metric("headway_queue_depth"))
     assert filled.latest(ex.Either(absent, present)) == 14
     assert filled.latest(ex.Either(present, absent)) == 14
+
+
+def test_two_metrics_are_read_as_one_and_labels_left_out(filled: Filled) -> None:
+    """As in PromQL, a label that a series does not have is empty, and so is not left out."""
+    both = ex.Metric("headway_arrivals_total", also=("headway_time_to_first_token_seconds_count",))
+    assert filled.latest(ex.Rate(both)) == pytest.approx(2.5)
+    assert filled.latest(ex.Rate(replace(both, without=(("class", ("batch",)),)))) == pytest.approx(2.0)
+    assert filled.latest(ex.Rate(replace(both, without=(("outcome", ("batch",)),)))) == pytest.approx(2.5)
+    assert filled.latest(ex.Rate(replace(both, without=(("outcome", ("",)),)))) is None
 
 
 def test_unknown_metrics_are_missing_not_zero(filled: Filled) -> None:

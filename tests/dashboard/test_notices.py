@@ -41,7 +41,7 @@ def told(standing: str, trying: str = "", tries: int = 0, **more: object) -> Sta
             QUEUED,
             told("restarting", "starting another engine", 1, recycling=True),
             "info",
-            ["Recycle", "Nobody is lost"],
+            ["Recycle", "Time-outs go on"],
         ),
         (QUEUED, told("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
         (QUEUED, told("up", recycling=True), "info", ["nobody runs any more"]),

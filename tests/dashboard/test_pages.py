@@ -13,6 +13,7 @@ from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer, Warming
 
 from headway_dashboard.server import SCRIPT
 from headway_dashboard.sources import scrape
+from headway_policies import Reason
 from headway_policies.fallback import Rung
 
 Open = Callable[..., AppTest]
@@ -89,6 +90,25 @@ def test_overview_live(visit: Open, stub: StubServer) -> None:
     assert len(app.metric) == 8
     refresh_until(app, lambda: "—" not in tiles(app).values())
     assert list(app.table[0].value["Class"]) == ["realtime", "normal", "batch"]
+
+
+def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
+    """Overload of a single kind: the headline names it as the cause, and no sentence is friendly."""
+    stub.world.load, stub.world.ends_per_s = 0.1, {Reason.DEADLINE_INFEASIBLE: 4.0}
+    stub.moving = True
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "of requests end without an answer, most of them: expected wait too long.")
+    assert "Plenty of room" not in text
+    assert "Not known" not in text
+
+
+def test_overview_of_a_server_that_does_well(visit: Open, stub: StubServer) -> None:
+    """Room is promised only with a token, because the time-outs it is measured by are the preset's."""
+    stub.moving, stub.world.fail_ratio, stub.world.expire_per_s = True, 0.0, 0.0
+    again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN), "Plenty of room")
+    st.cache_resource.clear()
+    text = again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=""), "Not known: first-token time-out of")
+    assert "Plenty of room" not in text
 
 
 def test_overview_with_a_gpu(visit: Open) -> None:

@@ -12,10 +12,9 @@ from headway_dashboard import engine_panels, panels, watch
 from headway_dashboard.expressions import Either, Expression, Metric, Share
 from headway_dashboard.figures import figure
 from headway_dashboard.model import Mark, Series
-from headway_dashboard.palette import CAUSES, class_order, of_class
+from headway_dashboard.palette import class_order, of_class
 from headway_dashboard.panels import Panel, for_classes
 from headway_dashboard.sources import Health, Reading
-from headway_policies import Outcome, Reason
 
 ENGINE = {"vllm:generation_tokens_total", "vllm:kv_cache_usage_perc"}
 PANELS = (*panels.PANELS, *engine_panels.PANELS)
@@ -44,7 +43,7 @@ def metrics(expression: Expression) -> list[Metric]:
 
 def test_every_metric_that_is_asked_for_exists() -> None:
     """A renamed metric fails here instead of leaving a panel dead."""
-    asked = {metric.name for expression in EVERYTHING for metric in metrics(expression)}
+    asked = {name for expression in EVERYTHING for one in metrics(expression) for name in (one.name, *one.also)}
     assert asked <= {*METRIC_NAMES, *ENGINE}
 
 
@@ -53,14 +52,7 @@ def test_class_filter_touches_only_metrics_that_know_classes() -> None:
     assert for_classes(panels.BATCH, ("batch",)) == panels.BATCH
     assert 'class=~"batch"' in for_classes(panels.ARRIVALS, ("batch",)).promql("1m")
     assert for_classes(panels.ERROR_SHARE, ("batch",)).promql("1m").count('class=~"batch"') == 2
-
-
-def test_each_end_without_an_answer_is_counted_once() -> None:
-    """Outcomes are split into good, cancelled, those at the door and faults; the door is split by reason instead."""
-    good = {Outcome.COMPLETED, Outcome.CANCELLED_QUEUED, Outcome.CANCELLED_RUNNING}
-    assert {*panels.FAULTS, *panels.REJECTED} == set(Outcome) - good
-    assert set(panels.AT_THE_DOOR) - {"paused"} <= set(Reason)
-    assert {*panels.FAULTS, *panels.AT_THE_DOOR} == set(CAUSES)
+    assert for_classes(panels.ERRORS_BY_CAUSE, ("batch",)).promql("1m").count('class=~"batch"') == 1
 
 
 def reading(series: dict[Expression, Series], health: Health | None = None) -> Reading:
@@ -105,6 +97,36 @@ def test_time_axes_change_their_unit_at_a_second() -> None:
     for value, suffix in ((0.25, "ms"), (2.5, "s")):
         answers = {one: Series(TIMES_S, {(): [value] * 3}) for one in panels.TTFT_PANEL.expressions}
         assert figure(panels.TTFT_PANEL, reading(answers)).layout["yaxis"]["ticksuffix"].strip() == suffix
+
+
+@pytest.mark.parametrize(
+    ("panel", "lines", "legend"),
+    [
+        (panels.ERROR_PANEL, {("deadline_infeasible", ""): [1.0] * 3}, True),
+        (panels.ERROR_PANEL, {("", "failed"): [1.0] * 3, ("shed", ""): [0.0] * 3}, True),
+        (panels.QUEUE_PANEL, {("batch",): [1.0] * 3}, True),
+        (panels.KV_PANEL, {(): [0.5] * 3}, False),
+    ],
+)
+def test_a_single_line_is_named_where_it_is_one_of_many(
+    panel: Panel, lines: dict[tuple[str, ...], list[float]], legend: bool
+) -> None:
+    """One cause alone: the legend says which. A chart of one thing has its name in the title."""
+    drawn = figure(panel, reading({panel.expressions[0]: Series(TIMES_S, lines)}))
+    assert len(drawn.traces) == 1
+    assert drawn.layout["showlegend"] is legend
+    assert drawn.traces[0]["name"] in drawn.summary
+
+
+def test_a_chart_grows_with_its_legend() -> None:
+    """Every cause at once: there is room for each name. A few change nothing, so that charts stay in line."""
+    heights = []
+    for number in (1, 4, 5, 19):
+        lines = {(f"r{at}", ""): [1.0] * 3 for at in range(number)}
+        heights.append(figure(panels.ERROR_PANEL, reading({panels.ERRORS_BY_CAUSE: Series(TIMES_S, lines)})).layout)
+    found = [one["height"] for one in heights]
+    assert found[0] == found[1] < found[2] < found[3]
+    assert found[3] / 2 >= 19 / 2 * 19  # plotly gives a legend half of the height, and 19 px a row
 
 
 def lone(expression: Expression, *labels: str, value: float = 1.0) -> tuple[Expression, Series]:

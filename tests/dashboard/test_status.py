@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,8 @@ from headway.keeper import Keeper
 from headway.upkeep_report import UpkeepReport
 from headway.warmup_report import WarmupReport
 from headway_dashboard.sources import StatusSource
-from headway_dashboard.status import Ladder, Status, read_ladder, read_status
+from headway_dashboard.status import Ladder, Status, read_first_token_timeouts, read_ladder, read_status
+from headway_policies import bundled_presets
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -34,7 +36,32 @@ bodies = st.dictionaries(
 @given(bodies)
 def test_no_answer_breaks_a_page(body: dict[str, Any]) -> None:
     """A server of another version may say anything: what is not understood is left out."""
-    assert read_status(body, read_ladder(body)).known
+    assert read_status(body, read_ladder(body), body).known
+
+
+settings = st.dictionaries(
+    st.sampled_from(["classes.batch.first_token_timeout_s", "classes.batch.priority", "classes", "classes.a.b.c", ""]),
+    anything,
+)
+
+
+@given(settings)
+def test_no_preset_breaks_a_page(told: dict[str, Any]) -> None:
+    """Only a time-out that is a positive number is one."""
+    found = read_first_token_timeouts({"settings": told})
+    assert found.keys() <= {"batch"}
+    assert all(timeout_s > 0 for timeout_s in found.values())
+
+
+@pytest.mark.parametrize("name", ["interactive", "balanced", "offline"])
+def test_first_token_time_outs_are_read_as_the_server_writes_them(name: str) -> None:
+    """Each class its own, from the settings as the server shows them; one that has none waits without an end."""
+    preset = bundled_presets()[name]
+    found = read_first_token_timeouts({"settings": preset.settings()})
+    assert found == {one: terms.first_token_timeout_s for one, terms in preset.classes.items()}
+    open_ended = preset.settings() | {"classes.new.priority": 5}
+    assert read_first_token_timeouts({"settings": open_ended})["new"] == math.inf
+    assert read_first_token_timeouts({}) == {}
 
 
 def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
@@ -83,6 +110,20 @@ def test_with_a_token_the_whole_is_told(stub: StubServer, telling: Callable[...,
     source.close()
     assert (told.engine.trying, told.engine.tries, told.engine.most_tries) == ("warming it up", 2, 3)
     assert told.ladder.rung == "normal"
+    assert told.first_token_timeout_s == {"realtime": 15.0, "normal": 60.0, "batch": 600.0}
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_server_that_does_not_show_its_preset_tells_the_rest(
+    stub: StubServer, telling: Callable[..., StatusSource], status: int
+) -> None:
+    """Then no time-out is known, which is not the same as there being none."""
+    stub.forced["GET", "/headway/v1/preset"] = (status, {"detail": "no"})
+    source = telling(OPERATOR_TOKEN)
+    source.poll()
+    assert source.read().known
+    assert source.read().first_token_timeout_s == {}
+    source.close()
 
 
 def test_without_a_token_the_probe_gives_the_reasons(stub: StubServer, telling: Callable[..., StatusSource]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +31,47 @@ def test_what_was_before_the_first_look_does_not_count() -> None:
     """A server that failed yesterday is not in trouble now."""
     share = ErrorShare()
     assert share.look(1000, 1000, 5.0, window_s=10.0, least=1) == 0.0
+
+
+@pytest.mark.parametrize(("ended", "share"), [(9, 0.0), (10, 0.5), (11, 5 / 11)])
+def test_exactly_the_least_is_enough(ended: int, share: float) -> None:
+    """One ending fewer than ``least`` is no share; exactly as many are one; those before do not count."""
+    seen = ErrorShare()
+    seen.look(3, 100, 0.0, window_s=10.0, least=10)
+    assert seen.look(3 + 5, 100 + ended, 1.0, window_s=10.0, least=10) == pytest.approx(share)
+
+
+def test_nothing_ended_is_no_share() -> None:
+    """Zero of zero, and failures that were counted before."""
+    seen = ErrorShare()
+    assert seen.look(0, 0, 0.0, window_s=10.0, least=1) == 0.0
+    assert seen.look(0, 0, 1.0, window_s=10.0, least=1) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("now_s", "share"),
+    [(math.nextafter(11.0, 0), 5 / 20), (11.0, 0 / 10), (math.nextafter(11.0, 12), 0 / 10)],
+    ids=["just inside", "exactly the window", "just outside"],
+)
+def test_the_window_ends_exactly_where_it_says(now_s: float, share: float) -> None:
+    """What failed up to a look that is as old as the window is forgotten; a moment before it still counts."""
+    seen = ErrorShare()
+    for at_s, failed, ended in ((0.0, 0, 0), (1.0, 5, 10)):
+        seen.look(failed, ended, at_s, window_s=10.0, least=1)
+    assert seen.look(5, 20, now_s, window_s=10.0, least=1) == share
+
+
+@pytest.mark.parametrize(
+    ("gap_s", "share"),
+    [(math.nextafter(1.0, 0), 5 / 20), (1.0, 0 / 10), (math.nextafter(1.0, 2), 0 / 10)],
+    ids=["just less", "exactly one part", "just more"],
+)
+def test_a_window_is_told_in_64_parts(gap_s: float, share: float) -> None:
+    """A look is kept once a part of the window has passed since the last: exactly a 64th is enough."""
+    seen = ErrorShare()
+    for at_s, failed, ended in ((0.0, 0, 0), (gap_s, 5, 10)):
+        seen.look(failed, ended, at_s, window_s=64.0, least=1)
+    assert seen.look(5, 20, 66.0, window_s=64.0, least=1) == share
 
 
 @given(steps=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 20), st.integers(0, 20)), max_size=300))

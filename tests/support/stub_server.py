@@ -26,6 +26,7 @@ from headway_policies import Cause, Outcome, Reason, bundled_presets, changes
 from headway_policies.degrading import Loss
 from headway_policies.fallback import Rung, Trigger
 from headway_policies.housekeeping import Cache
+from headway_policies.outcome import REFUSED
 
 OPERATOR_TOKEN = "stub-operator-" + "o" * 32
 VIEWER_TOKEN = "stub-viewer-" + "v" * 32
@@ -57,7 +58,11 @@ class Warming:
 
 
 class World:
-    """What the stub knows. ``step`` lets requests come, wait, run and end, so that the ledger always adds up."""
+    """What the stub knows. ``step`` lets requests come, wait, run and end, so that the ledger always adds up.
+
+    ``ends_per_s`` are requests a second that come and end at once in each class: by the reason they are refused for, or
+    by their outcome where it needs no reason. A name that is in neither enum is taken for a reason of a later server.
+    """
 
     def __init__(self, *, gpu: bool = False, seed: int = 7) -> None:
         self.random = random.Random(seed)
@@ -87,6 +92,9 @@ class World:
         self.limit_why = "fixed"
         self.order_failed: str | None = None
         self.load = 1.0
+        self.ends_per_s: dict[str, float] = {}
+        self.fail_ratio = 0.004
+        self.expire_per_s = 0.01
         self.presets = bundled_presets()
         self.preset, self.revision = "balanced", 1
         self.last_change_s = time.time()
@@ -115,6 +123,8 @@ class World:
         with self.lock:
             for name, per_s in zip(CLASSES, (3.0, 6.0, 4.0), strict=True):
                 self._arrive(name, self._poisson(per_s * self.load * seconds))
+            for name, how in itertools.product(CLASSES, self.ends_per_s):
+                self._end_at_once(name, how, self._poisson(self.ends_per_s[how] * seconds))
             self._finish(seconds)
             self._fill()
             taken = sum(self.in_flight.values())
@@ -127,6 +137,20 @@ class World:
             self.collected_s += pause_s
             observe(self.collections, GC_BOUNDS, pause_s)
             self.kv_ratio = min(1.0, 0.04 + taken * 0.011 + self.random.uniform(-0.01, 0.01))
+
+    def end(self, name: str, how: str, number: int = 1) -> None:
+        """So many requests of a class come and end at once: by a ``Reason``, or an ``Outcome`` that needs none."""
+        with self.lock:
+            self._end_at_once(name, how, number)
+
+    def _end_at_once(self, name: str, how: str, number: int) -> None:
+        self.arrived[name] += number
+        if isinstance(how, Outcome):
+            assert how not in REFUSED.values(), f"{how} follows from a reason: end by that"
+            self.outcomes[name, how] += number
+        else:
+            self.refusals[name, how] += number
+            self.outcomes[name, REFUSED[how] if isinstance(how, Reason) else Outcome.REJECTED_LIMIT] += number
 
     def _arrive(self, name: str, number: int) -> None:
         for _ in range(number):
@@ -142,8 +166,8 @@ class World:
             for _ in range(self._poisson(self.in_flight[name] * 0.55 * seconds)):
                 if self.in_flight[name]:
                     self.in_flight[name] -= 1
-                    self._end(name, Outcome.FAILED if self.random.random() < 0.004 else Outcome.COMPLETED)
-            for _ in range(self._poisson(self.queued[name] * 0.01 * seconds)):
+                    self._end(name, Outcome.FAILED if self.random.random() < self.fail_ratio else Outcome.COMPLETED)
+            for _ in range(self._poisson(self.queued[name] * self.expire_per_s * seconds)):
                 if self.queued[name]:
                     self.queued[name] -= 1
                     self._end(name, Outcome.EXPIRED_QUEUED)
@@ -262,7 +286,7 @@ class World:
         for name in CLASSES:
             for outcome in Outcome:
                 outcomes.add_metric([name, outcome], self.outcomes[name, outcome])
-            for reason in Reason:
+            for reason in dict.fromkeys((*Reason, *(reason for _, reason in self.refusals))):
                 refusals.add_metric([name, reason], self.refusals[name, reason])
         yield from (outcomes, refusals)
         limits = {"live": self.limit, "proposed": self.limit, "ceiling": 64}

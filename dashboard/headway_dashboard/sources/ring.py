@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from headway_dashboard.expressions import Either, Expression, Gauge, Mean, Metric, Quantile, Rate, Share
 from headway_dashboard.model import Grid, Labels, Point, Series, held, quantiles, quotient, rate, total
@@ -107,7 +108,7 @@ class Ring:
         return {key: lines[0] if len(lines) == 1 else merge(lines) for key, lines in groups.items()}
 
     def _quantiles(self, share: float, metric: Metric, on: Grid) -> dict[Labels, Line]:
-        apart = Metric(metric.name, metric.where, (*metric.by, "le"))
+        apart = replace(metric, by=(*metric.by, "le"))
         buckets: dict[Labels, dict[float, Line]] = defaultdict(dict)
         for key, line in self._rates_of_buckets(apart, on).items():
             buckets[key[:-1]][float(key[-1])] = line
@@ -127,8 +128,9 @@ class Ring:
         """Each matching series as its times and values, without the scrapes that did not have it."""
         wanted = [
             (labels, at)
-            for labels, at in self._by_name.get(metric.name + suffix, ())
-            if all(labels.get(label, "") in values for label, values in metric.where)
+            for name in (metric.name, *metric.also)
+            for labels, at in self._by_name.get(name + suffix, ())
+            if metric.admits(labels)
         ]
         frames = list(self._frames)
         frames = frames[bisect_left(frames, since_s, key=lambda frame: frame[0]) :]

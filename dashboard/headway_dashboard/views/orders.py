@@ -73,7 +73,7 @@ def _recycle(settings: Settings, rights: Rights) -> None:
     st.markdown("**Recycle the engine**", help="Another engine is put in the place of the living one.")
     st.markdown(
         "Who runs finishes first, within the preset's time; who comes meanwhile waits. Then the engine is replaced, "
-        "which takes as long as loading the model. Nobody is lost."
+        "which takes as long as loading the model. Time-outs go on meanwhile."
     )
     _form("recycle", RECYCLE, "Recycle the engine", settings, rights)
     st.code(shlex.join(["headway", "recycle", "--url", settings.url]), language="bash")

@@ -6,6 +6,7 @@ import streamlit as st
 
 from headway_dashboard import panels, watch
 from headway_dashboard.components import tile
+from headway_dashboard.components.banner import plain
 from headway_dashboard.expressions import Expression
 from headway_dashboard.panels import Panel, for_classes
 from headway_dashboard.settings import Settings
@@ -20,8 +21,7 @@ _ALWAYS: tuple[Expression, ...] = (
     *panels.HEAD,
     *panels.IDENTITY,
     *panels.CLASS_TABLE,
-    panels.FAULTS_BY_OUTCOME,
-    panels.REFUSED_BY_REASON,
+    panels.ERRORS_BY_CAUSE,
 )
 
 
@@ -39,8 +39,9 @@ def _live(
     recent = source.read((*_ALWAYS, *(expression for _, expression in tiles)), RECENT_S)
     if (found := watch.classes_of(recent)) and found != known:
         st.rerun()
-    state = head(recent, telling.read())
-    st.markdown(f"#### {watch.sentence(recent, state.state)}")
+    told = telling.read()
+    state = head(recent, told)
+    st.markdown(f"#### {plain(watch.sentence(recent, state.state, told))}")
     with st.grid(4, min_column_width=_TILE_PX, gap="xsmall", key="headway-tiles"):
         for one, expression in tiles:
             chosen = one
