@@ -1,6 +1,6 @@
 """Who may use the admin API?
 
-Tokens of their own, never the inference key: from the environment or a file, at least 32 characters, kept only as
+Tokens of their own, never the inference key: from the environment or a file, 32 to 1,024 characters, kept only as
 SHA-256 digests and compared in constant time.
 """
 
@@ -16,6 +16,7 @@ from headway.errors import HeadwayError
 from headway.secret_text import find_secret, is_one_word
 
 MIN_TOKEN_CHARS = 32
+MAX_TOKEN_CHARS = 1024
 
 
 class Role(StrEnum):
@@ -53,7 +54,7 @@ class Tokens:
     def role(self, authorization: str | None) -> Role | None:
         """The role of an ``Authorization: Bearer ...`` header, or None. Every token is compared, whatever matches."""
         scheme, _, token = (authorization or "").partition(" ")
-        digest = _digest(token.strip())
+        digest = _digest(token.strip()[: MAX_TOKEN_CHARS + 1])  # one more than any token has
         found: Role | None = None
         for known, role in self._digests:
             if secrets.compare_digest(known, digest) and scheme.lower() == "bearer":
@@ -66,8 +67,8 @@ def read_token(variable: str, environment: Mapping[str, str]) -> str | None:
     token, source = find_secret(variable, environment, TokenError)
     if not token:
         return None
-    if len(token) < MIN_TOKEN_CHARS or not is_one_word(token):
-        wanted = f"at least {MIN_TOKEN_CHARS} printable ASCII characters without spaces"
+    if not MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_CHARS or not is_one_word(token):
+        wanted = f"at least {MIN_TOKEN_CHARS} printable ASCII characters without spaces, {MAX_TOKEN_CHARS} at most,"
         raise TokenError(f"{source}: a token needs {wanted}; make one with: openssl rand -hex 32")
     return token
 
