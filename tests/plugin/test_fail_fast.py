@@ -37,6 +37,9 @@ class Asked(BaseModel):
     input: list[Message | Part] | list[int] | str
     stop: set[str] = set()
     pair: tuple[int, ...] = ()
+    type: str = "asked"
+    metadata: list[Message] = []
+    default: list[int] = [1, 2]
 
 
 class Other(BaseModel):
@@ -102,7 +105,8 @@ def test_a_thousand_wrong_elements_are_as_many_errors_as_one(wrong: Any) -> None
     app = application()
     fail_fast(app)
     client = TestClient(app)
-    one, many = ({"input": [wrong] * n, "stop": [1] * n, "messages": [wrong] * n} for n in (1, 1000))
+    lists = ("input", "stop", "messages", "metadata", "default")
+    one, many = (dict.fromkeys(lists, [wrong] * n) for n in (1, 1000))
     answers = [client.post("/asked", json=body) for body in (one, many)]
     assert [answer.status_code for answer in answers] == [422, 422]
     numbers = [len(answer.json()["detail"]) for answer in answers]

@@ -31,7 +31,7 @@ def fail_fast(app: Any) -> int:
             adapter.validator = SchemaValidator(_failing_fast(adapter.core_schema), _use_prebuilt=False)
             changed += 1
         except Exception as error:  # one that stays slow must not keep the server from starting
-            log.warning("a validator of requests stays slow on wrong elements: %s", type(error).__name__)
+            log.warning("a validator of requests stays slow on wrong elements: %s: %.200s", type(error).__name__, error)
     if not changed:
         log.warning("no validator of requests was found: wrong elements of long lists may stop the server for seconds")
     return changed
@@ -66,12 +66,18 @@ def _enclosed(value: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _failing_fast(schema: Any) -> Any:
-    """A copy of a core schema in which each list ends at its first error."""
+    """A copy of a core schema in which each list ends at its first error.
+
+    A dict whose ``type`` is no word is a table of schemas by name, such as the fields of a model.
+    """
     if isinstance(schema, list | tuple):
         return type(schema)(_failing_fast(one) for one in schema)
     if not isinstance(schema, dict):
         return schema
+    kind = schema.get("type")
+    if not isinstance(kind, str):
+        return {name: _failing_fast(one) for name, one in schema.items()}
     copy = {key: value if key in _NO_SCHEMAS else _failing_fast(value) for key, value in schema.items()}
-    if copy.get("type") in _LISTS:
+    if kind in _LISTS:
         copy["fail_fast"] = True
     return copy
