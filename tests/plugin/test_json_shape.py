@@ -86,7 +86,7 @@ REAL = {
     "an image": {"messages": [{"content": [{"image_url": {"url": "data:image/png;base64," + "iVBO" * 5_000_000}}]}]},
     "a long conversation": {"messages": [{"role": "user", "content": "Hello, {}"}] * 4_000},
     "many inputs": {"input": [[1, 2, 3]] * 2048},
-    "texts": {"documents": ["a text, with {braces}"] * 60_000},
+    "texts": {"documents": ["a text, with {braces}"] * 30_000},
 }
 
 

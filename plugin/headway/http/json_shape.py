@@ -15,14 +15,14 @@ from typing import Final
 
 from headway.http.refusal import BadRequest
 
-#: Objects and arrays: a conversation of thousands of messages, the tools and schemas beside it.
-MAX_BRACKETS: Final = 16_384
+#: Objects and arrays: a conversation of thousands of messages, the tools and schemas beside it. vLLM takes 100 us each.
+MAX_BRACKETS: Final = 8_192
 #: Strings, keys among them.
-MAX_STRINGS: Final = 65_536
-#: Elements: two prompts of a million token ids each.
-MAX_COMMAS: Final = 2 * 1024 * 1024
-#: Bytes outside strings: those ids with seven digits each.
-MAX_BARE_BYTES: Final = 16 * 1024 * 1024
+MAX_STRINGS: Final = 32_768
+#: Elements: a million token ids, and a quarter more.
+MAX_COMMAS: Final = 1_310_720
+#: Bytes outside strings: those ids with six digits and a blank each.
+MAX_BARE_BYTES: Final = 10 * 1024 * 1024
 #: Nesting: a schema inside a tool inside a request; the parser itself would go to about 1,000.
 MAX_DEPTH: Final = 100
 
