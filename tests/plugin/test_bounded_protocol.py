@@ -111,6 +111,18 @@ async def test_a_head_without_end_is_refused_after_the_bound_and_one_read(name: 
     assert 200 not in connection.statuses or status == 0
 
 
+@pytest.mark.parametrize(("target", "fields", "status"), [("/", 2000, 431), ("/" + "a" * 9000, 0, 414)])
+@on_virtual_time
+async def test_a_head_that_is_complete_in_one_read_is_bounded_all_the_same(
+    target: str, fields: int, status: int
+) -> None:
+    """The parser has seen its end; the application has not been asked."""
+    connection = Connection()
+    await connection.feed(f"GET {target} HTTP/1.1\r\n".encode() + b"x-a: b\r\n" * fields + b"\r\n")
+    assert connection.statuses == [status]
+    assert connection.pipe.closed
+
+
 @on_virtual_time
 async def test_many_small_heads_and_a_large_body_pass() -> None:
     """What is counted for one request is not held against the next, nor a body against its head."""
@@ -158,6 +170,38 @@ async def test_a_body_that_drips_on_after_the_answer_is_closed_in_time() -> None
         await asyncio.sleep(1)
         await connection.feed(b"1")
     assert connection.pipe.closed
+
+
+@on_virtual_time
+async def test_the_second_head_of_a_connection_has_the_same_time() -> None:
+    """uvicorn's own limit ends with the first byte after an answer."""
+    connection = Connection()
+    await connection.feed(b"GET / HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(1)
+    await connection.feed(b"GET / HTTP/1.1\r\nx-a: ")
+    await asyncio.sleep(21)
+    assert connection.statuses == [200, 408]
+    assert connection.pipe.closed
+
+
+@on_virtual_time
+async def test_a_connection_whose_body_came_after_the_answer_does_not_stay_open() -> None:
+    """It is idle then, and uvicorn's own limit was ended by the bytes."""
+    connection = Connection()
+    await connection.feed(b"POST / HTTP/1.1\r\ncontent-length: 4\r\n\r\n")
+    await asyncio.sleep(1)
+    await connection.feed(b"1234")
+    await asyncio.sleep(21)
+    assert connection.statuses == [200]
+    assert connection.pipe.closed
+
+
+@on_virtual_time
+async def test_a_head_that_is_here_is_not_waited_for() -> None:
+    """Nor is a connection that becomes a websocket."""
+    connection = Connection()
+    await connection.feed(b"GET /slow HTTP/1.1\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n")
+    assert connection.protocol._limit is None
 
 
 @on_virtual_time

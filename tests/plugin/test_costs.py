@@ -13,7 +13,7 @@ from headway.http import json_shape, timeouts
 from headway.http.identify import identify
 from headway.http.json_shape import JsonShape
 from headway.http.refusal import BadRequest
-from headway.http.tokens import Role, Tokens
+from headway.http.tokens import MAX_TOKEN_CHARS, Role, TokenError, Tokens, read_token
 
 PRESET = small_preset()
 
@@ -106,3 +106,22 @@ def test_to_try_a_token_costs_no_more_than_it_is_long() -> None:
         return lambda: tokens.role(authorization)
 
     assert_linear(work, 16 * 1024)
+
+
+def test_of_a_guessed_token_no_more_is_digested_than_a_token_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one character, so that a token that is too long is not taken for its beginning."""
+    tokens = Tokens({"a" * MAX_TOKEN_CHARS: Role.OPERATOR})
+    assert tokens.role("Bearer " + "a" * MAX_TOKEN_CHARS) is Role.OPERATOR
+    assert tokens.role("Bearer " + "a" * (MAX_TOKEN_CHARS + 1)) is None
+    assert tokens.role("Bearer " + "a" * (MAX_TOKEN_CHARS + 2)) is None
+    sizes: list[int] = []
+    monkeypatch.setattr("headway.http.tokens._digest", lambda token: sizes.append(len(token)) or b"")
+    tokens.role("Bearer " + "a" * 30_000)
+    assert sizes == [MAX_TOKEN_CHARS + 1]
+
+
+def test_a_token_that_could_never_be_sent_whole_is_refused_at_the_start() -> None:
+    """1,024 characters are allowed, one more is not."""
+    assert read_token("HEADWAY_ADMIN_TOKEN", {"HEADWAY_ADMIN_TOKEN": "a" * MAX_TOKEN_CHARS})
+    with pytest.raises(TokenError, match="1024 at most"):
+        read_token("HEADWAY_ADMIN_TOKEN", {"HEADWAY_ADMIN_TOKEN": "a" * (MAX_TOKEN_CHARS + 1)})

@@ -78,6 +78,19 @@ def test_a_body_of_structure_is_refused_as_soon_as_it_is_too_much(shape: str) ->
     assert (caught.value.status, caught.value.code) == (400, "body_too_complex")
 
 
+def test_no_slice_is_longer_than_its_bound() -> None:
+    """A server may hand on megabytes at once: what is made of them in passing stays small."""
+    sizes: list[int] = []
+
+    class Spied(JsonShape):
+        def _count(self, chunk: bytes) -> None:
+            sizes.append(len(chunk))
+
+    Spied().feed(b'"a",' * 100_000)
+    assert sum(sizes) == 400_000
+    assert max(sizes) <= 64 * 1024
+
+
 REAL = {
     "a million token ids": {"model": "m", "prompt": [123_456] * 1_000_000},
     "code": {"messages": [{"role": "user", "content": 'f({a: [1, 2], "b": "\\"{}"});\n' * 200_000}]},

@@ -21,7 +21,7 @@ from headway.guard import TRIP
 from headway.http.body import Budget
 from headway.http.bounds import MAX_TARGET_BYTES, Bounds
 from headway.http.entrance import Entrance
-from headway.http.request_limits import RequestLimits
+from headway.http.request_limits import BODY, RequestLimits
 
 CHAT = "/v1/chat/completions"
 JSON = (b"content-type", b"application/json")
@@ -207,6 +207,18 @@ async def test_a_body_too_costly_to_parse_reaches_no_application() -> None:
     assert limits.budget.held_bytes == 0
 
 
+@on_virtual_time
+async def test_another_encoding_reaches_no_application() -> None:
+    """Of UTF-16 the counts mean nothing: 400."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+
+    client = Client(server(application), ["[{}, 1]".encode("utf-16")])
+    assert await client.ask(JSON) == 400
+    assert json.loads(client.body)["error"]["code"] == "body_not_utf8"
+
+
 # ---------------------------------------------------------------------- time
 
 
@@ -370,6 +382,39 @@ async def test_a_queued_request_is_no_longer_on_its_way() -> None:
     assert held == [500, 0, 0, 500, 500]
     assert limits.budget.held_bytes == 0
     await assert_no_residue(engine.headway)
+
+
+@on_virtual_time
+async def test_what_is_refused_is_free_at_once() -> None:
+    """Not only when the application has noticed that its client is gone."""
+
+    async def slow_to_notice(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] == "http.request":
+            pass
+        await asyncio.sleep(3600)
+
+    limits = server(slow_to_notice)
+    client = Client(limits, [b"1" * 600] * 3)
+    asking = asyncio.create_task(client.ask(TEXT))
+    await asyncio.sleep(1)
+    assert (client.status, limits.budget.held_bytes) == (413, 0)
+    await asking
+
+
+@on_virtual_time
+async def test_what_comes_after_the_release_counts_for_its_own_body_only() -> None:
+    """A request that is queued before its body is complete holds nothing any more, and is bounded all the same."""
+    held: list[int] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] == "http.request":
+            scope[BODY].release()
+            held.append(limits.budget.held_bytes)
+
+    limits = server(application)
+    assert await Client(limits, [b"1" * 400] * 4).ask(TEXT) == 413
+    assert held == [0, 0]
+    assert limits.budget.held_bytes == 0
 
 
 @on_virtual_time
