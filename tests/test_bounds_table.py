@@ -9,12 +9,14 @@ from running_server import ROOT
 
 from headway import audit, calls, catalogue, secret_text
 from headway.cli import client, traffic
-from headway.http import admin, tokens, upstream
+from headway.http import admin, bounds, header_values, json_shape, tokens, upstream
+from headway.http.bounds import Bounds
 from headway.simulator import trace
 from headway_dashboard import admin as dashboard_admin
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
 from headway_policies import complaints, fairness, inheritance, prediction, preset
 
+VALUES = header_values.MAX_VALUE_CHARS
 MIB, KIB = 1024 * 1024, 1024
 
 
@@ -27,8 +29,27 @@ def size(size_bytes: int) -> str:
 
 JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MOST_DIGITS} digits"
 COMMAND_S = f"{client._CONNECT_TIMEOUT_S + client._READ_TIMEOUT_S:g} s"
+LIMITS = Bounds()
 #: What the table says of each kind, made from the constants of the code.
 BOUNDS = {
+    "the request target, path and query": size(bounds.MAX_TARGET_BYTES),
+    "all header fields; trailers": f"`HEADWAY_MAX_HEADER_BYTES`, {size(LIMITS.max_header_bytes)}; while they come in, "
+    "one read of the socket more",
+    "the value of a header that Headway reads": f"{header_values.MAX_CHARS} characters; "
+    f"tenant {VALUES['x-headway-tenant']}, content type {VALUES['content-type']}",
+    "a body that may carry images, sounds or tensors (chat, responses, messages, audio, pooling, `/invocations`)": (
+        f"`HEADWAY_MAX_BODY_BYTES`, {size(LIMITS.body_bytes('/v1/chat/completions'))}"
+    ),
+    "a body of text or token ids (`/v1/completions` and the like)": size(LIMITS.body_bytes("/v1/completions")),
+    "one text to count (`/tokenize`, `/detokenize`)": f"{bounds._BYTES_PER_TOKEN} bytes for each token of the context, "
+    f"{size(Bounds(context_tokens=1).body_bytes('/tokenize'))} to {size(LIMITS.body_bytes('/tokenize'))}",
+    "any other body": size(LIMITS.body_bytes("/anything")),
+    "the structure of a JSON body, outside its strings": f"{json_shape.MAX_BRACKETS} objects and arrays, "
+    f"{json_shape.MAX_STRINGS} strings, {json_shape.MAX_COMMAS} elements, {size(json_shape.MAX_BARE_BYTES)}, "
+    f"{json_shape.MAX_DEPTH} levels; UTF-8",
+    "all bodies together, until queued or answered": f"`HEADWAY_MAX_BODIES_BYTES`, {size(LIMITS.max_bodies_bytes)}",
+    "time of head and body": f"`HEADWAY_BODY_TIMEOUT_S`, {LIMITS.body_timeout_s:g} s, extended by bytes at "
+    f"`HEADWAY_MIN_BODY_BYTES_PER_S`, {LIMITS.min_body_bytes_per_s}",
     "the id of a request": f"{calls.MAX_ID_CHARS} characters, printable",
     "tenants that wait for nothing": f"{fairness.RECENT}",
     "lengths by tenant, class and size": f"{prediction._KINDS} kinds of {prediction._HISTORY} lengths",
@@ -64,16 +85,7 @@ BOUNDS = {
 }
 
 #: Those whose bound is no one constant of the code.
-WITHOUT_A_CONSTANT = {
-    "a header that we read",
-    "all headers of a request",
-    "a request's body",
-    "all unread bodies together",
-    "a body that comes slowly",
-    "depth and elements of a body",
-    "prompts times `n`",
-    "labels of `/metrics`",
-}
+WITHOUT_A_CONSTANT = {"sequences of a request: prompts times `n`", "labels of `/metrics`"}
 
 SECTION = (ROOT / "plugin" / "README.md").read_text(encoding="utf-8").split("## What a stranger may send")[1]
 ROWS = {

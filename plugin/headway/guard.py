@@ -52,6 +52,7 @@ class Trip:
     passage: Passage | None = None
     rejected: Refused | None = None
     on_given_up: Callable[[], None] | None = None
+    on_entered: Callable[[], None] | None = None
     calls_failed: int = 0
     calls_completed: int = 0
     turns: asyncio.Semaphore | None = None
@@ -126,6 +127,8 @@ class Guard:
                 raise
             passage.on_abort = lambda: self._give_up_on(trip, passage)
             trip.passage = passage
+            if trip.on_entered is not None:
+                trip.on_entered()
         return trip.passage
 
     async def carry(

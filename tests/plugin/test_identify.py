@@ -9,6 +9,7 @@ import pytest
 from small_presets import small_preset
 
 from headway.guard import Trip
+from headway.http.header_values import MAX_VALUE_CHARS
 from headway.http.identify import identify
 from headway.http.refusal import BadRequest
 
@@ -99,6 +100,22 @@ def test_a_stream_is_known_by_its_body() -> None:
     headers = {"x-stainless-read-timeout": "600"}
     assert trip({"stream": True}, headers).timeouts.first_token_s == 600
     assert trip({"stream": False}, headers).timeouts.total_s == 600
+
+
+@pytest.mark.parametrize("header", sorted(MAX_VALUE_CHARS))
+def test_a_value_longer_than_any_that_means_something_is_refused_by_name(header: str) -> None:
+    """400 for every header that is read, before it is; the value is not repeated."""
+    most = MAX_VALUE_CHARS[header]
+    with pytest.raises(
+        BadRequest, match=f"^{header}: at most {most} characters are allowed, not {most + 1}$"
+    ) as caught:
+        trip({}, {header: "7" * (most + 1)})
+    assert (caught.value.status, caught.value.code) == (400, "header_too_long")
+
+
+def test_a_tenant_may_be_as_long_as_an_id_of_another_system() -> None:
+    """128 characters, none of which is lost."""
+    assert trip({}, {"x-headway-tenant": "t" * 128}).tenant == "t" * 128
 
 
 PROMPTS = {"prompt": ["ab"] * 40, "max_tokens": 300, "background": True, "stream": True}

@@ -17,6 +17,7 @@ from headway.cli.exits import UsageError
 from headway.cli.split import has, model_of, value_of
 from headway.cli.token import check_length, find_token
 from headway.errors import HeadwayError
+from headway.http.bounds import Bounds
 from headway.http.upstream_settings import UpstreamSettings
 
 VLLM_PORT = 8000
@@ -92,6 +93,14 @@ def check_upstream(environ: Mapping[str, str]) -> UpstreamSettings | None:
     """Refuse a fallback model that is only half described. Returns where it is, if there is one."""
     try:
         return UpstreamSettings.from_environment(environ)
+    except HeadwayError as error:
+        raise UsageError(str(error)) from None
+
+
+def check_bounds(environ: Mapping[str, str]) -> Bounds:
+    """Refuse bounds of requests that are no numbers, or contradict each other."""
+    try:
+        return Bounds.from_environment(environ)
     except HeadwayError as error:
         raise UsageError(str(error)) from None
 

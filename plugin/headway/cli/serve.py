@@ -33,6 +33,9 @@ examples:
 
 The admin API (status, preset switch, dashboard control) is on if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is
 set to a secret of at least 32 characters. HEADWAY_VIEWER_TOKEN(_FILE) adds one that may only read.
+
+Bounds of what a request may have, all of them variables: HEADWAY_MAX_HEADER_BYTES, HEADWAY_MAX_BODY_BYTES,
+HEADWAY_MAX_BODIES_BYTES (all bodies on their way), HEADWAY_BODY_TIMEOUT_S, HEADWAY_MIN_BODY_BYTES_PER_S.
 exit codes: 0 stopped   1 the engine failed   2 wrong usage, bad preset, missing model, taken port
 """
 _HELP_ALL = "--help="
@@ -89,6 +92,7 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     preflight.check_address(ours.engine)
     admin_on = preflight.check_tokens(environ)
     preflight.check_upstream(environ)
+    preflight.check_bounds(environ)
     preflight.check_vllm()
     defaults = engine_defaults(ours.engine, catalogue.most_seats())
     warnings = (

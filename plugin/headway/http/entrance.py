@@ -1,6 +1,6 @@
 """The entrance: pure ASGI, around every POST that may reach the engine.
 
-    1. identify   class, tenant, time-outs and size from headers and body; bound the body
+    1. identify   class, tenant, time-outs and size from headers and body, which RequestLimits has bounded
     2. hand over  the Trip travels in a context variable to the engine calls of this request
     3. hold       the response start waits until the first token or a refusal, so that a refusal is a true
                   429/503/504 with Retry-After, for a stream as well
@@ -23,11 +23,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway.guard import TRIP, Trip
 from headway.http.diversion import Diversion
 from headway.http.identify import identify
-from headway.http.refusal import BadRequest, error_body, error_event, refusal_headers
+from headway.http.refusal import BadRequest, answer, error_body, error_event, refusal_headers
+from headway.http.request_limits import BODY
 from headway.lookout import Lookout
 from headway_policies import Ending, Preset
 
-MAX_BODY_BYTES = 32 * 1024 * 1024
 _LAST_WORDS_S = 1.0
 
 
@@ -37,7 +37,6 @@ class Entrance:
 
     app: ASGIApp
     preset: Callable[[], Preset]
-    max_body_bytes: int = MAX_BODY_BYTES
     queue_full_status: HTTPStatus = HTTPStatus.TOO_MANY_REQUESTS
     lookout: Callable[[], Lookout] | None = None
 
@@ -48,12 +47,16 @@ class Entrance:
             return
         headers, client = _headers(scope), receive
         try:
-            body, receive = await self._read(headers, receive)
+            message = await _whole(receive) if _is_json(headers) else None
+            body = message.get("body") if message else None
             trip = identify(headers, scope["path"], body, self.preset())
         except BadRequest as bad:
-            await _answer(send, bad.status, error_body(scope["path"], bad.status, bad.message, bad.code))
+            await answer(send, bad.status, error_body(scope["path"], bad.status, bad.message, bad.code))
             return
+        if BODY in scope:
+            trip.on_entered = scope[BODY].release
         way_out = self._way_out(trip, scope, headers, body, client, send)
+        receive, message, body = _replay(message, receive), None, None  # whoever reads it is the only one to hold it
         if way_out is None or not await way_out.take():
             await self._serve(trip, scope, receive, send, way_out)
 
@@ -82,34 +85,6 @@ class Entrance:
             TRIP.reset(token)
             if trip.passage is not None:
                 trip.passage.leave(hold.ending())
-
-    async def _read(self, headers: Mapping[str, str], receive: Receive) -> tuple[bytes | None, Receive]:
-        """A JSON body, read whole within the bound, and a ``receive`` that hands it on.
-
-        Of a body of another kind only its declared length is bounded.
-        """
-        declared = headers.get("content-length", "0")
-        if declared.isdecimal() and int(declared) > self.max_body_bytes:
-            raise self._too_large()
-        if "json" not in headers.get("content-type", "json").lower():
-            return None, receive
-        parts: list[bytes] = []
-        size_bytes, more = 0, True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                return None, _replay([message], receive)
-            parts.append(message.get("body", b""))
-            size_bytes += len(parts[-1])
-            more = message.get("more_body", False)
-            if size_bytes > self.max_body_bytes:
-                raise self._too_large()
-        body = b"".join(parts)
-        return body, _replay([{"type": "http.request", "body": body, "more_body": False}], receive)
-
-    def _too_large(self) -> BadRequest:
-        text = f"The request body is larger than the {self.max_body_bytes} bytes this server accepts."
-        return BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, "body_too_large")
 
 
 class _Hold:
@@ -225,7 +200,7 @@ class _Hold:
             await self._send({"type": "http.response.body", "body": event, "more_body": False})
             return
         body = error_body(self._path, status, str(refused), refused.reason)
-        await _answer(self._send, status, body, refusal_headers(refused, self._trip.class_name))
+        await answer(self._send, status, body, refusal_headers(refused, self._trip.class_name))
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -238,17 +213,25 @@ def _never_generates(path: str) -> bool:
     return path.startswith("/headway/") or path.endswith("/count_tokens")
 
 
-def _replay(messages: list[Message], receive: Receive) -> Receive:
+def _is_json(headers: Mapping[str, str]) -> bool:
+    return "json" in headers.get("content-type", "json").lower()
+
+
+async def _whole(receive: Receive) -> Message:
+    """The body in one message, or the disconnect that came in its place."""
+    parts = []
+    while (message := await receive())["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+    return message
+
+
+def _replay(message: Message | None, receive: Receive) -> Receive:
+    """A ``receive`` that gives this message first, and does not keep it."""
+    messages = [] if message is None else [message]
+
     async def replaying() -> Message:
-        return messages.pop(0) if messages else await receive()
+        return messages.pop() if messages else await receive()
 
     return replaying
-
-
-async def _answer(
-    send: Send, status: HTTPStatus, body: bytes, headers: list[tuple[bytes, bytes]] | None = None
-) -> None:
-    fields = headers or [(b"content-type", b"application/json")]
-    fields = [*fields, (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": int(status), "headers": fields})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -17,11 +17,11 @@ from http import HTTPStatus
 from typing import Any
 
 from headway.guard import Trip
+from headway.http.header_values import check_values
 from headway.http.refusal import BadRequest
 from headway.http.timeouts import asked_timeouts
 from headway_policies import Preset
 
-_MAX_TENANT_CHARS = 128
 _BYTES_PER_TOKEN = 4
 _MEDIA = b";base64,"
 _MOST_TYPE_BYTES = 100
@@ -48,15 +48,17 @@ _MAX_TOKENS: _Pattern = (b'"max_', re.compile(rb'"max_(?:completion_|output_)?to
 def identify(headers: Mapping[str, str], path: str, body: bytes | None, preset: Preset) -> Trip:
     """The Trip of a request; ``body`` is None when it is not JSON.
 
-    Raises BadRequest for a class the preset does not have, a time-out that is none, or a doubtful x-headway-queue.
+    Raises BadRequest for a class the preset does not have, a time-out that is none, a doubtful x-headway-queue, or a
+    value of one of these headers that is too long.
     """
+    check_values(headers)
     size_bytes = 0 if body is None else len(body)
     if body is not None and _disguised(body):
         body = json.dumps(_parsed(body), ensure_ascii=False).encode(errors="replace")
     streams = body is not None and _find(_STREAM, body) is not None
     trip = Trip(
         class_name=_class_name(headers, body, preset),
-        tenant=headers.get("x-headway-tenant", "")[:_MAX_TENANT_CHARS],
+        tenant=headers.get("x-headway-tenant", ""),
         timeouts=asked_timeouts(headers, streams=streams),
         may_wait=_may_wait(headers),
     )

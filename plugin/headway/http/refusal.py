@@ -7,30 +7,43 @@ for an error in the middle of a stream.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
+from starlette.types import Send
+
 from headway.errors import Refused
+
+_Fields = Iterable[tuple[bytes, bytes]]
+_JSON = (b"content-type", b"application/json")
 
 
 class BadRequest(Exception):
-    """The request cannot be served as it is: (status, message, code)."""
+    """The request cannot be served as it is: (status, message, code), and headers beside the content type."""
 
-    def __init__(self, status: HTTPStatus, message: str, code: str) -> None:
+    def __init__(self, status: HTTPStatus, message: str, code: str, headers: _Fields = ()) -> None:
         super().__init__(message)
         self.status, self.message, self.code = status, message, code
+        self.headers = [_JSON, *headers]
 
 
 _OPENAI_TYPES = {
     HTTPStatus.BAD_REQUEST: "invalid_request_error",
+    HTTPStatus.REQUEST_TIMEOUT: "timeout_error",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "invalid_request_error",
+    HTTPStatus.REQUEST_URI_TOO_LONG: "invalid_request_error",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "invalid_request_error",
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
     HTTPStatus.SERVICE_UNAVAILABLE: "service_unavailable_error",
     HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
 }
 _ANTHROPIC_TYPES = {
     HTTPStatus.BAD_REQUEST: "invalid_request_error",
+    HTTPStatus.REQUEST_TIMEOUT: "timeout_error",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
+    HTTPStatus.REQUEST_URI_TOO_LONG: "request_too_large",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "request_too_large",
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
     HTTPStatus.SERVICE_UNAVAILABLE: "overloaded_error",
     HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
@@ -54,7 +67,7 @@ def error_event(path: str, status: HTTPStatus, message: str, code: str) -> bytes
 
 def refusal_headers(refused: Refused, class_name: str | None) -> list[tuple[bytes, bytes]]:
     """What a client needs to know to come back at the right time, or not at all."""
-    headers = [(b"content-type", b"application/json"), (b"x-headway-reason", str(refused.reason).encode())]
+    headers = [_JSON, (b"x-headway-reason", str(refused.reason).encode())]
     if class_name is not None:
         headers.append((b"x-headway-class", class_name.encode()))
     if refused.retry:
@@ -62,6 +75,13 @@ def refusal_headers(refused: Refused, class_name: str | None) -> list[tuple[byte
     else:
         headers.append((b"x-should-retry", b"false"))
     return headers
+
+
+async def answer(send: Send, status: HTTPStatus, body: bytes, headers: _Fields = (_JSON,)) -> None:
+    """Send a whole response with this body, whose length is added to the headers."""
+    fields = [*headers, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": int(status), "headers": fields})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _error(path: str, status: HTTPStatus, message: str, code: str) -> dict[str, Any]:

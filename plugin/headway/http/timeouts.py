@@ -24,9 +24,9 @@ from headway.http.refusal import BadRequest
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
 _SDK_HEADER = "x-stainless-read-timeout"
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_DURATION = re.compile(r"([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(ns|us|µs|ms|s|m|h)")
 _DURATION_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_GRPC = re.compile(r"(\d{1,8})([HMSmun])")
+_GRPC = re.compile(r"([0-9]{1,8})([HMSmun])")
 _GRPC_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 
 
@@ -44,11 +44,12 @@ def milliseconds(value: str) -> float:
 
 
 def duration(value: str) -> float:
-    """Go's ``1m30s`` or ``500ms``, in seconds; NaN for anything else."""
-    parts = _DURATION.findall(value)
-    if not parts or "".join(number + unit for number, unit in parts) != value:
-        return math.nan
-    return sum(float(number) * _DURATION_UNITS_S[unit] for number, unit in parts)
+    """Go's ``1m30s`` or ``500ms``, in seconds; NaN for anything else. Each part is matched where the last one ends."""
+    total_s, at = 0.0, 0
+    while part := _DURATION.match(value, at):
+        total_s += float(part[1]) * _DURATION_UNITS_S[part[2]]
+        at = part.end()
+    return total_s if value and at == len(value) else math.nan
 
 
 def grpc(value: str) -> float:
@@ -81,12 +82,14 @@ TOTAL: _Readers = (
     ("x-envoy-upstream-rq-timeout-ms", milliseconds),
     ("grpc-timeout", grpc),
 )
-_NAMES = frozenset(name for readers in (QUEUE, FIRST_TOKEN, STALL, TOTAL) for name, _ in readers) | {_SDK_HEADER}
+TIMEOUT_HEADERS = frozenset(name for readers in (QUEUE, FIRST_TOKEN, STALL, TOTAL) for name, _ in readers) | {
+    _SDK_HEADER
+}
 
 
 def asked_timeouts(headers: Mapping[str, str], *, streams: bool) -> Timeouts:
     """The time-outs a client asks for. Raises BadRequest naming the header of a value that is none."""
-    if _NAMES.isdisjoint(headers):
+    if TIMEOUT_HEADERS.isdisjoint(headers):
         return NO_TIMEOUTS
     queue_s, first_token_s, stall_s, total_s = (
         _smallest(headers, readers) for readers in (QUEUE, FIRST_TOKEN, STALL, TOTAL)

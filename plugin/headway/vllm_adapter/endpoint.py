@@ -2,8 +2,8 @@
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
 of the compile cache): HEADWAY_PRESET, HEADWAY_PRESET_DIR, HEADWAY_WARMUP, HEADWAY_STATUS_CODES,
-HEADWAY_MAX_BODY_BYTES, HEADWAY_MAX_REQUEST_SEATS, HEADWAY_FALLBACK_URL and what belongs to it, and the tokens of the
-admin API.
+HEADWAY_MAX_REQUEST_SEATS, the bounds of requests (``headway.http.bounds``), HEADWAY_FALLBACK_URL and what belongs to
+it, and the tokens of the admin API.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import logging
 import os
 import sys
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 from prometheus_client import REGISTRY
 from starlette.middleware import Middleware
@@ -27,14 +27,18 @@ from headway.control import Control
 from headway.errors import HeadwayError
 from headway.guard import Guard
 from headway.http.admin import routes
-from headway.http.entrance import MAX_BODY_BYTES, Entrance
+from headway.http.body import Budget
+from headway.http.bounds import Bounds, whole_number
+from headway.http.entrance import Entrance
 from headway.http.log_privacy import hide_queries
+from headway.http.request_limits import RequestLimits
 from headway.http.tokens import Tokens
 from headway.http.upstream import Upstream
 from headway.http.upstream_settings import UpstreamSettings
 from headway.keeper import Keeper
 from headway.metrics import LedgerCollector, Meters
 from headway.upkeep import look_after
+from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.keep_warm import keep_warm
 from headway.vllm_adapter.kind import VllmKind
 from headway.vllm_adapter.replace import VllmReplacer, replaceable
@@ -46,9 +50,6 @@ from headway_policies import Preset
 log = logging.getLogger("headway.vllm_adapter.endpoint")
 
 
-AnInt = TypeVar("AnInt", int, None)
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the environment says. Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line."""
@@ -58,7 +59,7 @@ class Settings:
     tokens: Tokens
     warm: bool
     queue_full_status: HTTPStatus
-    max_body_bytes: int
+    bounds: Bounds
     max_request_seats: int | None
     upstream: UpstreamSettings | None
 
@@ -72,8 +73,8 @@ class Settings:
             tokens=Tokens.from_environment(),
             warm=_one_of("HEADWAY_WARMUP", {"1": True, "0": False}, default="1"),
             queue_full_status=_one_of("HEADWAY_STATUS_CODES", _STATUS_CODES, default="headway"),
-            max_body_bytes=_whole("HEADWAY_MAX_BODY_BYTES", MAX_BODY_BYTES),
-            max_request_seats=_whole("HEADWAY_MAX_REQUEST_SEATS", None),
+            bounds=Bounds.from_environment(),
+            max_request_seats=_max_request_seats(),
             upstream=UpstreamSettings.from_environment(),
         )
 
@@ -92,6 +93,7 @@ class HeadwayEndpoint:
     def __init__(self) -> None:
         self._settings: Settings | None = None
         self._control: Control | None = None
+        self._app: Any = None
 
     def attach_router(self, app: Any) -> None:
         """Add the routes, and the entrance as the innermost middleware: inside vLLM's authentication and metrics.
@@ -100,12 +102,12 @@ class HeadwayEndpoint:
         """
         _log_as_vllm_does()
         hide_queries()
+        self._app = app
         self._settings = settings = Settings.from_environment()
         app.router.routes.extend(routes(self._controlled, settings.tokens))
         entrance = Middleware(
             Entrance,
             preset=lambda: self._controlled().preset,
-            max_body_bytes=settings.max_body_bytes,
             queue_full_status=settings.queue_full_status,
             lookout=lambda: self._controlled().lookout,
         )
@@ -117,7 +119,10 @@ class HeadwayEndpoint:
         Where the warm-up fails vLLM listens all the same: the server is not ready, and goes on trying.
         """
         settings = self._settings
-        if engine_client is None or settings is None:
+        if settings is None:
+            return
+        self._bound_requests(settings.bounds, args, _context_tokens(engine_client))
+        if engine_client is None:
             return
         catalogue = settings.catalogue
         meters = Meters(catalogue.class_names(), catalogue.most_seats(), REGISTRY)
@@ -141,6 +146,20 @@ class HeadwayEndpoint:
         preset = control.preset
         log.info("preset %s: %d of %d seats", preset.name, control.guard.gate.desk.limit, control.ceiling)
 
+    def _bound_requests(self, bounds: Bounds, args: Namespace, context_tokens: int | None) -> None:
+        """Bound what a request may have before anybody reads it: now every other middleware is there to be outside of.
+
+        The stack is wrapped as it stands, for vLLM's build of the application may have made it already. ``args`` are
+        the server's own: uvicorn is started with them after this.
+        """
+        app = self._app
+        prompt_embeds = bool(getattr(args, "enable_prompt_embeds", False))
+        bounds = replace(bounds, prompt_embeds=prompt_embeds, context_tokens=context_tokens)
+        stack = app.middleware_stack or app.build_middleware_stack()
+        app.middleware_stack = RequestLimits(stack, bounds, Budget(bounds.max_bodies_bytes))
+        _bound_server(bounds, args)
+        fail_fast(app)
+
     def _keep(self, engine_client: Any, control: Control) -> None:
         """Watch the engine, and replace it where this server may outlive it; else end with an error when it dies."""
         guard, replacer = control.guard, None
@@ -162,6 +181,24 @@ class HeadwayEndpoint:
         if self._control is None:
             raise HeadwayError("the engine is not there yet")
         return self._control
+
+
+def _context_tokens(engine_client: Any) -> int | None:
+    """The longest prompt of the model; None where there is no engine, or it does not say."""
+    tokens = getattr(getattr(engine_client, "model_config", None), "max_model_len", None)
+    return tokens if isinstance(tokens, int) else None
+
+
+def _bound_server(bounds: Bounds, args: Namespace) -> None:
+    """Bound what uvicorn reads before it asks the application. Without httptools it takes h11, which has an option."""
+    args.h11_max_incomplete_event_size = min(
+        getattr(args, "h11_max_incomplete_event_size", None) or bounds.max_header_bytes, bounds.max_header_bytes
+    )
+    try:
+        from headway.vllm_adapter.protocol import bound_protocol
+    except ImportError:
+        return
+    bound_protocol(bounds)
 
 
 def _end_badly_without_engine(guard: Guard) -> None:
@@ -211,10 +248,7 @@ def _one_of(variable: str, allowed: dict[str, Any], *, default: str) -> Any:
     return allowed[value]
 
 
-def _whole(variable: str, default: AnInt) -> int | AnInt:
-    value = os.environ.get(variable)
-    if not value:
-        return default
-    if not (value.isascii() and value.isdecimal() and int(value) > 0):
-        raise HeadwayError(f"{variable}: a positive whole number is needed, not {value[:40]!r}")
-    return int(value)
+def _max_request_seats() -> int | None:
+    """None where it is not set: then all seats of the engine."""
+    variable = "HEADWAY_MAX_REQUEST_SEATS"
+    return whole_number(os.environ, variable, 1) if os.environ.get(variable) else None

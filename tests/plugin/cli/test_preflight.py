@@ -139,3 +139,10 @@ def test_a_half_described_fallback_model_is_refused_before_anything_loads() -> N
     assert preflight.check_upstream({}) is None
     with pytest.raises(UsageError, match="HEADWAY_FALLBACK_MODEL: the name of the other model"):
         preflight.check_upstream({"HEADWAY_FALLBACK_URL": "http://127.0.0.1:8001/v1"})
+
+
+def test_bounds_that_contradict_each_other_are_refused_before_anything_loads() -> None:
+    """Before the minute that an engine takes to start."""
+    preflight.check_bounds({})
+    with pytest.raises(UsageError, match="HEADWAY_MAX_BODIES_BYTES: at least HEADWAY_MAX_BODY_BYTES"):
+        preflight.check_bounds({"HEADWAY_MAX_BODIES_BYTES": "1"})

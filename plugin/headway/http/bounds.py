@@ -1,0 +1,123 @@
+"""How many bytes may a request have, and how long may they take?
+
+    head    the request target: 8 KiB (414); all header fields: HEADWAY_MAX_HEADER_BYTES (431)
+    body    of one request: by route, never more than HEADWAY_MAX_BODY_BYTES (413)
+    bodies  of all requests that are not queued yet: HEADWAY_MAX_BODIES_BYTES (503)
+    time    HEADWAY_BODY_TIMEOUT_S for head and body, extended by bytes at HEADWAY_MIN_BODY_BYTES_PER_S (408)
+
+From the server's environment only. The sizes of head and target are those nginx and Apache have by default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headway.errors import HeadwayError
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+MAX_TARGET_BYTES: Final = 8 * KIB
+_USUAL_HEADER_BYTES: Final = 32 * KIB
+_LEAST_HEADER_BYTES: Final = KIB
+_USUAL_BODY_BYTES: Final = 32 * MIB
+_USUAL_BODIES_BYTES: Final = 128 * MIB
+_USUAL_TIMEOUT_S: Final = 20.0
+_MOST_TIMEOUT_S: Final = 3600.0
+_USUAL_RATE: Final = 8 * KIB
+_MOST_DIGITS: Final = 15
+
+_TEXT_BYTES: Final = 8 * MIB
+_OTHER_BYTES: Final = MIB
+
+#: Routes of vLLM whose body may carry images, sounds or tensors, by the end of the path: a proxy may put a prefix
+#: before it. ``/invocations`` takes the body of any route.
+_MEDIA_ROUTES: Final = (
+    "/chat/completions", "/chat/completions/batch", "/chat/completions/render", "/v2/chat", "/v2/chat/render",
+    "/responses", "/responses/render", "/messages", "/messages/count_tokens", "/messages/render",
+    "/audio/transcriptions", "/audio/translations", "/embeddings", "/v2/embed", "/pooling", "/classify", "/score",
+    "/rerank", "/inference/v1/generate", "/invocations",
+)  # fmt: skip
+#: Routes whose body is text or token ids: 8 MiB hold a million ids.
+_TEXT_ROUTES: Final = (
+    "/completions", "/completions/render", "/completions/derender", "/generative_scoring", "/v1/systemone",
+)  # fmt: skip
+#: Routes for one text, of which nothing is refused for being too long; a tokeniser takes about 90 bytes for each byte.
+_TOKEN_ROUTES: Final = ("/tokenize", "/detokenize")
+_BYTES_PER_TOKEN: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds in force.
+
+    ``prompt_embeds`` says that vLLM takes tensors as prompts of ``/v1/completions``; ``context_tokens`` is the longest
+    prompt of the model, where it is known.
+    """
+
+    max_header_bytes: int = _USUAL_HEADER_BYTES
+    max_body_bytes: int = _USUAL_BODY_BYTES
+    max_bodies_bytes: int = _USUAL_BODIES_BYTES
+    body_timeout_s: float = _USUAL_TIMEOUT_S
+    min_body_bytes_per_s: int = _USUAL_RATE
+    prompt_embeds: bool = False
+    context_tokens: int | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Bounds:
+        """What the environment says. Raises HeadwayError in one line that names the variable."""
+        found = os.environ if environment is None else environment
+        body_bytes = whole_number(found, "HEADWAY_MAX_BODY_BYTES", _USUAL_BODY_BYTES)
+        bodies_bytes = whole_number(found, "HEADWAY_MAX_BODIES_BYTES", max(_USUAL_BODIES_BYTES, body_bytes))
+        if bodies_bytes < body_bytes:
+            wanted = f"at least HEADWAY_MAX_BODY_BYTES ({body_bytes}) is needed"
+            raise HeadwayError(f"HEADWAY_MAX_BODIES_BYTES: {wanted}, not {bodies_bytes}")
+        return cls(
+            max_header_bytes=whole_number(
+                found, "HEADWAY_MAX_HEADER_BYTES", _USUAL_HEADER_BYTES, least=_LEAST_HEADER_BYTES
+            ),
+            max_body_bytes=body_bytes,
+            max_bodies_bytes=bodies_bytes,
+            body_timeout_s=_seconds(found, "HEADWAY_BODY_TIMEOUT_S", _USUAL_TIMEOUT_S),
+            min_body_bytes_per_s=whole_number(found, "HEADWAY_MIN_BODY_BYTES_PER_S", _USUAL_RATE),
+        )
+
+    def body_bytes(self, path: str) -> int:
+        """The largest body accepted on this path: less where no image, sound or tensor may come."""
+        route = path.rstrip("/")
+        if route.endswith(_MEDIA_ROUTES) or (self.prompt_embeds and route.endswith("/completions")):
+            return self.max_body_bytes
+        if route.endswith(_TOKEN_ROUTES):
+            return min(self.max_body_bytes, self._one_text_bytes())
+        return min(self.max_body_bytes, _TEXT_BYTES if route.endswith(_TEXT_ROUTES) else _OTHER_BYTES)
+
+    def _one_text_bytes(self) -> int:
+        """Several times the longest prompt, between the bounds of the routes that need less and more."""
+        if self.context_tokens is None:
+            return _TEXT_BYTES
+        return max(_OTHER_BYTES, min(_TEXT_BYTES, self.context_tokens * _BYTES_PER_TOKEN))
+
+
+def whole_number(environment: Mapping[str, str], variable: str, usual: int, *, least: int = 1) -> int:
+    """What a variable says, ``usual`` where it is not set. Raises HeadwayError in one line that names it."""
+    text = environment.get(variable) or str(usual)
+    digits = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    if not digits or int(text) < least:
+        wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
+        raise HeadwayError(f"{variable}: {wanted} is needed, not {text[:40]!r}")
+    return int(text)
+
+
+def _seconds(environment: Mapping[str, str], variable: str, usual_s: float) -> float:
+    text = environment.get(variable) or str(usual_s)
+    try:
+        value_s = float(text)
+    except ValueError:
+        value_s = 0.0
+    if not 0 < value_s <= _MOST_TIMEOUT_S:
+        wanted = f"a number of seconds above 0, at most {_MOST_TIMEOUT_S:g}"
+        raise HeadwayError(f"{variable}: {wanted}, is needed, not {text[:40]!r}")
+    return value_s

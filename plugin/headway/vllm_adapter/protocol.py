@@ -1,0 +1,164 @@
+"""uvicorn's HTTP protocol, with a bound on the head of a request and on the time it may take.
+
+vLLM starts uvicorn, which takes httptools wherever that is installed. httptools has no bound at all: header fields of
+any size and number are collected before an application is asked, trailers of a chunked body likewise; vLLM's
+``--h11-max-incomplete-event-size`` and ``--h11-max-header-count`` mean h11, which is not in use then. Nor does uvicorn
+end a connection that never completes a request, or one whose request drips on after it was answered. Importing this
+module needs httptools.
+
+    no head in time        408, or a plain close where nothing has come
+    target too long        414
+    fields too large       431, as soon as one read of the socket (256 KiB) more than the bound has come
+    answered, not over     closed when the rest of the request does not come in time
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+from uvicorn.protocols.http import auto
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from headway.http.bounds import MAX_TARGET_BYTES, Bounds
+from headway.http.refusal import error_body
+
+_FIELD_BYTES = len(": \r\n")
+_SENTENCES = {
+    HTTPStatus.REQUEST_TIMEOUT: "The head of the request did not come in time.",
+    HTTPStatus.REQUEST_URI_TOO_LONG: "The request target is longer than this server accepts.",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "The request headers are larger than this server accepts.",
+}
+_CODES = {
+    HTTPStatus.REQUEST_TIMEOUT: "head_too_slow",
+    HTTPStatus.REQUEST_URI_TOO_LONG: "target_too_long",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "headers_too_large",
+}
+
+
+class _TooLarge(Exception):
+    """Ends the parser from inside one of its callbacks."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection; ``bounds`` are the same for all."""
+
+    bounds = Bounds()
+
+    _unread_bytes = 0  # fed to the parser since it last began a request, or gave a part of a body
+    _field_bytes = 0
+    _open = False  # a request has begun and is not complete
+    _in_head = True
+    _refusal: HTTPStatus | None = None
+    _limit: asyncio.TimerHandle | None = None
+
+    def connection_made(  # type: ignore[override]  # as uvicorn's own: it serves transports that can write
+        self, transport: asyncio.Transport
+    ) -> None:
+        """From here on a head is waited for."""
+        super().connection_made(transport)
+        self._limit_wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._end_limit()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what the parser keeps to itself: a field is handed on only when it is complete."""
+        self._unread_bytes += len(data)
+        super().data_received(data)
+        if self._unread_bytes > self.bounds.max_header_bytes + MAX_TARGET_BYTES and not self.transport.is_closing():
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._open = self._in_head = True
+        self._field_bytes = 0
+        self._limit_wait()
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the target."""
+        super().on_url(url)
+        if len(self.url) > MAX_TARGET_BYTES:
+            self._refusal = HTTPStatus.REQUEST_URI_TOO_LONG
+            raise _TooLarge
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head, or of the trailers."""
+        self._field_bytes += len(name) + len(value) + _FIELD_BYTES
+        if self._field_bytes > self.bounds.max_header_bytes:
+            self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            raise _TooLarge
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is here: the body has a limit of its own where it is read."""
+        self._in_head, self._unread_bytes = False, 0
+        self._end_limit()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._unread_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is complete."""
+        self._open, self._in_head, self._unread_bytes = False, True, 0
+        super().on_message_complete()
+        if self._answered() and not self.parser.should_upgrade():
+            self._limit_wait()  # it is idle: uvicorn's own limit was ended by the bytes that came after the answer
+
+    def on_response_complete(self) -> None:
+        """The answer is out; what is left of the request has a moment to come."""
+        super().on_response_complete()
+        if self._open and not self.transport.is_closing():
+            self._limit_wait()
+
+    def send_400_response(self, msg: str) -> None:
+        """The parser gave up: because of us, or because of what it read."""
+        if self._refusal is None:
+            super().send_400_response(msg)
+        else:
+            self._refuse(self._refusal)
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """Answer and close; in the middle of another answer only close."""
+        self._end_limit()
+        if self.cycle is None or self._answered():
+            body = error_body("", status, _SENTENCES[status], _CODES[status])
+            head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
+            head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _answered(self) -> bool:
+        """Whether the last request that was handed to the application has its whole answer."""
+        return self.cycle is not None and bool(self.cycle.response_complete)
+
+    def _limit_wait(self) -> None:
+        """From now on the connection has the time of a slow body to get on."""
+        self._end_limit()
+        self._limit = self.loop.call_later(self.bounds.body_timeout_s, self._waited_too_long)
+
+    def _end_limit(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _waited_too_long(self) -> None:
+        self._limit = None
+        if self.cycle is not None and not self._answered():
+            self._limit_wait()  # an answer is under way; what comes behind it may wait
+        elif self._open and self._in_head:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+        else:
+            self.transport.close()
+
+
+def bound_protocol(bounds: Bounds) -> None:
+    """Put the bounded protocol where uvicorn looks for its own, before it does."""
+    BoundedProtocol.bounds = bounds
+    auto.AutoHTTPProtocol = BoundedProtocol
