@@ -75,18 +75,18 @@ MUTANTS = [
         "",
     ),
     Mutant("ordering", "an order of somebody else's is not guarded", '":" in name', '"::" in name'),
-    Mutant("regime", "a paused desk lets people through", "return self.state is State.OPEN and self", "return self"),
+    Mutant("regime", "a paused desk lets people through", "self.draining or self.holds", "self.draining"),
     Mutant(
         "regime",
         "a lost engine gets people",
-        "self.state is State.OPEN and self.engine is Standing.UP",
-        "self.state is State.OPEN",
+        "not held and self.engine is Standing.UP",
+        "not held",
     ),
     Mutant(
         "desk",
         "a pause ends a drain",
-        "        if self.state is State.OPEN:\n            self.regime.state = State.PAUSED",
-        "        self.regime.state = State.PAUSED",
+        "        self.regime.holds |= {hold}\n",
+        "        self.regime.holds |= {hold}\n        self.regime.draining = False\n",
     ),
     Mutant(
         "desk",
@@ -151,7 +151,7 @@ MUTANTS = [
     Mutant(
         "regime",
         "draining lets newcomers wait",
-        "        if self.state is State.DRAINING:\n            return Reason.DRAINING\n",
+        "        if self.draining:\n            return Reason.DRAINING\n",
         "",
     ),
     Mutant(
@@ -413,8 +413,8 @@ MUTANTS = [
     Mutant(
         "watchdog",
         "a watch that slept accuses",
-        "            self._heard_s = now_s\n        self._looked_s",
-        "            pass\n        self._looked_s",
+        "            self._begin_anew(now_s)\n",
+        "            pass\n",
     ),
     Mutant(
         "opening",
@@ -455,9 +455,20 @@ MUTANTS = [
     Mutant(
         "watchdog",
         "hung after half the time",
-        "return self.silent_s(now_s) > hang_after_s",
-        "return self.silent_s(now_s) > hang_after_s / 2",
+        "return self.silent_s(now_s) > config.hang_after_s and not",
+        "return self.silent_s(now_s) > config.hang_after_s / 2 and not",
     ),
+    Mutant("watchdog", "a slow step is a hang", "any(one.computes(", "not all(one.alive("),
+    Mutant("watchdog", "a slow step may last for ever", "max(config.hang_after_s, config.slow_step_after_s)", "1e9"),
+    Mutant("watchdog", "an engine need not report", "all(one.alive(", "any(one.alive("),
+    Mutant("watchdog", "a stopped worker is well", "if self.progress.stopped else 0.0", "if False else 0.0"),
+    Mutant(
+        "desk",
+        "whoever resumes ends every pause",
+        "        self.regime.holds -= {hold}\n",
+        "        self.regime.holds = frozenset()\n",
+    ),
+    Mutant("desk", "the engine ends a drain", "        if hold is Hold.OPERATOR:\n", "        if True:\n"),
     Mutant(
         "opening",
         "a ramp never ends",

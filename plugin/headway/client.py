@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from headway.errors import Refused
 from headway.guard import TRIP, Guard, Trip
 from headway.shortening import shortened
-from headway_policies import Standing
+from headway_policies import Hold, Standing
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
 
@@ -67,6 +67,24 @@ class PolicyClient:
         await self._headway_base.check_health(self)
         if self._headway_guard.gate.desk.engine is not Standing.UP:
             raise self._headway_guard.kind.unwell()
+
+    async def pause_generation(self, **options: Any) -> None:
+        """As the engine's own; nobody is sent to it meanwhile. Raises what it raises."""
+        work = self._headway_base.pause_generation(self, **options)
+        await self._headway_guard.change_pause(work, Hold.ENGINE_PAUSED)
+
+    async def resume_generation(self) -> None:
+        """As the engine's own; the gate opens when the engine says that it runs. Raises what it raises."""
+        await self._headway_guard.change_pause(self._headway_base.resume_generation(self))
+
+    async def sleep(self, *arguments: Any, **options: Any) -> None:
+        """As the engine's own; nobody is sent to it meanwhile. Raises what it raises."""
+        work = self._headway_base.sleep(self, *arguments, **options)
+        await self._headway_guard.change_pause(work, Hold.ENGINE_ASLEEP)
+
+    async def wake_up(self, *arguments: Any, **options: Any) -> Any:
+        """As the engine's own; the gate opens when the engine says that all of it is awake. Raises what it raises."""
+        return await self._headway_guard.change_pause(self._headway_base.wake_up(self, *arguments, **options))
 
     def shutdown(self, timeout: float | None = None) -> None:
         """Refuse whoever waits, give the running their time, answer whoever is left; from any thread, repeatedly."""

@@ -24,7 +24,7 @@ from headway.lookout import Lookout
 from headway.status_report import status_of
 from headway.upkeep_report import UpkeepReport
 from headway.warmup_report import WarmupReport
-from headway_policies import Cause, Change, ClassLedger, Load, Preset, Reason, Standing, State, changes
+from headway_policies import Cause, Change, ClassLedger, Hold, Load, Preset, Reason, Standing, State, changes
 from headway_policies.degrading import Loss
 from headway_policies.fallback import Rung, Trigger
 from headway_policies.named import FAILURES, cause
@@ -34,6 +34,11 @@ _STANDINGS = {
     Standing.SILENT: "the engine gives no sign of life",
     Standing.RESTARTING: "the engine is being replaced",
     Standing.LOST: "the engine is not running",
+}
+
+_ENGINE_HOLDS = {
+    Hold.ENGINE_PAUSED: "the engine is paused",
+    Hold.ENGINE_ASLEEP: "the engine is asleep",
 }
 
 
@@ -194,6 +199,7 @@ class Control:
         if not warm:
             detail = f": {self.warmup.reason}" if self.warmup.reason else ""
             reasons.append(f"warm-up {self.warmup.state}{detail}")
+        reasons += [text for hold, text in _ENGINE_HOLDS.items() if hold in desk.holds]
         if desk.state is State.DRAINING:
             reasons.append("draining")
         return reasons

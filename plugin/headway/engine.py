@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from headway.errors import NoEngineError, Refused
-from headway_policies import Load, Usage
+from headway_policies import Hold, Load, Progress, Usage
 from headway_policies.housekeeping import Cache
 
 _CHARACTERS_PER_TOKEN = 4
@@ -77,8 +77,12 @@ class Kind(Protocol):
         """Whether the engine may run a sequence of such a call for a moment after its end was reported."""
         ...
 
-    async def ping(self, engine: Any) -> bool:
-        """Wait for a sign of life; False where the engine cannot be asked for one."""
+    async def ping(self, engine: Any) -> Answer | None:
+        """Wait for a sign of life; None where the engine cannot be asked for one."""
+        ...
+
+    def progress(self, engine: Any) -> Sequence[Progress]:
+        """What each engine reports of its progress, also while a step goes on; empty where none does."""
         ...
 
     async def settle(self, engine: Any) -> None:
@@ -109,6 +113,13 @@ class Ended:
     request_id: str
     prompt_tokens: int = 0
     output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a living engine: what keeps it from running anything, as far as it says."""
+
+    holds: frozenset[Hold] = frozenset()
 
 
 class StepListener(Protocol):
@@ -167,13 +178,20 @@ class PlainKind:
         """Once it has answered a ping."""
         await self.ping(engine)
 
-    async def ping(self, engine: Any) -> bool:
-        """By the engine's ``ping`` where it has one."""
+    async def ping(self, engine: Any) -> Answer | None:
+        """By the engine's ``ping`` where it has one, and its ``is_paused`` and ``is_sleeping``."""
         ping = getattr(engine, "ping", None)
         if ping is None:
-            return False
+            return None
         await ping()
-        return True
+        asks = {Hold.ENGINE_PAUSED: "is_paused", Hold.ENGINE_ASLEEP: "is_sleeping"}
+        said = [(hold, await getattr(engine, name)()) for hold, name in asks.items() if hasattr(engine, name)]
+        return Answer(frozenset(hold for hold, held in said if held))
+
+    def progress(self, engine: Any) -> Sequence[Progress]:
+        """By the engine's ``progress`` where it has one."""
+        progress = getattr(engine, "progress", None)
+        return () if progress is None else (progress(),)
 
     def engine_seats(self, engine: Any) -> int | None:
         """The engine's ``max_num_seqs`` where it has one."""

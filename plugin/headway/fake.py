@@ -1,7 +1,8 @@
 """A fake engine with honest manners, for tests of programs that use Headway without a model.
 
 It stands at the port of ``headway.engine`` and says so: it makes up its tokens, but it runs at most ``max_num_seqs``
-sequences at once, takes a step at a time, stops what is aborted and can be told to stall or to die.
+sequences at once, takes a step at a time, stops what is aborted and can be told to stall, to be slow, to pause, to
+sleep or to die.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.engine import prompt_tokens
+from headway_policies import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class FakeEngine:
         self.step_s = step_s
         self.add_s = add_s
         self.stalled = False
+        self.slow = False
+        self.paused = False
+        self.asleep = False
+        self._beats = 0
+        self._works = 0
         self._dead = False
         self.running: dict[str, int] = {}
         self.most_running = 0
@@ -60,7 +67,7 @@ class FakeEngine:
     async def generate(
         self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
     ) -> AsyncGenerator[FakeOutput, None]:
-        """Yield one output a step, none while ``stalled``. Raises EngineDied once ``die`` was called."""
+        """Yield one output a step, none while it is held up. Raises EngineDied once ``die`` was called."""
         if request_id in self.running:
             raise ValueError(f"request id {request_id} is already running")
         self.started.append(request_id)
@@ -75,7 +82,7 @@ class FakeEngine:
             size = prompt_tokens(prompt)
             for done in range(1, sampling_params.max_tokens + 1):
                 await asyncio.sleep(self.step_s)
-                while self.stalled and request_id in self.running and not self._dead:  # noqa: ASYNC110 - an engine steps
+                while self._held_up and request_id in self.running and not self._dead:  # noqa: ASYNC110 - an engine steps
                     await asyncio.sleep(self.step_s)
                 if self._dead:
                     raise EngineDied("the engine died")
@@ -93,13 +100,51 @@ class FakeEngine:
         self.running.pop(request_id, None)
 
     async def ping(self) -> None:
-        """Answer between two steps, not while ``stalled``. Who asks a dead one is told; one it dies under never is."""
+        """Answer between two steps, not while ``stalled`` or ``slow``. Who asks a dead one is told; one it dies under
+        never is."""
         if self._dead:
             raise EngineDied("the engine died")
-        while self.stalled:
+        while self.stalled or self.slow:
             await asyncio.sleep(self.step_s)
             if self._dead:
                 await asyncio.get_running_loop().create_future()
+
+    def progress(self) -> Progress:
+        """A ``slow`` step is under way and reported; one that is ``stalled`` reports nothing new."""
+        self._beats += not self.stalled
+        if self.slow != bool(self._works % 2):
+            self._works += 1
+        return Progress(engine=id(self), beats=self._beats, works=self._works)
+
+    async def pause_generation(self, *, mode: str = "abort", clear_cache: bool = True) -> None:
+        """Step no more, until resumed. Requests that run are kept."""
+        self.paused = True
+
+    async def resume_generation(self) -> None:
+        """Step again."""
+        self.paused = False
+
+    async def is_paused(self) -> bool:
+        """Whether it takes no step by order."""
+        return self.paused
+
+    async def sleep(self, level: int = 1, mode: str = "abort") -> None:
+        """Pause, and without a memory from level 1 on."""
+        self.paused, self.asleep = True, self.asleep or level >= 1
+
+    async def wake_up(self, tags: list[str] | None = None) -> bool:
+        """Awake again with all tags, and resumed; with some of them still asleep."""
+        if tags is None:
+            self.paused = self.asleep = False
+        return not self.asleep
+
+    async def is_sleeping(self) -> bool:
+        """Whether it has no memory."""
+        return self.asleep
+
+    @property
+    def _held_up(self) -> bool:
+        return self.stalled or self.slow or self.paused or self.asleep
 
     def die(self) -> None:
         """Fail everything running, and everything after."""

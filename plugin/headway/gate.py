@@ -23,6 +23,7 @@ from headway_policies import (
     Effect,
     Ending,
     Expire,
+    Hold,
     Load,
     Preset,
     Reason,
@@ -141,13 +142,13 @@ class Gate:
         """Pass an engine step's figures to the limit policy."""
         self._carry_out(self.desk.observe(load, self.now_s()))
 
-    def pause(self) -> None:
-        """Let nobody through."""
-        self._carry_out(self.desk.pause(self.now_s()))
+    def pause(self, hold: Hold = Hold.OPERATOR) -> None:
+        """Let nobody through for this cause."""
+        self._carry_out(self.desk.pause(self.now_s(), hold))
 
-    def resume(self) -> None:
-        """Let people through again."""
-        self._carry_out(self.desk.resume(self.now_s()))
+    def resume(self, hold: Hold = Hold.OPERATOR) -> None:
+        """Let people through again, unless there is another cause not to."""
+        self._carry_out(self.desk.resume(self.now_s(), hold))
 
     def drain(self) -> None:
         """Refuse newcomers and everybody waiting; the running go on."""

@@ -11,18 +11,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from headway.calls import Call, Calls
 from headway.engine import Ended, Engine, Kind
+from headway.engine_pause import EnginePause
 from headway.errors import Refused, TooWideError, refusal
 from headway.gate import Gate, Passage
 from headway.questions import Confirmation, Questions
-from headway_policies import Ending, Reason, Standing, Watchdog
+from headway_policies import Ending, Hold, Reason, Standing, Watchdog
 from headway_policies.ticket import NO_TIMEOUTS, Timeouts
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ _LOOK_AGAIN_S = 0.1
 _MOST_TOLD = 20
 _TELL_WITHIN_S = 5.0  # an engine that is silent hears it when it goes on
 
+T = TypeVar("T")
 Start = Callable[[str, int, int | None], AsyncGenerator[Any, None]]
 
 
@@ -95,6 +97,7 @@ class Guard:
     watchdog: Watchdog | None = None
     calls: Calls = field(default_factory=Calls)
     questions: Questions = field(default_factory=Questions)
+    pause: EnginePause = field(init=False)
     _loop: asyncio.AbstractEventLoop | None = None
     _looked_s: float = 0.0
     _abort_failed: bool = False
@@ -102,6 +105,7 @@ class Guard:
     _confirmation: Confirmation = field(init=False)
 
     def __post_init__(self) -> None:
+        self.pause = EnginePause(self.gate)
         self._confirmation = Confirmation(self._settle)
 
     def reserve(self, trip: Trip, seats: int) -> Passage:
@@ -235,6 +239,20 @@ class Guard:
                 call.tokens = tokens or 0
                 call.passage.progress()
 
+    async def ask_engine(self, within_s: float | None = None) -> bool:
+        """Ask for a sign of life, and whether the engine is paused; False where it cannot be asked.
+
+        Raises NoEngineError when it dies first, TimeoutError, and what the engine raises.
+        """
+        changes = self.pause.changes
+        answer = await self.questions.ask(self.kind.ping(self.engine), within_s)
+        self.pause.said(frozenset() if answer is None else answer.holds, changes)
+        return answer is not None
+
+    async def change_pause(self, work: Awaitable[T], hold: Hold | None = None) -> T:
+        """Have the engine paused (towards a ``hold``) or resumed, then take its word for how that ended."""
+        return await self.pause.change(work, hold, self._look_for_pause)
+
     def check_engine(self) -> None:
         """Tell the gate when the engine is beyond use."""
         if self.engine.errored:
@@ -336,8 +354,22 @@ class Guard:
         self.questions.end()
         self.gate.engine_lost(Reason.DRAINING)
 
+    async def _look_for_pause(self) -> None:
+        """At once, as far as the engine answers; else whenever it does. One that does not say counts as running."""
+        try:
+            await self.ask_engine(_TELL_WITHIN_S)
+        except TimeoutError:
+            self._send(self._ask_for_pause())
+        except Exception as error:
+            log.debug("whether the engine is paused is not known: %s", error)
+
+    async def _ask_for_pause(self) -> None:
+        with suppress(Exception):  # it died: another one is not paused
+            await self.ask_engine()
+
     def _rescue(self) -> None:
         self.questions.end()
+        self.pause.forget()
         self._write_down()
         if self.rescuer is None:
             self.give_up()

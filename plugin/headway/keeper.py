@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 0.2
 _PING_AFTER_S = 1.0
+_PING_EVERY_S = 5.0  # also an engine that steps: it may have been paused, and still finish what it runs
 
 
 class Replacer(Protocol):
@@ -55,6 +56,8 @@ class Keeper:
         self._next: Restart | None = None
         self._why: Cause | None = None
         self._ping: asyncio.Task[None] | None = None
+        self._asked_s = guard.gate.now_s()
+        self._slow = False
         self._woken = asyncio.Event()
         self._settled = asyncio.Event()
         guard.watchdog = Watchdog(guard.gate.now_s())
@@ -220,12 +223,16 @@ class Keeper:
         guard, watchdog = self._guard, self._guard.watchdog
         assert watchdog is not None
         now_s = guard.gate.now_s()
-        if watchdog.silent_s(now_s) > _PING_AFTER_S and (self._ping is None or self._ping.done()):
+        watchdog.reported(guard.kind.progress(guard.engine), now_s)
+        quiet = watchdog.silent_s(now_s) > _PING_AFTER_S or now_s > self._asked_s + _PING_EVERY_S
+        if quiet and (self._ping is None or self._ping.done()):
+            self._asked_s = now_s
             self._ping = asyncio.create_task(self._ask(watchdog))
         if guard.untold and watchdog.silent_s(now_s) <= LOOK_S:
             guard.tell_again()
         standing = guard.gate.desk.engine
-        if not watchdog.hung(now_s, self.config.hang_after_s):
+        self._tell_of_slow(watchdog.slow(now_s, self.config))
+        if not watchdog.hung(now_s, self.config):
             if standing is Standing.SILENT:
                 log.warning("the engine gives signs of life again")
                 guard.gate.engine_back()
@@ -236,10 +243,17 @@ class Keeper:
             if self.config.restart_hung and self._replacer is not None:
                 self._kill(Cause.HANG)
 
+    def _tell_of_slow(self, slow: bool) -> None:
+        if slow and not self._slow:
+            log.warning(
+                "the engine has been at one step for %g s, and says that it works on it", self.config.hang_after_s
+            )
+        self._slow = slow
+
     async def _ask(self, watchdog: Watchdog) -> None:
         """One question at a time: an engine that was stopped answers it when it goes on."""
         try:
-            answered = await self._guard.questions.ask(self._guard.kind.ping(self._guard.engine))
+            answered = await self._guard.ask_engine()
         except Exception:  # it died: the next look will see it
             return
         if answered or not self._guard.open_calls:  # who cannot be asked is watched while it works

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headway.audit import Who
 from headway.errors import HeadwayError
-from headway_policies import State
+from headway_policies import Hold, State
 
 if TYPE_CHECKING:
     from headway.control import Control
@@ -60,8 +60,8 @@ def _replacer(control: Control) -> Replace:
 
 async def _run(control: Control, replace: Replace, who: Who, reason: str, trigger: str) -> None:
     gate = control.guard.gate
-    was_open, began_s, deaths = gate.desk.state is State.OPEN, gate.now_s(), _deaths(control)
-    gate.pause()
+    began_s, deaths = gate.now_s(), _deaths(control)
+    gate.pause(Hold.RECYCLE)
     try:
         drained = await _drained(control)
         if control.guard.engine_gone or _deaths(control) != deaths:
@@ -81,8 +81,7 @@ async def _run(control: Control, replace: Replace, who: Who, reason: str, trigge
         log.exception("the engine could not be replaced")
         result = f"failed: {type(error).__name__}"
     finally:
-        if was_open and gate.desk.state is State.PAUSED:
-            gate.resume()
+        gate.resume(Hold.RECYCLE)
     _note(control, who, reason, result)
 
 

@@ -25,10 +25,10 @@ from headway_policies.preset import (
     parse_preset,
 )
 from headway_policies.recovery import Cause, Recovery, Restart, Restarts
-from headway_policies.regime import State
+from headway_policies.regime import Hold, State
 from headway_policies.standing import Standing
 from headway_policies.ticket import Ticket, Timeouts, Usage
-from headway_policies.watchdog import Watchdog
+from headway_policies.watchdog import Progress, Watchdog
 
 __all__ = [
     "Abort",
@@ -46,6 +46,7 @@ __all__ = [
     "Ending",
     "Expire",
     "FixedLimit",
+    "Hold",
     "Ledger",
     "Limit",
     "Load",
@@ -55,6 +56,7 @@ __all__ = [
     "Preset",
     "PresetError",
     "PriorityClass",
+    "Progress",
     "Reason",
     "Recall",
     "Recovery",

@@ -46,7 +46,7 @@ from headway_policies.opening import Cautious
 from headway_policies.outcome import Ending, Reason
 from headway_policies.prediction import Accuracy
 from headway_policies.preset import Preset
-from headway_policies.regime import Regime, State
+from headway_policies.regime import Hold, Regime, State
 from headway_policies.register import Register
 from headway_policies.standing import Standing
 from headway_policies.ticket import Ticket, Usage, shorter
@@ -173,22 +173,23 @@ class Desk:
         self._fill(now_s, effects)
         return self._end(effects, now_s)
 
-    def pause(self, now_s: float) -> list[Effect]:
-        """Let nobody through; arrivals still wait, bounded and timed. A drain stays a drain."""
-        if self.state is State.OPEN:
-            self.regime.state = State.PAUSED
+    def pause(self, now_s: float, hold: Hold = Hold.OPERATOR) -> list[Effect]:
+        """Let nobody through for this cause; arrivals still wait, bounded and timed. A drain stays a drain."""
+        self.regime.holds |= {hold}
         return self._end(self._begin(now_s), now_s)
 
-    def resume(self, now_s: float) -> list[Effect]:
-        """Undo pause or drain."""
+    def resume(self, now_s: float, hold: Hold = Hold.OPERATOR) -> list[Effect]:
+        """End the pause for this cause, the operator's with the drain; other causes go on."""
         effects = self._begin(now_s)
-        self.regime.state = State.OPEN
+        self.regime.holds -= {hold}
+        if hold is Hold.OPERATOR:
+            self.regime.draining = False
         self._fill(now_s, effects)
         return self._end(effects, now_s)
 
     def drain(self, now_s: float) -> list[Effect]:
         """Refuse who comes and who waits; let the running finish."""
-        self.regime.state = State.DRAINING
+        self.regime.draining = True
         effects = self._begin(now_s)
         self._departures.turn_away(list(self._floor.room), Reason.DRAINING, now_s, effects)
         return self._end(effects, now_s)
@@ -275,8 +276,13 @@ class Desk:
 
     @property
     def state(self) -> State:
-        """Whether anybody is let through, as an operator decided."""
+        """Whether anybody is let through; how the engine stands is another question."""
         return self.regime.state
+
+    @property
+    def holds(self) -> frozenset[Hold]:
+        """The causes for which nobody is let through now, but for a drain."""
+        return self.regime.holds
 
     @property
     def engine(self) -> Standing:

@@ -30,7 +30,8 @@ class Recovery(BaseModel):
     pause_s: float = Field(default=1.0, ge=0.0, le=_MOST_PAUSE_S)
     healthy_after_s: float = Field(default=120.0, gt=0.0, le=86_400.0)
     alone_s: float = Field(default=10.0, gt=0.0, le=3600.0)
-    hang_after_s: float = Field(default=30.0, ge=1.0, le=3600.0)
+    hang_after_s: float = Field(default=10.0, ge=1.0, le=3600.0)
+    slow_step_after_s: float = Field(default=120.0, ge=1.0, le=86_400.0)
     restart_hung: bool = False
 
 

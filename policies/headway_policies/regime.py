@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 
 from headway_policies.classes import PriorityClass
 from headway_policies.degrading import pauses, sheds
@@ -21,12 +21,26 @@ class State(Enum):
     DRAINING = "draining"
 
 
+class Hold(StrEnum):
+    """Why nobody is let through for now. Each cause ends by its own end alone, whatever others hold as well."""
+
+    OPERATOR = "operator"
+    RECYCLE = "recycle"
+    ENGINE_PAUSED = "engine_paused"
+    ENGINE_ASLEEP = "engine_asleep"
+
+
+#: The holds that only the engine's own word sets and ends.
+ENGINE_HOLDS = frozenset({Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP})
+
+
 class Regime:
     """Set by the desk, read by whoever decides for it. ``revision`` counts the presets there have been."""
 
     def __init__(self, preset: Preset) -> None:
         self.revision = 0
-        self.state = State.OPEN
+        self.draining = False
+        self.holds: frozenset[Hold] = frozenset()
         self.engine = Standing.UP
         self.lost_why = Reason.ENGINE_LOST
         self.in_force: frozenset[Rung] = frozenset()
@@ -39,9 +53,17 @@ class Regime:
         self.timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
 
     @property
+    def state(self) -> State:
+        """Draining, else paused while anything holds, else open."""
+        if self.draining:
+            return State.DRAINING
+        return State.PAUSED if self.holds else State.OPEN
+
+    @property
     def open(self) -> bool:
         """Whether tickets go to the engine."""
-        return self.state is State.OPEN and self.engine is Standing.UP and not (self.in_force and pauses(self.in_force))
+        held = self.draining or self.holds
+        return not held and self.engine is Standing.UP and not (self.in_force and pauses(self.in_force))
 
     def terms(self, ticket: Ticket) -> PriorityClass:
         """The class whose terms hold for a ticket: the default one where the preset does not know its own."""
@@ -56,6 +78,6 @@ class Regime:
         """Why a newcomer may not even wait, whatever room there is."""
         if self.engine is Standing.LOST:
             return self.lost_why
-        if self.state is State.DRAINING:
+        if self.draining:
             return Reason.DRAINING
         return Reason.SHED if self.sheds(ticket) else None

@@ -6,10 +6,11 @@ Plain vLLM's /health says 200 all the while.
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import httpx
 import pytest
-from engine_parts import ROUNDS, engine_core, engine_processes, health, kill, ready
+from engine_parts import ROUNDS, engine_core, engine_processes, health, kill, order, ready
 from outside import Books, Client, mixed
 from running_server import RunningServer, wait_until
 
@@ -52,6 +53,46 @@ async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServ
     else:
         assert counts["completed"] == 0, "their time was over long before the engine went on"
     assert chaos.status()["engine"]["deaths"]["hang"] == 0
+
+
+@pytest.mark.parametrize("part", ["EngineCore", "the worker, busy", "the worker, idle"])
+async def test_a_part_of_the_engine_that_stops_is_noticed(chaos: RunningServer, part: str) -> None:
+    """One process of it is enough, also when EngineCore itself still lives and answers; then it goes on."""
+    core = engine_core(chaos)
+    stopped = [core] if part == "EngineCore" else [one for one in engine_processes(chaos) if one != core]
+    assert stopped
+    before = chaos.status()["engine"]["silences"]
+    books = Books(chaos, [] if part.endswith("idle") else mixed(4))
+    load = asyncio.create_task(books.run())
+    if books.clients:
+        await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] > 0, "some run")
+    for one in stopped:
+        one.suspend()
+    try:
+        await asyncio.to_thread(wait_until, lambda: not ready(chaos), "the silence is noticed", 60)
+        assert chaos.not_ready() == ["the engine gives no sign of life"]
+    finally:
+        for one in stopped:
+            one.resume()
+    await asyncio.to_thread(wait_until, lambda: ready(chaos), "it is ready again", 60)
+    await load
+    assert {one.verdict for one in books.clients} <= {"completed"}
+    assert chaos.status()["engine"]["silences"] == before + 1
+
+
+async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> None:
+    """One step that computes for three times as long as a hang may last: ready all the while, and it completes."""
+    before = chaos.status()["engine"]["silences"]
+    order(orders, "slow 12")
+    books = Books(chaos, mixed(4))
+    load = asyncio.create_task(books.run())
+    while not load.done():
+        assert await asyncio.to_thread(chaos.not_ready) == []
+        await asyncio.sleep(0.1)
+    await load
+    assert not list(orders.parent.glob(orders.name)), "the step was never slow"
+    assert {one.verdict for one in books.clients} == {"completed"}
+    assert chaos.status()["engine"]["silences"] == before
 
 
 async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> None:

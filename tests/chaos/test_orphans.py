@@ -1,25 +1,143 @@
-"""The API server is killed (C3): its engine does not outlive it. Plain vLLM leaves EngineCore and its worker behind."""
+"""The API server is killed (C3), at any moment: its engine does not outlive it. Plain vLLM leaves EngineCore and its
+worker behind, and who is still importing cannot notice its parent's end by itself."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
-from engine_parts import engine_processes
-from running_server import RunningServer
+import pytest
+from engine_parts import ROUNDS, engine_processes, ready
+from running_server import RunningServer, wait_until
+
+KINDS = {"headway serve": RunningServer.headway, "vllm serve": RunningServer.plain_vllm}
+TERMS = {"HEADWAY_PRESET": "tight", "HEADWAY_WARMUP": "0"}
+AFTER_S = 5  # what the server promises
+EVERY_S = 2.5
 
 
-def test_no_engine_outlives_a_killed_server(real_engine: None, tmp_path: Path) -> None:
-    """SIGKILL, which nobody can catch: five seconds later no process of it is left."""
-    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
+def session(server: RunningServer) -> list[psutil.Process]:
+    """Every living process of the server's session, whoever is its parent by now."""
     assert server.process is not None
-    engine = engine_processes(server)
+    found = []
+    for one in psutil.process_iter():
+        with suppress(ProcessLookupError, psutil.Error):
+            if os.getsid(one.pid) == server.process.pid and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+    return found
+
+
+def killers(server: RunningServer) -> list[psutil.Process]:
+    """The processes that wait for its end."""
+    assert server.process is not None
+    children = psutil.Process(server.process.pid).children(recursive=True)
+    return [one for one in children if any("orphan_killer" in word for word in one.cmdline())]
+
+
+def spawned(server: RunningServer) -> list[psutil.Process]:
+    """EngineCore first, then its workers, also those that do not bear their names yet."""
+    return [one for one in session(server) if _is_engine(one)]
+
+
+def _is_engine(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        words = " ".join(process.cmdline())
+        return "spawn_main" in words or "VLLM::" in words
+    return False
+
+
+def is_ready(server: RunningServer) -> bool:
+    """Whether it answers and says so."""
+    with suppress(Exception):
+        return ready(server)
+    return False
+
+
+#: The moments of the short form: each follows at once upon what is awaited.
+MOMENTS: dict[str, Callable[[RunningServer], object]] = {
+    "EngineCore begins to import": lambda server: len(spawned(server)) == 1,
+    "its worker begins to import": lambda server: len(spawned(server)) == 2,
+    "it is ready": is_ready,
+}
+
+
+@pytest.fixture
+def launched(request: pytest.FixtureRequest, real_engine: None, tmp_path: Path) -> Iterator[RunningServer]:
+    """A server that has just been started, of the kind that the test names."""
+    server = KINDS[request.param](tmp_path / "server.log", **TERMS).launch()
+    assert server.process is not None
     try:
-        assert engine
+        yield server
+    finally:
         server.process.kill()
         server.process.wait(10)
-        left = psutil.wait_procs(engine, timeout=5)[1]
-        assert left == []
-    finally:
-        for one in server.left():
-            one.kill()
+        for one in session(server):
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+
+
+def kill_and_look(server: RunningServer) -> list[psutil.Process]:
+    """SIGKILL, which nobody can catch; who of it lives when the time is over."""
+    assert server.process is not None
+    waiting = killers(server)
+    server.process.kill()
+    server.process.wait(10)
+    until_s = time.monotonic() + AFTER_S
+    while (left := session(server)) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return left + psutil.wait_procs(waiting, timeout=AFTER_S)[1]
+
+
+@pytest.mark.parametrize("launched", KINDS, indirect=True)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_no_process_outlives_a_server_that_is_killed(launched: RunningServer, moment: str) -> None:
+    """Five seconds later none is left, and nothing that waited for its end."""
+    wait_until(lambda: MOMENTS[moment](launched), moment, 240)
+    began = spawned(launched)
+    assert began
+    assert kill_and_look(launched) == []
+
+
+@pytest.mark.skipif(ROUNDS == 1, reason="the long form: 40 starts")
+@pytest.mark.parametrize("launched", KINDS, indirect=True)
+@pytest.mark.parametrize("number", range(20))
+def test_no_process_outlives_a_server_that_is_killed_at_any_moment(launched: RunningServer, number: int) -> None:
+    """From one second on, every few seconds until long after it is ready."""
+    time.sleep(1 + number * EVERY_S)
+    assert kill_and_look(launched) == []
+
+
+@pytest.mark.parametrize("launched", KINDS, indirect=True)
+def test_no_worker_outlives_an_engine_core_that_is_killed_while_it_starts(launched: RunningServer) -> None:
+    """The server lives on, or ends with an error; five seconds later the worker is gone."""
+    wait_until(lambda: len(spawned(launched)) == 2, "the worker begins to import", 240)
+    core, worker = sorted(spawned(launched), key=lambda one: one.create_time())
+    assert worker.ppid() == core.pid
+    core.kill()
+    assert psutil.wait_procs([worker], timeout=AFTER_S)[1] == []
+
+
+@pytest.mark.parametrize("launched", ["headway serve"], indirect=True)
+def test_stopped_processes_do_not_outlive_it_either(launched: RunningServer) -> None:
+    """SIGSTOP holds up whatever a process would do by itself."""
+    wait_until(lambda: is_ready(launched), "it is ready", 240)
+    for one in engine_processes(launched):
+        one.suspend()
+    assert kill_and_look(launched) == []
+
+
+@pytest.mark.parametrize("launched", KINDS, indirect=True)
+def test_what_waits_for_its_end_ends_with_an_orderly_one_too(launched: RunningServer) -> None:
+    """One for the server and one for EngineCore; they hear no signal that is meant for the server."""
+    wait_until(lambda: is_ready(launched), "it is ready", 240)
+    waiting = killers(launched)
+    assert len(waiting) == 2
+    for one in waiting:
+        one.terminate()
+    assert launched.stop() == 0
+    assert psutil.wait_procs(waiting, timeout=AFTER_S)[1] == []
+    assert session(launched) == []

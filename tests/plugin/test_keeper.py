@@ -47,6 +47,7 @@ class Replacement:
     fails: int = 0
     started: int = 0
     killed: int = 0
+    wakes: bool = False
 
     def cause(self) -> Cause:
         """The next of the causes; a crash when there is none left."""
@@ -65,6 +66,8 @@ class Replacement:
             self.fails -= 1
             raise RuntimeError("no memory for another engine")
         self.engine.stalled = False
+        if self.wakes:
+            self.engine.paused = self.engine.asleep = False
         self.engine.revive()
 
 
@@ -304,6 +307,88 @@ async def test_a_hung_engine_is_ended_where_the_preset_says_so() -> None:
     fresh = house.ask("fresh", timeout_s=59.0)
     assert await fresh == "20 tokens"
     assert house.keeper.deaths == {Cause.HANG: 1}
+    await house.close()
+
+
+@on_virtual_time
+async def test_a_slow_step_is_not_taken_for_a_hang() -> None:
+    """By its own report the engine is at a step: ready for longer than ``hang_after_s``, not for ever; a step that ends
+    in time has cost nobody anything."""
+    house = House(hang_after_s=10.0, slow_step_after_s=40.0, restart_hung=True)
+    running = house.ask("running", timeout_s=59.0)
+    await asyncio.sleep(0.5)
+    house.engine.slow = True
+    await asyncio.sleep(38)
+    assert (house.standing, house.keeper.silences, house.control.not_ready()) == (Standing.UP, 0, [])
+    house.engine.slow = False
+    assert await running == "20 tokens"
+    house.engine.slow = True
+    await asyncio.sleep(39)
+    assert house.standing is Standing.UP
+    await asyncio.sleep(3)
+    assert house.keeper.silences == 1
+    house.engine.slow = False
+    await asyncio.sleep(START_S)
+    assert house.keeper.deaths == {Cause.HANG: 1}
+    await house.close()
+
+
+@on_virtual_time
+async def test_an_engine_that_stops_within_a_slow_step_is_a_hung_one() -> None:
+    """Its reports stop, and with them the excuse."""
+    house = House(hang_after_s=10.0)
+    house.engine.slow = True
+    await asyncio.sleep(30)
+    assert house.standing is Standing.UP
+    house.engine.stalled = True
+    await asyncio.sleep(12)
+    assert (house.standing, house.keeper.silences) == (Standing.SILENT, 1)
+    house.engine.slow = house.engine.stalled = False
+    await asyncio.sleep(0.5)
+    assert (house.standing, house.control.not_ready()) == (Standing.UP, [])
+    await house.close()
+
+
+@on_virtual_time
+async def test_a_paused_engine_is_neither_ready_nor_hung() -> None:
+    """Nobody goes to it however long it lasts, whoever paused it; time-outs go on; then everybody goes."""
+    house = House(hang_after_s=10.0)
+    running = house.ask("running", 200, timeout_s=50.0)
+    await asyncio.sleep(0.5)
+    house.engine.paused = True  # past the policy client: by its core, or by another API server
+    await asyncio.sleep(6)
+    assert house.control.not_ready() == ["the engine is paused"]
+    late = house.ask("late")
+    await asyncio.sleep(60)
+    assert (house.standing, house.keeper.silences, list(house.engine.running)) == (Standing.UP, 0, [])
+    assert (await running, await late) == ("total_timeout", "queue_timeout")
+    later = house.ask("later")
+    await asyncio.sleep(5)
+    assert not later.done()
+    house.engine.paused = False
+    await asyncio.sleep(2)
+    assert house.control.not_ready() == []
+    assert await later == "20 tokens"
+    await house.close()
+
+
+@on_virtual_time
+@pytest.mark.parametrize("recycled", [True, False])
+async def test_another_engine_is_not_paused(recycled: bool) -> None:
+    """The pause ends with the engine that was paused, whether it died or was replaced."""
+    house = House()
+    await house.engine.sleep()
+    assert house.control.not_ready() == ["the engine is paused", "the engine is asleep"]
+    house.replacement.wakes = True
+    if recycled:
+        house.control.recycle(headway.audit.Who(actor="test"), "test")
+    else:
+        house.engine.die()
+    await asyncio.sleep(1)
+    assert house.control.not_ready() == ["the engine is being replaced: starting another engine"]
+    await asyncio.sleep(START_S - 5)
+    assert await house.ask("waiting") == "20 tokens"
+    assert house.control.not_ready() == []
     await house.close()
 
 

@@ -73,8 +73,8 @@ def test_the_knob_is_put_into_the_engine(monkeypatch: pytest.MonkeyPatch) -> Non
     module: Any = ModuleType("vllm.v1.engine.core")
     module.EngineCore = type("EngineCore", (), {})
     monkeypatch.setitem(sys.modules, "vllm.v1.engine.core", module)
-    for name in ("be_courteous", "end_with_parent"):
-        monkeypatch.setattr(core, name, lambda: None)
+    for name in ("be_courteous", "watch_starts"):
+        monkeypatch.setattr(core, name, lambda *_: None)
     core.register()
     assert getattr(module.EngineCore, CLEAR_WORKERS) is clear_worker_caches
 

@@ -13,7 +13,7 @@ import pytest
 from headway.engine import Ended, PlainKind, prompt_tokens
 from headway.errors import refusal
 from headway.vllm_adapter.kind import VllmKind
-from headway_policies import Load, Reason, Usage
+from headway_policies import Hold, Load, Reason, Usage
 
 
 class Notes:
@@ -81,6 +81,60 @@ def test_a_step_without_a_second_token_has_no_time_between_tokens(logger_class: 
     load, _, _ = record(logger_class, SCHEDULER, iteration(inter_token_latencies_iter=[]))
     assert load is not None
     assert load.inter_token_s is None
+
+
+@pytest.mark.parametrize(
+    ("paused", "asleep", "expected"),
+    [
+        (False, False, set()),
+        (True, False, {Hold.ENGINE_PAUSED}),
+        (True, True, {Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP}),
+        (False, True, {Hold.ENGINE_ASLEEP}),
+    ],
+    ids=["runs", "paused", "asleep", "resumed while asleep"],
+)
+async def test_the_engine_s_own_word_says_whether_it_is_paused_or_asleep(
+    paused: bool, asleep: bool, expected: set[Hold]
+) -> None:
+    """The scheduler and the memory each count: vLLM itself calls a paused engine asleep."""
+    core = importlib.import_module("headway.vllm_adapter.core")
+    engine_core = SimpleNamespace(
+        is_scheduler_paused=lambda: paused, model_executor=SimpleNamespace(is_sleeping=asleep)
+    )
+
+    async def call(name: str) -> list[str]:
+        assert name == core.GET_HOLDS
+        return list(core.get_holds(engine_core))
+
+    client = SimpleNamespace(engine_core=SimpleNamespace(call_utility_async=call))
+    assert (await VllmKind().ping(client)).holds == expected
+
+
+@pytest.mark.parametrize("argued", [True, False])
+def test_only_a_process_that_starts_an_engine_is_watched(monkeypatch: pytest.MonkeyPatch, argued: bool) -> None:
+    """Once, before the first engine process; who merely loads the plugin, as vLLM's own subprocesses do, is not."""
+    core, orphans = (importlib.import_module(f"headway.vllm_adapter.{name}") for name in ("core", "orphans"))
+    began: list[str] = []
+    monkeypatch.setattr(orphans, "watch_this_process", lambda: began.append("watch"))
+    monkeypatch.setattr(core, "prepare_progress", lambda: began.append("prepare"))
+    monkeypatch.setattr(core, "be_courteous", lambda: None)
+    for name in ("vllm.v1.executor.multiproc_executor", "vllm.v1.engine.core", "vllm.engine.arg_utils"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    utils: Any = ModuleType("vllm.v1.engine.utils")
+
+    class Manager:
+        def __init__(self, what: str) -> None:
+            began.append(what)
+
+    utils.CoreEngineProcManager = Manager
+    monkeypatch.setitem(sys.modules, "vllm.v1.engine.utils", utils)
+    if argued:
+        monkeypatch.setitem(sys.modules, "vllm.engine.arg_utils", ModuleType("vllm.engine.arg_utils"))
+    core.register()
+    core.register()
+    assert began == []
+    Manager("start")
+    assert began == (["watch", "prepare", "start"] if argued else ["start"])
 
 
 def test_what_a_version_lacks_is_left_out(logger_class: Any) -> None:

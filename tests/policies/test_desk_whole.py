@@ -11,6 +11,7 @@ from headway_policies import (
     Desk,
     Dispatch,
     Expire,
+    Hold,
     Outcome,
     Reason,
     Reject,
@@ -31,6 +32,28 @@ def test_pause_lets_nobody_through_and_resume_lets_them_go() -> None:
     it.comes("realtime")
     assert [type(one) for one in deeds(it.comes())] == [Reject]
     assert deeds(it.does("resume")) == [Dispatch(2, revision=1), Dispatch(1, revision=1)]
+
+
+def test_whoever_pauses_for_one_cause_does_not_end_the_pause_for_another() -> None:
+    """Only when the last cause is gone they go; the operator's resume ends a drain, no other one does."""
+    desk = Desk(small_preset(seats=2))
+    holds = (Hold.ENGINE_PAUSED, Hold.OPERATOR, Hold.ENGINE_ASLEEP, Hold.RECYCLE)
+    for hold in holds:
+        desk.pause(0.0, hold)
+        desk.pause(0.0, hold)
+    assert deeds(desk.arrive(Ticket(1, "normal", 0.0), 0.0)) == []
+    for number, hold in enumerate(holds, start=1):
+        gone = [Dispatch(1, revision=1)] if number == len(holds) else []
+        assert (desk.holds, desk.state) == (frozenset(holds[number - 1 :]), State.PAUSED)
+        assert deeds(desk.resume(0.0, hold)) == gone
+    assert desk.state is State.OPEN
+    desk.drain(0.0)
+    for hold in holds[::2]:
+        desk.pause(0.0, hold)
+        desk.resume(0.0, hold)
+        assert desk.state is State.DRAINING
+    desk.resume(0.0)
+    assert desk.state is State.OPEN
 
 
 def test_drain_refuses_who_comes_and_who_waits_and_lets_the_running_finish() -> None:

@@ -83,8 +83,8 @@ class RunningServer:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self) -> RunningServer:
-        """Start it and wait until it is ready."""
+    def launch(self) -> RunningServer:
+        """Start it, in a session of its own, and wait for nothing."""
         flags = [flag for flag in ENGINE_FLAGS if not (self.access_log and flag == "--disable-uvicorn-access-log")]
         command = [*self.command, *flags, "--port", str(self.port)]
         environment = {**os.environ, **OFFLINE, "HEADWAY_ADMIN_TOKEN": self.token, **self.environment}
@@ -92,6 +92,12 @@ class RunningServer:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
             )
+        return self
+
+    def start(self) -> RunningServer:
+        """Start it and wait until it is ready."""
+        self.launch()
+        assert self.process is not None
         wait_until(self._ready_or_dead, "the server is ready", START_S)
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log()[-4000:]}")
@@ -142,6 +148,13 @@ class RunningServer:
         answer = self.admin("PUT", "preset", headers={"If-Match": "*"}, json={"name": preset, "reason": "test"})
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
+
+    def not_ready(self) -> list[str]:
+        """Why it takes no traffic, by the answer of its readiness route; empty when it does."""
+        answer = requests.get(f"{self.url}/headway/readyz", timeout=5)
+        reasons = list(answer.json().get("reasons", []))
+        assert (answer.status_code == 200) is (not reasons), answer.text
+        return reasons
 
     def scrape(self) -> Scrape:
         """One scrape of /metrics."""

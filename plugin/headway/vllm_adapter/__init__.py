@@ -11,6 +11,11 @@ It looks for features, never at version numbers. Tried on 0.32 only; releases fr
     keep_warm  a short request when nothing has run for a while
     dummies    the requests of both
     apart      how they run: past the gate
+    progress   what EngineCore reports of its steps while they go on
+    last_words why EngineCore died
+    replace    another EngineCore behind a client whose own is dead
+    orphans    no process of a server outlives it
+    orphan_killer  the process that sees to that
     kind       the facts about vLLM that the guard needs
     launch     ``headway serve``
 """

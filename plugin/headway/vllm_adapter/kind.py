@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from headway.engine import StepListener, prompt_tokens
+from headway.engine import Answer, StepListener, prompt_tokens
 from headway.errors import Refused
-from headway.vllm_adapter.core import CLEAR_WORKERS, GET_LIMITS, SET_LIMITS
-from headway_policies import Usage
+from headway.vllm_adapter.core import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, SET_LIMITS
+from headway.vllm_adapter.progress import ProgressReader
+from headway_policies import Hold, Progress, Usage
 from headway_policies.housekeeping import Cache
 
 
@@ -39,6 +41,9 @@ def _error_class() -> type[Refused]:
 
 class VllmKind:
     """vLLM's facts (see ``headway.engine.Kind``)."""
+
+    def __init__(self) -> None:
+        self._progress: ProgressReader | None = None
 
     def seats(self, sampling_params: Any) -> int:
         """``n`` sequences; pooling parameters have no ``n`` and run one."""
@@ -103,10 +108,16 @@ class VllmKind:
         await self.ping(engine)
         await self.ping(engine)
 
-    async def ping(self, engine: Any) -> bool:
+    async def ping(self, engine: Any) -> Answer:
         """EngineCore answers a utility call between two steps, and at once when it is idle."""
-        await engine.engine_core.call_utility_async(GET_LIMITS)
-        return True
+        held = await engine.engine_core.call_utility_async(GET_HOLDS)
+        return Answer(frozenset(Hold(one) for one in held))
+
+    def progress(self, engine: Any) -> Sequence[Progress]:
+        """What EngineCore writes down (``headway.vllm_adapter.progress``)."""
+        if self._progress is None:
+            self._progress = ProgressReader.from_environment()
+        return () if self._progress is None else self._progress.read()
 
     def engine_seats(self, engine: Any) -> int | None:
         """``--max-num-seqs``, fixed when the engine started; less where vLLM's own admission limit allows less."""

@@ -1,32 +1,107 @@
-"""No engine outlives its server.
+"""No process of a server outlives it.
 
-vLLM's EngineCore and workers go on, with the GPU's memory in their hands, when their parent is killed. In each process
-that was started by another one, a thread waits for the parent's end, and ends the process with it. Waiting on the
-parent's sentinel needs no polling. ``PR_SET_PDEATHSIG`` would do the same for a parent *thread*, which is not meant: an
-engine that is replaced is started from a thread that may end.
+vLLM's EngineCore and workers go on, with the GPU's memory in their hands, when their parent is killed; one that is
+still importing cannot even notice. So a process that is about to start an engine, and EngineCore when it is about to
+start its workers, starts another process first, which waits for its end and kills whatever it leaves behind
+(``orphan_killer``), at any moment, also processes that are stopped.
 
-Known weak spot: a stopped process (SIGSTOP) ends when it goes on.
+It is known whose a process is by a mark in the environment, which each program started below the server inherits;
+EngineCore adds its own. A server started below another one has both marks, and ends with the outer one too.
+``SPT_NOENV`` keeps ``setproctitle`` from overwriting that environment. ``PR_SET_PDEATHSIG`` would need code in the
+child, and ends it with a parent *thread*.
+
+Known weak spots: a process under another user, and one below the server that clears its environment, are not found.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from headway.vllm_adapter import orphan_killer
+
+VARIABLE = "HEADWAY_SERVER_MARKS"
+_KEEP_ENVIRONMENT = "SPT_NOENV"
+_NOT_FOR_THE_KILLER = (VARIABLE, "LD_PRELOAD")
 
 
-def end_with_parent() -> None:
-    """Start the watch, once, in a process that multiprocessing started."""
-    parent = multiprocessing.parent_process()
-    if parent is None or any(one.name == _NAME for one in threading.enumerate()):
+def watch_starts(starter: type[Any] | None, prepare: Callable[[], None] | None = None) -> None:
+    """Whoever makes an instance of this class of vLLM's, which starts processes, is watched first; then ``prepare``."""
+    start: Any = getattr(starter, "__init__", None)
+    if starter is None or getattr(start, "headway_watches", False):
         return
-    threading.Thread(target=_wait_and_end, args=(parent,), name=_NAME, daemon=True).start()
+
+    def watch_and_start(self: Any, *arguments: Any, **options: Any) -> None:
+        watch_this_process()
+        if prepare is not None:
+            prepare()
+        start(self, *arguments, **options)
+
+    setattr(watch_and_start, "headway_watches", True)  # noqa: B010 - how it is known the next time; mypy knows no such name
+    setattr(starter, "__init__", watch_and_start)  # noqa: B010 - a plain assignment is one that mypy refuses
 
 
-_NAME = "headway-parent-watch"
+class _Watch:
+    """The watched end: the pipe that ends with this process, and the marked file that a forked child keeps."""
+
+    def __init__(self) -> None:
+        self.mark = f"headway-{secrets.token_hex(16)}"
+        self.pid = os.getpid()
+        os.environ[VARIABLE] = ":".join(one for one in (os.environ.get(VARIABLE, ""), self.mark) if one)
+        os.environ.setdefault(_KEEP_ENVIRONMENT, "1")
+        reading, self._writing = os.pipe()
+        self._marked = os.memfd_create(self.mark)
+        os.register_at_fork(after_in_child=self._let_go)
+        environment = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_KILLER}
+        self._killer = subprocess.Popen(  # noqa: S603 - our own file, by its path
+            [sys.executable, "-I", "-S", str(Path(orphan_killer.__file__))],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+        )
+        os.close(reading)
+        self.tell(self.mark)
+
+    def tell(self, line: str) -> None:
+        """One line for the killer: the mark, then files to remove."""
+        os.write(self._writing, f"{line}\n".encode())
+
+    def _let_go(self) -> None:
+        """In a child that was only forked: it must not keep the pipe open."""
+        if self._writing >= 0:
+            os.close(self._writing)
+            self._writing = -1
 
 
-def _wait_and_end(parent: multiprocessing.process.BaseProcess) -> None:
-    parent.join()
-    os.kill(os.getpid(), signal.SIGKILL)
+_watch: _Watch | None = None
+
+
+def watch_this_process() -> None:
+    """From now on nothing that this process starts outlives it. Does nothing the second time, and only on Linux."""
+    global _watch
+    if sys.platform == "linux" and (_watch is None or _watch.pid != os.getpid()):
+        _watch = _Watch()
+
+
+def remove_at_the_end(path: str) -> None:
+    """Have a file removed after the end of this process, however it comes, where it is watched."""
+    if _watch is not None and _watch.pid == os.getpid():
+        _watch.tell(path)
+
+
+def is_killer(process: psutil.Process) -> bool:
+    """Whether this process waits for the end of another one: to kill it would leave what that one leaves."""
+    try:
+        return orphan_killer.__file__ in process.cmdline()
+    except psutil.Error:
+        return False

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from headway.vllm_adapter.last_words import read_last_words
+from headway.vllm_adapter.orphans import is_killer
 from headway_policies import Cause
 
 
@@ -39,7 +40,7 @@ class VllmReplacer:
         if reader is not None and not self._client.output_processor.request_states:
             reader.cancel()
         for process in psutil.Process().children(recursive=True):
-            if process.pid not in self._others:
+            if process.pid not in self._others and not is_killer(process):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
 
@@ -88,7 +89,7 @@ def _processes(core: Any) -> list[psutil.Process]:
     for one in getattr(core.resources.engine_manager, "processes", ()):
         with suppress(psutil.NoSuchProcess):
             parent = psutil.Process(one.pid)
-            found += [parent, *parent.children(recursive=True)]
+            found += [parent, *(child for child in parent.children(recursive=True) if not is_killer(child))]
     return found
 
 

@@ -2,7 +2,8 @@
 
 The file named by HEADWAY_TEST_FAULT holds the order: ``oom N`` makes the next N steps with work run out of memory,
 ``poison T`` kills the engine whenever a request with ``max_tokens == T`` is about to run, ``clock S`` puts the wall
-clock of all its processes S seconds ahead (``time.time``; nobody reads another one here). No file, no fault.
+clock of all its processes S seconds ahead (``time.time``; nobody reads another one here), ``slow S`` makes the worker
+compute for S seconds in its next step. No file, no fault.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ def register() -> None:
     if "HEADWAY_TEST_FAULT" not in os.environ:
         return
     time.time = _wrong(time.time)
+    worker = getattr(sys.modules.get("vllm.v1.worker.worker_base"), "WorkerWrapperBase", None)
+    if worker is not None:
+        worker.execute_model = _slowed(worker.execute_model)
     core = getattr(sys.modules.get("vllm.v1.engine.core"), "EngineCore", None)
     if core is None:
         return
@@ -32,6 +36,21 @@ def _tripping(step: Any) -> Any:
         return step(self, *arguments, **options)
 
     return tripped
+
+
+def _slowed(execute: Any) -> Any:
+    orders = Path(os.environ["HEADWAY_TEST_FAULT"])
+
+    def slowed(self: Any, *arguments: Any, **options: Any) -> Any:
+        what, _, number = orders.read_text().partition(" ") if orders.exists() else ("", "", "")
+        if what == "slow":
+            orders.unlink()
+            until_s = time.monotonic() + float(number)
+            while time.monotonic() < until_s:
+                pass
+        return execute(self, *arguments, **options)
+
+    return slowed
 
 
 def _wrong(clock: Any) -> Any:

@@ -1,0 +1,68 @@
+"""The engine is paused or put to sleep (vLLM's dev-mode routes): not ready, and the desk holds its tickets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import requests
+from engine_parts import health, ready
+from outside import Books, Client, mixed
+from running_server import RunningServer, wait_until
+
+#: How it is paused, why it is not ready then, and how it goes on.
+WAYS = {
+    "keep": ("/pause?mode=keep", ["the engine is paused"], "/resume"),
+    "wait": ("/pause?mode=wait", ["the engine is paused"], "/resume"),
+    "asleep": ("/sleep?level=1&mode=wait", ["the engine is paused", "the engine is asleep"], "/wake_up"),
+    "dozing": ("/sleep?level=0&mode=keep", ["the engine is paused"], "/wake_up?tags=scheduling"),
+}
+
+
+def post(server: RunningServer, path: str) -> None:
+    """Call one of vLLM's routes."""
+    requests.post(f"{server.url}{path}", timeout=120).raise_for_status()
+
+
+def is_paused(server: RunningServer) -> bool:
+    """vLLM's own word."""
+    return bool(requests.get(f"{server.url}/is_paused", timeout=20).json()["is_paused"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: RunningServer, way: str) -> None:
+    """Not ready though healthy; nobody goes to the engine, time-outs come on time; then all others complete."""
+    close, reasons, go_on = WAYS[way]
+    before = chaos.status()["engine"]["silences"]
+    books = Books(chaos, mixed(8))
+    load = asyncio.create_task(books.run())
+    await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
+    await asyncio.to_thread(post, chaos, close)
+    try:
+        assert chaos.not_ready() == reasons
+        assert (health(chaos), is_paused(chaos)) == (200, True)
+        in_flight = chaos.status()["in_flight"]
+        patient, hasty = Client(100, "normal", False, 10), Client(101, "realtime", False, 10)
+        books.clients += [patient, hasty]
+        late = asyncio.create_task(Books(chaos, [patient]).run())
+        await Books(chaos, [hasty]).run()
+        assert (hasty.status, hasty.reason) == (503, "queue_timeout")
+        scrape = chaos.scrape()
+        assert chaos.status()["in_flight"] == in_flight
+        assert (scrape("vllm:num_requests_waiting"), scrape("headway_ready")) == (0, 0)
+        assert scrape("headway_queue_depth", **{"class": "normal"}) >= 1
+    finally:
+        await asyncio.to_thread(post, chaos, go_on)
+    assert chaos.not_ready() == []
+    await asyncio.gather(load, late)
+    assert {one.verdict for one in books.clients if one is not hasty} == {"completed"}
+    assert chaos.status()["engine"]["silences"] == before
+
+
+def test_an_engine_that_replaces_a_paused_one_is_not_paused(chaos: RunningServer) -> None:
+    """Its pause ends with it."""
+    post(chaos, "/pause")
+    assert chaos.not_ready() == ["the engine is paused"]
+    assert chaos.admin("POST", "recycle", json={"reason": "test"}).status_code == 202
+    wait_until(lambda: ready(chaos), "another engine serves", 120)
+    assert not is_paused(chaos)

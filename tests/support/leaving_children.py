@@ -1,0 +1,60 @@
+"""A server of no consequence, with a child of every kind: prints the name and pid of each, then waits to be killed.
+
+``python leaving_children.py FILE``: watched, and FILE is to be removed at its end; without FILE it is not watched.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from headway.vllm_adapter import orphans
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+GRANDCHILD = "import subprocess, time; print('{name}', subprocess.Popen({sleep}).pid, flush=True); time.sleep(600)"
+OUTER = "from headway.vllm_adapter.orphans import watch_this_process; watch_this_process(); "
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+FORKS = "import os, time; pid = os.fork(); pid and print('forked by a child', pid, flush=True); time.sleep(600)"
+TITLE = "import setproctitle, time; setproctitle.setproctitle('VLLM::EngineCore'); time.sleep(600)"
+
+
+def told(name: str, pid: int) -> int:
+    """Say who it is."""
+    sys.stdout.write(f"{name} {pid}\n")
+    sys.stdout.flush()
+    return pid
+
+
+def started(name: str, code: str | None = None, **options: Any) -> int:
+    """A program of its own."""
+    return told(name, subprocess.Popen(SLEEP if code is None else [sys.executable, "-c", code], **options).pid)
+
+
+def main() -> None:
+    """One of each kind."""
+    if sys.argv[1:]:
+        orphans.watch_this_process()
+        orphans.watch_this_process()
+        orphans.remove_at_the_end(sys.argv[1])
+    started("a program")
+    started("in a session of its own", start_new_session=True)
+    started("deaf to signals", DEAF)
+    started("with another title", TITLE)
+    started("a parent", GRANDCHILD.format(name="a grandchild", sleep=SLEEP))
+    started("a parent that forks", FORKS)
+    started("a server", OUTER + GRANDCHILD.format(name="below a server", sleep=SLEEP))
+    os.kill(started("stopped"), signal.SIGSTOP)
+    spawned = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
+    spawned.start()
+    told("spawned", spawned.pid or 0)
+    told("only forked", os.fork() or time.sleep(600) or 0)
+    time.sleep(600)
+
+
+if __name__ == "__main__":
+    main()
