@@ -108,11 +108,12 @@ class BoundedProtocol(HttpToolsProtocol):
         """The request is complete."""
         self._open, self._in_head, self._unread_bytes = False, True, 0
         super().on_message_complete()
-        if self._answered() and not self.parser.should_upgrade():
-            self._limit_wait()  # it is idle: uvicorn's own limit was ended by the bytes that came after the answer
 
     def on_response_complete(self) -> None:
-        """The answer is out; what is left of the request has a moment to come."""
+        """The answer is out; what is left of the request has a moment to come, and the next request after it.
+
+        uvicorn's own limit for an idle connection is ended by the first byte that comes after the answer.
+        """
         super().on_response_complete()
         if self._open and not self.transport.is_closing():
             self._limit_wait()
