@@ -10,12 +10,12 @@ is repeated is counted in its line; it is logged again when the count has double
 from __future__ import annotations
 
 import heapq
+import itertools
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -54,23 +54,28 @@ class Entry:
     times: int = 1
 
 
+#: A line with its place among all: clocks may stand still, or jump.
+Numbered = tuple[int, Entry]
+
+
 class _Attempts:
     """Refused attempts, the newest first; the same one again is counted, and the oldest gives way."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: OrderedDict[Entry, Entry] = OrderedDict()
+        self._entries: OrderedDict[Entry, Numbered] = OrderedDict()
 
-    def add(self, entry: Entry) -> Entry:
+    def add(self, number: int, entry: Entry) -> Entry:
         """The line of this attempt, with how often it was made."""
         key = replace(entry, time="")
         before = self._entries.pop(key, None)
-        counted = self._entries[key] = entry if before is None else replace(entry, times=before.times + 1)
+        counted = entry if before is None else replace(entry, times=before[1].times + 1)
+        self._entries[key] = number, counted
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)
         return counted
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[Numbered]:
         return reversed(self._entries.values())
 
 
@@ -78,7 +83,8 @@ class Audit:
     """The record of changes, newest first."""
 
     def __init__(self) -> None:
-        self._changes: deque[Entry] = deque(maxlen=MAX_CHANGES)
+        self._numbers = itertools.count()
+        self._changes: deque[Numbered] = deque(maxlen=MAX_CHANGES)
         self._refused = _Attempts(MAX_REFUSED)
         self._strangers = _Attempts(MAX_STRANGERS)
 
@@ -87,21 +93,21 @@ class Audit:
     ) -> None:
         """Write one line about a change, or about one that was refused when it was looked at."""
         entry = _entry(who, action, before, after, revision, reason, result)
-        self._changes.appendleft(entry)
+        self._changes.appendleft((next(self._numbers), entry))
         _log(entry)
 
     def refuse(self, who: Who, action: str, why: str, *, preset: str, revision: int) -> None:
         """Write down an attempt that got no further than the door."""
         kept = self._refused if who.role != NO_ROLE else self._strangers
-        entry = kept.add(_entry(who, action, preset, preset, revision, "", f"refused: {why}"))
+        entry = kept.add(next(self._numbers), _entry(who, action, preset, preset, revision, "", f"refused: {why}"))
         if entry.times.bit_count() == 1:  # 1, 2, 4, 8, ...
             _log(entry)
 
     def entries(self, most: int) -> list[dict[str, Any]]:
         """The newest ``most`` lines."""
-        rings: tuple[Iterable[Entry], ...] = (self._changes, self._refused, self._strangers)
-        merged = heapq.merge(*rings, key=lambda entry: entry.time, reverse=True)
-        return [asdict(entry) for entry in islice(merged, most)]
+        rings: tuple[Iterable[Numbered], ...] = (self._changes, self._refused, self._strangers)
+        merged = heapq.merge(*rings, key=lambda numbered: numbered[0], reverse=True)
+        return [asdict(entry) for _, entry in itertools.islice(merged, most)]
 
 
 def _entry(who: Who, action: str, before: str, after: str, revision: int, reason: str, result: str) -> Entry:

@@ -310,7 +310,7 @@ async def test_what_a_client_wrote_is_kept_short_and_plain(caplog: pytest.LogCap
         await put(client, json={"name": "latency", "k" * 15_000: 1})
         control.refused(Who(address="1.2.3.4" * 9000), "GET /headway/v1/status", "no token")
         control.refused(Who(address="\x9b2J\n"), "GET /headway/v1/status", "no token")
-        await put(client, json={"name": "latency", "reason": "\x1b[2J\nforged \u202e line"})
+        await put(client, json={"name": "throughput", "reason": "\x1b[2J\nforged \u202e line"})
         lines = control.audit.entries(9)
         assert all(len(value) <= 500 for line in lines for value in line.values() if isinstance(value, str))
         assert [line["address"] for line in lines][1] == r"\x9b2J\n"

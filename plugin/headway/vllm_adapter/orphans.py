@@ -10,7 +10,8 @@ EngineCore adds its own. A server started below another one has both marks, and 
 ``SPT_NOENV`` keeps ``setproctitle`` from overwriting that environment. ``PR_SET_PDEATHSIG`` would need code in the
 child, and ends it with a parent *thread*.
 
-Known weak spots: a process under another user, and one below the server that clears its environment, are not found.
+Known weak spots: a process under another user, and one below the server that clears its environment, are not found. A
+program that wraps an engine and starts a daemon meant to outlive it must take the mark out of the daemon's environment.
 """
 
 from __future__ import annotations
