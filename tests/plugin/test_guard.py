@@ -98,6 +98,20 @@ async def test_all_calls_of_a_request_share_one_ticket(trip: Trip) -> None:
 
 
 @on_virtual_time
+async def test_a_request_takes_a_seat_for_each_answer_to_each_prompt(trip: Trip) -> None:
+    """Three prompts with two answers each are six sequences: six seats at the gate, from the first call on."""
+    engine, control = behind_a_gate(8)
+    trip.prompts = 3
+    reading = asyncio.create_task(read(engine, "a", n=2))
+    await asyncio.sleep(0.5)
+    assert trip.passage is not None
+    assert (trip.passage.ticket.seats, control.guard.gate.desk.seats_taken) == (6, 6)
+    await reading
+    trip.passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
 async def test_a_follow_up_call_of_a_request_does_not_queue_again(trip: Trip) -> None:
     """A tool turn goes straight on, even though everybody else waits for the seats."""
     engine, control = behind_a_gate(1)
@@ -193,6 +207,20 @@ class Deaf(FakeEngine):
             await super().abort(request_id)
         else:
             self.aborted.append(request_id)
+
+
+@on_virtual_time
+async def test_the_seats_of_a_call_that_is_given_up_are_free_though_nobody_reads_it() -> None:
+    """Time is up, and the engine has stopped it: the next has its seat, while the reader is still to come."""
+    engine, control = behind_a_gate(1)
+    slow = engine.generate("text", FakeParams(100), "slow", timeout_s=2.5)
+    await anext(slow)
+    assert await read(engine, "next") == 3
+    assert "slow" in engine.aborted
+    with pytest.raises(Refused):
+        await anext(slow)
+    await assert_no_residue(control)
+    assert outcomes(control) == {"completed": 1, "expired_running": 1}
 
 
 @on_virtual_time

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
@@ -154,6 +155,37 @@ async def test_nobody_there_is_not_served() -> None:
         hops = [(await send_on(way, request()))[0] for _ in range(5)]
         assert hops == [Hop.NOT_SERVED] * 5
         assert way.breaker.state is BreakerState.OPEN
+
+
+@contextmanager
+def unreachable() -> Iterator[str]:
+    """An address that takes no connection and refuses none: its queue of connections is full."""
+    with ExitStack() as sockets:
+        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            caller = sockets.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+async def test_who_takes_no_connection_is_given_up_long_before_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time-out is for the answer; a connection that does not come about has a short one of its own."""
+    monkeypatch.setattr("headway.http.upstream._CONNECT_S", 0.05)
+    with unreachable() as url:
+        async with asyncio.timeout(30), upstream(url, timeout_s=3600.0) as way:
+            assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+
+
+async def test_no_proxy_of_the_environment_sees_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HTTP_PROXY is meant for the way out: the other model is asked directly, with the key and the prompt."""
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with elsewhere() as proxy, elsewhere() as other, upstream(other) as way:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        assert (await send_on(way, request()))[0] is Hop.SERVED
+        assert (len(other.seen), proxy.seen) == (1, [])
 
 
 async def test_it_comes_back_with_a_probe() -> None:

@@ -22,6 +22,8 @@ from headway_policies import (
     Usage,
     bundled_presets,
 )
+from headway_policies.ordering import make_order
+from headway_policies.waiting import Lane, WaitingRoom
 
 FULL = {
     "over all": (small_preset(most_waiting=1), "realtime", Reason.QUEUE_FULL),
@@ -110,6 +112,31 @@ def test_a_better_newcomer_evicts_the_newest_of_the_worst_class() -> None:
     assert it.counts("batch")[3] == {"shed": 1}
     assert ids(it.comes("normal")) == [2]
     assert ids(it.comes("realtime")) == [7]
+
+
+@pytest.mark.parametrize("bins", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("came_s", [(1.0, 2.0), (1.0, 1.0)])
+def test_the_newest_is_evicted_whichever_bin_it_waits_in(bins: tuple[int, int], came_s: tuple[float, float]) -> None:
+    """Of one class in two bins the later one goes; of two that came at the same time the one that came second."""
+    preset = small_preset()
+    room = WaitingRoom(preset.classes, preset.queue, [Lane(make_order(preset.ordering, preset.classes)) for _ in "ab"])
+    for number, (where, now_s) in enumerate(zip(bins, came_s, strict=True), 1):
+        room.push(Ticket(number, "batch", now_s), "batch", room.lanes[where], 1.0, now_s)
+    worst = room.worst_below("realtime")
+    assert worst is not None
+    assert worst.id == 2
+
+
+@pytest.mark.parametrize("bins", [(0, 1), (1, 0)])
+def test_the_least_urgent_is_evicted_whichever_bin_it_waits_in(bins: tuple[int, int]) -> None:
+    """The class counts before the time, also between bins."""
+    preset = small_preset()
+    room = WaitingRoom(preset.classes, preset.queue, [Lane(make_order(preset.ordering, preset.classes)) for _ in "ab"])
+    for number, (where, name) in enumerate(zip(bins, ("batch", "normal"), strict=True), 1):
+        room.push(Ticket(number, name, float(number)), name, room.lanes[where], 1.0, float(number))
+    worst = room.worst_below("realtime")
+    assert worst is not None
+    assert worst.class_name == "batch"
 
 
 @pytest.mark.parametrize("name", ["batch", "normal"])
