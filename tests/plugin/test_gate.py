@@ -632,3 +632,26 @@ async def test_a_loop_that_was_held_up_expires_the_late_and_sends_nobody_too_lat
     holder.leave(Ending.COMPLETED)
     results = await asyncio.gather(*late, in_time, return_exceptions=True)
     assert [type(one) for one in results] == [Expired, Expired, type(None)]
+
+
+@on_virtual_time
+async def test_seats_are_held_back_while_memory_is_short_and_opened_one_by_one_once_warm() -> None:
+    """Half of four are two; after that the ramp of the preset counts, from one at its beginning."""
+    preset = small_preset(4)
+    gate = Gate(preset.model_copy(update={"warmup": preset.warmup.model_copy(update={"ramp_s": 10.0})}))
+    passages = [gate.enter() for _ in range(6)]
+    gate.cap_seats(0.5)
+    assert gate.desk.limit == 2
+    gate.cap_seats(1.0)
+    assert gate.desk.limit == 4
+    await asyncio.sleep(1.0)
+    gate.warmed_up()
+    assert gate.desk.limit == 1
+    for passage in passages[:4]:
+        passage.leave(Ending.COMPLETED)
+    assert gate.desk.seats_taken == 1
+    await asyncio.sleep(10.0)
+    assert (gate.desk.limit, gate.desk.seats_taken) == (4, 2)
+    for passage in passages[4:]:
+        passage.leave(Ending.COMPLETED)
+    assert_at_rest(gate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import logging
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
@@ -21,7 +22,7 @@ from headway.errors import Refused, Rejected
 from headway.fake import FakeEngine, FakeParams
 from headway.guard import TRIP, Trip
 from headway.wrap import install
-from headway_policies import Desk, Ending, Load, Reason, Timeouts, Usage
+from headway_policies import Desk, Ending, Load, Reason, State, Timeouts, Usage
 from headway_policies.limits import Limiting
 
 
@@ -477,6 +478,84 @@ async def test_a_whole_answer_is_timed_by_what_the_engine_makes(stalls_s: float 
     assert (result == 1) if stalls_s is None else (getattr(result, "reason", None) is Reason.STALL_TIMEOUT)
     await assert_no_residue(control)
     assert outcomes(control) == ({"completed": 1} if stalls_s is None else {"expired_running": 1})
+
+
+@on_virtual_time
+async def test_a_call_that_shows_nothing_is_looked_at_a_few_times_a_second() -> None:
+    """However often the engine steps, it is asked ten times a second how far it is, and not at all for a stream."""
+    asked: list[float] = []
+
+    class Counting(Silent):
+        def tokens(self, engine: Any, request_id: str) -> int | None:
+            asked.append(asyncio.get_running_loop().time())
+            return super().tokens(engine, request_id)
+
+    engine, control = behind_a_gate(1, Whole(), Counting())
+    reading = asyncio.create_task(read(engine, "a", 3, timeouts=Timeouts(stall_s=30.0)))
+    for step in range(1, 200):
+        asyncio.get_running_loop().call_later(0.015 * step, control.step, None, 1, [])
+    await reading
+    apart_s = [later - sooner for sooner, later in itertools.pairwise(asked)]
+    assert 20 <= len(asked) <= 30
+    assert min(apart_s) >= 0.1
+    await assert_no_residue(control)
+    asked.clear()
+    streaming, control = behind_a_gate(1, FakeEngine(step_s=1.0), PlainKind())
+    assert await read(streaming, "b", 3) == 3
+    assert asked == []
+    await assert_no_residue(control)
+
+
+@pytest.mark.parametrize("looks", [[0, 3, 3, 3], [0, None, None, None]], ids=["stands still", "cannot be told"])
+@on_virtual_time
+async def test_only_a_call_that_gets_no_further_has_stalled(looks: list[int | None]) -> None:
+    """The same number of tokens at every look is a stall; an engine that does not know is given the benefit."""
+    known = iter(looks)
+
+    class Told(Silent):
+        last: int | None = None
+
+        def tokens(self, engine: Any, request_id: str) -> int | None:
+            self.last = next(known, self.last)
+            return self.last
+
+    engine, control = behind_a_gate(1, Whole(), Told())
+    reading = asyncio.create_task(read(engine, "a", 20, timeouts=Timeouts(stall_s=4.0)))
+    for step in range(1, 80):
+        asyncio.get_running_loop().call_later(0.25 * step, control.step, None, 1, [])
+    (result,) = await asyncio.gather(reading, return_exceptions=True)
+    assert (getattr(result, "reason", None) is Reason.STALL_TIMEOUT) == (looks[-1] is not None), result
+    await assert_no_residue(control)
+
+
+async def test_whoever_closes_from_a_thread_waits_for_the_running() -> None:
+    """Newcomers are refused at once; the thread goes on when the last one has ended, with what is left of its time."""
+    engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
+    slow = engine.generate("text", FakeParams(3), "slow")
+    await anext(slow)
+    closing = asyncio.create_task(asyncio.to_thread(control.guard.close_from_any_thread, 600.0))
+    while control.guard.gate.desk.state is not State.DRAINING:  # noqa: ASYNC110 - the other thread rings no bell here
+        await asyncio.sleep(0.01)
+    with pytest.raises(Refused):
+        await read(engine, "newcomer")
+    assert not (await asyncio.wait({closing}, timeout=0.3))[0]
+    assert [len(one.tokens) async for one in slow] == [2, 3]
+    left_s = await closing
+    assert left_s is not None
+    assert 0.0 < left_s < 600.0
+
+
+async def test_whoever_closes_from_a_thread_waits_no_longer_than_it_was_told() -> None:
+    """Nothing is left of the time; none at all was asked for, and nothing is waited for on the loop itself."""
+    engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
+    slow = engine.generate("text", FakeParams(3), "slow")
+    await anext(slow)
+    close = control.guard.close_from_any_thread
+    assert await asyncio.to_thread(close, 0.01) == 0.0
+    assert await asyncio.to_thread(close, None) is None
+    assert close(5.0) == 5.0
+    assert control.guard.gate.desk.ledger.in_flight == 1
+    await slow.aclose()
 
 
 @on_virtual_time

@@ -15,3 +15,37 @@ def test_a_token_of_exactly_the_least_length_is_taken() -> None:
     assert tokens.role(f"Bearer {SHORTEST}") is Role.OPERATOR
     with pytest.raises(TokenError):
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": SHORTEST[1:]})
+
+
+def test_tokens_are_read_from_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless another one is handed in; without any token the admin API is off."""
+    monkeypatch.setenv("HEADWAY_VIEWER_TOKEN", SHORTEST)
+    assert Tokens.from_environment().role(f"Bearer {SHORTEST}") is Role.VIEWER
+    assert not Tokens.from_environment({})
+
+
+def test_one_token_cannot_have_both_roles() -> None:
+    """The complaint names both variables, and not the token."""
+    with pytest.raises(TokenError, match=r"HEADWAY_VIEWER_TOKEN: must differ from HEADWAY_ADMIN_TOKEN") as caught:
+        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": SHORTEST, "HEADWAY_VIEWER_TOKEN": SHORTEST})
+    assert SHORTEST not in str(caught.value)
+    both = Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": SHORTEST, "HEADWAY_VIEWER_TOKEN": "v" * 32})
+    assert [both.role(f"Bearer {one}") for one in (SHORTEST, "v" * 32)] == [Role.OPERATOR, Role.VIEWER]
+
+
+@pytest.mark.parametrize("header", ["Bearer  {}", "bearer {}", "BEARER {} "])
+def test_spaces_and_letter_case_around_a_token_do_not_matter(header: str) -> None:
+    """The scheme is compared without its case, as RFC 9110 has it."""
+    assert Tokens({SHORTEST: Role.VIEWER}).role(header.format(SHORTEST)) is Role.VIEWER
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", SHORTEST, "Basic {}", "x Bearer {}"])
+def test_whatever_is_no_bearer_token_has_no_role(header: str | None) -> None:
+    """Another scheme, none, or words before it."""
+    assert Tokens({SHORTEST: Role.VIEWER}).role(None if header is None else header.format(SHORTEST)) is None
+
+
+def test_a_weak_token_is_told_what_is_needed() -> None:
+    """How many characters, and how to make one."""
+    with pytest.raises(TokenError, match=r"at least 32 printable ASCII characters without spaces; .*openssl rand"):
+        Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": "short"})

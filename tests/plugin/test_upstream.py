@@ -234,6 +234,34 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event(fault: dict[st
     assert sum(one["type"] == "http.response.start" for one in client.messages) == 1
 
 
+async def test_the_error_at_the_end_of_a_broken_stream_is_in_the_words_of_the_api() -> None:
+    """What the client is told, as a server's fault, in the last message of the answer."""
+    async with elsewhere(pieces=CHUNKS[:1]) as other, upstream(other) as way:
+        _, client = await send_on(way, request(stream=True))
+    error = json.loads(client.messages[-1]["body"].split(b"\n\n")[0].removeprefix(b"data: "))["error"]
+    text = "The model that answers in place of this one broke off."
+    assert error == {"message": text, "type": "server_error", "param": None, "code": "fallback_broke_off"}
+    assert [one["more_body"] for one in client.messages[1:]] == [True] * (len(client.messages) - 2) + [False]
+
+
+async def test_an_answer_up_to_the_bound_comes_back_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pieces it comes in; one byte more is not kept."""
+    body = b'{"a":"' + b"x" * 1_000_000 + b'"}'
+    for bound, expected in ((len(body), Hop.SERVED), (len(body) - 1, Hop.NOT_SERVED)):
+        monkeypatch.setattr("headway.http.upstream._MOST_ANSWER_BYTES", bound)
+        async with elsewhere(body=body) as other, upstream(other) as way:
+            hop, client = await send_on(way, request())
+        assert (hop, client.body) == (expected, body if expected is Hop.SERVED else b"")
+
+
+async def test_an_event_up_to_the_bound_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound on one event is not one on the stream."""
+    monkeypatch.setattr("headway.http.upstream._MOST_EVENT_BYTES", 4 * len(CHUNKS[0]))
+    async with elsewhere(pieces=[*CHUNKS * 10, DONE]) as other, upstream(other) as way:
+        hop, client = await send_on(way, request(stream=True))
+    assert (hop, client.body) == (Hop.SERVED, b"".join(CHUNKS) * 10 + DONE)
+
+
 async def test_a_stream_that_drags_on_ends_at_its_time_out() -> None:
     """The request's own time-out holds where it is the shorter one; half an event is never handed on."""
     pieces = [CHUNKS[0], b"data: {", b'"half']
