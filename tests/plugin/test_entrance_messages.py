@@ -95,7 +95,9 @@ async def test_a_refusal_before_the_first_byte_is_one_whole_answer() -> None:
         holding = site.control.guard.gate.enter()
         status, headers, body = whole(await site.post())
         assert (status, headers[b"content-length"]) == (expected, b"%d" % len(body))
-        assert headers[b"x-headway-reason"] == json.loads(body)["error"]["code"].encode()
+        error = json.loads(body)["error"]
+        assert headers[b"x-headway-reason"] == error["code"].encode() == b"queue_full"
+        assert " " in error["message"]
         assert headers[b"x-headway-class"] == b"normal"
         assert 1 <= int(headers[b"retry-after"]) <= 60
         holding.leave(headway.guard.Ending.COMPLETED)

@@ -16,7 +16,7 @@ from virtual_time import on_virtual_time
 
 from headway.errors import Expired, Refused, Rejected, TimedOut, UnknownClassError
 from headway.gate import Gate, Passage
-from headway_policies import Desk, Ending, Outcome, PriorityClass, Reason, Timeouts, Usage
+from headway_policies import Cautious, Desk, Ending, Outcome, PriorityClass, Reason, Timeouts, Usage
 
 
 def now_s() -> float:
@@ -642,7 +642,7 @@ async def test_seats_are_held_back_while_memory_is_short_and_opened_one_by_one_o
     passages = [gate.enter() for _ in range(6)]
     gate.cap_seats(0.5)
     assert gate.desk.limit == 2
-    gate.cap_seats(1.0)
+    gate.open_seats(Cautious.MEMORY, 1.0)
     assert gate.desk.limit == 4
     await asyncio.sleep(1.0)
     gate.warmed_up()

@@ -22,7 +22,7 @@ from headway.errors import Refused, Rejected
 from headway.fake import FakeEngine, FakeParams
 from headway.guard import TRIP, Trip
 from headway.wrap import install
-from headway_policies import Desk, Ending, Load, Reason, State, Timeouts, Usage
+from headway_policies import Desk, Ending, Load, Reason, State, Timeouts, Usage, Watchdog
 from headway_policies.limits import Limiting
 
 
@@ -478,6 +478,34 @@ async def test_a_whole_answer_is_timed_by_what_the_engine_makes(stalls_s: float 
     assert (result == 1) if stalls_s is None else (getattr(result, "reason", None) is Reason.STALL_TIMEOUT)
     await assert_no_residue(control)
     assert outcomes(control) == ({"completed": 1} if stalls_s is None else {"expired_running": 1})
+
+
+@on_virtual_time
+async def test_a_step_of_the_engine_is_a_sign_of_life() -> None:
+    """The watchdog hears of it, with the time."""
+    _, control = behind_a_gate(1)
+    control.guard.watchdog = watchdog = Watchdog(0.0)
+    await asyncio.sleep(5.0)
+    assert watchdog.silent_s(5.0) == 5.0
+    control.step(None, 0, [])
+    assert watchdog.silent_s(6.0) == 1.0
+
+
+@on_virtual_time
+async def test_sequences_that_end_one_by_one_free_a_seat_each(trip: Trip) -> None:
+    """Of three sequences the first two have ended: one seat is held, however they were reported."""
+    engine, control = behind_a_gate(3)
+    reading = asyncio.create_task(read(engine, "a", 9, n=3))
+    await asyncio.sleep(0.5)
+    seats = [control.guard.gate.desk.seats_taken]
+    for _ in range(2):
+        control.step(None, 0, [Ended("a")])
+        seats.append(control.guard.gate.desk.seats_taken)
+    assert seats == [3, 2, 1]
+    await reading
+    assert trip.passage is not None
+    trip.passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
 
 
 @on_virtual_time

@@ -105,7 +105,8 @@ async def test_a_stream_comes_back_event_by_event() -> None:
     async with elsewhere(pieces=pieces) as other, upstream(other) as way:
         hop, client = await send_on(way, request(stream=True))
     assert (hop, client.body) == (Hop.SERVED, text)
-    assert client.headers["content-type"].startswith("text/event-stream")
+    assert client.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert client.headers["cache-control"] == "no-cache"
     assert client.headers["x-headway-degraded"] == "model=small"
     assert all(not one["body"] or one["body"].endswith(b"\n\n") for one in client.messages[1:])
     assert not client.messages[-1]["more_body"]
@@ -232,6 +233,37 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event(fault: dict[st
     assert events[1:] == [b"data: [DONE]", b""]
     assert way.breaker.state is BreakerState.OPEN
     assert sum(one["type"] == "http.response.start" for one in client.messages) == 1
+
+
+async def test_no_redirect_is_followed() -> None:
+    """An answer that points elsewhere is none: neither key nor prompt goes to an address that nobody configured."""
+    async with elsewhere() as third:
+        to_third = {"location": f"{third.url}/chat/completions"}
+        async with elsewhere(status=307, headers=to_third) as other, upstream(other) as way:
+            assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+            assert (len(other.seen), third.seen) == (1, [])
+
+
+async def test_every_request_has_a_connection_of_its_own() -> None:
+    """One that was kept open may be dead unnoticed."""
+    async with elsewhere() as other, upstream(other) as way:
+        for _ in range(3):
+            assert (await send_on(way, request()))[0] is Hop.SERVED
+    assert len(set(other.peers)) == 3
+
+
+async def test_the_log_says_how_the_way_stands_now(caplog: pytest.LogCaptureFixture) -> None:
+    """As a warning when it is closed to requests, as news when it opens again."""
+    clock = [0.0]
+    with caplog.at_level(logging.INFO, "headway.http.upstream"):
+        breaker = Breaker(failures=1)
+        async with elsewhere(status=500) as other, upstream(other, now_s=lambda: clock[0], breaker=breaker) as way:
+            await send_on(way, request())
+            other.status, clock[0] = 200, 5.0
+            await send_on(way, request())
+    said = [(one.levelname, one.getMessage()) for one in caplog.records if "the way to" in one.getMessage()]
+    text = "the way to the fallback model is now"
+    assert (said[0], said[-1]) == (("WARNING", f"{text} open"), ("INFO", f"{text} closed"))
 
 
 async def test_the_error_at_the_end_of_a_broken_stream_is_in_the_words_of_the_api() -> None:
