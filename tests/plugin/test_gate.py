@@ -655,3 +655,19 @@ async def test_seats_are_held_back_while_memory_is_short_and_opened_one_by_one_o
     for passage in passages[4:]:
         passage.leave(Ending.COMPLETED)
     assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_a_passage_begins_with_nothing_decided() -> None:
+    """It knows the preset it came under, and that it waits; the rest is told when it goes."""
+    gate = Gate(small_preset(1))
+    holding, waiting = gate.enter(), gate.enter()
+    assert (waiting.waiting, waiting.left, waiting.begun, waiting.beside) == (True, False, False, False)
+    assert (waiting.batch, waiting.most_tokens, waiting.usage, waiting.refused) == (None, None, None, None)
+    assert (waiting.dispatched_s, waiting.token_s, waiting.recalls, waiting.ended_sequences) == (None, None, 0, 0)
+    assert (waiting.preset_name, waiting.losses) == ("small", "")
+    gate.switch(small_preset(1, name="other"))
+    holding.leave(Ending.COMPLETED)
+    assert (waiting.waiting, waiting.preset_name, waiting.batch) == (False, "other", 2)
+    waiting.leave(Ending.COMPLETED)
+    assert_at_rest(gate)

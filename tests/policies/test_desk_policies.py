@@ -128,6 +128,17 @@ def test_the_limit_is_asked_at_the_time_of_the_event(recorded: type[RecordingLim
         assert (name, desk.limit, desk.proposed_limit(35.0)) == (name, 3, 4)
 
 
+def test_a_ramp_climbs_to_the_limit_of_the_moment(recorded: type[RecordingLimit]) -> None:
+    """The next seat is due by what the limit says at that event, and the desk asks to be woken for it."""
+    preset = small_preset(4)
+    preset = preset.model_copy(update={"warmup": preset.warmup.model_copy(update={"ramp_s": 100.0})})
+    due_s = []
+    for now_s in (1.0, 1001.0):
+        (wake,) = [one.at_s for one in Desk(preset).warmed_up(now_s) if isinstance(one, WakeAt)]
+        due_s.append(wake - now_s)
+    assert 0.0 < due_s[1] < due_s[0] < 100.0  # of more seats the second one opens sooner
+
+
 @pytest.mark.parametrize("seats", [1, 5])
 def test_another_limit_knows_the_ceiling(recorded: type[RecordingLimit], seats: int) -> None:
     """What the engine can give holds for the first limit and for each that a switch makes."""
