@@ -20,6 +20,7 @@ from headway.control import Control
 from headway.engine import Ended, Engine, PlainKind
 from headway.errors import Refused, Rejected
 from headway.fake import FakeEngine, FakeParams
+from headway.gate import Gate
 from headway.guard import TRIP, Trip
 from headway.wrap import install
 from headway_policies import Desk, Ending, Load, Reason, State, Timeouts, Usage, Watchdog
@@ -100,7 +101,7 @@ async def test_all_calls_of_a_request_share_one_ticket(trip: Trip) -> None:
 
 @on_virtual_time
 async def test_a_request_takes_a_seat_for_each_answer_to_each_prompt(trip: Trip) -> None:
-    """Three prompts with two answers each are six sequences: six seats at the gate, from the first call on."""
+    """Three prompts with two answers each are six sequences: six seats at the gate, and four after the first prompt."""
     engine, control = behind_a_gate(8)
     trip.prompts = 3
     reading = asyncio.create_task(read(engine, "a", n=2))
@@ -108,6 +109,7 @@ async def test_a_request_takes_a_seat_for_each_answer_to_each_prompt(trip: Trip)
     assert trip.passage is not None
     assert (trip.passage.ticket.seats, control.guard.gate.desk.seats_taken) == (6, 6)
     await reading
+    assert control.guard.gate.desk.seats_taken == 4
     trip.passage.leave(Ending.COMPLETED)
     await assert_no_residue(control)
 
@@ -368,6 +370,45 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
         control.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
     await read(engine, "b")
     assert told == [expected]
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> None:
+    """Where nobody knows how many it can run, an adaptive limit starts from what the preset has."""
+    told: list[int] = []
+
+    class Knob(PlainKind):
+        def engine_seats(self, engine: Any) -> int | None:
+            return None
+
+        async def limit_engine(self, engine: Any, seats: int) -> int | None:
+            told.append(seats)
+            return seats
+
+    preset = small_preset(3).model_copy(update={"limit": Limiting(policy="aimd")})
+    engine: Any = ServingEngine(step_s=1.0)
+    control = install(engine, Knob(), preset, Catalogue())
+    await read(engine, "a")
+    assert told == [3]
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_the_first_token_is_timed_by_the_engine_where_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kind reads from the first output counts; of an engine that does not tell, the time since arrival."""
+    measured: list[float] = []
+    monkeypatch.setattr(Gate, "_measured", lambda _, ticket, delay_s: measured.append(delay_s))
+
+    class Telling(PlainKind):
+        def first_token_delay_s(self, output: Any) -> float | None:
+            return 0.25 * len(output.tokens) if output.request_id == "told" else None
+
+    engine, control = behind_a_gate(2, kind=Telling())
+    await asyncio.sleep(10.0)
+    await read(engine, "told")
+    await read(engine, "untold")
+    assert measured == [0.25, 1.0]
     await assert_no_residue(control)
 
 

@@ -253,17 +253,19 @@ async def test_every_request_has_a_connection_of_its_own() -> None:
 
 
 async def test_the_log_says_how_the_way_stands_now(caplog: pytest.LogCaptureFixture) -> None:
-    """As a warning when it is closed to requests, as news when it opens again."""
+    """As a warning when it is closed to requests, as news when it opens again, and nothing where nothing changes."""
     clock = [0.0]
     with caplog.at_level(logging.INFO, "headway.http.upstream"):
         breaker = Breaker(failures=1)
         async with elsewhere(status=500) as other, upstream(other, now_s=lambda: clock[0], breaker=breaker) as way:
             await send_on(way, request())
-            other.status, clock[0] = 200, 5.0
             await send_on(way, request())
+            other.status, clock[0] = 200, 5.0
+            for _ in range(3):
+                await send_on(way, request())
     said = [(one.levelname, one.getMessage()) for one in caplog.records if "the way to" in one.getMessage()]
     text = "the way to the fallback model is now"
-    assert (said[0], said[-1]) == (("WARNING", f"{text} open"), ("INFO", f"{text} closed"))
+    assert said == [("WARNING", f"{text} open"), ("INFO", f"{text} closed")]
 
 
 async def test_the_error_at_the_end_of_a_broken_stream_is_in_the_words_of_the_api() -> None:
