@@ -28,15 +28,18 @@ PACKAGES = {"headway_policies": "policies", "headway": "plugin", "headway_dashbo
 _NOT_NOTICED = (0, 5, 33, 34, None)
 _TIMED_OUT = (24, -24, 36, 152, 255, -9)
 
-#: Few examples, always the same; and names of tests that can be handed to pytest again, whatever their parameters are.
+#: Few examples, always the same; and names of tests that pytest finds again when they are handed to it.
 PROFILE = r"""
-import re
-
+import pytest
 from hypothesis import Phase, settings
 
 
-def pytest_make_parametrize_id(config, val, argname):
-    return re.sub(r"[^0-9A-Za-z.-]", "_", repr(val))[:40] if isinstance(val, str | bytes) else None
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector, name, obj):
+    found = yield
+    for item in found if isinstance(found, list) else []:
+        item.name, item._nodeid = (one.replace("\\", "-") for one in (item.name, item._nodeid))
+    return found
 
 
 settings.register_profile(

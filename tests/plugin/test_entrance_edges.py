@@ -272,10 +272,7 @@ async def test_a_body_that_is_no_json_is_not_read_by_the_entrance() -> None:
     assert [size for size in sizes if size] == [9] * 5
 
 
-STRANGE = {"no digit": b"\xb2", "negative": b"-1", "empty": b"", "exponent": b"1e9", "huge": b"9" * 30}
-
-
-@pytest.mark.parametrize("length", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("length", [b"\xb2", b"-1", b"", b"1e9", b"9" * 30], ids=repr)
 @on_virtual_time
 async def test_a_strange_content_length_is_never_a_crash(length: bytes) -> None:
     """A length that is no number is ignored, the body counts; one too large is refused."""
