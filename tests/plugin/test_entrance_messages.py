@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
@@ -67,22 +66,6 @@ def whole(messages: list[Message]) -> tuple[int, dict[bytes, bytes], bytes]:
     assert body.keys() == {"type", "body", "more_body"}
     assert (start["type"], body["type"], body["more_body"]) == ("http.response.start", "http.response.body", False)
     return start["status"], dict(start["headers"]), body["body"]
-
-
-@on_virtual_time
-async def test_a_body_that_is_too_large_is_a_413_with_its_code() -> None:
-    """The error names the bound, in JSON of the right type and length."""
-    site = Streaming()
-    status, headers, body = whole(await site.post(content_length="9" * 12))
-    assert (status, headers[b"content-type"], headers[b"content-length"]) == (
-        413,
-        b"application/json",
-        b"%d" % len(body),
-    )
-    error = json.loads(body)["error"]
-    assert error["code"] == "body_too_large"
-    assert re.match(r"The request body is larger than the \d+ bytes", error["message"])
-    await assert_no_residue(site.control)
 
 
 @on_virtual_time
