@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-long bench-policies check format lock clean
+.PHONY: help setup demo test test-long mutants bench-policies check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -32,6 +32,9 @@ test: ## set up all that the tests use, then run them
 
 test-long: ## the same, with the tests that take minutes
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test
+
+mutants: setup ## faults that mutmut makes, and whether the tests notice; ARGS=--all for every one (an hour), or words of files
+	@exec $(BIN)/python tests/mutation/run.py $(ARGS)
 
 bench-policies: setup ## the policies against their goals, in about five minutes; ARGS=--write for the README
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)

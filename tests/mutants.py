@@ -1,9 +1,10 @@
-"""Would the tests notice? Small faults are put into a copy of the policies, one at a time; the tests have to fail.
+"""Would the tests notice? Small faults are put into a copy of the code, one at a time; the tests have to fail.
 
     python tests/mutants.py [word of a file or a fault ...]
 
 The live tree is never touched. Each fault is one replacement of a text that occurs once; a text that is gone is an
-error here, so that the list stays true. At least 95 % must be caught, and each survivor explained.
+error here, so that the list stays true. At least 95 % must be caught, and each survivor explained. Faults that nobody
+wrote down are made by ``tests/mutation``.
 """
 
 from __future__ import annotations
@@ -19,20 +20,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "policies" / "headway_policies"
+#: The packages into which faults are put, with the folder each stands in.
+PACKAGES = {"headway_policies": "policies", "headway": "plugin"}
 #: Fast ones first: the first failure ends a run.
-TESTS = [
+POLICY_TESTS = [
     *(f"tests/policies/test_desk{part}.py" for part in ("", "_whole", "_questions", "_fallback")),
     *(f"tests/policies/test_{name}.py" for name in ("quarantine", "recovery", "watchdog", "opening", "engine_events")),
     *(f"tests/policies/test_{name}.py" for name in ("timeouts", "waiting", "seats", "batching", "admission")),
     *(f"tests/policies/test_{name}.py" for name in ("deadlines", "shedding", "governor", "desk_model", "desk_machine")),
     *(f"tests/policies/test_{name}.py" for name in ("ordering", "guarded_order", "lines", "desk_slices")),
+    *(f"tests/policies/test_{name}.py" for name in ("error_share", "ladder")),
     "tests/scenarios",
 ]
+PLUGIN_TESTS = [f"tests/plugin/test_{name}.py" for name in ("tokens", "guard", "batcher", "upstream")]
 LEAST_CAUGHT = 0.95
 TIME_OUT_S = 900.0
 #: A run without end is told from a slow machine by so many times what the tests take without any fault.
 TIMES_THE_CLEAN_RUN = 8.0
+LEAST_TIME_OUT_S = 90.0
 
 PROFILE = """
 from hypothesis import Phase, settings
@@ -43,13 +48,26 @@ settings.load_profile("mutants")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: in ``file``, ``old`` becomes ``new``. ``lives`` says why no test can notice it."""
+    """One fault: in ``file``, ``old`` becomes ``new``. ``lives`` says why no test can notice it.
+
+    A file of the policies is named alone, another one with its package: ``headway/http/tokens``.
+    """
 
     file: str
     fault: str
     old: str
     new: str
     lives: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The file, below the folder that holds the packages."""
+        return Path(f"{self.file}.py" if "/" in self.file else f"headway_policies/{self.file}.py")
+
+    @property
+    def tests(self) -> list[str]:
+        """The tests that have to notice it."""
+        return PLUGIN_TESTS if self.path.parts[0] == "headway" else POLICY_TESTS
 
 
 MUTANTS = [
@@ -498,42 +516,92 @@ MUTANTS = [
         "self._stale = self._running and now_s",
         "self._stale = False and now_s",
     ),
+    # the ladder, and what it is told of errors
+    Mutant("ladder", "the lower threshold is quiet", "strong < config.leave_ratio", "strong <= config.leave_ratio"),
+    Mutant("ladder", "the upper threshold is no trouble", "strong >= 1.0, strong", "strong > 1.0, strong"),
+    Mutant("error_share", "one ending more is needed", "if more >= least else", "if more > least else"),
+    Mutant("error_share", "the window is open at its start", ".at_s <= now_s - window_s", ".at_s < now_s - window_s"),
+    Mutant("error_share", "a look too near is kept", ">= window_s / _LOOKS", ">= 0 * window_s / _LOOKS"),
+    # the tie-break of who waits
+    Mutant("waiting", "of two that came at once the first goes", "-ticket.id)", "ticket.id)"),
+    Mutant(
+        "waiting", "whoever has waited longest goes", "-ticket.arrived_s, -ticket.id", "ticket.arrived_s, -ticket.id"
+    ),
+    # the plugin
+    Mutant(
+        "headway/http/tokens",
+        "a token of the least length is refused",
+        "len(token) < MIN_TOKEN_CHARS",
+        "len(token) <= MIN_TOKEN_CHARS",
+    ),
+    Mutant("headway/batcher/batcher", "the thread outlives the batcher", "        self._process.close()\n", ""),
+    Mutant(
+        "headway/http/upstream", "a connection may take as long as an answer", ", connect=min(_CONNECT_S, within_s)", ""
+    ),
+    Mutant("headway/http/upstream", "a proxy of the environment is used", "trust_env=False", "trust_env=True"),
+    Mutant("headway/guard", "one prompt of many is counted", "max(1, seats * trip.prompts)", "max(1, seats)"),
+    Mutant(
+        "headway/guard",
+        "whoever was given up keeps its seats",
+        "            self.calls.free(call, call.seats)\n",
+        "",
+    ),
 ]
 
 
-def mutate(package: Path, mutant: Mutant) -> None:
-    """Put a fault into a copy."""
-    file = package / f"{mutant.file}.py"
+def mutate(folder: Path, mutant: Mutant) -> None:
+    """Put a fault into a copy of the packages."""
+    file = folder / mutant.path
     text = file.read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:
         raise SystemExit(f"{mutant.file}: {mutant.fault}: its text occurs {text.count(mutant.old)} times, not once")
     file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
 
 
-def photograph(folder: Path) -> None:
+def photograph(still: Path) -> None:
     """Copy all that a run reads, so that whoever works on the tree meanwhile spoils nothing."""
-    for part in (PACKAGE, ROOT / "tests"):
-        shutil.copytree(part, folder / part.relative_to(ROOT), ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
+    for part in (*(f"{folder}/{package}" for package, folder in PACKAGES.items()), "tests"):
+        shutil.copytree(ROOT / part, still / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", still)
 
 
-def run_tests(still: Path, mutant: Mutant | None, limit_s: float = TIME_OUT_S) -> tuple[bool, str]:
+def copy_packages(still: Path, folder: Path) -> None:
+    """Put a copy of the packages side by side into a folder."""
+    for package, stands_in in PACKAGES.items():
+        shutil.copytree(still / stands_in / package, folder / package)
+
+
+def run_tests(
+    still: Path, tests: list[str], mutant: Mutant | None = None, limit_s: float = TIME_OUT_S
+) -> tuple[bool, str]:
     """Run the tests on a copy of the still tree with this fault. Whether they passed, and what they said last."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(still / PACKAGE.relative_to(ROOT), Path(folder) / PACKAGE.name)
+        copy_packages(still, Path(folder))
         (Path(folder) / "mutant_profile.py").write_text(PROFILE, encoding="utf-8")
         if mutant is not None:
-            mutate(Path(folder) / PACKAGE.name, mutant)
+            mutate(Path(folder), mutant)
         command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "mutant_profile", "-p", "no:cacheprovider"]
         environment = os.environ | {"PYTHONPATH": folder, "HEADWAY_LONG_TESTS": ""}
         try:
             done = subprocess.run(
-                [*command, *TESTS], cwd=still, env=environment, capture_output=True, text=True, timeout=limit_s
+                [*command, *tests], cwd=still, env=environment, capture_output=True, text=True, timeout=limit_s
             )
         except subprocess.TimeoutExpired:
             return False, "ran past its time"
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return done.returncode == 0, failed[0][:150] if failed else done.stdout.strip().splitlines()[-1][:150]
+
+
+def limits_s(chosen: list[Mutant], still: Path) -> dict[str, float]:
+    """How long the tests of each package may take with a fault. Ends the program where they fail without any."""
+    found = {}
+    for one in {one.path.parts[0]: one for one in chosen}.values():
+        began_s = time.monotonic()
+        passed, said = run_tests(still, one.tests)
+        if not passed:
+            raise SystemExit(f"the tests fail without any fault: {said}")
+        found[one.path.parts[0]] = max(LEAST_TIME_OUT_S, TIMES_THE_CLEAN_RUN * (time.monotonic() - began_s))
+    return found
 
 
 def say(line: str) -> None:
@@ -545,18 +613,16 @@ def say(line: str) -> None:
 def survivors_of(chosen: list[Mutant], still: Path) -> list[Mutant]:
     """Try these faults, two at a time; those that no test noticed."""
     photograph(still)
-    for one in chosen:  # before anything is run
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copy(PACKAGE / f"{one.file}.py", folder)
+    with tempfile.TemporaryDirectory() as folder:
+        copy_packages(still, Path(folder))
+        for one in chosen:  # before anything is run
+            before = (Path(folder) / one.path).read_text(encoding="utf-8")
             mutate(Path(folder), one)
-    began_s = time.monotonic()
-    passed, said = run_tests(still, None)
-    limit_s = TIMES_THE_CLEAN_RUN * (time.monotonic() - began_s)
-    if not passed:
-        raise SystemExit(f"the tests fail without any fault: {said}")
+            (Path(folder) / one.path).write_text(before, encoding="utf-8")
+    limit_s = limits_s(chosen, still)
     survivors = []
     with ThreadPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        tried = pool.map(lambda one: run_tests(still, one, limit_s), chosen)
+        tried = pool.map(lambda one: run_tests(still, one.tests, one, limit_s[one.path.parts[0]]), chosen)
         for number, (one, (passed, said)) in enumerate(zip(chosen, tried, strict=True), 1):
             survivors += [one] if passed else []
             fate = "LIVES " if passed else "caught"

@@ -351,6 +351,22 @@ async def test_a_plain_function_runs_in_one_thread_of_its_own() -> None:
     assert threading.main_thread() not in threads
 
 
+@pytest.mark.parametrize("end", [Batcher.drain, Batcher.close], ids=["drain", "close"])
+async def test_the_thread_of_a_plain_function_ends_with_the_batcher(end: Callable[[Batcher[int, int]], Any]) -> None:
+    """Once the batcher is drained or closed its thread is given back, though somebody keeps the batcher."""
+    threads = list[threading.Thread]()
+
+    def process(items: list[int]) -> list[int]:
+        threads.append(threading.current_thread())
+        return items
+
+    batcher = Batcher(process, max_wait_ms=0)
+    await batcher.submit(1)
+    await end(batcher)
+    await asyncio.to_thread(threads[0].join, 10)
+    assert not threads[0].is_alive()
+
+
 @on_virtual_time
 async def test_a_plain_function_may_hand_out_a_coroutine() -> None:
     """A lambda around a coroutine function works like the function."""

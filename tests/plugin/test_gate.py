@@ -16,7 +16,9 @@ from virtual_time import on_virtual_time
 
 from headway.errors import Expired, Refused, Rejected, TimedOut, UnknownClassError
 from headway.gate import Gate, Passage
-from headway_policies import Desk, Ending, Outcome, PriorityClass, Reason, Timeouts, Usage
+from headway_policies import Cautious, Desk, Ending, Outcome, PriorityClass, Reason, Timeouts, Usage
+from headway_policies.degrading import Loss
+from headway_policies.fallback import Fallback, Rung
 
 
 def now_s() -> float:
@@ -634,3 +636,97 @@ async def test_a_loop_that_was_held_up_expires_the_late_and_sends_nobody_too_lat
     holder.leave(Ending.COMPLETED)
     results = await asyncio.gather(*late, in_time, return_exceptions=True)
     assert [type(one) for one in results] == [Expired, Expired, type(None)]
+
+
+@on_virtual_time
+async def test_seats_are_held_back_while_memory_is_short_and_opened_one_by_one_once_warm() -> None:
+    """Half of four are two; after that the ramp of the preset counts, from one at its beginning."""
+    preset = small_preset(4)
+    gate = Gate(preset.model_copy(update={"warmup": preset.warmup.model_copy(update={"ramp_s": 10.0})}))
+    passages = [gate.enter() for _ in range(6)]
+    gate.cap_seats(0.5)
+    assert gate.desk.limit == 2
+    gate.open_seats(Cautious.MEMORY, 1.0)
+    assert gate.desk.limit == 4
+    await asyncio.sleep(1.0)
+    gate.warmed_up()
+    assert gate.desk.limit == 1
+    for passage in passages[:4]:
+        passage.leave(Ending.COMPLETED)
+    assert gate.desk.seats_taken == 1
+    await asyncio.sleep(10.0)
+    assert (gate.desk.limit, gate.desk.seats_taken) == (4, 2)
+    for passage in passages[4:]:
+        passage.leave(Ending.COMPLETED)
+    assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_a_passage_begins_with_nothing_decided() -> None:
+    """It knows the preset it came under, and that it waits; the rest is told when it goes."""
+    gate = Gate(small_preset(1))
+    holding, waiting = gate.enter(), gate.enter()
+    assert (waiting.waiting, waiting.left, waiting.begun, waiting.beside) == (True, False, False, False)
+    assert (waiting.batch, waiting.most_tokens, waiting.usage, waiting.refused) == (None, None, None, None)
+    assert (waiting.dispatched_s, waiting.token_s, waiting.recalls, waiting.ended_sequences) == (None, None, 0, 0)
+    assert (waiting.preset_name, waiting.losses) == ("small", "")
+    gate.switch(small_preset(1, name="other"))
+    holding.leave(Ending.COMPLETED)
+    assert (waiting.waiting, waiting.preset_name, waiting.batch) == (False, "other", 2)
+    waiting.leave(Ending.COMPLETED)
+    assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_whoever_counts_losses_hears_of_each_with_its_class() -> None:
+    """One goes beside the batch, one is cut short, one is shed; who gets all it asked for is no loss."""
+    classes = {
+        "realtime": terms(3, may_bypass=True),
+        "normal": terms(2, fallback_max_tokens=8),
+        "batch": terms(1, sheddable=True),
+    }
+    preset = small_preset(1, classes=classes, batching={"strategy": "static"})
+    gate = Gate(preset.model_copy(update={"fallback": Fallback(bypass_seats=1)}), ceiling=4)
+    heard: list[tuple[str, Loss]] = []
+    gate.lost = lambda class_name, loss: heard.append((class_name, loss))
+    passages = [gate.enter("normal", max_tokens=4)]
+    gate.fall_back(frozenset({Rung.CAP, Rung.BYPASS, Rung.SHED}))
+    passages += [gate.enter("realtime"), gate.enter("normal", max_tokens=100)]
+    with pytest.raises(Refused):
+        gate.enter("batch")
+    passages[0].leave(Ending.COMPLETED)
+    assert heard == [("realtime", Loss.ORDER), ("batch", Loss.REFUSED), ("normal", Loss.MAX_TOKENS)]
+    assert [one.losses for one in passages] == ["", "order", "max_tokens=8"]
+    for passage in passages:
+        passage.leave(Ending.COMPLETED)
+
+
+@on_virtual_time
+async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
+    """By class, in seconds, each once; a delay that the engine measured counts as it is."""
+    told: list[tuple[str, str, float]] = []
+
+    class Writing:
+        def waited(self, class_name: str, wait_s: float) -> None:
+            told.append(("waited", class_name, wait_s))
+
+        def first_token(self, class_name: str, delay_s: float) -> None:
+            told.append(("first token", class_name, delay_s))
+
+    gate = Gate(small_preset(1), meter=Writing())
+    await asyncio.sleep(100.0)
+    first, second = gate.enter("normal"), gate.enter("batch")
+    await asyncio.sleep(2.0)
+    first.first_token()
+    first.first_token()
+    first.leave(Ending.COMPLETED)
+    await asyncio.sleep(1.0)
+    second.first_token(0.125)
+    second.leave(Ending.COMPLETED)
+    assert told == [
+        ("waited", "normal", 0.0),
+        ("first token", "normal", 2.0),
+        ("waited", "batch", 2.0),
+        ("first token", "batch", 0.125),
+    ]
+    assert_at_rest(gate)

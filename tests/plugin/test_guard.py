@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import logging
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
@@ -19,9 +20,10 @@ from headway.control import Control
 from headway.engine import Ended, Engine, PlainKind
 from headway.errors import Refused, Rejected
 from headway.fake import FakeEngine, FakeParams
+from headway.gate import Gate
 from headway.guard import TRIP, Trip
 from headway.wrap import install
-from headway_policies import Desk, Ending, Load, Reason, Timeouts, Usage
+from headway_policies import Desk, Ending, Load, Reason, State, Timeouts, Usage, Watchdog
 from headway_policies.limits import Limiting
 
 
@@ -95,6 +97,21 @@ async def test_all_calls_of_a_request_share_one_ticket(trip: Trip) -> None:
     trip.passage.leave(Ending.COMPLETED)
     await assert_no_residue(control)
     assert outcomes(control) == {"completed": 1}
+
+
+@on_virtual_time
+async def test_a_request_takes_a_seat_for_each_answer_to_each_prompt(trip: Trip) -> None:
+    """Three prompts with two answers each are six sequences: six seats at the gate, and four after the first prompt."""
+    engine, control = behind_a_gate(8)
+    trip.prompts = 3
+    reading = asyncio.create_task(read(engine, "a", n=2))
+    await asyncio.sleep(0.5)
+    assert trip.passage is not None
+    assert (trip.passage.ticket.seats, control.guard.gate.desk.seats_taken) == (6, 6)
+    await reading
+    assert control.guard.gate.desk.seats_taken == 4
+    trip.passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
 
 
 @on_virtual_time
@@ -193,6 +210,20 @@ class Deaf(FakeEngine):
             await super().abort(request_id)
         else:
             self.aborted.append(request_id)
+
+
+@on_virtual_time
+async def test_the_seats_of_a_call_that_is_given_up_are_free_though_nobody_reads_it() -> None:
+    """Time is up, and the engine has stopped it: the next has its seat, while the reader is still to come."""
+    engine, control = behind_a_gate(1)
+    slow = engine.generate("text", FakeParams(100), "slow", timeout_s=2.5)
+    await anext(slow)
+    assert await read(engine, "next") == 3
+    assert "slow" in engine.aborted
+    with pytest.raises(Refused):
+        await anext(slow)
+    await assert_no_residue(control)
+    assert outcomes(control) == {"completed": 1, "expired_running": 1}
 
 
 @on_virtual_time
@@ -342,6 +373,45 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
     await assert_no_residue(control)
 
 
+@on_virtual_time
+async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> None:
+    """Where nobody knows how many it can run, an adaptive limit starts from what the preset has."""
+    told: list[int] = []
+
+    class Knob(PlainKind):
+        def engine_seats(self, engine: Any) -> int | None:
+            return None
+
+        async def limit_engine(self, engine: Any, seats: int) -> int | None:
+            told.append(seats)
+            return seats
+
+    preset = small_preset(3).model_copy(update={"limit": Limiting(policy="aimd")})
+    engine: Any = ServingEngine(step_s=1.0)
+    control = install(engine, Knob(), preset, Catalogue())
+    await read(engine, "a")
+    assert told == [3]
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_the_first_token_is_timed_by_the_engine_where_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kind reads from the first output counts; of an engine that does not tell, the time since arrival."""
+    measured: list[float] = []
+    monkeypatch.setattr(Gate, "_measured", lambda _, ticket, delay_s: measured.append(delay_s))
+
+    class Telling(PlainKind):
+        def first_token_delay_s(self, output: Any) -> float | None:
+            return 0.25 * len(output.tokens) if output.request_id == "told" else None
+
+    engine, control = behind_a_gate(2, kind=Telling())
+    await asyncio.sleep(10.0)
+    await read(engine, "told")
+    await read(engine, "untold")
+    assert measured == [0.25, 1.0]
+    await assert_no_residue(control)
+
+
 def usages(monkeypatch: pytest.MonkeyPatch) -> list[Usage | None]:
     """The usage of every ticket that leaves, as the desk is told it."""
     seen: list[Usage | None] = []
@@ -451,6 +521,112 @@ async def test_a_whole_answer_is_timed_by_what_the_engine_makes(stalls_s: float 
     assert (result == 1) if stalls_s is None else (getattr(result, "reason", None) is Reason.STALL_TIMEOUT)
     await assert_no_residue(control)
     assert outcomes(control) == ({"completed": 1} if stalls_s is None else {"expired_running": 1})
+
+
+@on_virtual_time
+async def test_a_step_of_the_engine_is_a_sign_of_life() -> None:
+    """The watchdog hears of it, with the time."""
+    _, control = behind_a_gate(1)
+    control.guard.watchdog = watchdog = Watchdog(0.0)
+    await asyncio.sleep(5.0)
+    assert watchdog.silent_s(5.0) == 5.0
+    control.step(None, 0, [])
+    assert watchdog.silent_s(6.0) == 1.0
+
+
+@on_virtual_time
+async def test_sequences_that_end_one_by_one_free_a_seat_each(trip: Trip) -> None:
+    """Of three sequences the first two have ended: one seat is held, however they were reported."""
+    engine, control = behind_a_gate(3)
+    reading = asyncio.create_task(read(engine, "a", 9, n=3))
+    await asyncio.sleep(0.5)
+    seats = [control.guard.gate.desk.seats_taken]
+    for _ in range(2):
+        control.step(None, 0, [Ended("a")])
+        seats.append(control.guard.gate.desk.seats_taken)
+    assert seats == [3, 2, 1]
+    await reading
+    assert trip.passage is not None
+    trip.passage.leave(Ending.COMPLETED)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_call_that_shows_nothing_is_looked_at_a_few_times_a_second() -> None:
+    """However often the engine steps, it is asked ten times a second how far it is, and not at all for a stream."""
+    asked: list[float] = []
+
+    class Counting(Silent):
+        def tokens(self, engine: Any, request_id: str) -> int | None:
+            asked.append(asyncio.get_running_loop().time())
+            return super().tokens(engine, request_id)
+
+    engine, control = behind_a_gate(1, Whole(), Counting())
+    reading = asyncio.create_task(read(engine, "a", 3, timeouts=Timeouts(stall_s=30.0)))
+    for step in range(1, 200):
+        asyncio.get_running_loop().call_later(0.015 * step, control.step, None, 1, [])
+    await reading
+    apart_s = [later - sooner for sooner, later in itertools.pairwise(asked)]
+    assert 20 <= len(asked) <= 30
+    assert min(apart_s) >= 0.1
+    await assert_no_residue(control)
+    asked.clear()
+    streaming, control = behind_a_gate(1, FakeEngine(step_s=1.0), PlainKind())
+    assert await read(streaming, "b", 3) == 3
+    assert asked == []
+    await assert_no_residue(control)
+
+
+@pytest.mark.parametrize("looks", [[0, 3, 3, 3], [0, None, None, None]], ids=["stands still", "cannot be told"])
+@on_virtual_time
+async def test_only_a_call_that_gets_no_further_has_stalled(looks: list[int | None]) -> None:
+    """The same number of tokens at every look is a stall; an engine that does not know is given the benefit."""
+    known = iter(looks)
+
+    class Told(Silent):
+        last: int | None = None
+
+        def tokens(self, engine: Any, request_id: str) -> int | None:
+            self.last = next(known, self.last)
+            return self.last
+
+    engine, control = behind_a_gate(1, Whole(), Told())
+    reading = asyncio.create_task(read(engine, "a", 20, timeouts=Timeouts(stall_s=4.0)))
+    for step in range(1, 80):
+        asyncio.get_running_loop().call_later(0.25 * step, control.step, None, 1, [])
+    (result,) = await asyncio.gather(reading, return_exceptions=True)
+    assert (getattr(result, "reason", None) is Reason.STALL_TIMEOUT) == (looks[-1] is not None), result
+    await assert_no_residue(control)
+
+
+async def test_whoever_closes_from_a_thread_waits_for_the_running() -> None:
+    """Newcomers are refused at once; the thread goes on when the last one has ended, with what is left of its time."""
+    engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
+    slow = engine.generate("text", FakeParams(3), "slow")
+    await anext(slow)
+    closing = asyncio.create_task(asyncio.to_thread(control.guard.close_from_any_thread, 600.0))
+    while control.guard.gate.desk.state is not State.DRAINING:  # noqa: ASYNC110 - the other thread rings no bell here
+        await asyncio.sleep(0.01)
+    with pytest.raises(Refused):
+        await read(engine, "newcomer")
+    assert not (await asyncio.wait({closing}, timeout=0.3))[0]
+    assert [len(one.tokens) async for one in slow] == [2, 3]
+    left_s = await closing
+    assert left_s is not None
+    assert 0.0 < left_s < 600.0
+
+
+async def test_whoever_closes_from_a_thread_waits_no_longer_than_it_was_told() -> None:
+    """Nothing is left of the time; none at all was asked for, and nothing is waited for on the loop itself."""
+    engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
+    slow = engine.generate("text", FakeParams(3), "slow")
+    await anext(slow)
+    close = control.guard.close_from_any_thread
+    assert await asyncio.to_thread(close, 0.01) == 0.0
+    assert await asyncio.to_thread(close, None) is None
+    assert close(5.0) == 5.0
+    assert control.guard.gate.desk.ledger.in_flight == 1
+    await slow.aclose()
 
 
 @on_virtual_time

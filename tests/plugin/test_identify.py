@@ -165,3 +165,27 @@ def test_a_request_in_the_background_is_known_by_its_body(key: str) -> None:
     """However it is written."""
     body = PLAIN.replace('"background"', f'"{key}"').encode()
     assert trip(body, path="/v1/responses").detached
+
+
+BATCH = "/v1/chat/completions/batch"
+
+
+@pytest.mark.parametrize(("messages", "prompts"), [([[], [], []], 3), ([[]], 1), ([], 1), ("text", 1), (None, 1)])
+def test_each_conversation_of_a_batch_is_a_prompt(messages: Any, prompts: int) -> None:
+    """A list of conversations counts by its length; what is none is vLLM's to refuse, and counts as one."""
+    assert trip({"messages": messages}, path=BATCH).prompts == prompts
+
+
+def test_the_size_of_a_prompt_does_not_depend_on_how_it_is_written() -> None:
+    """Text that is no ASCII counts by its bytes in UTF-8, in whatever encoding the body came."""
+    text = json.dumps({"prompt": "\u00e9" * 400}, ensure_ascii=False)
+    plain = trip(text.encode(), path="/v1/completions").prompt_tokens
+    assert plain > 200
+    assert abs(trip(text.encode("utf-16"), path="/v1/completions").prompt_tokens - plain) <= 1
+
+
+def test_a_doubtful_wish_about_the_queue_has_a_code_of_its_own() -> None:
+    """A client can tell it from other mistakes."""
+    with pytest.raises(BadRequest) as caught:
+        trip({}, {"x-headway-queue": "never"})
+    assert (caught.value.status, caught.value.code) == (400, "bad_queue")

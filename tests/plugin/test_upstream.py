@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
@@ -104,7 +105,8 @@ async def test_a_stream_comes_back_event_by_event() -> None:
     async with elsewhere(pieces=pieces) as other, upstream(other) as way:
         hop, client = await send_on(way, request(stream=True))
     assert (hop, client.body) == (Hop.SERVED, text)
-    assert client.headers["content-type"].startswith("text/event-stream")
+    assert client.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert client.headers["cache-control"] == "no-cache"
     assert client.headers["x-headway-degraded"] == "model=small"
     assert all(not one["body"] or one["body"].endswith(b"\n\n") for one in client.messages[1:])
     assert not client.messages[-1]["more_body"]
@@ -156,6 +158,37 @@ async def test_nobody_there_is_not_served() -> None:
         assert way.breaker.state is BreakerState.OPEN
 
 
+@contextmanager
+def unreachable() -> Iterator[str]:
+    """An address that takes no connection and refuses none: its queue of connections is full."""
+    with ExitStack() as sockets:
+        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            caller = sockets.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+async def test_who_takes_no_connection_is_given_up_long_before_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time-out is for the answer; a connection that does not come about has a short one of its own."""
+    monkeypatch.setattr("headway.http.upstream._CONNECT_S", 0.05)
+    with unreachable() as url:
+        async with asyncio.timeout(30), upstream(url, timeout_s=3600.0) as way:
+            assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+
+
+async def test_no_proxy_of_the_environment_sees_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HTTP_PROXY is meant for the way out: the other model is asked directly, with the key and the prompt."""
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with elsewhere() as proxy, elsewhere() as other, upstream(other) as way:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        assert (await send_on(way, request()))[0] is Hop.SERVED
+        assert (len(other.seen), proxy.seen) == (1, [])
+
+
 async def test_it_comes_back_with_a_probe() -> None:
     """After the rest one request goes; its success lets the others go again."""
     clock = [0.0]
@@ -200,6 +233,67 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event(fault: dict[st
     assert events[1:] == [b"data: [DONE]", b""]
     assert way.breaker.state is BreakerState.OPEN
     assert sum(one["type"] == "http.response.start" for one in client.messages) == 1
+
+
+async def test_no_redirect_is_followed() -> None:
+    """An answer that points elsewhere is none: neither key nor prompt goes to an address that nobody configured."""
+    async with elsewhere() as third:
+        to_third = {"location": f"{third.url}/chat/completions"}
+        async with elsewhere(status=307, headers=to_third) as other, upstream(other) as way:
+            assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+            assert (len(other.seen), third.seen) == (1, [])
+
+
+async def test_every_request_has_a_connection_of_its_own() -> None:
+    """One that was kept open may be dead unnoticed."""
+    async with elsewhere() as other, upstream(other) as way:
+        for _ in range(3):
+            assert (await send_on(way, request()))[0] is Hop.SERVED
+    assert len(set(other.peers)) == 3
+
+
+async def test_the_log_says_how_the_way_stands_now(caplog: pytest.LogCaptureFixture) -> None:
+    """As a warning when it is closed to requests, as news when it opens again, and nothing where nothing changes."""
+    clock = [0.0]
+    with caplog.at_level(logging.INFO, "headway.http.upstream"):
+        breaker = Breaker(failures=1)
+        async with elsewhere(status=500) as other, upstream(other, now_s=lambda: clock[0], breaker=breaker) as way:
+            await send_on(way, request())
+            await send_on(way, request())
+            other.status, clock[0] = 200, 5.0
+            for _ in range(3):
+                await send_on(way, request())
+    said = [(one.levelname, one.getMessage()) for one in caplog.records if "the way to" in one.getMessage()]
+    text = "the way to the fallback model is now"
+    assert said == [("WARNING", f"{text} open"), ("INFO", f"{text} closed")]
+
+
+async def test_the_error_at_the_end_of_a_broken_stream_is_in_the_words_of_the_api() -> None:
+    """What the client is told, as a server's fault, in the last message of the answer."""
+    async with elsewhere(pieces=CHUNKS[:1]) as other, upstream(other) as way:
+        _, client = await send_on(way, request(stream=True))
+    error = json.loads(client.messages[-1]["body"].split(b"\n\n")[0].removeprefix(b"data: "))["error"]
+    text = "The model that answers in place of this one broke off."
+    assert error == {"message": text, "type": "server_error", "param": None, "code": "fallback_broke_off"}
+    assert [one["more_body"] for one in client.messages[1:]] == [True] * (len(client.messages) - 2) + [False]
+
+
+async def test_an_answer_up_to_the_bound_comes_back_whole() -> None:
+    """16 MiB, however many pieces they come in; one byte more is not kept."""
+    body = b'{"a":"' + b"x" * (16 * 1024 * 1024 - 8) + b'"}'
+    for one, expected in ((body, Hop.SERVED), (body + b" ", Hop.NOT_SERVED)):
+        async with elsewhere(body=one) as other, upstream(other) as way:
+            hop, client = await send_on(way, request())
+        assert (hop, len(client.body)) == (expected, len(body) if expected is Hop.SERVED else 0)
+        assert client.body in (b"", body)
+
+
+async def test_the_bound_on_an_event_is_none_on_the_stream() -> None:
+    """Four events of 300 kB each come through a bound of 1 MiB."""
+    event = b'data: {"a":"' + b"x" * 300_000 + b'"}\n\n'
+    async with elsewhere(pieces=[event] * 4 + [DONE]) as other, upstream(other) as way:
+        hop, client = await send_on(way, request(stream=True))
+    assert (hop, len(client.body)) == (Hop.SERVED, 4 * len(event) + len(DONE))
 
 
 async def test_a_stream_that_drags_on_ends_at_its_time_out() -> None:

@@ -7,6 +7,7 @@ from watched_desk import WatchedDesk
 
 from headway_policies import (
     Desk,
+    Ending,
     Phase,
     Ticket,
 )
@@ -47,3 +48,29 @@ def test_the_oldest_wait_is_that_of_the_first_in_each_line() -> None:
     it.passes(3.0)
     it.comes("batch")
     assert it.desk.oldest_wait_s(4.0) == {"realtime": 0.0, "normal": 0.0, "batch": 4.0}
+
+
+def test_the_oldest_wait_shows_a_class_that_went_away_with_a_switch() -> None:
+    """Who waits in the line of another class counts for its own."""
+    it = WatchedDesk(small_preset())
+    it.passes(1.0)
+    for name in ("normal", "normal", "realtime"):
+        it.comes(name)
+    it.passes(2.0)
+    it.does("switch", small_preset(classes={"normal": terms(1)}))
+    it.comes("normal")
+    assert it.desk.oldest_wait_s(4.0) == {"realtime": 3.0, "normal": 3.0, "batch": 0.0}
+    it.leaves(3, Ending.CANCELLED)
+    assert it.desk.oldest_wait_s(4.0) == {"realtime": 0.0, "normal": 3.0, "batch": 0.0}
+
+
+def test_whoever_asks_is_told_the_same_time_to_come_back_as_the_refused() -> None:
+    """The answer grows with the queue."""
+    desk = Desk(small_preset(1, most_waiting=1_000, classes={"normal": terms(1, places=1_000, queue_s=None)}))
+    desk.arrive(Ticket(0, "normal", 0.0), 0.0)
+    soon_s = desk.retry_after_s(0.0)
+    for number in range(1, 500):
+        desk.arrive(Ticket(number, "normal", 0.0), 0.0)
+    for number in range(5):
+        desk.leave(number, Ending.COMPLETED, 1.0 + number)
+    assert desk.retry_after_s(6.0) > soon_s >= 1

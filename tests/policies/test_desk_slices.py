@@ -72,3 +72,18 @@ def test_ten_thousand_runs_that_are_over_at_once_are_given_up_in_slices() -> Non
     settle(desk, 9.0)
     assert desk.ledger.classes["normal"].outcomes == {"expired_running": 10_000}
     assert desk.seats_taken == 10_000
+
+
+def test_suspects_whose_time_is_up_expire_and_none_of_them_goes() -> None:
+    """Three hundred were running when the engine died: when it is back too late for all of them, none is replayed."""
+    desk = Desk(small_preset(300, most_waiting=1_000, classes={"normal": terms(1, places=1_000, total_s=5.0)}))
+    for number in range(300):
+        desk.arrive(Ticket(number, "normal", 0.0), 0.0)
+    desk.engine_restarting(range(300), 1.0)
+    assert desk.suspects == 300
+    effects = desk.engine_back(6.0)
+    while any(isinstance(one, WakeAt) and one.at_s <= 6.0 for one in effects[-1:]):
+        effects += desk.tick(6.0)
+    assert not any(isinstance(one, Dispatch) for one in effects)
+    assert sorted(one.ticket_id for one in effects if isinstance(one, Expire)) == list(range(300))
+    assert (desk.suspects, desk.ledger.queued) == (0, 0)

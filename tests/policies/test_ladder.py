@@ -79,6 +79,23 @@ def test_between_the_thresholds_nothing_moves() -> None:
     assert set(walk(one, *((2.0 + step, AGEING) for step in range(100)))) == {Rung.CAP}
 
 
+@pytest.mark.parametrize(
+    ("trouble", "halfway"),
+    [
+        (OLD, Signs(queue_age_s=5.0)),
+        (Signs(error_ratio=0.5), Signs(error_ratio=0.25)),
+        (Signs(kv_usage_ratio=0.9), Signs(kv_usage_ratio=0.45)),
+    ],
+    ids=["queue age", "error share", "memory"],
+)
+def test_both_thresholds_belong_to_trouble(trouble: Signs, halfway: Signs) -> None:
+    """Exactly at the upper threshold the ladder climbs; exactly at the lower one it does not come down yet."""
+    one = ladder()
+    before = walk(one, (0.0, trouble), (1.0, trouble))[-1]
+    assert before is not Rung.NORMAL
+    assert set(walk(one, *((2.0 + step, halfway) for step in range(100)))) == {before}
+
+
 def test_with_no_time_to_enter_trouble_shows_at_once() -> None:
     """``enter_s = 0`` climbs at the first look."""
     assert ladder(enter_s=0.0).look(DOWN, 5.0) is Rung.DIVERT

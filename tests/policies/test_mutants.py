@@ -1,4 +1,4 @@
-"""Do the tests notice small faults in the queue and the limiter? Behind HEADWAY_LONG_TESTS: some ten minutes."""
+"""Do the tests notice small faults that somebody wrote down? Behind HEADWAY_LONG_TESTS: some ten minutes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ SCRIPT = Path(__file__).parents[1] / "mutants.py"
 
 @pytest.mark.skipif(not os.environ.get("HEADWAY_LONG_TESTS"), reason="takes minutes: make test-long")
 def test_at_least_95_percent_of_the_faults_are_caught_and_the_others_explained() -> None:
-    """Each fault is put into a copy of the policies; the tests of the desk have to fail on it."""
+    """Each fault is put into a copy of the code; the tests of its package have to fail on it."""
     done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

@@ -8,9 +8,8 @@ import pytest
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, dispatched, ids
 
-from headway_policies import (
-    Dispatch,
-)
+from headway_policies import Dispatch
+from headway_policies.seats import Seats
 
 
 def test_who_needs_several_seats_waits_for_all_of_them() -> None:
@@ -189,3 +188,38 @@ def test_nobody_takes_the_tokens_that_the_head_waits_for() -> None:
     """With the seats it is another matter than with the token budget: what passes would take from the head."""
     it = waiting_behind_a_wide_head(max_total_tokens=250)
     assert ids(it.comes("realtime", prompt_tokens=10, max_tokens=10)) == []
+
+
+def reserves(**kept: int) -> Seats:
+    """The seats of three classes which keep so many for themselves."""
+    seats = Seats()
+    priorities = {"realtime": 3, "normal": 2, "batch": 1}
+    seats.reserve({name: terms(priority, reserved_seats=kept.get(name, 0)) for name, priority in priorities.items()})
+    return seats
+
+
+def test_what_is_left_of_the_reserves_above_a_class() -> None:
+    """Only of classes above it, less what they have taken, and nothing of a reserve that is used up."""
+    seats = reserves(realtime=2, normal=1)
+    assert seats.reserves_above("batch") == {"realtime": 2, "normal": 1}
+    assert (seats.reserves_above("normal"), seats.reserves_above("realtime")) == ({"realtime": 2}, {})
+    seats.take("realtime", 1, 10)
+    seats.take("normal", 1, 10)
+    assert seats.reserves_above("batch") == {"realtime": 1}
+    assert seats.reserves_above("a class that went away") == {}
+
+
+@pytest.mark.parametrize(("taken", "barred"), [(0, []), (1, []), (2, ["batch"]), (3, ["batch", "normal"]), (4, None)])
+def test_classes_are_barred_one_after_another(taken: int, barred: list[str] | None) -> None:
+    """Of four seats one is kept for each of the two upper classes, who has a reserve above it is barred first."""
+    seats = reserves(realtime=1, normal=1)
+    for _ in range(taken):
+        seats.take("batch", 1, 0)
+    assert sorted(seats.barred(4)) == (["batch", "normal"] if barred is None else barred)
+    assert [seats.fit(name, 1, 4) for name in ("realtime", "normal", "batch")] == [taken < 4, taken < 3, taken < 2]
+
+
+def test_a_wide_ticket_of_an_unknown_class_may_have_all() -> None:
+    """A class that the reserves do not know has none above it."""
+    seats = reserves(realtime=1)
+    assert (seats.needed("a class that went away", 9, 4), seats.needed("batch", 9, 4)) == (4, 3)

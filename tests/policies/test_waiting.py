@@ -22,6 +22,8 @@ from headway_policies import (
     Usage,
     bundled_presets,
 )
+from headway_policies.ordering import make_order
+from headway_policies.waiting import Lane, WaitingRoom
 
 FULL = {
     "over all": (small_preset(most_waiting=1), "realtime", Reason.QUEUE_FULL),
@@ -112,6 +114,31 @@ def test_a_better_newcomer_evicts_the_newest_of_the_worst_class() -> None:
     assert ids(it.comes("realtime")) == [7]
 
 
+@pytest.mark.parametrize("bins", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("came_s", [(1.0, 2.0), (1.0, 1.0)])
+def test_the_newest_is_evicted_whichever_bin_it_waits_in(bins: tuple[int, int], came_s: tuple[float, float]) -> None:
+    """Of one class in two bins the later one goes; of two that came at the same time the one that came second."""
+    preset = small_preset()
+    room = WaitingRoom(preset.classes, preset.queue, [Lane(make_order(preset.ordering, preset.classes)) for _ in "ab"])
+    for number, (where, now_s) in enumerate(zip(bins, came_s, strict=True), 1):
+        room.push(Ticket(number, "batch", now_s), "batch", room.lanes[where], 1.0, now_s)
+    worst = room.worst_below("realtime")
+    assert worst is not None
+    assert worst.id == 2
+
+
+@pytest.mark.parametrize("bins", [(0, 1), (1, 0)])
+def test_the_least_urgent_is_evicted_whichever_bin_it_waits_in(bins: tuple[int, int]) -> None:
+    """The class counts before the time, also between bins."""
+    preset = small_preset()
+    room = WaitingRoom(preset.classes, preset.queue, [Lane(make_order(preset.ordering, preset.classes)) for _ in "ab"])
+    for number, (where, name) in enumerate(zip(bins, ("batch", "normal"), strict=True), 1):
+        room.push(Ticket(number, name, float(number)), name, room.lanes[where], 1.0, float(number))
+    worst = room.worst_below("realtime")
+    assert worst is not None
+    assert worst.class_name == "batch"
+
+
 @pytest.mark.parametrize("name", ["batch", "normal"])
 def test_nobody_is_evicted_by_an_equal(name: str) -> None:
     """Only a strictly more urgent newcomer makes room: among equals, who was here first stays."""
@@ -175,7 +202,7 @@ def test_who_will_not_wait_is_seated_or_refused_at_once() -> None:
     it.oracle.check(it.now_s)
 
 
-def measured(*, running: int = 1, **queue: bool) -> WatchedDesk:
+def measured(*, running: int = 1, **queue: Any) -> WatchedDesk:
     """A desk with one seat that has learnt: every request takes a second, its first token half a second."""
     it = WatchedDesk(small_preset(running, most_waiting=100, queue=queue))
     for _ in range(200):
@@ -229,6 +256,64 @@ def test_who_cannot_have_a_first_token_in_time_gives_its_seat_to_the_next(shed: 
     assert dispatched(effects) == [first + 2 if shed else first + 1]
     refused = [(one.ticket_id, one.reason) for one in effects if isinstance(one, Reject)]
     assert refused == ([(first + 1, Reason.DEADLINE_UNREACHABLE)] if shed else [])
+
+
+def test_one_is_shed_for_each_that_goes() -> None:
+    """Two free seats, and two of four are doomed: each seat costs one of them its place."""
+    it = measured(running=2, shed_unreachable=True)
+    it.comes(seats=2, prompt_tokens=100)
+    for queue_s in (None, 1.2, None, 1.2, None):
+        it.comes(prompt_tokens=100, asked=Timeouts(first_token_s=queue_s))
+    it.passes(1.0)
+    first = it.arrived - 4
+    effects = it.leaves(first - 1)
+    assert dispatched(effects) == [first, first + 2]
+    refused = [(one.ticket_id, one.reason) for one in effects if isinstance(one, Reject)]
+    assert refused == [(first + 1, Reason.DEADLINE_UNREACHABLE)]
+    effects = it.leaves(first)
+    assert dispatched(effects) == [first + 4]
+    assert [one.ticket_id for one in effects if isinstance(one, Reject)] == [first + 3]
+
+
+@pytest.mark.parametrize("patience_s", [1.0, 50.0])
+def test_nobody_is_evicted_for_who_could_not_be_served_in_time(patience_s: float) -> None:
+    """A newcomer with four seconds of line before it makes room only where it can wait so long."""
+    it = measured(refuse_infeasible=True, evict=True, max_waiting=5)
+    for name in ("normal", "normal", "normal", "normal", "batch", "batch"):
+        it.comes(name, prompt_tokens=100, max_tokens=10)
+    [refused] = deeds(it.comes(prompt_tokens=100, asked=Timeouts(queue_s=patience_s)))
+    assert isinstance(refused, Reject)
+    evicts = patience_s > 4.0
+    assert (refused.ticket_id, refused.reason) == (
+        (it.arrived - 1, Reason.EVICTED) if evicts else (it.arrived, Reason.QUEUE_FULL)
+    )
+
+
+@pytest.mark.parametrize("measure", ["prompt_tokens", "prompt_bytes"])
+def test_a_newcomer_evicts_by_what_those_below_really_hold(measure: str) -> None:
+    """Of 400 the batch work holds 100: with 100 a realtime newcomer gets in, with 101 nobody is evicted for it."""
+    bound = {"prompt_tokens": "max_waiting_tokens", "prompt_bytes": "max_waiting_bytes"}[measure]
+    for size, expected in ((101, [5]), (100, [2])):
+        it = WatchedDesk(small_preset(1, queue={"evict": True, bound: 400}))
+        it.comes("realtime")
+        for name, held in (("batch", 100), ("realtime", 100), ("realtime", 200)):
+            it.comes(name, **{measure: held})
+        assert ids(it.comes("realtime", **{measure: size})) == expected
+
+
+def test_the_seats_of_a_tenant_are_told_one_by_one() -> None:
+    """Who waits, in all and of one tenant, in seats; nothing is kept of a tenant that has left."""
+    preset = small_preset()
+    room = WaitingRoom(preset.classes, preset.queue, [Lane(make_order(preset.ordering, preset.classes))])
+    tickets = [Ticket(number, "normal", 0.0, tenant=tenant, seats=2) for number, tenant in enumerate("aab")]
+    for ticket in tickets:
+        room.push(ticket, "normal", room.lanes[0], 1.0, 0.0)
+    assert [room.seats_in("normal", tenant) for tenant in (None, "a", "b", "c")] == [6, 4, 2, 0]
+    room.remove(tickets[0], "normal", room.lanes[0])
+    assert [room.seats_in("normal", tenant) for tenant in (None, "a", "b")] == [4, 2, 2]
+    for ticket in tickets[1:]:
+        room.remove(ticket, "normal", room.lanes[0])
+    assert ([room.seats_in("normal", tenant) for tenant in (None, "a", "b")], room._by_tenant) == ([0, 0, 0], {})
 
 
 def test_the_last_one_waiting_is_never_shed() -> None:

@@ -17,7 +17,7 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass
 class Elsewhere:
-    """What it does; tests change it. ``seen`` are (path, headers, body)."""
+    """What it does; tests change it. ``seen`` are (path, headers, body), ``peers`` the addresses they came from."""
 
     url: str = ""
     status: int = 200
@@ -29,6 +29,7 @@ class Elsewhere:
     pieces: list[bytes] = field(default_factory=lambda: [*CHUNKS, DONE])
     cut: bool = False  # close the connection instead of ending the stream
     seen: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    peers: list[tuple[str, int]] = field(default_factory=list)
     running: int = 0
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -36,6 +37,8 @@ class Elsewhere:
         """One request."""
         sent = json.loads(await request.read())
         self.seen.append((request.path, {name.lower(): value for name, value in request.headers.items()}, sent))
+        assert request.transport is not None
+        self.peers.append(request.transport.get_extra_info("peername"))
         self.running += 1
         try:
             await asyncio.sleep(self.wait_s)

@@ -1,0 +1,97 @@
+"""Would the tests notice a fault that nobody thought of? mutmut makes them; at least 90 % must be noticed.
+
+    python tests/mutation/run.py [--all | --each N] [--seed N] [--at-once N] [word of a file ...]
+
+Says for each file how many faults were tried and noticed, then every one that was not: those of ``accepted.toml`` with
+why that is no loss, the others in full. Without ``--all`` a sample of each file is tried, the same one for the same
+seed. What mutmut does not change: what is decorated, what stands outside of functions, whole statements. ``mutants.py``
+has some of those, written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from stage import Fate, Stage, Target
+
+HERE = Path(__file__).parent
+LEAST_NOTICED = 0.9
+EACH = 40
+SEED = 20
+
+#: File, old lines, new lines: why it is accepted that no test notices this.
+Accepted = dict[tuple[str, str, str], str]
+
+
+def targets(words: list[str]) -> Iterator[Target]:
+    """What to try: the files with one of these words in their path, or all."""
+    for one in tomllib.loads((HERE / "targets.toml").read_text(encoding="utf-8")).values():
+        files = tuple(file for file in one["files"] if not words or any(word in file for word in words))
+        if files:
+            yield Target(files, tuple(one["tests"]))
+
+
+def accepted() -> Accepted:
+    """The faults that need not be noticed."""
+    groups = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))["group"]
+    return {(one["file"], one["old"], one["new"]): group["why"] for group in groups for one in group["faults"]}
+
+
+def tried(target: Target, most: int | None, seed: int, at_once: int) -> list[Fate]:
+    """What became of the faults of one target."""
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Stage(Path(folder), target)
+        stage.run(stage.sample(most, seed), at_once)
+        return stage.fates()
+
+
+def table(fates: list[Fate]) -> Iterator[str]:
+    """A line for each file, and one for all."""
+    yield f"{'file':34}{'faults':>8}{'noticed':>9}{'time-out':>10}{'not':>6}{'score':>9}"
+    for file in [*dict.fromkeys(one.file for one in fates), "all"]:
+        own = [one for one in fates if file in (one.file, "all")]
+        noticed, timed_out = sum(one.noticed for one in own), sum(one.timed_out for one in own)
+        score = f"{noticed / len(own):.1%}"
+        yield f"{file:34}{len(own):8}{noticed - timed_out:9}{timed_out:10}{len(own) - noticed:6}{score:>9}"
+
+
+def unnoticed(fates: Iterable[Fate], why: Accepted) -> Iterator[str]:
+    """Every fault that no test noticed, the accepted ones first."""
+    lived = [one for one in fates if not one.noticed]
+    for one in sorted(lived, key=lambda one: (one.file, one.old, one.new) not in why):
+        yield f"{one.file}: {why.get((one.file, one.old, one.new), 'NOT EXPLAINED')}"
+        yield f"    {one.name}"
+        yield f"  - {one.old}"
+        yield f"  + {one.new}"
+
+
+def say(lines: Iterable[str]) -> None:
+    """Tell it, line by line."""
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """0 when enough faults were noticed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("words", nargs="*", metavar="WORD", help="only files with this word in their path")
+    parser.add_argument("--all", action="store_true", help="every fault there is: an hour on two cores")
+    parser.add_argument("--each", type=int, default=EACH, metavar="N", help=f"faults of each file (default: {EACH})")
+    parser.add_argument("--seed", type=int, default=SEED, metavar="N", help=f"of the sample (default: {SEED})")
+    parser.add_argument("--at-once", type=int, default=2, metavar="N", help="processes (default: 2)")
+    options = parser.parse_args(arguments)
+    most = None if options.all else options.each
+    fates = [fate for target in targets(options.words) for fate in tried(target, most, options.seed, options.at_once)]
+    say(unnoticed(fates, accepted()))
+    say(table(fates))
+    return int(sum(one.noticed for one in fates) < LEAST_NOTICED * len(fates))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,46 @@
+"""Are the lists of the mutation run true, and are at least 90 % of the faults noticed? The latter takes minutes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+STANDS_IN = {"headway_policies": "policies", "headway": "plugin"}
+
+
+def source(file: str) -> str:
+    """A file of the packages, without its indentation and line breaks."""
+    path = ROOT / STANDS_IN[file.split("/")[0]] / file
+    return " ".join(path.read_text(encoding="utf-8").split())
+
+
+def test_every_file_and_test_to_be_tried_exists() -> None:
+    """A file that moved would be tried no more, in silence."""
+    targets = tomllib.loads((HERE / "targets.toml").read_text(encoding="utf-8"))
+    for target in targets.values():
+        assert [one for one in target["files"] if not source(one)] == []
+        assert [one for one in target["tests"] if not (ROOT / one.split("::")[0]).is_file()] == []
+        assert target["tests"] == sorted(target["tests"])
+
+
+def test_every_accepted_fault_is_explained_and_still_possible() -> None:
+    """Each stands once, with its reason, and the line it changes is still there."""
+    groups = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))["group"]
+    faults = [(one["file"], one["old"], one["new"]) for group in groups for one in group["faults"]]
+    assert all(len(group["why"]) > 20 for group in groups)
+    assert len(faults) == len(set(faults))
+    assert [(file, old) for file, old, _ in faults if " ".join(old.split()) not in source(file)] == []
+
+
+@pytest.mark.skipif(not os.environ.get("HEADWAY_LONG_TESTS"), reason="takes minutes: make test-long")
+def test_nine_of_ten_faults_are_noticed() -> None:
+    """Of a sample of each file that decides who is served: mutmut makes the faults, the fast tests have to fail."""
+    done = subprocess.run([sys.executable, str(HERE / "run.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-1000:]

@@ -1,0 +1,72 @@
+"""Policies that write down what the desk tells them, for presets to name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, ClassVar
+
+from headway_policies import StrictOrder, Ticket
+from headway_policies.limits import Limiting, Signals
+
+
+class RecordingOrder(StrictOrder):
+    """Strict, and raises where it is told no time, no length or nobody.
+
+    ``made`` counts those that were made, ``booked`` holds what was charged and corrected, by ticket.
+    """
+
+    made: ClassVar[int] = 0
+    booked: ClassVar[list[tuple[int, float]]] = []
+
+    def __init__(self, *terms: Any) -> None:
+        super().__init__(*terms)
+        RecordingOrder.made += 1
+
+    def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
+        """Put a ticket in."""
+        _check(now_s, tokens)
+        super().push(ticket, class_name, tokens, now_s)
+
+    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+        """The next."""
+        _check(now_s)
+        return super().head(now_s, barred)
+
+    def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
+        """Book a ticket."""
+        _check(tokens, ticket.id)
+        self.booked.append((ticket.id, tokens))
+        super().charge(ticket, class_name, tokens)
+
+    def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
+        """Book the rest of it."""
+        _check(tokens, ticket.id)
+        self.booked.append((ticket.id, tokens))
+        super().correct(ticket, class_name, tokens)
+
+
+class RecordingLimit:
+    """As many seats as the preset has; ``told`` are the signals of the one that was made last, with their times."""
+
+    told: ClassVar[list[tuple[Signals, float]]] = []
+
+    def __init__(self, limiting: Limiting, seats: int, ceiling: int | None) -> None:
+        self._seats = seats
+        self.ceiling = ceiling
+        self.why = "mine"
+        RecordingLimit.told = []
+
+    def seats(self, now_s: float) -> int:
+        """As many as the preset has, and one more with each ten seconds."""
+        return self._seats + int(now_s // 10)
+
+    proposed = seats
+
+    def observe(self, signals: Signals, now_s: float) -> None:
+        """Write them down."""
+        self.told.append((signals, now_s))
+
+
+def _check(*numbers: Any) -> None:
+    if not all(isinstance(one, int | float) for one in numbers):
+        raise TypeError(f"a number is missing: {numbers}")
