@@ -32,7 +32,7 @@ POLICY_TESTS = [
     *(f"tests/policies/test_{name}.py" for name in ("error_share", "ladder")),
     "tests/scenarios",
 ]
-PLUGIN_TESTS = [f"tests/plugin/test_{name}.py" for name in ("tokens", "guard", "batcher", "upstream")]
+PLUGIN_TESTS = [f"tests/plugin/test_{name}.py" for name in ("tokens", "guard", "engine_seats", "batcher", "upstream")]
 LEAST_CAUGHT = 0.95
 TIME_OUT_S = 900.0
 #: A run without end is told from a slow machine by so many times what the tests take without any fault.
@@ -109,14 +109,14 @@ MUTANTS = [
     Mutant(
         "desk",
         "leaving fills no seat",
-        "            self._register.close(entry, ending, usage, now_s)\n            self._fill(now_s, effects)",
-        "            self._register.close(entry, ending, usage, now_s)",
+        "usage, sequences, now_s)\n            self._fill(now_s, effects)",
+        "usage, sequences, now_s)",
     ),
     Mutant(
         "register",
         "leaving frees no seat",
-        "            self._learn(entry, ending, usage)\n        self._occupy(entry, 0, now_s)",
-        "            self._learn(entry, ending, usage)",
+        "        self._occupy(entry, min(sequences, entry.sequences), now_s)\n",
+        "",
     ),
     Mutant(
         "register",
@@ -199,7 +199,7 @@ MUTANTS = [
     Mutant(
         "desk",
         "the lost engine keeps its seats",
-        "            self._floor.occupy(entry, 0, now_s)\n        return",
+        "            self._register.engine_gone(entry, now_s)\n        return",
         "        return",
     ),
     Mutant("capacity", "the ceiling is no ceiling", "max(1, min(seats, self.ceiling))", "seats"),
@@ -531,8 +531,8 @@ MUTANTS = [
     Mutant(
         "headway/http/tokens",
         "a token of the least length is refused",
-        "len(token) < MIN_TOKEN_CHARS",
-        "len(token) <= MIN_TOKEN_CHARS",
+        "if not MIN_TOKEN_CHARS <= len(token)",
+        "if not MIN_TOKEN_CHARS < len(token)",
     ),
     Mutant("headway/batcher/batcher", "the thread outlives the batcher", "        self._process.close()\n", ""),
     Mutant(
@@ -543,7 +543,51 @@ MUTANTS = [
     Mutant(
         "headway/guard",
         "whoever was given up keeps its seats",
-        "            self.calls.free(call, call.seats)\n",
+        "                self.calls.free(call, call.seats)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "headway/guard",
+        "an abort frees the seats before the engine has confirmed it",
+        "stopping=not finished",
+        "stopping=False",
+    ),
+    Mutant(
+        "headway/guard",
+        "what is still being added gives its seat away",
+        "if call.open and call.shown:",
+        "if call.open:",
+    ),
+    Mutant("headway/guard", "the server's own requests are not counted", "        self.unseated += sequences\n", ""),
+    Mutant("headway/guard", "a request may be one too wide", "sequences > most:", "sequences > most + 1:"),
+    Mutant(
+        "headway/guard",
+        "a sequence that ends late is counted for ever",
+        "        finally:\n            self.unseated -= sequences\n\n    async def _settle",
+        "        finally:\n            pass\n\n    async def _settle",
+    ),
+    Mutant(
+        "headway/questions",
+        "a confirmation counts for those that came after it was asked for",
+        "        self._open, self._next = self._next, None\n",
+        "        self._open = self._next\n",
+    ),
+    Mutant(
+        "register",
+        "who left keeps no seat in the engine",
+        "self._occupy(entry, min(sequences, entry.sequences), now_s)",
+        "self._occupy(entry, 0, now_s)",
+    ),
+    Mutant(
+        "register",
+        "who left is never forgotten",
+        "        if entry.left and not entry.sequences:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "floor",
+        "the figure leaves out what is wider than the limit",
+        "        self.overflow += ticket.seats - entry.seats\n",
         "",
     ),
 ]
