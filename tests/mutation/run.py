@@ -29,7 +29,7 @@ SEED = 20
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A fault that need not be noticed: ``old`` becomes ``new`` in these functions of a file. ``why`` that is no loss."""
+    """A fault that need not be noticed, and why: in these functions of a file ``old`` becomes ``new``."""
 
     file: str
     functions: str
