@@ -15,6 +15,8 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from stage import Fate, Stage, Target
@@ -24,8 +26,21 @@ LEAST_NOTICED = 0.9
 EACH = 40
 SEED = 20
 
-#: File, old lines, new lines: why it is accepted that no test notices this.
-Accepted = dict[tuple[str, str, str], str]
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A fault that need not be noticed, and why: in these functions of a file ``old`` becomes ``new``."""
+
+    file: str
+    functions: str
+    old: str
+    new: str
+    why: str
+
+    def is_about(self, fate: Fate) -> bool:
+        """Whether this is that fault."""
+        same = (self.file, self.old, self.new) == (fate.file, fate.old, fate.new)
+        return same and fnmatch(fate.function, self.functions)
 
 
 def targets(words: list[str]) -> Iterator[Target]:
@@ -36,10 +51,15 @@ def targets(words: list[str]) -> Iterator[Target]:
             yield Target(files, tuple(one["tests"]))
 
 
-def accepted() -> Accepted:
+def accepted() -> list[Accepted]:
     """The faults that need not be noticed."""
     groups = tomllib.loads((HERE / "accepted.toml").read_text(encoding="utf-8"))["group"]
-    return {(one["file"], one["old"], one["new"]): group["why"] for group in groups for one in group["faults"]}
+    return [Accepted(**({"functions": "*"} | one), why=group["why"]) for group in groups for one in group["faults"]]
+
+
+def explained(fate: Fate, known: list[Accepted]) -> str | None:
+    """Why it is accepted that no test notices this fault; None where nobody has said so."""
+    return next((one.why for one in known if one.is_about(fate)), None)
 
 
 def tried(target: Target, most: int | None, seed: int, at_once: int) -> list[Fate]:
@@ -60,12 +80,11 @@ def table(fates: list[Fate]) -> Iterator[str]:
         yield f"{file:34}{len(own):8}{noticed - timed_out:9}{timed_out:10}{len(own) - noticed:6}{score:>9}"
 
 
-def unnoticed(fates: Iterable[Fate], why: Accepted) -> Iterator[str]:
+def unnoticed(fates: Iterable[Fate], known: list[Accepted]) -> Iterator[str]:
     """Every fault that no test noticed, the accepted ones first."""
-    lived = [one for one in fates if not one.noticed]
-    for one in sorted(lived, key=lambda one: (one.file, one.old, one.new) not in why):
-        yield f"{one.file}: {why.get((one.file, one.old, one.new), 'NOT EXPLAINED')}"
-        yield f"    {one.name}"
+    lived = [(explained(one, known), one) for one in fates if not one.noticed]
+    for why, one in sorted(lived, key=lambda pair: pair[0] is None):
+        yield f"{one.file}, {one.function}: {why or 'NOT EXPLAINED'}"
         yield f"  - {one.old}"
         yield f"  + {one.new}"
 

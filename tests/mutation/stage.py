@@ -20,7 +20,7 @@ from pathlib import Path
 from mutmut.configuration import reset_config
 from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.mutation.file_mutation import mutate_file_contents
-from mutmut.utils.format_utils import get_mutant_name
+from mutmut.utils.format_utils import get_mutant_name, orig_function_and_class_names_from_key
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"headway_policies": "policies", "headway": "plugin", "headway_dashboard": "dashboard"}
@@ -34,12 +34,18 @@ import pytest
 from hypothesis import Phase, settings
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makeitem(collector, name, obj):
-    found = yield
-    for item in found if isinstance(found, list) else []:
-        item.name, item._nodeid = (one.replace("\\", "-") for one in (item.name, item._nodeid))
-    return found
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc):
+    parametrize = metafunc.parametrize
+
+    def plainly(*args, ids=None, **more):
+        def plain(value):
+            name = ids(value)
+            return name.replace("\\", "-") if isinstance(name, str) else name
+
+        return parametrize(*args, ids=plain if callable(ids) else ids, **more)
+
+    metafunc.parametrize = plainly
 
 
 settings.register_profile(
@@ -80,6 +86,12 @@ class Fate:
     timed_out: bool
     old: str = ""
     new: str = ""
+
+    @property
+    def function(self) -> str:
+        """Where it is, as ``Class.method`` or ``function``."""
+        function, class_name = orig_function_and_class_names_from_key(self.name)
+        return function if class_name is None else f"{class_name}.{function}"
 
 
 class Stage:

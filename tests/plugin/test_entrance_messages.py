@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 import pytest
-from engines import assert_no_residue
+from engines import assert_no_residue, outcomes
 from small_presets import small_preset
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -98,3 +98,52 @@ async def test_a_stream_that_is_given_up_ends_with_one_message(path: str) -> Non
     assert error.pop("message")
     assert error == (TIMED_OUT if path == CHAT else {"type": "timeout_error"})
     await assert_no_residue(site.control)
+
+
+async def served(control: headway.Control, application: Any, *messages: Message) -> list[Message]:
+    """One request to an application of a test, which is given these messages."""
+    sent: list[Message] = []
+    left = [{"type": "http.request", "body": b"{}", "more_body": False}, *messages]
+
+    async def receive() -> Message:
+        return left.pop(0) if left else await asyncio.Event().wait()  # type: ignore[return-value]  # never
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": CHAT, "headers": [(b"content-type", b"application/json")]}
+    await Entrance(application, preset=lambda: control.preset)(scope, receive, send)
+    return sent
+
+
+@on_virtual_time
+async def test_an_answer_without_a_content_type_passes() -> None:
+    """It is no stream of events, and gets our headers like any other."""
+    engine: Any = headway.wrap(FakeEngine(step_s=1.0), small_preset(1))
+
+    async def bare(scope: Scope, receive: Receive, send: Send) -> None:
+        async for _ in engine.generate("p", FakeParams(1), "id"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x", "more_body": False})
+
+    start, body = await served(engine.headway, bare)
+    assert {name for name, _ in start["headers"]} == {b"x-headway-class", b"x-headway-queue-ms", b"x-headway-preset"}
+    assert body == {"type": "http.response.body", "body": b"x", "more_body": False}
+
+
+@on_virtual_time
+async def test_a_handler_that_fails_over_a_client_that_left_is_no_failure() -> None:
+    """The application hears that the client is gone and raises: the request counts as cancelled."""
+    engine: Any = headway.wrap(FakeEngine(step_s=1.0), small_preset(1))
+
+    async def offended(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        stream = engine.generate("p", FakeParams(9), "id")
+        await anext(stream)
+        assert (await receive())["type"] == "http.disconnect"
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        await served(engine.headway, offended, {"type": "http.disconnect"})
+    assert outcomes(engine.headway) == {"cancelled_running": 1}

@@ -646,7 +646,10 @@ async def test_seats_are_held_back_while_memory_is_short_and_opened_one_by_one_o
     passages = [gate.enter() for _ in range(6)]
     gate.cap_seats(0.5)
     assert gate.desk.limit == 2
+    gate.open_seats(Cautious.RECOVERY, 0.25)
     gate.open_seats(Cautious.MEMORY, 1.0)
+    assert gate.desk.limit == 1
+    gate.open_seats(Cautious.RECOVERY, 1.0)
     assert gate.desk.limit == 4
     await asyncio.sleep(1.0)
     gate.warmed_up()
@@ -729,4 +732,19 @@ async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
         ("waited", "batch", 2.0),
         ("first token", "batch", 0.125),
     ]
+    assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_whoever_is_given_up_while_running_is_told_when_to_come_back() -> None:
+    """Whole seconds, like whoever is refused."""
+    gate = Gate(small_preset(1))
+    passage = gate.enter(timeout_s=2.0)
+    await passage.admitted()
+    await asyncio.sleep(3.0)
+    with pytest.raises(TimedOut) as caught:
+        passage.check()
+    assert isinstance(caught.value.retry_after_s, int)
+    assert caught.value.retry_after_s >= 1
+    passage.leave(Ending.FAILED)
     assert_at_rest(gate)

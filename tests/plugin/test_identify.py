@@ -189,3 +189,32 @@ def test_a_doubtful_wish_about_the_queue_has_a_code_of_its_own() -> None:
     with pytest.raises(BadRequest) as caught:
         trip({}, {"x-headway-queue": "never"})
     assert (caught.value.status, caught.value.code) == (400, "bad_queue")
+
+
+def test_a_class_that_does_not_exist_has_a_code_of_its_own() -> None:
+    """The answer names the class, its first 40 characters, and the classes there are."""
+    with pytest.raises(BadRequest) as caught:
+        trip({}, {"x-headway-class": "x" * 41})
+    assert (caught.value.status, caught.value.code) == (400, "unknown_class")
+    assert f"'{'x' * 40}'" in caught.value.message
+    assert "realtime, normal, batch" in caught.value.message
+
+
+def test_a_doubtful_wish_is_told_by_its_beginning() -> None:
+    """Forty characters of it."""
+    with pytest.raises(BadRequest, match=f"not '{'x' * 40}'"):
+        trip({}, {"x-headway-queue": "x" * 41})
+
+
+def test_each_of_many_images_is_left_out() -> None:
+    """The first, the last and those between; what stands between them is text."""
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 40_000}}
+    text = {"type": "text", "text": "t" * 4_000}
+    found = trip({"messages": [{"role": "user", "content": [image, text, image, text, image]}]}).prompt_tokens
+    assert 2_000 <= found < 2_400
+
+
+def test_a_file_without_an_end_of_its_kind_is_text() -> None:
+    """What stands more than a hundred characters before the mark is not the kind of a file."""
+    long_kind = "data:" + "x" * 200 + ";base64," + "A" * 4_000
+    assert trip({"prompt": long_kind}).prompt_tokens > 1_000

@@ -337,24 +337,21 @@ EVENTS: dict[str, Callable[[WatchedDesk], object]] = {
 
 
 @pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
-def test_every_event_asks_to_be_woken_for_the_batch_that_gathers(event: Callable[[WatchedDesk], object]) -> None:
-    """Whatever happens while a batch gathers, it leaves when its window ends."""
+def test_whatever_happens_while_a_batch_gathers_it_leaves_in_time(event: Callable[[WatchedDesk], object]) -> None:
+    """One batch runs and the next one gathers: when the first has ended, the next leaves at the end of its window."""
     classes = {"normal": terms(2, queue_s=None, total_s=None), "batch": terms(1, queue_s=None, total_s=None)}
     it = WatchedDesk(small_preset(4, classes=classes, batching={"strategy": "dynamic", "window_ms": 1000}))
     it.comes("normal")
     it.passes(1.0)
     it.comes("batch")
     it.comes("batch")
-    it.does("pause")
-    it.desk.regime.state = type(it.desk.state).OPEN
-    it.desk._armed_s = it.oracle.wake_s = None
     event(it)
     if 1 in it.oracle.running:
         it.leaves(1)
-    due_s = it.oracle.wake_s
-    assert due_s is not None
-    assert due_s == pytest.approx(2.0)
-    it.passes(1.0)
+    it.passes(0.5)
+    assert 3 not in it.oracle.running
+    assert it.oracle.wake_s == pytest.approx(2.0)
+    it.passes(0.5)
     assert 3 in it.oracle.running
 
 
@@ -372,6 +369,33 @@ def test_a_switch_keeps_what_has_been_learnt_of_lengths() -> None:
     desk.switch(other.model_copy(update={"batching": batching}), 2.0)
     assert (desk._floor._bins._k, desk._floor._bins._members, len(desk._floor.room.lanes)) == (3, 8, 3)
     assert [ticket.id for ticket, _ in desk.waiting()] == [0]
+
+
+def test_a_switch_files_each_ticket_in_the_bin_of_its_length_again() -> None:
+    """Under another order the short ones wait with the short ones, as before."""
+    preset = small_preset(4, batching={"strategy": "static", "bins": 2})
+    desk = Desk(preset)
+    for number in range(96):
+        desk.arrive(Ticket(number, "normal", 0.0, max_tokens=10 if number % 2 else 1000), 0.0)
+    waiting = [len(lane.order) for lane in desk._floor.room.lanes]
+    assert min(waiting) > 10
+    desk.switch(preset.model_copy(update={"ordering": preset.ordering.model_copy(update={"inside": "edf"})}), 1.0)
+    lanes = desk._floor.room.lanes
+    assert sum(len(lane.order) for lane in lanes) == sum(waiting)
+    lengths = [{ticket.max_tokens for ticket in lane.order} for lane in lanes]
+    assert lengths == [{10}, {1000}]
+
+
+def test_who_waits_behind_a_suspect_is_told_in_time() -> None:
+    """One runs alone for ten seconds: a newcomer with three seconds of patience expires after three."""
+    desk = Desk(small_preset(2))
+    desk.arrive(Ticket(1, "normal", 0.0), 0.0)
+    desk.engine_restarting({1}, 1.0)
+    desk.engine_back(2.0)
+    effects = desk.arrive(Ticket(2, "normal", 2.0, asked=Timeouts(queue_s=3.0)), 2.0)
+    assert [one.at_s for one in effects if isinstance(one, WakeAt)] == [5.0]
+    assert desk._register.quarantine.cleared_s is not None
+    assert desk._register.quarantine.cleared_s > 5.0
 
 
 def test_the_earlier_of_a_time_out_and_a_batch_wakes_the_desk() -> None:

@@ -168,10 +168,10 @@ def test_a_lower_limit_ends_nobody_and_seats_nobody() -> None:
     assert [dispatched(it.leaves(one)) for one in (1, 2, 3, 4)] == [[], [], [5], [6]]
 
 
-def waiting_behind_a_wide_head(**batching: Any) -> WatchedDesk:
+def waiting_behind_a_wide_head(inside: str = "fifo", **batching: Any) -> WatchedDesk:
     """Under ageing a wide batch ticket has come to the head and does not fit: three seats, one kept, one taken."""
     classes = {"realtime": terms(3, queue_s=None, reserved_seats=1), "batch": terms(1, queue_s=None, total_s=None)}
-    it = WatchedDesk(small_preset(3, between="ageing", classes=classes, batching=batching))
+    it = WatchedDesk(small_preset(3, between="ageing", inside=inside, classes=classes, batching=batching))
     it.comes("batch", prompt_tokens=100, max_tokens=100)
     it.comes("batch", seats=2, prompt_tokens=100, max_tokens=100)
     it.passes(1000.0)
@@ -182,6 +182,18 @@ def test_a_reserve_is_of_use_though_somebody_else_is_first_in_line() -> None:
     """The head waits for seats it may not have anyway: whom they are kept for goes past it."""
     it = waiting_behind_a_wide_head()
     assert ids(it.comes("realtime")) == [3]
+
+
+@pytest.mark.parametrize("inside", ["fifo", "hrrn"])
+def test_who_is_let_past_the_head_goes_in_the_order_of_its_line(inside: str) -> None:
+    """Two realtime tickets wait for one kept seat, however their line is ordered: the first goes, the other follows."""
+    it = waiting_behind_a_wide_head(inside)
+    for _ in range(3):
+        it.comes("realtime", prompt_tokens=10, max_tokens=10)
+    assert it.oracle.running == {1, 3}
+    it.passes(1.0)
+    assert dispatched(it.leaves(3)) == [4]
+    assert dispatched(it.leaves(4)) == [5]
 
 
 def test_nobody_takes_the_tokens_that_the_head_waits_for() -> None:

@@ -228,6 +228,15 @@ def test_who_cannot_be_served_in_time_is_refused_at_once_and_nobody_else() -> No
     assert deeds(it.comes("realtime", asked=Timeouts(queue_s=9.0))) == []
 
 
+@pytest.mark.parametrize(("seats", "refused"), [(1, False), (9, True)])
+def test_what_a_newcomer_wants_itself_counts_for_its_wait(seats: int, refused: bool) -> None:
+    """Behind one that runs, one seat is free in a second, nine are not in four."""
+    it = measured(refuse_infeasible=True)
+    it.comes(prompt_tokens=100, max_tokens=10)
+    found = [one for one in it.comes(seats=seats, asked=Timeouts(queue_s=4.0)) if isinstance(one, Reject)]
+    assert [one.reason for one in found] == [Reason.DEADLINE_INFEASIBLE] * refused
+
+
 def test_a_doomed_newcomer_waits_where_the_preset_says_so() -> None:
     """refuse_infeasible = false: the same newcomer waits until its time is up."""
     it = measured()
