@@ -31,13 +31,12 @@ class Call:
     id: str
     passage: Passage
     seats: int
-    silent: bool = False
+    ends_late: bool
+    recalls: int
     open: bool = True
     accounted: bool = False
     shown: bool = False
-    recalls: int = 0
     tokens: int = 0
-    ends_late: bool = False
 
     @property
     def outlived(self) -> bool:
@@ -46,10 +45,10 @@ class Call:
 
 
 class Calls:
-    """The calls of one engine. ``stopping`` holds, by id, those that are over here and maybe not yet there."""
+    """The calls of one engine. ``stopping`` holds the ids of calls that are over here and maybe not yet there."""
 
     def __init__(self) -> None:
-        self.stopping: dict[str, Call] = {}
+        self.stopping: set[str] = set()
         self._by_id: dict[str, Call] = {}
         self._of: dict[int, dict[str, Call]] = {}
         self._silent: dict[str, Call] = {}
@@ -61,15 +60,12 @@ class Calls:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def open(
-        self, passage: Passage, request_id: str, seats: int, *, silent: bool = False, ends_late: bool = False
-    ) -> Call:
+    def open(self, passage: Passage, request_id: str, seats: int, *, silent: bool, ends_late: bool) -> Call:
         """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
         wanted = unique = _bounded(request_id)
         while unique in self._by_id or unique in self.stopping:
             unique = f"{wanted}~{next(self._suffixes)}"  # never the same twice: a thousand of one id are found at once
-        call = Call(unique, passage, seats, silent, recalls=passage.recalls, ends_late=ends_late)
-        self._by_id[unique] = call
+        call = self._by_id[unique] = Call(unique, passage, seats, ends_late, passage.recalls)
         self._of.setdefault(passage.ticket.id, {})[unique] = call
         if silent and passage.watched:
             self._silent[unique] = call
@@ -86,13 +82,13 @@ class Calls:
         if not stopping:
             self._forget(call)
             return
-        self.stopping[call.id] = call
+        self.stopping.add(call.id)
         if call.outlived:  # nothing of it is left but its id
             self.free(call, call.seats)
 
     def stopped(self, call: Call) -> None:
         """The engine has nothing of a call any more; the seats it still has are free."""
-        del self.stopping[call.id]
+        self.stopping.remove(call.id)
         self._forget(call)
 
     def _forget(self, call: Call) -> None:

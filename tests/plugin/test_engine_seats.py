@@ -15,10 +15,10 @@ from virtual_time import on_virtual_time
 from headway.catalogue import Catalogue
 from headway.control import Control
 from headway.engine import Ended, PlainKind
-from headway.errors import TooWideError
+from headway.errors import NoEngineError, TooWideError
 from headway.fake import FakeOutput, FakeParams
 from headway.guard import TRIP, Trip
-from headway.questions import Confirmation
+from headway.questions import Confirmation, Questions
 from headway.wrap import install
 
 
@@ -94,7 +94,7 @@ async def test_an_engine_that_dies_frees_the_seats_of_the_aborts_it_never_confir
     control.guard.check_engine()
     await asyncio.sleep(2.5)
     assert control.seats_taken == 0
-    assert control.guard.calls.stopping == {}
+    assert control.guard.calls.stopping == set()
     assert control.guard.gate.desk._register.entries == {}
 
 
@@ -263,3 +263,119 @@ async def test_a_long_list_of_inputs_runs_as_many_at_once_as_there_are_seats(tri
     assert [len(one) for one in answers] == [1] * 40
     assert engine.most_at_once == 3
     assert control.seats_taken <= 3
+
+
+class Closing(ServingEngine):
+    """Knows whose stream was closed, whoever closed it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.closed: list[str] = []
+
+    async def generate(
+        self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
+    ) -> AsyncGenerator[FakeOutput, None]:
+        try:
+            async for output in super().generate(prompt, sampling_params, request_id, priority=priority):
+                yield output
+        finally:
+            self.closed.append(request_id)
+
+
+@on_virtual_time
+async def test_the_stream_of_a_caller_that_breaks_off_is_closed() -> None:
+    """Before its abort, and not whenever the collector comes by."""
+    engine: Any = Closing(step_s=1.0)
+    control = install(engine, PlainKind(), small_preset(1), Catalogue())
+    stream = engine.generate("text", FakeParams(50), "a")
+    await anext(stream)
+    await stream.aclose()
+    await asyncio.sleep(1.5)
+    assert engine.closed == ["a"]
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_what_an_engine_says_after_its_end_is_not_shown() -> None:
+    """A request that waits for the next engine gets that one's answer alone, from its first token."""
+    engine, control = behind_a_gate(seats=1)
+    answer = asyncio.create_task(collect(engine.generate("text", FakeParams(4), "a")))
+    await asyncio.sleep(0.5)
+    control.guard.engine_restarting()
+    await asyncio.sleep(2.0)
+    assert not answer.done()
+    control.guard.engine_back()
+    assert [len(one.tokens) for one in await answer] == [1, 2, 3, 4]
+    assert len(engine.started) == 2
+    await assert_no_residue(control)
+
+
+def test_a_guard_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:
+    """From a thread without a loop, before the first request and after the last."""
+    _, control = behind_a_gate()
+    assert control.guard.close_from_any_thread(None) is None
+
+    async def serve() -> Control:
+        engine, used = behind_a_gate()
+        await read(engine, "a", tokens=1)
+        return used
+
+    used = asyncio.run(serve())
+    assert used.guard.close_from_any_thread(None) is None
+    used.guard.closed_from_any_thread()
+
+
+@on_virtual_time
+async def test_an_errand_that_is_cancelled_is_no_error() -> None:
+    """As it is when the loop ends: nothing is reported, and nothing raised where nobody can catch it."""
+    _, control = behind_a_gate()
+    reported: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    control.guard._send(asyncio.sleep(100))
+    (errand,) = control.guard._errands
+    errand.cancel()
+    await asyncio.sleep(1)
+    assert reported == []
+    assert control.guard._errands == set()
+
+
+class Deaf(ServingEngine):
+    """Cannot be told to stop a request."""
+
+    async def abort(self, request_id: str) -> None:
+        raise RuntimeError("no such call")
+
+
+@pytest.mark.parametrize(("state", "said"), [("engine_gone", 0), ("closing", 0), (None, 1)])
+@on_virtual_time
+async def test_an_abort_that_fails_is_told_of_an_engine_that_should_take_it(
+    state: str | None, said: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that is gone, or that is being closed, has nothing to stop."""
+    engine: Any = Deaf(step_s=1.0)
+    control = install(engine, PlainKind(), small_preset(1), Catalogue())
+    stream = engine.generate("text", FakeParams(50), "a")
+    await anext(stream)
+    if state is not None:
+        setattr(control.guard, state, True)
+    await stream.aclose()
+    await asyncio.sleep(2)
+    assert sum("could not be told to stop" in record.message for record in caplog.records) == said
+
+
+@on_virtual_time
+async def test_a_question_that_cannot_be_answered_says_why() -> None:
+    """The engine died first, or the time was over; either way nothing of it is kept."""
+    questions, forever = Questions(), asyncio.get_running_loop().create_future()
+
+    async def ask() -> None:
+        await forever
+
+    with pytest.raises(TimeoutError, match=r"^no answer within 2 s$"):
+        await questions.ask(ask(), 2.0)
+    waiting = asyncio.create_task(questions.ask(ask()))
+    await asyncio.sleep(1)
+    questions.end()
+    with pytest.raises(NoEngineError, match=r"^the engine died before it answered$"):
+        await waiting
+    assert questions._open == set()

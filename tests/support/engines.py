@@ -77,7 +77,7 @@ async def assert_no_residue(control: Control) -> None:
     engine.stalled = False  # type: ignore[attr-defined]  # a fake engine
     await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine
     assert guard.open_calls == 0
-    assert (guard.calls._of, guard.calls._silent, guard.calls.stopping, guard._errands) == ({}, {}, {}, set())
+    assert (guard.calls._of, guard.calls._silent, guard.calls.stopping, guard._errands) == ({}, {}, set(), set())
     assert (gate.desk.seats_taken, gate.desk.sequences, guard.unseated) == (0, 0, 0)
     assert (gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0)
     assert gate._passages == {}
