@@ -266,11 +266,11 @@ async def test_a_long_list_of_inputs_runs_as_many_at_once_as_there_are_seats(tri
 
 
 class Closing(ServingEngine):
-    """Knows whose stream was closed, whoever closed it."""
+    """Notes when a stream is closed, and when its abort comes."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.closed: list[str] = []
+        self.events: list[str] = []
 
     async def generate(
         self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
@@ -279,7 +279,11 @@ class Closing(ServingEngine):
             async for output in super().generate(prompt, sampling_params, request_id, priority=priority):
                 yield output
         finally:
-            self.closed.append(request_id)
+            self.events.append(f"{request_id} closed")
+
+    async def abort(self, request_id: str) -> None:
+        self.events.append(f"{request_id} aborted")
+        await super().abort(request_id)
 
 
 @on_virtual_time
@@ -291,7 +295,7 @@ async def test_the_stream_of_a_caller_that_breaks_off_is_closed() -> None:
     await anext(stream)
     await stream.aclose()
     await asyncio.sleep(1.5)
-    assert engine.closed == ["a"]
+    assert engine.events == ["a closed", "a aborted"]
     await assert_no_residue(control)
 
 
