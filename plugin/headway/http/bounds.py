@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headway.errors import HeadwayError
+from headway.variables import seconds, whole_number
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -26,9 +27,7 @@ _LEAST_HEADER_BYTES: Final = KIB
 _USUAL_BODY_BYTES: Final = 32 * MIB
 _USUAL_BODIES_BYTES: Final = 128 * MIB
 _USUAL_TIMEOUT_S: Final = 20.0
-_MOST_TIMEOUT_S: Final = 3600.0
 _USUAL_RATE: Final = 8 * KIB
-_MOST_DIGITS: Final = 15
 
 _TEXT_BYTES: Final = 8 * MIB
 _OTHER_BYTES: Final = MIB
@@ -81,7 +80,7 @@ class Bounds:
             ),
             max_body_bytes=body_bytes,
             max_bodies_bytes=bodies_bytes,
-            body_timeout_s=_seconds(found, "HEADWAY_BODY_TIMEOUT_S", _USUAL_TIMEOUT_S),
+            body_timeout_s=seconds(found, "HEADWAY_BODY_TIMEOUT_S", _USUAL_TIMEOUT_S),
             min_body_bytes_per_s=whole_number(found, "HEADWAY_MIN_BODY_BYTES_PER_S", _USUAL_RATE),
         )
 
@@ -99,25 +98,3 @@ class Bounds:
         if self.context_tokens is None:
             return _TEXT_BYTES
         return max(_OTHER_BYTES, min(_TEXT_BYTES, self.context_tokens * _BYTES_PER_TOKEN))
-
-
-def whole_number(environment: Mapping[str, str], variable: str, usual: int, *, least: int = 1) -> int:
-    """What a variable says, ``usual`` where it is not set. Raises HeadwayError in one line that names it."""
-    text = environment.get(variable) or str(usual)
-    digits = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
-    if not digits or int(text) < least:
-        wanted = "a positive whole number" if least == 1 else f"a whole number of at least {least}"
-        raise HeadwayError(f"{variable}: {wanted} is needed, not {text[:40]!r}")
-    return int(text)
-
-
-def _seconds(environment: Mapping[str, str], variable: str, usual_s: float) -> float:
-    text = environment.get(variable) or str(usual_s)
-    try:
-        value_s = float(text)
-    except ValueError:
-        value_s = 0.0
-    if not 0 < value_s <= _MOST_TIMEOUT_S:
-        wanted = f"a number of seconds above 0, at most {_MOST_TIMEOUT_S:g}"
-        raise HeadwayError(f"{variable}: {wanted}, is needed, not {text[:40]!r}")
-    return value_s

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 from headway.errors import HeadwayError
 from headway.secret_text import find_secret, is_one_word
+from headway.variables import seconds
 
 _URL = "HEADWAY_FALLBACK_URL"
 _MODEL = "HEADWAY_FALLBACK_MODEL"
 _KEY = "HEADWAY_FALLBACK_API_KEY"
 _TIMEOUT = "HEADWAY_FALLBACK_TIMEOUT_S"
 _USUAL_TIMEOUT_S = 60.0
-_MOST_TIMEOUT_S = 3600.0
 _MOST_MODEL_CHARS = 200
 
 
@@ -42,7 +42,12 @@ class UpstreamSettings:
         if not url:
             _nothing_else_said(environment)
             return None
-        settings = cls(_url(url), _model(environment.get(_MODEL)), _key(environment), _timeout_s(environment))
+        settings = cls(
+            _url(url),
+            _model(environment.get(_MODEL)),
+            _key(environment),
+            seconds(environment, _TIMEOUT, _USUAL_TIMEOUT_S),
+        )
         if importlib.util.find_spec("aiohttp") is None:
             raise HeadwayError(f"{_URL}: needs aiohttp, which comes with vLLM; install it with: pip install aiohttp")
         return settings
@@ -83,15 +88,3 @@ def _key(environment: Mapping[str, str]) -> str | None:
     if not is_one_word(key):
         raise HeadwayError(f"{source}: a key of printable ASCII characters without spaces is needed")
     return key or None
-
-
-def _timeout_s(environment: Mapping[str, str]) -> float:
-    text = environment.get(_TIMEOUT) or str(_USUAL_TIMEOUT_S)
-    try:
-        value_s = float(text)
-    except ValueError:
-        value_s = 0.0
-    if not 0 < value_s <= _MOST_TIMEOUT_S:
-        wanted = f"a number of seconds above 0, at most {_MOST_TIMEOUT_S:g}"
-        raise HeadwayError(f"{_TIMEOUT}: {wanted}, is needed, not {text[:40]!r}")
-    return value_s

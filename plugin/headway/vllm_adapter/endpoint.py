@@ -28,7 +28,7 @@ from headway.errors import HeadwayError
 from headway.guard import Guard
 from headway.http.admin import routes
 from headway.http.body import Budget
-from headway.http.bounds import Bounds, whole_number
+from headway.http.bounds import Bounds
 from headway.http.entrance import Entrance
 from headway.http.log_privacy import hide_queries
 from headway.http.request_limits import RequestLimits
@@ -38,6 +38,7 @@ from headway.http.upstream_settings import UpstreamSettings
 from headway.keeper import Keeper
 from headway.metrics import LedgerCollector, Meters
 from headway.upkeep import look_after
+from headway.variables import whole_number
 from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.keep_warm import keep_warm
 from headway.vllm_adapter.kind import VllmKind
