@@ -558,13 +558,30 @@ MUTANTS = [
         "if call.open and call.shown:",
         "if call.open:",
     ),
-    Mutant("headway/guard", "the server's own requests are not counted", "        self.unseated += sequences\n", ""),
+    Mutant(
+        "headway/guard",
+        "the server's own requests are not counted",
+        "        self.unseated += sequences\n        try:",
+        "        try:",
+    ),
+    Mutant(
+        "headway/guard",
+        "what has ended here before the engine reports it is not counted",
+        "            self._end_late(call.seats)\n",
+        "            pass\n",
+    ),
     Mutant("headway/guard", "a request may be one too wide", "sequences > most:", "sequences > most + 1:"),
     Mutant(
         "headway/guard",
         "a sequence that ends late is counted for ever",
-        "        finally:\n            self.unseated -= sequences\n\n    async def _settle",
-        "        finally:\n            pass\n\n    async def _settle",
+        "        finally:\n            self.unseated -= sequences\n\n    async def _gone",
+        "        finally:\n            pass\n\n    async def _gone",
+    ),
+    Mutant(
+        "headway/guard",
+        "a report that is older than an abort frees its seats",
+        "            if (self._reported or 0) <= self.sequences - sequences:\n                return\n",
+        "            return\n",
     ),
     Mutant(
         "headway/questions",

@@ -126,7 +126,7 @@ class Control:
 
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         """The engine made a step: free the seats of the sequences that ended, and keep its figures."""
-        self.guard.engine_stepped(ended)
+        self.guard.engine_stepped(ended, None if load is None else load.running + load.waiting)
         self.upkeep.ended(ended)
         self.stepped_s = self.guard.gate.now_s()
         made_up = self.keeping_warm or self.warmup.state == "running"  # slow for reasons that do not come back
@@ -217,7 +217,7 @@ class Control:
     @property
     def seats_taken(self) -> int:
         """Sequences in the engine, the server's own among them; never fewer than it really has."""
-        return self.guard.gate.desk.sequences + self.guard.unseated
+        return self.guard.sequences
 
     def snapshot(self) -> Snapshot:
         """What the metrics show."""

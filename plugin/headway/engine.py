@@ -78,15 +78,14 @@ class Kind(Protocol):
         ...
 
     async def ping(self, engine: Any) -> Answer | None:
-        """Wait for a sign of life; None where the engine cannot be asked for one."""
+        """Wait for a sign of life; None where the engine cannot be asked for one.
+
+        It is given in its turn: what the engine was sent before, aborts above all, has been processed by then.
+        """
         ...
 
     def progress(self, engine: Any) -> Sequence[Progress]:
         """What each engine reports of its progress, also while a step goes on; empty where none does."""
-        ...
-
-    async def settle(self, engine: Any) -> None:
-        """Wait until the engine has processed all that it was sent before, aborts above all, and has reported it."""
         ...
 
     def engine_seats(self, engine: Any) -> int | None:
@@ -173,10 +172,6 @@ class PlainKind:
     def ends_late(self, sampling_params: Any) -> bool:
         """What it reports as ended has ended."""
         return False
-
-    async def settle(self, engine: Any) -> None:
-        """Once it has answered a ping."""
-        await self.ping(engine)
 
     async def ping(self, engine: Any) -> Answer | None:
         """By the engine's ``ping`` where it has one, and its ``is_paused`` and ``is_sleeping``."""

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _ABORT_AGAIN_S = 0.25
 _LOOK_AGAIN_S = 0.1
 _MOST_TOLD = 20
+_REPORTS_AWAITED = 5
 _TELL_WITHIN_S = 5.0  # an engine that is silent hears it when it goes on
 
 T = TypeVar("T")
@@ -101,12 +102,13 @@ class Guard:
     _loop: asyncio.AbstractEventLoop | None = None
     _looked_s: float = 0.0
     _abort_failed: bool = False
+    _reported: int | None = None
     _errands: set[asyncio.Task[None]] = field(default_factory=set)
     _confirmation: Confirmation = field(init=False)
 
     def __post_init__(self) -> None:
         self.pause = EnginePause(self.gate)
-        self._confirmation = Confirmation(self._settle)
+        self._confirmation = Confirmation(self._ask_in_turn)
 
     def reserve(self, trip: Trip, seats: int) -> Passage:
         """The passage of a trip, entered on first use. Raises Refused."""
@@ -218,17 +220,18 @@ class Guard:
         """The class a program asks for: by name, by number (larger = more urgent), or None for the default."""
         return self.gate.desk.preset.class_for_priority(priority) if isinstance(priority, int) else priority
 
-    def engine_stepped(self, ended: Sequence[Ended]) -> None:
+    def engine_stepped(self, ended: Sequence[Ended], sequences: int | None = None) -> None:
         """The engine made a step: free the seats of the sequences that ended, however slowly the client reads.
 
         A few times a second, look whether the calls that show nothing until their end have got on.
         """
+        if sequences is not None:
+            self._reported = sequences
         if self.watchdog is not None:
             self.watchdog.heard(self.gate.now_s())
         late = [call for one in ended if (call := self.calls.sequence_ended(one)) is not None and call.ends_late]
         if late:
-            self.unseated += len(late)
-            self._send(self._end_late(len(late)))
+            self._end_late(len(late))
         silent = self.calls.silent()
         if not silent or self.gate.now_s() < self._looked_s + _LOOK_AGAIN_S:
             return
@@ -316,6 +319,11 @@ class Guard:
     def tell_again(self) -> None:
         """Tell the engine its limit, without waiting for it. Call it on the gate's loop."""
         self._send(self.limit_engine())
+
+    @property
+    def sequences(self) -> int:
+        """Sequences in the engine, with and without a seat; never fewer than it really has."""
+        return self.gate.desk.sequences + self.unseated
 
     @property
     def open_calls(self) -> int:
@@ -428,7 +436,7 @@ class Guard:
         """
         while call.open:
             await self.engine.abort(call.id)
-            await self._confirmation.wait()
+            await self._gone(call.seats)
             if call.open and call.shown:
                 self.calls.free(call, call.seats)
             await asyncio.sleep(_ABORT_AGAIN_S)
@@ -437,6 +445,10 @@ class Guard:
         """A call is over: free its seats; where it did not finish, once the engine has confirmed that it is gone."""
         if call is None:
             return
+        if (
+            finished and call.seats and self._reported is not None
+        ):  # its last output has overtaken the report of its end
+            self._end_late(call.seats)
         self.calls.close(call, stopping=not finished)
         if not finished:
             self._send(self._stop(stream, call))
@@ -447,23 +459,38 @@ class Guard:
             if stream is not None:
                 await stream.aclose()
             await self.engine.abort(call.id)
-            await self._confirmation.wait()
+            await self._gone(call.seats)
         finally:
             self.calls.stopped(call)
 
-    async def _end_late(self, sequences: int) -> None:
-        """These ended here, and the engine is being told so."""
+    def _end_late(self, sequences: int) -> None:
+        """These ended here, and the engine is being told so, or has yet to report it: they are counted until then."""
+        self.unseated += sequences
+        self._send(self._confirm_end(sequences))
+
+    async def _confirm_end(self, sequences: int) -> None:
         try:
-            await self._confirmation.wait()
+            await self._gone(sequences)
         finally:
             self.unseated -= sequences
 
-    async def _settle(self) -> None:
+    async def _gone(self, sequences: int) -> None:
+        """Wait until the engine has confirmed that it has none of these any more, and its report does not count them.
+
+        A report may be older than the abort and come after its answer, so the answer alone is not enough. One that goes
+        on counting what is not ours (another front end's) is not waited for without end.
+        """
+        for _ in range(_REPORTS_AWAITED):
+            await self._confirmation.wait()
+            if (self._reported or 0) <= self.sequences - sequences:
+                return
+
+    async def _ask_in_turn(self) -> None:
         """Wait until the engine has processed what it was sent. One that is gone has nothing left to process."""
         if self.engine_gone or self.gate.desk.engine is Standing.LOST:
             return
         with suppress(Exception):  # it died, or cannot be asked: then nobody knows better than its abort
-            await self.questions.ask(self.kind.settle(self.engine))
+            await self.questions.ask(self.kind.ping(self.engine))
 
     def _check_width(self, sequences: int) -> None:
         """Refuse a request that asks for too many sequences. Raises TooWideError."""

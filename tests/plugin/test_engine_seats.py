@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -14,7 +14,7 @@ from virtual_time import on_virtual_time
 
 from headway.catalogue import Catalogue
 from headway.control import Control
-from headway.engine import Ended, PlainKind
+from headway.engine import Answer, Ended, PlainKind
 from headway.errors import NoEngineError, TooWideError
 from headway.fake import FakeOutput, FakeParams
 from headway.guard import TRIP, Trip
@@ -26,15 +26,18 @@ class CountingKind(PlainKind):
     """Counts how often the engine is asked to confirm; with ``late`` its sequences outlive their end for a moment."""
 
     def __init__(self, *, late: bool = False) -> None:
-        self.settled = 0
+        self.pings = 0
+        self.on_second_ping: Callable[[], None] = lambda: None
         self.late = late
 
     def ends_late(self, sampling_params: Any) -> bool:
         return self.late
 
-    async def settle(self, engine: Any) -> None:
-        self.settled += 1
-        await super().settle(engine)
+    async def ping(self, engine: Any) -> Answer | None:
+        self.pings += 1
+        if self.pings == 2:
+            self.on_second_ping()
+        return await super().ping(engine)
 
 
 def behind_a_gate(seats: int = 4, kind: PlainKind | None = None, **options: Any) -> tuple[Any, Control]:
@@ -98,6 +101,22 @@ async def test_an_engine_that_dies_frees_the_seats_of_the_aborts_it_never_confir
     assert control.guard.gate.desk._register.entries == {}
 
 
+@pytest.mark.parametrize(("report", "pings"), [(0, 2), (2, 5)], ids=["comes", "counts others"])
+@on_virtual_time
+async def test_seats_wait_for_a_report_that_does_not_count_them_and_not_without_end(report: int, pings: int) -> None:
+    """A report from before the abort may come after its answer; one that counts another front end's never drops."""
+    kind = CountingKind()
+    engine, control = behind_a_gate(seats=2, kind=kind)
+    reader = asyncio.create_task(read(engine, "one", tokens=50, n=2))
+    await asyncio.sleep(2.5)
+    control.guard.engine_stepped([], 2)
+    kind.on_second_ping = lambda: control.guard.engine_stepped([], report)
+    await leave_while_it_runs(reader)
+    await asyncio.sleep(1.5)
+    assert (control.seats_taken, kind.pings) == (0, pings)
+    await assert_no_residue(control)
+
+
 @on_virtual_time
 async def test_requests_that_leave_together_share_a_confirmation() -> None:
     """A storm of fifty leavers costs the engine a handful of questions, not fifty."""
@@ -109,7 +128,7 @@ async def test_requests_that_leave_together_share_a_confirmation() -> None:
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
     await assert_no_residue(control)
-    assert 1 <= kind.settled <= 3
+    assert 1 <= kind.pings <= 3
 
 
 @on_virtual_time
@@ -191,6 +210,27 @@ async def test_a_sequence_that_ends_here_first_is_counted_until_the_engine_confi
     await asyncio.sleep(3)
     assert control.seats_taken == 0
     await stream.aclose()
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_last_output_that_overtakes_the_report_of_its_end_is_counted_until_the_engine_confirms_it() -> None:
+    """The client has its answer and the seat is free; the figure still has the sequence, as the engine's own has."""
+    engine, control = behind_a_gate(seats=2)
+    control.guard.engine_stepped([], 1)
+    stream = engine.generate("text", FakeParams(2), "a")
+    assert await anext(stream)
+    assert (await anext(stream)).finished
+    engine.stalled = True
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+    await asyncio.sleep(2)
+    assert (control.guard.gate.desk.seats_taken, control.seats_taken) == (0, 1)
+    control.guard.engine_stepped([Ended("a", 1, 2)], 0)
+    assert control.seats_taken == 1
+    engine.stalled = False
+    await asyncio.sleep(2)
+    assert control.seats_taken == 0
     await assert_no_residue(control)
 
 

@@ -102,12 +102,6 @@ class VllmKind:
         """Stop strings are found in the front end, which aborts the sequence (v1/engine/output_processor.py)."""
         return bool(getattr(sampling_params, "stop", None))
 
-    async def settle(self, engine: Any) -> None:
-        """EngineCore takes messages in their order, between two steps: what came before the first question is done by
-        its answer, and the step that reports it by the answer to the second."""
-        await self.ping(engine)
-        await self.ping(engine)
-
     async def ping(self, engine: Any) -> Answer:
         """EngineCore answers a utility call between two steps, and at once when it is idle."""
         held = await engine.engine_core.call_utility_async(GET_HOLDS)
