@@ -580,8 +580,8 @@ MUTANTS = [
     Mutant(
         "headway/guard",
         "a report that is older than an abort frees its seats",
-        "            if (self._reported or 0) <= self.sequences - sequences:\n                return\n",
-        "            return\n",
+        "if asked >= _REPORTS_AHEAD and self._reported <= self._counted - sequences:",
+        "if asked >= _REPORTS_AHEAD:",
     ),
     Mutant(
         "headway/questions",

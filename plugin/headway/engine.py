@@ -84,6 +84,10 @@ class Kind(Protocol):
         """
         ...
 
+    async def catch_up(self, engine: Any) -> None:
+        """Wait for a ping, and until what the engine had reported before it has been read."""
+        ...
+
     def progress(self, engine: Any) -> Sequence[Progress]:
         """What each engine reports of its progress, also while a step goes on; empty where none does."""
         ...
@@ -172,6 +176,10 @@ class PlainKind:
     def ends_late(self, sampling_params: Any) -> bool:
         """What it reports as ended has ended."""
         return False
+
+    async def catch_up(self, engine: Any) -> None:
+        """It reports nothing."""
+        await self.ping(engine)
 
     async def ping(self, engine: Any) -> Answer | None:
         """By the engine's ``ping`` where it has one, and its ``is_paused`` and ``is_sleeping``."""

@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 _ABORT_AGAIN_S = 0.25
 _LOOK_AGAIN_S = 0.1
 _MOST_TOLD = 20
-_REPORTS_AWAITED = 5
+_REPORTS_AHEAD = 4
+_REPORTS_AWAITED = 8
 _TELL_WITHIN_S = 5.0  # an engine that is silent hears it when it goes on
 
 T = TypeVar("T")
@@ -322,7 +323,11 @@ class Guard:
 
     @property
     def sequences(self) -> int:
-        """Sequences in the engine, with and without a seat; never fewer than it really has."""
+        """Sequences in the engine, with and without a seat: as counted here, or as last reported, if that is more."""
+        return max(self._counted, self._reported or 0)
+
+    @property
+    def _counted(self) -> int:
         return self.gate.desk.sequences + self.unseated
 
     @property
@@ -376,6 +381,7 @@ class Guard:
             await self.ask_engine()
 
     def _rescue(self) -> None:
+        self._reported = None
         self.questions.end()
         self.pause.forget()
         self._write_down()
@@ -477,12 +483,14 @@ class Guard:
     async def _gone(self, sequences: int) -> None:
         """Wait until the engine has confirmed that it has none of these any more, and its report does not count them.
 
-        A report may be older than the abort and come after its answer, so the answer alone is not enough. One that goes
-        on counting what is not ours (another front end's) is not waited for without end.
+        An engine that plans a step ahead may report once or twice more what it ran before, so an engine that reports is
+        asked a few times. A report that goes on counting what is not ours (another front end's) is not waited for.
         """
-        for _ in range(_REPORTS_AWAITED):
+        for asked in range(1, _REPORTS_AWAITED + 1):
             await self._confirmation.wait()
-            if (self._reported or 0) <= self.sequences - sequences:
+            if self._reported is None:
+                return
+            if asked >= _REPORTS_AHEAD and self._reported <= self._counted - sequences:
                 return
 
     async def _ask_in_turn(self) -> None:
@@ -490,7 +498,7 @@ class Guard:
         if self.engine_gone or self.gate.desk.engine is Standing.LOST:
             return
         with suppress(Exception):  # it died, or cannot be asked: then nobody knows better than its abort
-            await self.questions.ask(self.kind.ping(self.engine))
+            await self.questions.ask(self.kind.catch_up(self.engine))
 
     def _check_width(self, sequences: int) -> None:
         """Refuse a request that asks for too many sequences. Raises TooWideError."""

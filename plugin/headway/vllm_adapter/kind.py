@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -13,6 +14,10 @@ from headway.vllm_adapter.core import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, SET_
 from headway.vllm_adapter.progress import ProgressReader
 from headway_policies import Hold, Progress, Usage
 from headway_policies.housekeeping import Cache
+
+#: How often, and how long, a report that has come is waited for.
+_TURNS = 2000
+_TURN_S = 0.001
 
 
 @functools.cache
@@ -101,6 +106,15 @@ class VllmKind:
     def ends_late(self, sampling_params: Any) -> bool:
         """Stop strings are found in the front end, which aborts the sequence (v1/engine/output_processor.py)."""
         return bool(getattr(sampling_params, "stop", None))
+
+    async def catch_up(self, engine: Any) -> None:
+        """Answers overtake reports on a busy event loop: those wait in a queue of their own (v1/engine/core_client)."""
+        await self.ping(engine)
+        reports = getattr(engine.engine_core, "outputs_queue", None)
+        for _ in range(_TURNS):
+            if reports is None or reports.empty():
+                return
+            await asyncio.sleep(_TURN_S)
 
     async def ping(self, engine: Any) -> Answer:
         """EngineCore answers a utility call between two steps, and at once when it is idle."""
