@@ -19,8 +19,11 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
-from prometheus_client import REGISTRY
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from headway.catalogue import Catalogue
 from headway.control import Control
@@ -105,6 +108,7 @@ class HeadwayEndpoint:
         hide_queries()
         self._app = app
         self._settings = settings = Settings.from_environment()
+        app.router.routes.insert(0, Route("/metrics", _metrics))
         app.router.routes.extend(routes(self._controlled, settings.tokens))
         entrance = Middleware(
             Entrance,
@@ -247,6 +251,14 @@ def _one_of(variable: str, allowed: dict[str, Any], *, default: str) -> Any:
     if value not in allowed:
         raise HeadwayError(f"{variable}: one of {', '.join(allowed)} is needed, not {value[:40]!r}")
     return allowed[value]
+
+
+async def _metrics(request: Request) -> Response:
+    """One scrape, taken in one turn of the event loop: vLLM's own route works in a thread, so that its figures and ours
+    would be of different moments."""
+    from vllm.v1.metrics.prometheus import get_prometheus_registry
+
+    return Response(generate_latest(get_prometheus_registry()), media_type=CONTENT_TYPE_LATEST)
 
 
 def _max_request_seats() -> int | None:
