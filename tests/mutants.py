@@ -567,7 +567,7 @@ MUTANTS = [
     Mutant(
         "headway/guard",
         "what has ended here before the engine reports it is not counted",
-        "            self._end_late(call.seats)\n",
+        "            self._end_late(call.seats)  # its last output has overtaken the report of its end\n",
         "            pass\n",
     ),
     Mutant("headway/guard", "a request may be one too wide", "sequences > most:", "sequences > most + 1:"),
@@ -580,7 +580,7 @@ MUTANTS = [
     Mutant(
         "headway/guard",
         "a report that is older than an abort frees its seats",
-        "if asked >= _REPORTS_AHEAD and self._reported <= self._counted - sequences:",
+        "if asked >= _REPORTS_AHEAD and self._reported <= self.sequences - sequences:",
         "if asked >= _REPORTS_AHEAD:",
     ),
     Mutant(

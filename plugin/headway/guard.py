@@ -323,11 +323,7 @@ class Guard:
 
     @property
     def sequences(self) -> int:
-        """Sequences in the engine, with and without a seat: as counted here, or as last reported, if that is more."""
-        return max(self._counted, self._reported or 0)
-
-    @property
-    def _counted(self) -> int:
+        """Sequences in the engine, with and without a seat; never fewer than it really has."""
         return self.gate.desk.sequences + self.unseated
 
     @property
@@ -451,10 +447,8 @@ class Guard:
         """A call is over: free its seats; where it did not finish, once the engine has confirmed that it is gone."""
         if call is None:
             return
-        if (
-            finished and call.seats and self._reported is not None
-        ):  # its last output has overtaken the report of its end
-            self._end_late(call.seats)
+        if finished and call.seats and self._reported is not None:
+            self._end_late(call.seats)  # its last output has overtaken the report of its end
         self.calls.close(call, stopping=not finished)
         if not finished:
             self._send(self._stop(stream, call))
@@ -490,7 +484,7 @@ class Guard:
             await self._confirmation.wait()
             if self._reported is None:
                 return
-            if asked >= _REPORTS_AHEAD and self._reported <= self._counted - sequences:
+            if asked >= _REPORTS_AHEAD and self._reported <= self.sequences - sequences:
                 return
 
     async def _ask_in_turn(self) -> None:
