@@ -31,8 +31,7 @@ log = logging.getLogger(__name__)
 _ABORT_AGAIN_S = 0.25
 _LOOK_AGAIN_S = 0.1
 _MOST_TOLD = 20
-_REPORTS_AHEAD = 4
-_REPORTS_AWAITED = 8
+_REPORTS_AWAITED = 5
 _TELL_WITHIN_S = 5.0  # an engine that is silent hears it when it goes on
 
 T = TypeVar("T")
@@ -477,14 +476,12 @@ class Guard:
     async def _gone(self, sequences: int) -> None:
         """Wait until the engine has confirmed that it has none of these any more, and its report does not count them.
 
-        An engine that plans a step ahead may report once or twice more what it ran before, so an engine that reports is
-        asked a few times. A report that goes on counting what is not ours (another front end's) is not waited for.
+        The last report may be older than the abort; the next one is not. One that goes on counting what is not ours
+        (another front end's) is not waited for without end.
         """
-        for asked in range(1, _REPORTS_AWAITED + 1):
+        for _ in range(_REPORTS_AWAITED):
             await self._confirmation.wait()
-            if self._reported is None:
-                return
-            if asked >= _REPORTS_AHEAD and self._reported <= self.sequences - sequences:
+            if self._reported is None or self._reported <= self.sequences - sequences:
                 return
 
     async def _ask_in_turn(self) -> None:
