@@ -7,14 +7,23 @@ import re
 import pytest
 from running_server import ROOT
 
-from headway import audit, calls, catalogue, secret_text
-from headway.cli import client, traffic
-from headway.http import admin, bounds, header_values, json_shape, tokens, upstream
+from headway import audit, secret_text
+from headway.admission import engine_calls as calls
+from headway.api import client
+from headway.cli import traffic
+from headway.fallback import client as upstream
+from headway.http import admin, bounds, header_values, json_shape
+from headway.http import auth as tokens
 from headway.http.bounds import Bounds
+from headway.operator import presets as catalogue
 from headway.simulator import trace
 from headway_dashboard import admin as dashboard_admin
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
-from headway_policies import complaints, fairness, inheritance, prediction, preset
+from headway_policies.prediction import estimators as prediction
+from headway_policies.preset import errors as issues
+from headway_policies.preset import extends as inheritance
+from headway_policies.preset import model as preset
+from headway_policies.queueing import fair_share as fairness
 
 VALUES = header_values.MAX_VALUE_CHARS
 MIB, KIB = 1024 * 1024, 1024
@@ -69,7 +78,7 @@ BOUNDS = {
     f"{inheritance.MAX_LINE_CHARS} characters",
     "presets that extend one another": f"{inheritance.MAX_PARENTS}",
     "classes of a preset": f"{preset._MAX_CLASSES}",
-    "mistakes told of a preset": f"{complaints.MAX_COMPLAINTS}",
+    "mistakes told of a preset": f"{issues.MAX_ISSUES}",
     "presets in the operator's folder": f"{catalogue.MAX_FILES}",
     "a file with a token or a key": f"{size(secret_text.MAX_FILE_BYTES)} of a regular file",
     "a trace, and one of its lines": f"{trace.MAX_ROWS} requests, {trace.MAX_LINE_CHARS} characters",

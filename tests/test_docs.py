@@ -10,9 +10,9 @@ from running_server import ROOT
 from starlette.routing import Route
 
 from headway.http.admin import routes
+from headway.http.auth import Tokens
 from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
-from headway.http.tokens import Tokens
-from headway.metrics import METRIC_NAMES
+from headway.operator.metrics import METRIC_NAMES
 from headway_policies import Outcome, bundled_presets, parse_preset
 
 DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md")])

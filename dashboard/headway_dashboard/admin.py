@@ -19,8 +19,8 @@ from typing import Any
 
 import requests
 
+from headway_dashboard.analysis.status import Ladder, Status, read_ladder, read_status
 from headway_dashboard.bounded_session import AnswerTooLargeError, bounded_session
-from headway_dashboard.status import Ladder, Status, read_ladder, read_status
 
 TIMEOUT_S = (0.5, 5.0)
 #: Any answer of the admin API; a hundred presets with all their settings are a tenth of it.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from headway_dashboard.pages import control, engine, overview, requests, server
 from headway_dashboard.shared import watched
-from headway_dashboard.views import control, engine, overview, requests, server
 
 _ASSETS = Path(__file__).parent / "assets"
 _STYLE = """<style>

@@ -6,9 +6,9 @@ puts an engine of your own program behind priority classes, bounded queues and t
 a whole server. Importing this package needs no vLLM.
 """
 
+from headway.admission import Gate, Permit
 from headway.audit import Who
 from headway.batcher import Batcher, BatcherStats, PrioritizedRequest, PriorityRequestQueue, SyncBatcher
-from headway.control import Control
 from headway.errors import (
     BatchFunctionError,
     Expired,
@@ -24,7 +24,7 @@ from headway.errors import (
     UnknownRungError,
     UnusablePresetError,
 )
-from headway.gate import Gate, Passage
+from headway.operator import Control
 from headway.release import version
 from headway.wrap import wrap
 from headway_policies import Outcome, Preset, PresetError, Reason, Timeouts, load_preset
@@ -41,7 +41,7 @@ __all__ = [
     "HeadwayError",
     "NoEngineError",
     "Outcome",
-    "Passage",
+    "Permit",
     "Preset",
     "PresetError",
     "PrioritizedRequest",

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 
 from headway_policies import Reason
-from headway_policies.complaints import Complaint
+from headway_policies.preset import Issue
 
 #: For each reason: HTTP status, whether a client should try again, and the sentence it is told.
 TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
@@ -67,11 +67,11 @@ class UnknownPresetError(HeadwayError):
 
 
 class UnusablePresetError(HeadwayError):
-    """A preset that cannot be put in force: a policy it names could not be made. ``complaints`` names each of them."""
+    """A preset that cannot be put in force: a policy it names could not be made. ``issues`` names each of them."""
 
-    def __init__(self, text: str, complaints: Iterable[Complaint] = ()) -> None:
+    def __init__(self, text: str, issues: Iterable[Issue] = ()) -> None:
         super().__init__(text)
-        self.complaints = tuple(complaints)
+        self.issues = tuple(issues)
 
 
 class UnknownRungError(HeadwayError):

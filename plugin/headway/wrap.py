@@ -10,13 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headway.catalogue import Catalogue
-from headway.client import make_policy_class
-from headway.control import Control
-from headway.engine import Engine, Kind, PlainKind
-from headway.gate import Gate, Meter
-from headway.guard import Guard
-from headway.warmup_report import WarmupReport
+from headway.engine import Engine, EngineAdapter, PlainAdapter
+from headway.operator import PresetCatalogue, install
+from headway.supervision import WarmupReport
 from headway_policies import Preset
 
 AnyEngine = TypeVar("AnyEngine", bound=Engine)
@@ -28,30 +24,17 @@ def wrap(engine: AnyEngine, preset: str | Path | Preset = "balanced") -> AnyEngi
     ``preset`` is a bundled name, a TOML file or a ``Preset``. ``engine.headway`` is the control room afterwards:
     ``status()``, ``await switch(...)``. Raises PresetError or UnknownPresetError before anything has changed.
     """
-    catalogue = Catalogue()
+    catalogue = PresetCatalogue()
     chosen = catalogue.include(preset) if isinstance(preset, Preset) else catalogue.resolve(str(preset))
-    control = install(engine, kind_of(engine), chosen, catalogue)
+    control = install(engine, adapter_of(engine), chosen, catalogue)
     control.warmup = WarmupReport(state="skipped")
     return engine
 
 
-def kind_of(engine: Any) -> Kind:
+def adapter_of(engine: Any) -> EngineAdapter:
     """The kind of an engine: vLLM's, or plain."""
     if any(base.__module__.partition(".")[0] == "vllm" for base in type(engine).__mro__):
-        from headway.vllm_adapter.kind import VllmKind
+        from headway.vllm_adapter.engine_adapter import VllmAdapter
 
-        return VllmKind()
-    return PlainKind()
-
-
-def install(engine: Any, kind: Kind, preset: Preset, catalogue: Catalogue, *, meter: Meter | None = None) -> Control:
-    """Make an engine a policy client in place; its control room is returned and also stands at ``engine.headway``."""
-    if hasattr(engine, "headway"):
-        raise ValueError("this engine is behind a Headway gate already")
-    gate = Gate(preset, ceiling=kind.engine_seats(engine), meter=meter)
-    guard = Guard(gate, kind, engine)
-    control = Control(guard, catalogue)
-    engine.__class__ = make_policy_class(type(engine), guard)
-    engine.headway = control
-    kind.listen(engine, control)
-    return control
+        return VllmAdapter()
+    return PlainAdapter()

@@ -4,38 +4,38 @@
 """
 
 from headway_policies.batching import Batching
-from headway_policies.classes import PriorityClass
-from headway_policies.describe import dump
-from headway_policies.desk import Desk
-from headway_policies.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, WakeAt
-from headway_policies.entry import Phase
-from headway_policies.ledger import ClassLedger, Ledger
-from headway_policies.limits import FixedLimit, Limit, Load, Signals
-from headway_policies.opening import Cautious
-from headway_policies.ordering import Order, StrictOrder
-from headway_policies.outcome import Decision, Ending, Outcome, Reason
-from headway_policies.prediction import Accuracy
-from headway_policies.preset import (
-    Change,
-    Preset,
-    PresetError,
-    bundled_presets,
-    changes,
-    load_preset,
-    parse_preset,
+from headway_policies.desk import (
+    Abort,
+    AdmissionState,
+    CapReason,
+    ClassLedger,
+    Degrade,
+    Desk,
+    Dispatch,
+    Effect,
+    Expire,
+    Hold,
+    Ledger,
+    Phase,
+    Reject,
+    Requeue,
+    WakeAt,
+    dump,
 )
-from headway_policies.recovery import Cause, Recovery, Restart, Restarts
-from headway_policies.regime import Hold, State
-from headway_policies.standing import Standing
-from headway_policies.ticket import Ticket, Timeouts, Usage
-from headway_policies.watchdog import Progress, Watchdog
+from headway_policies.engine import Cause, EngineState, Progress, Recovery, Restart, RestartPolicy, Watchdog
+from headway_policies.limits import FixedLimit, Limit, Load, Signals
+from headway_policies.prediction import Accuracy
+from headway_policies.preset import Change, Preset, PresetError, bundled_presets, changes, load_preset, parse_preset
+from headway_policies.queueing import Order, StrictOrder
+from headway_policies.request import Decision, Ending, Outcome, PriorityClass, Reason, Ticket, Timeouts, Usage
 
 __all__ = [
     "Abort",
     "Accuracy",
+    "AdmissionState",
     "Batching",
+    "CapReason",
     "Cause",
-    "Cautious",
     "Change",
     "ClassLedger",
     "Decision",
@@ -44,6 +44,7 @@ __all__ = [
     "Dispatch",
     "Effect",
     "Ending",
+    "EngineState",
     "Expire",
     "FixedLimit",
     "Hold",
@@ -58,14 +59,12 @@ __all__ = [
     "PriorityClass",
     "Progress",
     "Reason",
-    "Recall",
     "Recovery",
     "Reject",
+    "Requeue",
     "Restart",
-    "Restarts",
+    "RestartPolicy",
     "Signals",
-    "Standing",
-    "State",
     "StrictOrder",
     "Ticket",
     "Timeouts",

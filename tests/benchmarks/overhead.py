@@ -12,10 +12,10 @@ from statistics import median
 
 from goal import Goal
 
+from headway.admission.gate import Gate
 from headway.errors import Refused
-from headway.gate import Gate
 from headway_policies import Desk, Ending, Preset, Ticket, bundled_presets
-from headway_policies.ordering import Ordering, make_order
+from headway_policies.queueing.factory import Ordering, make_order
 
 REQUESTS = 20_000
 _TRIES = 3
@@ -24,7 +24,7 @@ _MICRO = 1e6
 
 def overhead() -> Iterator[Goal]:
     """G7: one request through gate and desk; a refusal; a streamed token."""
-    each_us = sorted(asyncio.run(_passages()))
+    each_us = sorted(asyncio.run(_permits()))
     cpu_us = min(asyncio.run(_cpu_us()) for _ in range(5))
     floor_us = min(asyncio.run(_hand_off_us()) for _ in range(5))
     note = f"a bare hand-off between two tasks cost {floor_us:.1f} µs in this run; the goal is three of 7.6 µs"
@@ -32,9 +32,7 @@ def overhead() -> Iterator[Goal]:
     yield Goal("G7", "the same, p99 of single requests", 80, each_us[int(0.99 * len(each_us))], most=True, unit="µs")
     yield Goal("G7", "requests a second on one core, a task each", 30_000, max(_rates()))
     refusal_us = min(asyncio.run(_refusal_us()) for _ in range(5))
-    why = (
-        "ticket, passage and exception alone cost 1.7; the rest is books: begin, bounds, eviction, Retry-After, ledger"
-    )
+    why = "ticket, permit and exception alone cost 1.7; the rest is books: begin, bounds, eviction, Retry-After, ledger"
     yield Goal("G7", "CPU a refusal", 5, refusal_us, most=True, unit="µs", why=why)
     yield Goal("G7", "CPU a streamed token", 1, min(asyncio.run(_token_us()) for _ in range(5)), most=True, unit="µs")
 
@@ -61,9 +59,9 @@ def _roomy() -> Preset:
 
 
 def _pass(gate: Gate) -> None:
-    passage = gate.enter("normal", tenant="a", prompt_tokens=64, max_tokens=64)
-    passage.first_token()
-    passage.leave(Ending.COMPLETED)
+    permit = gate.enter("normal", tenant="a", prompt_tokens=64, max_tokens=64)
+    permit.first_token()
+    permit.leave(Ending.COMPLETED)
 
 
 async def _cpu_us() -> float:
@@ -74,7 +72,7 @@ async def _cpu_us() -> float:
     return (time.process_time() - started_s) / REQUESTS * _MICRO
 
 
-async def _passages() -> list[float]:
+async def _permits() -> list[float]:
     gate, each_us = Gate(_roomy()), []
     for _ in range(REQUESTS):
         started_s = time.perf_counter()
@@ -85,10 +83,10 @@ async def _passages() -> list[float]:
 
 def _rates() -> list[float]:
     async def one(gate: Gate) -> None:
-        passage = gate.enter("normal", tenant="a", prompt_tokens=64, max_tokens=64)
-        await passage.admitted()
-        passage.first_token()
-        passage.leave(Ending.COMPLETED)
+        permit = gate.enter("normal", tenant="a", prompt_tokens=64, max_tokens=64)
+        await permit.admitted()
+        permit.first_token()
+        permit.leave(Ending.COMPLETED)
 
     async def many() -> float:
         gate = Gate(_roomy())
@@ -117,12 +115,12 @@ async def _refusal_us() -> float:
 
 async def _token_us() -> float:
     gate = Gate(_roomy())
-    passage = gate.enter("normal")
-    passage.first_token()
+    permit = gate.enter("normal")
+    permit.first_token()
     started_s = time.process_time()
     for _ in range(REQUESTS):
-        if passage.watched:
-            passage.progress()
+        if permit.watched:
+            permit.progress()
     return (time.process_time() - started_s) / REQUESTS * _MICRO
 
 

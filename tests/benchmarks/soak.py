@@ -1,4 +1,4 @@
-"""Many requests through gate and guard on an engine that answers at once: does anything stay behind?
+"""Many requests through gate and gateway on an engine that answers at once: does anything stay behind?
 
     python tests/benchmarks/soak.py --requests 1000000 --warm-up 100000
 
@@ -24,15 +24,15 @@ from typing import Any
 import psutil
 from prometheus_client import CollectorRegistry, generate_latest
 
-from headway.catalogue import Catalogue
-from headway.collector import Collector
-from headway.control import Control
-from headway.engine import PlainKind
+from headway.engine.fake import FakeOutput, FakeParams
+from headway.engine.port import PlainAdapter
 from headway.errors import Refused
-from headway.fake import FakeOutput, FakeParams
-from headway.metrics import LedgerCollector, Meters
-from headway.warmup_report import WarmupReport
-from headway.wrap import install
+from headway.operator.control import Control
+from headway.operator.install import install
+from headway.operator.metrics import Meters, MetricsCollector
+from headway.operator.presets import PresetCatalogue
+from headway.supervision.gc_control import GcControl
+from headway.supervision.warmup_report import WarmupReport
 
 CLIENTS_PER_SEAT = 4
 SAMPLES = 40
@@ -86,12 +86,12 @@ class Soak:
     """One server's gate, its clients, and their own log of how each request ended."""
 
     def __init__(self) -> None:
-        self.registry, self.engine, catalogue = CollectorRegistry(), SwiftEngine(), Catalogue()
+        self.registry, self.engine, catalogue = CollectorRegistry(), SwiftEngine(), PresetCatalogue()
         meters = Meters(catalogue.class_names(), catalogue.most_seats(), self.registry)
         preset = catalogue.get("latency")
-        self.control: Control = install(self.engine, PlainKind(), preset, catalogue, meter=meters)
+        self.control: Control = install(self.engine, PlainAdapter(), preset, catalogue, meter=meters)
         self.control.warmup = WarmupReport(state="skipped")
-        self.registry.register(LedgerCollector(self.control, asyncio.get_running_loop()))
+        self.registry.register(MetricsCollector(self.control, asyncio.get_running_loop()))
         self.clients = CLIENTS_PER_SEAT * preset.batching.seats
         self.log: Counter[str] = Counter()
         self.sent = 0
@@ -137,24 +137,24 @@ class Soak:
         await asyncio.sleep(0.5)
         loop: Any = asyncio.get_running_loop()
         lines = (await asyncio.to_thread(generate_latest, self.registry)).decode().splitlines()
-        desk = self.control.guard.gate.desk
+        desk = self.control.gateway.gate.desk
         return Rest(
             tasks=len(asyncio.all_tasks()),
             descriptors=psutil.Process().num_fds(),
             timers=sum(not timer.cancelled() for timer in loop._scheduled),
             series=sum(not line.startswith("#") for line in lines),
-            open_calls=self.control.guard.open_calls,
+            open_calls=self.control.gateway.open_calls,
             tickets=desk.ledger.queued
             + desk.ledger.in_flight
-            + len(desk._register.entries)
-            + len(desk._register.deadlines._at_s),
+            + len(desk._lifecycle.records)
+            + len(desk._lifecycle.deadlines._at_s),
             running=len(self.engine.running),
         )
 
     def ledger(self) -> dict[str, int]:
         """How the server says that requests ended."""
         total: Counter[str] = Counter()
-        for counts in self.control.guard.gate.desk.ledger.classes.values():
+        for counts in self.control.gateway.gate.desk.ledger.classes.values():
             assert counts.balanced
             total += Counter({outcome.value: number for outcome, number in counts.outcomes.items()})
         return dict(total)
@@ -172,7 +172,7 @@ def slope(points: list[tuple[float, float]]) -> tuple[float, float]:
 async def soak(requests: int, warm_up: int) -> dict[str, Any]:
     """The whole; ``growth_mib`` are for every 100,000 requests."""
     one, process = Soak(), psutil.Process()
-    with Collector() as collector:
+    with GcControl() as collector:
         await one.run(warm_up)
         before, cleared = await one.rest(), Counter(one.log)
         gc.collect()

@@ -61,7 +61,7 @@ async def test_a_part_of_the_engine_that_stops_is_noticed(chaos: RunningServer, 
     core = engine_core(chaos)
     stopped = [core] if part == "EngineCore" else [one for one in engine_processes(chaos) if one != core]
     assert stopped
-    before = chaos.status()["engine"]["silences"]
+    before = chaos.status()["engine"]["hangs"]
     books = Books(chaos, [] if part.endswith("idle") else mixed(4))
     load = asyncio.create_task(books.run())
     if books.clients:
@@ -77,12 +77,12 @@ async def test_a_part_of_the_engine_that_stops_is_noticed(chaos: RunningServer, 
     await asyncio.to_thread(wait_until, lambda: ready(chaos), "it is ready again", 60)
     await load
     assert {one.verdict for one in books.clients} <= {"completed"}
-    assert chaos.status()["engine"]["silences"] == before + 1
+    assert chaos.status()["engine"]["hangs"] == before + 1
 
 
 async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> None:
     """One step that computes for three times as long as a hang may last: ready all the while, and it completes."""
-    before = chaos.status()["engine"]["silences"]
+    before = chaos.status()["engine"]["hangs"]
     order(orders, "slow 12")
     books = Books(chaos, mixed(4))
     load = asyncio.create_task(books.run())
@@ -92,12 +92,12 @@ async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> Non
     await load
     assert not list(orders.parent.glob(orders.name)), "the step was never slow"
     assert {one.verdict for one in books.clients} == {"completed"}
-    assert chaos.status()["engine"]["silences"] == before
+    assert chaos.status()["engine"]["hangs"] == before
 
 
 async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> None:
     """Full seats and prompts of many chunks for longer than the watchdog waits: no false alarm."""
-    before = chaos.status()["engine"]["silences"]
+    before = chaos.status()["engine"]["hangs"]
     clients = mixed(24, sizes=(300,))
     async with httpx.AsyncClient(timeout=240) as http:
         body = {"model": "tiny", "prompt": "word " * 1500, "max_tokens": 5, "ignore_eos": True}
@@ -107,7 +107,7 @@ async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> Non
             for _ in range(8):
                 group.create_task(http.post(f"{chaos.url}/v1/completions", json=body))
     assert {one.verdict for one in clients} == {"completed"}
-    assert chaos.status()["engine"]["silences"] == before
+    assert chaos.status()["engine"]["hangs"] == before
 
 
 async def test_an_engine_that_stops_and_then_dies_takes_no_question_with_it(chaos: RunningServer) -> None:
@@ -127,7 +127,7 @@ async def test_an_engine_that_stops_and_then_dies_takes_no_question_with_it(chao
     await asyncio.sleep(6)  # the preset calls four seconds a silence
     assert chaos.status()["ready"]
     after = chaos.status()["engine"]
-    assert (after["silences"], after["core_limit"]) == (before["silences"], 4)
+    assert (after["hangs"], after["core_limit"]) == (before["hangs"], 4)
     books = Books(chaos, mixed(4))
     await books.run()
     assert books.audit()["completed"] == 4

@@ -33,7 +33,7 @@ def is_paused(server: RunningServer) -> bool:
 async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: RunningServer, way: str) -> None:
     """Not ready though healthy; nobody goes to the engine, time-outs come on time; then all others complete."""
     close, reasons, go_on = WAYS[way]
-    before = chaos.status()["engine"]["silences"]
+    before = chaos.status()["engine"]["hangs"]
     books = Books(chaos, mixed(8))
     load = asyncio.create_task(books.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
@@ -58,7 +58,7 @@ async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: Run
     assert chaos.not_ready() == []
     await asyncio.gather(load, late)
     assert {one.verdict for one in books.clients if one is not hasty} == {"completed"}
-    assert chaos.status()["engine"]["silences"] == before
+    assert chaos.status()["engine"]["hangs"] == before
 
 
 def test_an_engine_that_replaces_a_paused_one_is_not_paused(chaos: RunningServer) -> None:

@@ -46,6 +46,6 @@ async def test_no_healthy_slow_step_is_taken_for_a_hang(real_engine: None, tmp_p
         books = Books(server, mixed(64, sizes=(100,)))
         await books.run()
         assert {one.verdict for one in books.clients} == {"completed"}
-        assert server.scrape()("headway_engine_silences_total") == 0
+        assert server.scrape()("headway_engine_hangs_total") == 0
     finally:
         assert await asyncio.to_thread(server.stop) == 0

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from headway.cli import dashboard as dashboard_command
-from headway.cli.parser import Parser
-from headway.cli.split import split
+from headway.console.parser import Parser
+from headway.console.serve_flags import split
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 USERS = {"HEADWAY_MODEL": "some/model", "HEADWAY_ADMIN_TOKEN_FILE": "/etc/headway/admin-token"}

@@ -16,7 +16,7 @@ import pytest
 import requests
 import yaml
 
-from headway.metrics import METRIC_NAMES
+from headway.operator.metrics import METRIC_NAMES
 
 PART_OF_HISTOGRAM = re.compile(r"_(bucket|count|sum)$")
 

@@ -38,8 +38,8 @@ def test_systemd_accepts_the_units(folder: Path, tmp_path: Path, tool: Callable[
     done = subprocess.run(
         [analyze, "verify", *(str(tmp_path / name) for name in UNITS)], capture_output=True, text=True, check=False
     )
-    complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "headway" in line]
-    assert (done.returncode, complaints) == (0, [])
+    issues = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "headway" in line]
+    assert (done.returncode, issues) == (0, [])
 
 
 @pytest.mark.parametrize(("name", "exposure"), [("headway.service", 4.0), ("headway-dashboard.service", 2.0)])

@@ -64,7 +64,7 @@ def test_the_packages_import_and_work_without_an_engine() -> None:
     """`pip install .` alone: import, wrap a fake engine and read a preset, with vLLM and torch out of reach."""
     program = """
 import asyncio, headway, headway_policies, headway.cli
-from headway.fake import FakeEngine, FakeParams
+from headway.engine.fake import FakeEngine, FakeParams
 engine = headway.wrap(FakeEngine(step_s=0), preset="latency")
 async def main():
     return [one async for one in engine.generate("text", FakeParams(2), "a", priority="realtime")]
@@ -88,7 +88,7 @@ def test_every_module_outside_the_adapter_imports_without_vllm() -> None:
         for info in pkgutil.walk_packages(headway.__path__, "headway.")
         if "vllm_adapter" not in info.name and not info.name.endswith("__main__")
     ]
-    assert "headway.gate" in names
+    assert "headway.admission.gate" in names
     done = run_without(
         {"vllm", "torch"}, "import importlib\n" + "\n".join(f"importlib.import_module({n!r})" for n in names)
     )

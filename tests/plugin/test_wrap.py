@@ -15,7 +15,7 @@ from virtual_time import on_virtual_time
 import headway
 from headway import Expired, PresetError, Reason, Rejected, TimedOut, UnknownClassError, UnknownPresetError
 from headway.audit import Who
-from headway.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
+from headway.engine.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
 from headway_policies import Timeouts
 
 
@@ -53,7 +53,7 @@ async def test_a_priority_is_a_class_by_name_or_number(asked: object, name: str,
     engine = engine_of()
     await read(engine, "a", priority=asked)
     assert engine.priorities == {"a": rank}
-    assert engine.headway.guard.gate.desk.ledger.classes[name].outcomes == {headway.Outcome.COMPLETED: 1}
+    assert engine.headway.gateway.gate.desk.ledger.classes[name].outcomes == {headway.Outcome.COMPLETED: 1}
 
 
 @on_virtual_time
@@ -80,7 +80,7 @@ async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
     own = {"tenant": "acme", "timeout_s": 50, "timeouts": Timeouts(queue_s=5), "may_wait": False}
     task = asyncio.create_task(read(engine, "a", **own, lora_request="mine"))
     await asyncio.sleep(0.5)
-    assert [one["tenant"] for one in engine.headway.guard.gate.dump()["running"]] == ["acme"]
+    assert [one["tenant"] for one in engine.headway.gateway.gate.dump()["running"]] == ["acme"]
     await task
     assert seen == [{"priority": 1, "lora_request": "mine"}]
 
@@ -236,7 +236,7 @@ async def test_a_caller_that_breaks_off_frees_seat_and_engine() -> None:
     async for _ in stream:
         break
     await stream.aclose()
-    assert engine.headway.guard.gate.desk.ledger.in_flight == 0
+    assert engine.headway.gateway.gate.desk.ledger.in_flight == 0
     await assert_no_residue(engine.headway)
     assert engine.aborted == ["a"]
     assert outcomes(engine.headway) == {"cancelled_running": 1}
@@ -322,7 +322,7 @@ async def test_a_request_takes_a_seat_for_each_of_its_sequences() -> None:
     first = asyncio.create_task(read(engine, "a", n=2))
     second = asyncio.create_task(read(engine, "b", n=2))
     await asyncio.sleep(0.5)
-    desk = engine.headway.guard.gate.desk
+    desk = engine.headway.gateway.gate.desk
     assert (desk.seats_taken, desk.ledger.queued) == (2, 1)
     await asyncio.gather(first, second)
     assert engine.most_running == 2

@@ -11,8 +11,8 @@ import pytest
 from running_server import ROOT
 
 from headway_policies import Desk, Dispatch, Ending, Preset, Ticket, parse_preset
-from headway_policies.conformance.orders import check_line
-from headway_policies.named import find_class
+from headway_policies.conformance.orders import check_discipline
+from headway_policies.import_path import find_class
 
 README = ROOT / "policies" / "README.md"
 PRESET = """
@@ -49,4 +49,4 @@ def test_it_serves_the_shortest_expected_first(preset: Preset) -> None:
 
 def test_it_keeps_what_every_line_must(preset: Preset) -> None:
     """It passes the conformance suite, as the README says."""
-    check_line(find_class(preset.ordering.inside))
+    check_discipline(find_class(preset.ordering.inside))

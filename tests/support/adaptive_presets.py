@@ -20,7 +20,7 @@ window_ms = 0
 [limit]
 policy = "aimd"
 inter_token_slo_ms = {slo_ms}
-most = {seats}
+max_seats = {seats}
 
 [queue]
 max_waiting = 1000

@@ -1,8 +1,8 @@
 """What does it cost to read something, and how does that grow with its size? Asked of the processor, never of a clock.
 
-Sizes double. The cost of a size is compared with that of one sixteenth of it: a cost in proportion to the size gives
-16, one that grows with the square 256. Costs below ``FLOOR_S`` count as ``FLOOR_S``, so that the smallest sizes say
-nothing; what grows too fast is noticed once it costs more than ``MOST_RATIO * FLOOR_S``, and is harmless before.
+SizeStats double. The cost of a size is compared with that of one sixteenth of it: a cost in proportion to the size
+gives 16, one that grows with the square 256. Costs below ``FLOOR_S`` count as ``FLOOR_S``, so that the smallest sizes
+say nothing; what grows too fast is noticed once it costs more than ``MOST_RATIO * FLOOR_S``, and is harmless before.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from __future__ import annotations
 from random import Random
 
 from headway_policies import Outcome, Reason
-from headway_policies.ledger import ClassLedger
-from headway_policies.outcome import LEFT
+from headway_policies.desk.ledger import ClassLedger
+from headway_policies.request.outcome import LEFT
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 Scrape = dict[Key, float]

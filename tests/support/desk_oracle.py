@@ -21,8 +21,8 @@ from headway_policies import (
     Expire,
     Outcome,
     Reason,
-    Recall,
     Reject,
+    Requeue,
     Ticket,
     Timeouts,
     WakeAt,
@@ -46,7 +46,7 @@ class Oracle:
     suspects: dict[int, int] = field(default_factory=dict)
     alone: tuple[int, float] | None = None
     crashes: int = 0
-    replayable: set[int] = field(default_factory=set)
+    retryable: set[int] = field(default_factory=set)
     to_blame: int | None = None
     was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
@@ -128,7 +128,7 @@ class Oracle:
                     gathered.pop(ticket_id, None)
                 case Abort(ticket_id, reason):
                     self._aborted(ticket_id, reason, now_s)
-                case Recall(ticket_id):
+                case Requeue(ticket_id):
                     self._recalled(ticket_id)
                     before = {}
                 case WakeAt(at_s):
@@ -237,7 +237,7 @@ class Oracle:
             assert ticket_id in self.suspects, "somebody went before all suspects were cleared"
             assert self.alone is None, "two suspects at a time"
             assert rules.fits(ticket), "a suspect goes beyond the limit"
-            self.alone = ticket_id, now_s + self.desk.preset.recovery.alone_s
+            self.alone = ticket_id, now_s + self.desk.preset.recovery.probation_s
             self._seat(ticket, revision, batch)
             return
         assert self._in_turn(ticket), "somebody jumped the queue"  # I6
@@ -260,7 +260,7 @@ class Oracle:
     def _recalled(self, ticket_id: int) -> None:
         """It ran when the engine died, had shown nothing, and had not been running at the crash before."""
         assert ticket_id in self.running, "recalled what was not running"
-        assert ticket_id in self.replayable, "would be sent twice although something was shown"
+        assert ticket_id in self.retryable, "would be sent twice although something was shown"
         if self.to_blame in (None, ticket_id):
             assert self.was_running_at.get(ticket_id) != self.crashes - 1, "sent a third time"
         self.running.discard(ticket_id)
@@ -343,12 +343,12 @@ class Oracle:
             total += counts.outcomes
         return total
 
-    def engine_restarting(self, replayable: set[int]) -> None:
+    def engine_restarting(self, retryable: set[int]) -> None:
         """Before the event: the engine died, and these had shown nothing."""
         self.crashes += 1
         self.to_blame = None if self.alone is None else self.alone[0]
         self.alone = None
-        self.replayable = replayable
+        self.retryable = retryable
         self.engine_lost()
 
     def engine_lost(self) -> None:

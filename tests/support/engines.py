@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from headway.control import Control
-from headway.fake import FakeEngine, FakeOutput, FakeParams
+from headway.engine.fake import FakeEngine, FakeOutput, FakeParams
+from headway.operator.control import Control
 from headway_policies import Outcome
 
 
 class TrippingEngine(FakeEngine):
-    """A fake engine that can trip over single requests, as an engine does that stays alive."""
+    """A fake engine that can context over single requests, as an engine does that stays alive."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -22,7 +22,7 @@ class TrippingEngine(FakeEngine):
     async def generate(
         self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
     ) -> AsyncGenerator[FakeOutput, None]:
-        """As the fake's own, until it is to trip over this request."""
+        """As the fake's own, until it is to context over this request."""
         async for output in super().generate(prompt, sampling_params, request_id, priority=priority, **options):
             self._trip(request_id)
             yield output
@@ -65,7 +65,7 @@ class ServingEngine(TrippingEngine):
 def outcomes(control: Control) -> dict[str, int]:
     """The outcomes over all classes, after a look at the identity."""
     total: Counter[Outcome] = Counter()
-    for counts in control.guard.gate.desk.ledger.classes.values():
+    for counts in control.gateway.gate.desk.ledger.classes.values():
         assert counts.balanced
         total += counts.outcomes
     return {str(outcome): number for outcome, number in total.items()}
@@ -73,14 +73,19 @@ def outcomes(control: Control) -> dict[str, int]:
 
 async def assert_no_residue(control: Control) -> None:
     """Once the engine goes on and the errands are done nothing is left: no call, ticket, seat, task or request."""
-    guard, gate, engine = control.guard, control.guard.gate, control.guard.engine
+    gateway, gate, engine = control.gateway, control.gateway.gate, control.gateway.engine
     engine.stalled = False  # type: ignore[attr-defined]  # a fake engine
     await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine
-    assert guard.open_calls == 0
-    assert (guard.calls._of, guard.calls._silent, guard.calls.stopping, guard._errands) == ({}, {}, set(), set())
-    assert (gate.desk.seats_taken, gate.desk.sequences, guard.unseated) == (0, 0, 0)
+    assert gateway.open_calls == 0
+    assert (gateway.calls._of, gateway.calls._silent, gateway.calls.stopping, gateway._errands) == (
+        {},
+        {},
+        set(),
+        set(),
+    )
+    assert (gate.desk.seats_taken, gate.desk.sequences, gateway.unseated) == (0, 0, 0)
     assert (gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0)
-    assert gate._passages == {}
-    assert gate.desk._register.entries == {}
+    assert gate._permits == {}
+    assert gate.desk._lifecycle.records == {}
     assert engine.running == {}  # type: ignore[attr-defined]  # a fake engine
     assert asyncio.all_tasks() == {asyncio.current_task()}

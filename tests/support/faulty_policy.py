@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from headway_policies import StrictOrder, Ticket
-from headway_policies.lines import FifoLine
+from headway_policies.queueing.disciplines import Fifo
 
 _PATIENCE = 6
 _STRANGER = Ticket(-1, "normal", 0.0)
@@ -71,7 +71,7 @@ class FaultyOrder(StrictOrder):
         return self._asked > _PATIENCE
 
 
-class FaultyLine(FifoLine):
+class FaultyLine(Fifo):
     """A line that raises from its fifth question on."""
 
     _asked = 0
@@ -118,7 +118,7 @@ class Unwilling:
         raise RuntimeError("no\nlicence")
 
 
-class Quitter(FifoLine):
+class Quitter(Fifo):
     """Ends the program, or so it thinks."""
 
     def head(self, now_s: float) -> Ticket:

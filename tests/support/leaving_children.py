@@ -13,11 +13,11 @@ import sys
 import time
 from typing import Any
 
-from headway.vllm_adapter import orphans
+from headway.vllm_adapter import parent_watch
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 GRANDCHILD = "import subprocess, time; print('{name}', subprocess.Popen({sleep}).pid, flush=True); time.sleep(600)"
-OUTER = "from headway.vllm_adapter.orphans import watch_this_process; watch_this_process(); "
+OUTER = "from headway.vllm_adapter.parent_watch import watch_this_process; watch_this_process(); "
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 FORKS = "import os, time; pid = os.fork(); pid and print('forked by a child', pid, flush=True); time.sleep(600)"
 TITLE = "import setproctitle, time; setproctitle.setproctitle('VLLM::EngineCore'); time.sleep(600)"
@@ -38,9 +38,9 @@ def started(name: str, code: str | None = None, **options: Any) -> int:
 def main() -> None:
     """One of each kind."""
     if sys.argv[1:]:
-        orphans.watch_this_process()
-        orphans.watch_this_process()
-        orphans.remove_at_the_end(sys.argv[1])
+        parent_watch.watch_this_process()
+        parent_watch.watch_this_process()
+        parent_watch.remove_at_the_end(sys.argv[1])
     started("a program")
     started("in a session of its own", start_new_session=True)
     started("deaf to signals", DEAF)

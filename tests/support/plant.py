@@ -15,7 +15,7 @@ from math import exp, log, sqrt
 from random import Random
 
 from headway_policies import Load, Signals
-from headway_policies.limits import Limit
+from headway_policies.limits.limit import Limit
 
 BASE_S, SEQUENCE_S, PREFILL_TOKEN_S = 0.029, 0.00106, 0.0007
 SLO_S = 0.075

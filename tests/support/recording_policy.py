@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, ClassVar
 
 from headway_policies import StrictOrder, Ticket
-from headway_policies.limits import Limiting, Signals
+from headway_policies.limits.limit import Limiting, Signals
 
 
 class RecordingOrder(StrictOrder):

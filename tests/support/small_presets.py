@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from headway_policies import Preset, PriorityClass
-from headway_policies.batching import Batching
-from headway_policies.limits import Limiting
-from headway_policies.ordering import Ordering
-from headway_policies.shedding import Queue
+from headway_policies.batching.strategy import Batching
+from headway_policies.limits.limit import Limiting
+from headway_policies.queueing.bounds import Queue
+from headway_policies.queueing.factory import Ordering
 
 
 def terms(

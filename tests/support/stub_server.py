@@ -23,10 +23,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from headway_policies import Cause, Outcome, Reason, bundled_presets, changes
-from headway_policies.degrading import Loss
-from headway_policies.fallback import Rung, Trigger
-from headway_policies.housekeeping import Cache
-from headway_policies.outcome import REFUSED
+from headway_policies.fallback.degradation import Degradation
+from headway_policies.fallback.rungs import Rung, Trigger
+from headway_policies.memory.policy import Cache
+from headway_policies.request.outcome import REFUSED
 
 OPERATOR_TOKEN = "stub-operator-" + "o" * 32
 VIEWER_TOKEN = "stub-viewer-" + "v" * 32
@@ -73,9 +73,9 @@ class World:
         self.trying = ""
         self.tries, self.most_tries = 0, 3
         self.deaths: Counter[str] = Counter()
-        self.silences = 0
+        self.hangs = 0
         self.suspects = 0
-        self.replays: Counter[str] = Counter()
+        self.retries: Counter[str] = Counter()
         self.warmup = Warming()
         self.rung, self.ordered, self.trigger = Rung.NORMAL, False, ""
         self.usable = [one.word for one in Rung if one is not Rung.DIVERT]
@@ -243,7 +243,7 @@ class World:
                 "tries": self.tries,
                 "most_tries": self.most_tries,
                 "deaths": dict(self.deaths),
-                "silences": self.silences,
+                "hangs": self.hangs,
                 "suspects": self.suspects,
             },
         }
@@ -321,12 +321,12 @@ class World:
         for name, value in plain.items():
             yield GaugeMetricFamily(name, "-", value=float(value))
         standings = {one: float(one == self.standing) for one in ("up", "silent", "restarting", "lost")}
-        yield labelled(GaugeMetricFamily, "headway_engine_standing", "standing", standings)
+        yield labelled(GaugeMetricFamily, "headway_engine_state", "standing", standings)
         deaths = {cause: self.deaths[cause] for cause in Cause}
         yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", deaths)
-        yield CounterMetricFamily("headway_engine_silences_total", "-", value=self.silences)
-        replays = {name: self.replays[name] for name in CLASSES}
-        yield labelled(CounterMetricFamily, "headway_replays_total", "class", replays)
+        yield CounterMetricFamily("headway_engine_hangs_total", "-", value=self.hangs)
+        retries = {name: self.retries[name] for name in CLASSES}
+        yield labelled(CounterMetricFamily, "headway_retries_total", "class", retries)
         last_s = {stage: rounds_s[-1] for stage, rounds_s in self.warmup.stages.items()}
         yield labelled(GaugeMetricFamily, "headway_warmup_duration_seconds", "stage", last_s)
         yield from self._ladder_families()
@@ -347,7 +347,7 @@ class World:
         for rung, trigger in itertools.product(Rung, Trigger):
             steps.add_metric([rung.word, trigger], self.rung_steps[rung.word, trigger])
         degraded = CounterMetricFamily("headway_degraded_total", "-", labels=("class", "how"))
-        for name, how in itertools.product(CLASSES, Loss):
+        for name, how in itertools.product(CLASSES, Degradation):
             degraded.add_metric([name, how], self.degraded[name, how])
         yield from (steps, degraded)
 

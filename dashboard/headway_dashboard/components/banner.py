@@ -6,7 +6,7 @@ from typing import Literal
 
 import streamlit as st
 
-from headway_dashboard.condition import Condition, State
+from headway_dashboard.analysis.condition import Condition, State
 
 Colour = Literal["green", "gray", "orange", "red", "blue"]
 

@@ -11,7 +11,7 @@ from importlib import resources
 
 import streamlit as st
 
-from headway_dashboard.figures import Figure
+from headway_dashboard.analysis.figures import Figure
 from headway_dashboard.server import plotly_url
 
 _plot = st.components.v2.component(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
+from headway_dashboard.analysis.notices import Notice
 from headway_dashboard.components.banner import plain
-from headway_dashboard.notices import Notice
 
 _BOXES = {"info": st.info, "warning": st.warning, "error": st.error}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from headway_dashboard.model import Point
+from headway_dashboard.analysis.model import Point
 
 
 def tile(label: str, value: str, *, explanation: str, course: Sequence[Point] = (), note: str = "") -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headway_dashboard.expressions import Expression
+from headway_dashboard.analysis.expressions import Expression
+from headway_dashboard.analysis.reading import Reading
 from headway_dashboard.sources.prometheus import PrometheusSource
-from headway_dashboard.sources.reading import Reading
 from headway_dashboard.sources.scrape import ScrapeSource
 
 

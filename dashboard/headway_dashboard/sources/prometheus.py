@@ -20,11 +20,11 @@ from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
 
+from headway_dashboard.analysis.expressions import Expression, Mean, Metric
+from headway_dashboard.analysis.model import Grid, Labels, Point, Series, grid, on_grid
+from headway_dashboard.analysis.reading import Health, Reading
 from headway_dashboard.bounded_session import BoundedAdapter, bounded_session
-from headway_dashboard.expressions import Expression, Mean, Metric
-from headway_dashboard.model import Grid, Labels, Point, Series, grid, on_grid
 from headway_dashboard.sources.breaker import Breaker
-from headway_dashboard.sources.reading import Health, Reading
 
 TIMEOUT_S = (0.5, 2.0)
 MAX_ANSWER_BYTES = 16 * 1024 * 1024

@@ -13,8 +13,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from headway_dashboard.expressions import Either, Expression, Gauge, Mean, Metric, Quantile, Rate, Share
-from headway_dashboard.model import Grid, Labels, Point, Series, held, quantiles, quotient, rate, total
+from headway_dashboard.analysis.expressions import Either, Expression, Gauge, Mean, Metric, Quantile, Rate, Share
+from headway_dashboard.analysis.model import Grid, Labels, Point, Series, held, quantiles, quotient, rate, total
 from headway_dashboard.sources.exposition import SampleKey
 
 _MOST_SERIES = 20_000

@@ -12,11 +12,11 @@ from typing import Literal
 
 import requests
 
+from headway_dashboard.analysis.expressions import Expression
+from headway_dashboard.analysis.model import Grid, Series, grid
+from headway_dashboard.analysis.reading import Health, Reading
 from headway_dashboard.bounded_session import AnswerTooLargeError, bounded_session
-from headway_dashboard.expressions import Expression
-from headway_dashboard.model import Grid, Series, grid
 from headway_dashboard.sources.exposition import SampleKey, samples
-from headway_dashboard.sources.reading import Health, Reading
 from headway_dashboard.sources.ring import Ring
 
 KEEP_S = 30 * 60.0

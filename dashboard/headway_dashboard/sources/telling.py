@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from headway_dashboard.admin import AdminClient, AdminError, RoleError, SwitchedOffError, TokenError
-from headway_dashboard.status import Status
+from headway_dashboard.analysis.status import Status
 
 _FIRST_WAIT_S = 1.0
 _REFUSED_FOR_S = 300.0

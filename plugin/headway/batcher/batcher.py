@@ -24,19 +24,7 @@ from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
 from headway.batcher.settings import MOST_TOKENS, batch_preset, class_name, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
 from headway.errors import BatchFunctionError, refusal
-from headway_policies import (
-    Abort,
-    Desk,
-    Dispatch,
-    Effect,
-    Ending,
-    Expire,
-    Reason,
-    Reject,
-    Ticket,
-    Timeouts,
-    WakeAt,
-)
+from headway_policies import Abort, Desk, Dispatch, Effect, Ending, Expire, Reason, Reject, Ticket, Timeouts, WakeAt
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,7 @@ from headway.batcher.arguments import whole_number
 from headway.batcher.function import T
 from headway.batcher.settings import class_name
 from headway_policies import PriorityClass, Ticket
-from headway_policies.ordering import Ordering, make_order
-from headway_policies.shedding import Queue
-from headway_policies.waiting import Lane, WaitingRoom
+from headway_policies.queueing import Lane, Ordering, Queue, WaitQueue, make_order
 
 _MOST_WAITING = 1_000_000
 
@@ -56,7 +54,7 @@ class PriorityRequestQueue(Generic[T]):
             for priority in range(count)
         }
         lane = Lane(make_order(Ordering(between="strict", inside="fifo"), classes))
-        self._room = WaitingRoom(classes, Queue(max_waiting=max_size), [lane])
+        self._room = WaitQueue(classes, Queue(max_waiting=max_size), [lane])
         self._waiting: dict[int, PrioritizedRequest[T]] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()

@@ -8,8 +8,7 @@ from __future__ import annotations
 from headway.batcher.arguments import number, shown, whole_number
 from headway.errors import UnknownClassError
 from headway_policies import Batching, Preset, PriorityClass
-from headway_policies.ordering import Ordering
-from headway_policies.shedding import Queue
+from headway_policies.queueing import Ordering, Queue
 
 MOST_TOKENS = 2**53  # more cannot be counted exactly by everybody who counts them
 _WHOLE = {

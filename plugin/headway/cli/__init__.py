@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from headway.api import INTERRUPTED, CliError, Exit, UsageError
 from headway.cli import calibrate, dashboard, demo, fallback, preset, recycle, serve, simulate, status
-from headway.cli.exits import INTERRUPTED, CliError, Exit, UsageError
-from headway.cli.parser import Parser, add_command, formatter
+from headway.console import Parser, add_command, formatter
 from headway.errors import HeadwayError
 from headway.release import version
 from headway_policies import PresetError

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import requests
 
-from headway.cli.bar import Bar
-from headway.cli.exits import FailedError, ServerUnreachableError, UsageError
-from headway.cli.parser import add_json, add_url, seconds
-from headway.cli.table import table
+from headway.api import FailedError, ServerUnreachableError, UsageError
+from headway.console import Bar, add_json, add_url, seconds, table
 from headway.simulator.fit import CalibrationError, Fit, Point, fit
 from headway.simulator.probe import Measured, Probe
 

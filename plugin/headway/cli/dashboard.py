@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 
-from headway.cli.exits import UsageError
-from headway.cli.parser import add_url, port
-from headway.cli.preflight import try_bind
+from headway.api import UsageError
+from headway.console import add_url, missing_dashboard_packages, port, try_bind
 
 NAME = "dashboard"
 SUMMARY = "Run the dashboard of a server in the foreground, until Ctrl-C."
@@ -22,7 +20,6 @@ examples:
 Its Control page switches presets only if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is set.
 """
 PORT = 8501
-_NEEDS = ("headway_dashboard", "streamlit", "plotly", "prometheus_api_client")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Become the dashboard's process; returns only by raising UsageError."""
-    if missing := missing_parts():
+    if missing := missing_dashboard_packages():
         raise UsageError(
             f"the dashboard needs {', '.join(missing)}; install it with: pip install 'vllm-headway[dashboard]'"
         )
@@ -44,11 +41,6 @@ def run(chosen: argparse.Namespace) -> int:
     sys.stdout.flush()
     words = command(chosen.url, chosen.host, chosen.port, chosen.prometheus_url)
     os.execv(sys.executable, words)  # noqa: S606 - this interpreter, no shell
-
-
-def missing_parts() -> list[str]:
-    """The packages of the dashboard that are not installed."""
-    return [name for name in _NEEDS if importlib.util.find_spec(name) is None]
 
 
 def command(url: str, host: str, listen_port: int, prometheus_url: str | None) -> list[str]:

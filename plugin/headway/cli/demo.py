@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 
 from headway.cli.dashboard import PORT as DASHBOARD_PORT
-from headway.cli.parser import add_json, port, seconds
-from headway.cli.preflight import VLLM_PORT
-from headway.cli.split import DEFAULT_PRESET
+from headway.console import DEFAULT_PRESET, VLLM_PORT, add_json, port, seconds
 from headway.demo.options import DEFAULT_MODEL, DEFAULT_RATE, Options
 
 NAME = "demo"

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from headway.cli.known import absolute
-from headway.cli.split import has, value_of
+from headway.console import absolute, has, value_of
 
 PLUGIN = "headway"
 #: Groups of which vLLM loads every plugin as long as VLLM_PLUGINS is unset.

@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from headway.cli.answers import FallbackNow
-from headway.cli.client import RefusedOrderError, connect
-from headway.cli.exits import UsageError
-from headway.cli.parser import add_json, add_url
-from headway.cli.table import table
+from headway.api import FallbackNow, RefusedOrderError, UsageError, connect
+from headway.console import add_json, add_url, table
 
 NAME = "fallback"
 SUMMARY = "Show where a server's fallback ladder stands, put it on a rung, or let it move by itself."

@@ -6,14 +6,29 @@ import argparse
 import json
 import os
 
-from headway.catalogue import Listed
+from headway.api import (
+    AdminClient,
+    FailedError,
+    PresetEntry,
+    RefusedPresetError,
+    StaleError,
+    Switched,
+    UsageError,
+    connect,
+)
 from headway.cli import preset_check, recommend
-from headway.cli.answers import PresetEntry, Switched
-from headway.cli.client import AdminClient, RefusedPresetError, StaleError, connect
-from headway.cli.exits import FailedError, UsageError
-from headway.cli.known import find_preset, open_catalogue, preset_dir
-from headway.cli.parser import Parser, add_command, add_json, add_url
-from headway.cli.table import setting_text, table
+from headway.console import (
+    Parser,
+    add_command,
+    add_json,
+    add_url,
+    find_preset,
+    open_catalogue,
+    preset_dir,
+    setting_text,
+    table,
+)
+from headway.operator import Listed
 
 NAME = "preset"
 SUMMARY = "List, show, compare, check and recommend presets; switch a running server to another."

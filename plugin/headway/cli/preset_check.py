@@ -9,14 +9,12 @@ import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 
-from headway.cli.exits import Exit
-from headway.cli.known import find_preset, open_catalogue, preset_dir
-from headway.cli.parser import add_json
-from headway.cli.table import setting_text, table
+from headway.api import Exit
+from headway.console import add_json, find_preset, open_catalogue, preset_dir, setting_text, table
 from headway_policies import PresetError, changes, load_preset
-from headway_policies.complaints import Complaint
 from headway_policies.conformance.limits import RULES, Rule
 from headway_policies.conformance.presets import ACCEPTABLE, failures
+from headway_policies.preset import Issue, lint
 
 DIFF_SUMMARY = "Show what differs between two presets, setting by setting."
 DIFF_EPILOG = """\
@@ -63,8 +61,8 @@ class Verdict:
 
     file: str
     preset: str | None
-    errors: list[Complaint] = field(default_factory=list)
-    accepted: list[Complaint] = field(default_factory=list)
+    errors: list[Issue] = field(default_factory=list)
+    accepted: list[Issue] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -122,10 +120,10 @@ def _judge(file: str, accept: Collection[str]) -> Verdict:
     try:
         preset = load_preset(file)
     except PresetError as error:
-        return Verdict(file, None, list(error.complaints))
+        return Verdict(file, None, list(error.issues))
     found = failures(preset)
     errors = [one for one in found if one.rule not in accept]
-    return Verdict(file, preset.name, errors, [one for one in found if one.rule in accept], preset.warnings())
+    return Verdict(file, preset.name, errors, [one for one in found if one.rule in accept], lint(preset))
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
@@ -138,7 +136,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     yield from (f"  warning: {text}" for text in verdict.warnings)
 
 
-def _text(complaint: Complaint, file: str) -> str:
-    """The complaint, and in which file, where that is another than the one that was given."""
-    inherited = complaint.file is not None and complaint.file != file
-    return f"in {complaint.file}: {complaint}" if inherited else str(complaint).removeprefix(f"{file}: ")
+def _text(issue: Issue, file: str) -> str:
+    """The issue, and in which file, where that is another than the one that was given."""
+    inherited = issue.file is not None and issue.file != file
+    return f"in {issue.file}: {issue}" if inherited else str(issue).removeprefix(f"{file}: ")

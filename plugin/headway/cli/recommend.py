@@ -8,10 +8,10 @@ import os
 import sys
 from dataclasses import asdict
 
-from headway.cli.client import connect
-from headway.cli.parser import add_json, add_url, seconds
+from headway.api import connect
 from headway.cli.traffic import watch
-from headway_policies.recommendation import Needs, Recommendation, recommend
+from headway.console import add_json, add_url, seconds
+from headway_policies.preset import Needs, Recommendation, recommend
 
 SUMMARY = "Recommend a preset for what you need; with --url, read a running server's traffic, too."
 EPILOG = """\

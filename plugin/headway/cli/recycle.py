@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from headway.cli.answers import RecycleAccepted
-from headway.cli.client import connect
-from headway.cli.parser import add_json, add_url
+from headway.api import RecycleAccepted, connect
+from headway.console import add_json, add_url
 
 NAME = "recycle"
 SUMMARY = "Replace the engine of a running server by a fresh one, losing nobody."

@@ -8,12 +8,23 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.catalogue import Listed
-from headway.cli import preflight
 from headway.cli.environment import engine_defaults, plugin_environment
-from headway.cli.known import find_preset, open_catalogue, preset_dir
-from headway.cli.parser import Parser, formatter
-from headway.cli.split import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
+from headway.console import (
+    DEFAULT_PRESET,
+    Parser,
+    ServeWords,
+    find_preset,
+    formatter,
+    has,
+    model_of,
+    open_catalogue,
+    preflight,
+    preset_dir,
+    split,
+    value_of,
+    with_defaults,
+)
+from headway.operator import Listed
 from headway.release import version
 
 NAME = "serve"

@@ -7,11 +7,9 @@ import os
 import sys
 from dataclasses import replace
 
-from headway.cli.bar import Bar
-from headway.cli.exits import UsageError
-from headway.cli.known import find_preset, open_catalogue, preset_dir
-from headway.cli.parser import add_json, seconds
+from headway.api import UsageError
 from headway.cli.simulated import need_plotly, show, show_sweep, show_timeline
+from headway.console import Bar, add_json, find_preset, open_catalogue, preset_dir, seconds
 from headway.simulator.capacity import Slo
 from headway.simulator.clients import Clients
 from headway.simulator.comparison import compare

@@ -8,11 +8,8 @@ import os
 import sys
 import time
 
-from headway.cli.answers import ClassNow, Status
-from headway.cli.client import AdminClient, connect
-from headway.cli.exits import Exit
-from headway.cli.parser import add_json, add_url, seconds
-from headway.cli.table import duration, table
+from headway.api import AdminClient, ClassNow, Exit, Status, connect
+from headway.console import add_json, add_url, duration, seconds, table
 
 NAME = "status"
 SUMMARY = "Show what a server is doing: readiness, preset, limit, and the queue of each class."

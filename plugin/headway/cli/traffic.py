@@ -9,12 +9,9 @@ from dataclasses import dataclass
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from headway.cli.answers import Status
-from headway.cli.bounded_session import bounded_session
-from headway.cli.client import AdminClient
-from headway.cli.exits import ServerUnreachableError
+from headway.api import AdminClient, ServerUnreachableError, Status, bounded_session
 from headway_policies.limits import Limiting
-from headway_policies.recommendation import Traffic
+from headway_policies.preset import Traffic
 
 MAX_METRICS_BYTES = 8 * 1024 * 1024
 #: Prometheus' parser copies the rest of a line for each of its labels.

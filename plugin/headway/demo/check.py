@@ -6,10 +6,8 @@ import importlib.util
 import os
 from pathlib import Path
 
-from headway.cli.dashboard import missing_parts
-from headway.cli.exits import UsageError
-from headway.cli.known import find_preset, open_catalogue, preset_dir
-from headway.cli.preflight import check_vllm, try_bind
+from headway.api import UsageError
+from headway.console import check_vllm, find_preset, missing_dashboard_packages, open_catalogue, preset_dir, try_bind
 from headway.demo.options import HOST, Options
 from headway.demo.traffic import CLASSES
 
@@ -25,7 +23,7 @@ def check(options: Options) -> None:
     if missing := [name for name in CLASSES if name not in preset.classes]:
         raise UsageError(f"preset {preset.name} has no class {', '.join(missing)}, which the demo's traffic uses")
     check_vllm()
-    if parts := missing_parts():
+    if parts := missing_dashboard_packages():
         raise UsageError(f"the demo needs {', '.join(parts)}; pip install 'vllm-headway[dashboard]'")
     if importlib.util.find_spec("openai") is None:
         raise UsageError("the demo's clients need the openai package; install it with: pip install openai")

@@ -1,4 +1,4 @@
-"""What do the demo's clients ask? Short questions for people who wait, chores for jobs that do not."""
+"""What do the demo's clients ask? Short questions for people who wait, tasks for jobs that do not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PROMPTS: dict[str, tuple[str, ...]] = {
         "Write a notice that the station cafe closes at nine.",
         "How does a railway signal keep two trains apart?",
         "Suggest three names for a night train to the mountains.",
-        "What should I pack for a day trip by the sea?",
+        "What should I pack for a day context by the sea?",
         "Describe the sound of an old steam engine to a child.",
     ),
     "batch": (
         "Summarise: The line was closed for repairs in spring, reopened in June, and has carried more people each "
-        "month since. The operator added two early trains, and complaints about crowding fell by half.",
+        "month since. The operator added two early trains, and issues about crowding fell by half.",
         "Put these stops into alphabetical order: Harbour, Castle, Old Mill, Airport, Brewery, Long Meadow.",
         "Write a paragraph about the history of timetables for a school magazine.",
         "List the steps of checking a carriage before it leaves the depot.",

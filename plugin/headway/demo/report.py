@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 
-from headway.cli.table import table
+from headway.console import table
 from headway.demo.summary import Check, Summary
 
 

@@ -19,7 +19,7 @@ class ClassCounts:
 
     @property
     def unaccounted(self) -> int:
-        """Arrivals that are nowhere (or counted twice, if negative). Zero at every scrape."""
+        """Admission that are nowhere (or counted twice, if negative). Zero at every scrape."""
         return self.arrived - self.queued - self.in_flight - sum(self.outcomes.values())
 
     def since(self, earlier: ClassCounts) -> ClassCounts:

@@ -6,8 +6,7 @@ import asyncio
 
 import requests
 
-from headway.cli.client import AdminClient
-from headway.cli.exits import ServerUnreachableError
+from headway.api import AdminClient, ServerUnreachableError
 from headway.demo.options import Options
 from headway.demo.scrape import Counts, read
 from headway.demo.summary import PresetSeen

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TextIO
 
-from headway.cli.exits import INTERRUPTED, CliError, Exit, FailedError
+from headway.api import INTERRUPTED, CliError, Exit, FailedError
 from headway.demo.check import check
 from headway.demo.children import Child, Family, adopt_orphans
 from headway.demo.options import Options

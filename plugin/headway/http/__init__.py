@@ -1,1 +1,23 @@
-"""The HTTP side: the entrance every request passes, the words of a refusal, and the admin API."""
+"""The HTTP side: the admission middleware, bounds of requests, time-out headers, and the admin API.
+
+It knows ASGI and Starlette, and nothing of vLLM.
+"""
+
+from headway.http.admin import routes
+from headway.http.auth import Tokens
+from headway.http.body import Budget
+from headway.http.bounds import MAX_TARGET_BYTES, Bounds
+from headway.http.log_privacy import hide_queries
+from headway.http.middleware import AdmissionMiddleware
+from headway.http.request_limits import RequestLimits
+
+__all__ = [
+    "MAX_TARGET_BYTES",
+    "AdmissionMiddleware",
+    "Bounds",
+    "Budget",
+    "RequestLimits",
+    "Tokens",
+    "hide_queries",
+    "routes",
+]

@@ -21,11 +21,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from headway.audit import Who
-from headway.control import Control, Switched
 from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungError, UnusablePresetError
-from headway.http.tokens import Role, Tokens
-from headway.recycle import CannotReplaceError, NotNowError
-from headway_policies.complaints import Complaint, shown
+from headway.http.auth import Role, Tokens
+from headway.operator import Control, Switched
+from headway.supervision import CannotReplaceError, NotNowError
+from headway_policies.preset import Issue, shown
 
 MAX_BODY_BYTES = 16 * 1024
 #: How long an order may take to arrive, in all.
@@ -47,7 +47,7 @@ class Problem(Exception):
         status: HTTPStatus,
         detail: str,
         headers: dict[str, str] | None = None,
-        errors: Iterable[Complaint] = (),
+        errors: Iterable[Issue] = (),
     ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers, self.errors = status, detail, headers, tuple(errors)
@@ -140,7 +140,7 @@ async def _status(control: Control, request: Request, who: Who) -> Response:
 
 
 async def _desk(control: Control, request: Request, who: Who) -> Response:
-    return JSONResponse(control.guard.gate.dump())
+    return JSONResponse(control.gateway.gate.dump())
 
 
 async def _presets(control: Control, request: Request, who: Who) -> Response:
@@ -170,15 +170,15 @@ async def _switch(control: Control, request: Request, who: Who) -> Response:
     except StaleRevisionError as error:
         raise Problem(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
     except UnusablePresetError as error:
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=error.complaints) from None
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=error.issues) from None
     except UnknownPresetError as error:
-        unknown = Complaint("name", str(error), shown(wanted.name))
+        unknown = Issue("name", str(error), shown(wanted.name))
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
     return JSONResponse(_switched(done), headers=_etag(done.revision))
 
 
 async def _fallback(control: Control, request: Request, who: Who) -> Response:
-    return JSONResponse(control.lookout.status())
+    return JSONResponse(control.fallback_controller.status())
 
 
 async def _order_fallback(control: Control, request: Request, who: Who) -> Response:
@@ -188,7 +188,7 @@ async def _order_fallback(control: Control, request: Request, who: Who) -> Respo
         control.order_fallback(wanted.rung, who=who, reason=wanted.reason)
     except UnknownRungError as error:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
-    return JSONResponse(control.lookout.status())
+    return JSONResponse(control.fallback_controller.status())
 
 
 async def _recycle(control: Control, request: Request, who: Who) -> Response:
@@ -199,7 +199,7 @@ async def _recycle(control: Control, request: Request, who: Who) -> Response:
         raise Problem(HTTPStatus.NOT_IMPLEMENTED, f"{error}.") from None
     except NotNowError as error:
         raise Problem(HTTPStatus.CONFLICT, f"{error}.") from None
-    return JSONResponse({"accepted": True, "running": control.guard.gate.desk.seats_taken}, HTTPStatus.ACCEPTED)
+    return JSONResponse({"accepted": True, "running": control.gateway.gate.desk.seats_taken}, HTTPStatus.ACCEPTED)
 
 
 async def _audit(control: Control, request: Request, who: Who) -> Response:
@@ -244,18 +244,18 @@ def _read_as(expected: type[AnOrder], body: bytes) -> AnOrder:
     try:
         return expected.model_validate(json.loads(body))
     except ValidationError as error:
-        wrong = [_complaint(one) for one in error.errors()[:_MOST_ERRORS]]
+        wrong = [_issue(one) for one in error.errors()[:_MOST_ERRORS]]
         detail = "; ".join(f"{one.where}: {one.message}" for one in wrong)
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{detail}.", errors=wrong) from None
     except (ValueError, RecursionError):
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "The body is not valid JSON.") from None
 
 
-def _complaint(detail: Mapping[str, Any]) -> Complaint:
+def _issue(detail: Mapping[str, Any]) -> Issue:
     """One error of a body. The value of a key that is unknown may be anything, a secret too: it is not repeated."""
     where = ".".join(str(part) for part in detail["loc"])[:_MOST_KEY_CHARS] or "body"
     value = None if detail["type"] in ("missing", "extra_forbidden") else shown(detail["input"])
-    return Complaint(where, detail["msg"], value)
+    return Issue(where, detail["msg"], value)
 
 
 def _if_match(control: Control, request: Request, who: Who) -> int | None:

@@ -15,9 +15,9 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
+from headway.api_errors import BadRequest, answer, error_body
 from headway.http.bounds import Bounds
 from headway.http.json_shape import JsonShape
-from headway.http.refusal import BadRequest, answer, error_body
 
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _RETRY_AFTER_S = 2

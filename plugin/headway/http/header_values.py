@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-from headway.http.refusal import BadRequest
+from headway.api_errors import BadRequest
 from headway.http.timeouts import TIMEOUT_HEADERS
 
 MAX_CHARS: Final = 64
-#: Characters for each header that identify, the time-outs and the entrance read.
+#: Characters for each header that identify, the time-outs and the middleware read.
 MAX_VALUE_CHARS: Final[Mapping[str, int]] = {
     **dict.fromkeys(TIMEOUT_HEADERS, MAX_CHARS),
     "x-headway-class": MAX_CHARS,

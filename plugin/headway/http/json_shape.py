@@ -13,7 +13,7 @@ from http import HTTPStatus
 from itertools import accumulate
 from typing import Final
 
-from headway.http.refusal import BadRequest
+from headway.api_errors import BadRequest
 
 #: Objects and arrays: a conversation of thousands of messages, the tools and schemas beside it. vLLM takes 100 us each.
 MAX_BRACKETS: Final = 8_192

@@ -14,11 +14,11 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headway.api_errors import BadRequest, answer, error_body
 from headway.http.body import Body, Budget
 from headway.http.bounds import MAX_TARGET_BYTES, Bounds
-from headway.http.refusal import BadRequest, answer, error_body
 
-#: Where the entrance finds the body of its request: what is queued is no longer on its way.
+#: Where the middleware finds the body of its request: what is queued is no longer on its way.
 BODY: Final = "headway.body"
 
 _FIELD_BYTES = len(": \r\n")

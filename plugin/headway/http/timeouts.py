@@ -20,8 +20,8 @@ import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from headway.http.refusal import BadRequest
-from headway_policies.ticket import NO_TIMEOUTS, Timeouts
+from headway.api_errors import BadRequest
+from headway_policies.request import NO_TIMEOUTS, Timeouts
 
 _SDK_HEADER = "x-stainless-read-timeout"
 _DURATION = re.compile(r"([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(ns|us|µs|ms|s|m|h)")

@@ -7,7 +7,7 @@ vLLM's ``--max-num-queued-reqs`` kind. The engine's own ``order`` and ``max_num_
 from __future__ import annotations
 
 from headway_policies import Dispatch, Effect, Ending, Ledger, Load, Outcome, Reason, Reject, Ticket
-from headway_policies.ticket import Usage
+from headway_policies.request import Usage
 
 
 class Bare:

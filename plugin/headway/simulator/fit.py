@@ -50,14 +50,14 @@ class Fit:
 def fit(inter_token: Sequence[Point], first_token: Sequence[Point]) -> Fit:
     """The constants from both series. Raises CalibrationError where a series has not two different points."""
     base_s, seat_s = line(inter_token, "inter-token times at two or more concurrencies")
-    alone_s, prefill_s = line(first_token, "first-token times of prompts of two or more lengths")
+    probation_s, prefill_s = line(first_token, "first-token times of prompts of two or more lengths")
     return Fit(
         base_s,
         seat_s,
         prefill_s,
-        alone_s - base_s,
+        probation_s - base_s,
         _error_ratio(inter_token, base_s, seat_s),
-        _error_ratio(first_token, alone_s, prefill_s),
+        _error_ratio(first_token, probation_s, prefill_s),
     )
 
 

@@ -39,8 +39,7 @@ from headway_policies import (
     Ticket,
     WakeAt,
 )
-from headway_policies.outcome import REFUSED
-from headway_policies.ticket import Usage
+from headway_policies.request import REFUSED, Usage
 
 STRETCH_STEPS = 16
 _ANY = 1 << 40

@@ -12,8 +12,7 @@ from typing import Literal
 
 from headway.simulator.engine import EngineModel
 from headway_policies import Batching, Preset, PriorityClass
-from headway_policies.ordering import Ordering
-from headway_policies.shedding import Queue
+from headway_policies.queueing import Ordering, Queue
 
 Strategy = Literal["static", "dynamic", "continuous"]
 _ENDLESS = 1_000_000

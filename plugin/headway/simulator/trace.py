@@ -2,7 +2,7 @@
 
 These are the columns of the public Azure LLM inference traces. A timestamp is a date with a time (UTC, where it names
 no zone), or seconds, in all lines of a file alike. Lengths and times of a large service are scaled down before a small
-engine replays them: say the scaling beside the result.
+engine retries them: say the scaling beside the result.
 """
 
 from __future__ import annotations

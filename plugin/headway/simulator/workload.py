@@ -1,6 +1,6 @@
 """Who comes when, and with what? Requests drawn from a seed; the named workloads by which policies are compared.
 
-Arrivals are an open loop: nobody waits for an answer before the next request is due. The gaps are exponential (a
+Admission are an open loop: nobody waits for an answer before the next request is due. The gaps are exponential (a
 Poisson process) or, for bursts, Gamma with a larger coefficient of variation; a rate that changes with the phase
 stretches them (time change of a renewal process). A closed workload has all its requests at time 0.
 

@@ -3,7 +3,7 @@
 It looks for features, never at version numbers. Tried on 0.32 only; releases from 0.29 on, where
 ``check_admission`` appeared, have what it looks for by their sources.
 
-    endpoint   the endpoint plugin: entrance, routes, warm-up, and the engine client turned into a policy client
+    endpoint   the endpoint plugin: middleware, routes, warm-up, and the engine client turned into a policy client
     stats      the stat-logger plugin: the figures of each step, and the moment a sequence really ends
     core       the general plugin: a knob inside EngineCore, turned between two steps
     courtesy   no spinning where cores are few
@@ -16,6 +16,6 @@ It looks for features, never at version numbers. Tried on 0.32 only; releases fr
     replace    another EngineCore behind a client whose own is dead
     orphans    no process of a server outlives it
     orphan_killer  the process that sees to that
-    kind       the facts about vLLM that the guard needs
+    kind       the facts about vLLM that the gateway needs
     launch     ``headway serve``
 """

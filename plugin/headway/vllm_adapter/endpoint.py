@@ -25,30 +25,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headway.catalogue import Catalogue
-from headway.control import Control
+from headway.admission import Gateway
 from headway.errors import HeadwayError
-from headway.guard import Guard
-from headway.http.admin import routes
-from headway.http.body import Budget
-from headway.http.bounds import Bounds
-from headway.http.entrance import Entrance
-from headway.http.log_privacy import hide_queries
-from headway.http.request_limits import RequestLimits
-from headway.http.tokens import Tokens
-from headway.http.upstream import Upstream
-from headway.http.upstream_settings import UpstreamSettings
-from headway.keeper import Keeper
-from headway.metrics import LedgerCollector, Meters
-from headway.upkeep import look_after
+from headway.fallback import FallbackClient, FallbackSettings
+from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, Tokens, hide_queries, routes
+from headway.operator import Control, Meters, MetricsCollector, PresetCatalogue, install
+from headway.supervision import Supervisor, WarmupReport, start_memory_maintenance
 from headway.variables import whole_number
+from headway.vllm_adapter.engine_adapter import VllmAdapter
+from headway.vllm_adapter.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.keep_warm import keep_warm
-from headway.vllm_adapter.kind import VllmKind
-from headway.vllm_adapter.replace import VllmReplacer, replaceable
 from headway.vllm_adapter.warmup import rewarm, warm_up
-from headway.warmup_report import WarmupReport
-from headway.wrap import install
 from headway_policies import Preset
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
@@ -58,19 +46,19 @@ log = logging.getLogger("headway.vllm_adapter.endpoint")
 class Settings:
     """What the environment says. Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line."""
 
-    catalogue: Catalogue
+    catalogue: PresetCatalogue
     preset: Preset
     tokens: Tokens
     warm: bool
     queue_full_status: HTTPStatus
     bounds: Bounds
     max_request_seats: int | None
-    upstream: UpstreamSettings | None
+    upstream: FallbackSettings | None
 
     @classmethod
     def from_environment(cls) -> Settings:
         """Read and check everything before the engine is touched."""
-        catalogue = Catalogue(os.environ.get("HEADWAY_PRESET_DIR") or None)
+        catalogue = PresetCatalogue(os.environ.get("HEADWAY_PRESET_DIR") or None)
         return cls(
             catalogue=catalogue,
             preset=catalogue.resolve(os.environ.get("HEADWAY_PRESET") or "balanced"),
@@ -79,7 +67,7 @@ class Settings:
             queue_full_status=_one_of("HEADWAY_STATUS_CODES", _STATUS_CODES, default="headway"),
             bounds=Bounds.from_environment(),
             max_request_seats=_max_request_seats(),
-            upstream=UpstreamSettings.from_environment(),
+            upstream=FallbackSettings.from_environment(),
         )
 
 
@@ -100,7 +88,7 @@ class HeadwayEndpoint:
         self._app: Any = None
 
     def attach_router(self, app: Any) -> None:
-        """Add the routes, and the entrance as the innermost middleware: inside vLLM's authentication and metrics.
+        """Add the routes, and the middleware as the innermost middleware: inside vLLM's authentication and metrics.
 
         Settings are read here and not in the constructor: vLLM would log a constructor's error and serve without us.
         """
@@ -110,13 +98,13 @@ class HeadwayEndpoint:
         self._settings = settings = Settings.from_environment()
         app.router.routes.insert(0, Route("/metrics", _metrics))
         app.router.routes.extend(routes(self._controlled, settings.tokens))
-        entrance = Middleware(
-            Entrance,
+        middleware = Middleware(
+            AdmissionMiddleware,
             preset=lambda: self._controlled().preset,
             queue_full_status=settings.queue_full_status,
-            lookout=lambda: self._controlled().lookout,
+            fallback_controller=lambda: self._controlled().fallback_controller,
         )
-        app.user_middleware.append(entrance)
+        app.user_middleware.append(middleware)
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:
         """Turn the engine client into a policy client, warm it up, and only then let vLLM listen.
@@ -131,15 +119,15 @@ class HeadwayEndpoint:
             return
         catalogue = settings.catalogue
         meters = Meters(catalogue.class_names(), catalogue.most_seats(), REGISTRY)
-        control = install(engine_client, VllmKind(), settings.preset, catalogue, meter=meters)
-        control.guard.max_request_seats = settings.max_request_seats
+        control = install(engine_client, VllmAdapter(), settings.preset, catalogue, meter=meters)
+        control.gateway.max_request_seats = settings.max_request_seats
         control.batch_meter = meters.step
         control.model = _served_name(args)
         control.backend = str(engine_client.vllm_config.device_config.device_type)
         self._control = HeadwayEndpoint.serving = state.headway = control
         _say_what_is_missing(control, args)
-        REGISTRY.register(LedgerCollector(control, asyncio.get_running_loop()))
-        await control.guard.limit_engine()
+        REGISTRY.register(MetricsCollector(control, asyncio.get_running_loop()))
+        await control.gateway.limit_engine()
         if settings.warm:
             await warm_up(engine_client, control)
         else:
@@ -147,9 +135,9 @@ class HeadwayEndpoint:
         keep_warm(engine_client, control)
         self._keep(engine_client, control)
         self._look_out(control, settings)
-        look_after(control)
+        start_memory_maintenance(control)
         preset = control.preset
-        log.info("preset %s: %d of %d seats", preset.name, control.guard.gate.desk.limit, control.ceiling)
+        log.info("preset %s: %d of %d seats", preset.name, control.gateway.gate.desk.limit, control.ceiling)
 
     def _bound_requests(self, bounds: Bounds, args: Namespace, context_tokens: int | None) -> None:
         """Bound what a request may have before anybody reads it: now every other middleware is there to be outside of.
@@ -167,20 +155,20 @@ class HeadwayEndpoint:
 
     def _keep(self, engine_client: Any, control: Control) -> None:
         """Watch the engine, and replace it where this server may outlive it; else end with an error when it dies."""
-        guard, replacer = control.guard, None
+        gateway, replacer = control.gateway, None
         if self.replaces_engine and replaceable(engine_client):
             replacer = VllmReplacer(engine_client)
         else:
-            atexit.register(_end_badly_without_engine, guard)
-        control.keeper = Keeper(guard, replacer, functools.partial(rewarm, engine_client, control))
-        control.replacer = None if replacer is None else control.keeper.recycle
-        control.chores.start("keeper", control.keeper.run())
+            atexit.register(_end_badly_without_engine, gateway)
+        control.supervisor = Supervisor(gateway, replacer, functools.partial(rewarm, engine_client, control))
+        control.replacer = None if replacer is None else control.supervisor.recycle
+        control.tasks.start("supervisor", control.supervisor.run())
 
     def _look_out(self, control: Control, settings: Settings) -> None:
         """Watch for trouble, and know where another model is."""
         if settings.upstream is not None:
-            control.lookout.connect(Upstream(settings.upstream))
-        control.chores.start("lookout", control.lookout.run())
+            control.fallback_controller.connect(FallbackClient(settings.upstream))
+        control.tasks.start("fallback_controller", control.fallback_controller.run())
 
     def _controlled(self) -> Control:
         if self._control is None:
@@ -206,9 +194,9 @@ def _bound_server(bounds: Bounds, args: Namespace) -> None:
     bound_protocol(bounds)
 
 
-def _end_badly_without_engine(guard: Guard) -> None:
+def _end_badly_without_engine(gateway: Gateway) -> None:
     """vLLM ends with 0 when its engine died, and no supervisor would start it again. Runs as the process ends."""
-    if guard.engine_lost:
+    if gateway.engine_lost:
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

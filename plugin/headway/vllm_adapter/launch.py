@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.errors import HeadwayError, NoEngineError
+from headway.vllm_adapter.death_cause import forget_death_cause, prepare_death_cause
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
-from headway.vllm_adapter.last_words import forget_last_words, prepare_last_words
 from headway_policies import PresetError
 
 DRAIN_S = 30
@@ -42,7 +42,7 @@ def serve(vllm_argv: Sequence[str]) -> int:
 
     run_server = _find(_SERVERS, "run_server")
     HeadwayEndpoint.replaces_engine = True
-    prepare_last_words()
+    prepare_death_cause()
     try:
         uvloop.run(run_server(args))
     except KeyboardInterrupt:
@@ -54,9 +54,9 @@ def serve(vllm_argv: Sequence[str]) -> int:
     except Exception as error:
         raise NoEngineError(f"the engine did not start: {_cause(error)}") from error
     finally:
-        forget_last_words()
+        forget_death_cause()
     control = HeadwayEndpoint.serving
-    if control is not None and control.guard.engine_lost:
+    if control is not None and control.gateway.engine_lost:
         raise NoEngineError("the engine died while it was serving; the cause is in the log above")
     return 0
 

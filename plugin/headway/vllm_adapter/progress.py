@@ -2,7 +2,7 @@
 
 Its busy thread answers no question while it runs a step or a call, so it writes down when one begins and ends, and a
 thread beside it counts on for as long as the process lives. Both stand in a small file that EngineCore and the API
-server map into their memory: reading it asks nobody and cannot be held up. ``headway_policies.watchdog`` judges.
+server map into their memory: reading it asks nobody and cannot be held up. ``headway_policies.engine.watchdog`` judges.
 
 The thread also looks at the processes below EngineCore: how many are stopped, and, on a CPU, how much CPU time they
 have used (compilers that they started included). On a GPU a step may wait for the device without using any, so none is
@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from headway.vllm_adapter.orphans import remove_at_the_end
+from headway.vllm_adapter.parent_watch import remove_at_the_end
 from headway_policies import Progress
 
 log = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from http import HTTPStatus
 from uvicorn.protocols.http import auto
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from headway.http.bounds import MAX_TARGET_BYTES, Bounds
-from headway.http.refusal import error_body
+from headway.api_errors import error_body
+from headway.http import MAX_TARGET_BYTES, Bounds
 
 _FIELD_BYTES = len(": \r\n")
 _SENTENCES = {

@@ -14,17 +14,17 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from headway.control import Control
 from headway.errors import HeadwayError
-from headway.vllm_adapter.apart import run_apart
-from headway.vllm_adapter.dummies import Dummies
-from headway.warmup_report import WarmupReport
+from headway.operator import Control
+from headway.supervision import WarmupReport
+from headway.vllm_adapter.internal_requests import run_internal
+from headway.vllm_adapter.warmup_requests import WarmupRequests
 from headway_policies import Reason
-from headway_policies.warmup import Stage, Warmup, WarmupPlan, retry_after_s
+from headway_policies.engine import Stage, Warmup, WarmupPlan, retry_after_s
 
 log = logging.getLogger(__name__)
 
-_CHORE = "warm-up"
+TASK = "warm-up"
 _AGAIN = "again, after "
 _MOST_CAUSE_CHARS = 200
 _RESETS = 3
@@ -32,13 +32,13 @@ _RESET_AGAIN_S = 0.05
 
 
 class Source(Protocol):
-    """Where the requests of a warm-up come from; for vLLM it is ``Dummies``."""
+    """Where the requests of a warm-up come from; for vLLM it is ``WarmupRequests``."""
 
     def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
         """Start one request of this stage; ``index`` is its place among those that run at once."""
         ...
 
-    def ask_briefly(self, request_id: str) -> AsyncGenerator[Any, None]:
+    def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
         """Start one short request under this id."""
         ...
 
@@ -49,14 +49,14 @@ class Source(Protocol):
 
 async def warm_up(engine: Any, control: Control, source: Source | None = None) -> None:
     """Run the preset's plan once. Where that fails, say so, and try again in the background until it succeeds."""
-    warmer = _Warmer(engine, control, source or Dummies(engine))
-    control.chores.stop(_CHORE)
+    warmer = _Warmer(engine, control, source or WarmupRequests(engine))
+    control.tasks.stop(TASK)
     control.warmup = WarmupReport()
     if await warmer.attempt():
-        control.guard.gate.warmed_up()
+        control.gateway.gate.warmed_up()
     else:
-        control.guard.gate.engine_lost(Reason.NOT_READY)
-        control.chores.start(_CHORE, warmer.again())
+        control.gateway.gate.engine_lost(Reason.NOT_READY)
+        control.tasks.start(TASK, warmer.again())
 
 
 async def rewarm(engine: Any, control: Control, source: Source | None = None) -> None:
@@ -64,8 +64,8 @@ async def rewarm(engine: Any, control: Control, source: Source | None = None) ->
 
     Raises HeadwayError, or what the engine raises, where that fails.
     """
-    warmer = _Warmer(engine, control, source or Dummies(engine))
-    control.chores.stop(_CHORE)
+    warmer = _Warmer(engine, control, source or WarmupRequests(engine))
+    control.tasks.stop(TASK)
     if control.warmup.state == "skipped":
         await warmer.probe()
         return
@@ -85,8 +85,8 @@ class _Warmer:
     async def probe(self) -> None:
         """One short request. An engine that says it cannot do this answers all the same."""
         try:
-            async with asyncio.timeout(self.control.preset.warmup.at_most_s):
-                await run_apart(self.control, "probe", self.source.ask_briefly)
+            async with asyncio.timeout(self.control.preset.warmup.timeout_s):
+                await run_internal(self.control, "probe", self.source.short_request)
         except Exception as error:
             if not self.source.refused(error):
                 raise
@@ -94,22 +94,22 @@ class _Warmer:
     async def again(self) -> None:
         """Try until it succeeds, with pauses that grow."""
         warm = False
-        while not (warm or self.control.guard.closing):
+        while not (warm or self.control.gateway.closing):
             await asyncio.sleep(retry_after_s(self.control.warmup.attempt))
             warm = await self.attempt()
         if warm:
-            self.control.guard.engine_back()
+            self.control.gateway.engine_back()
 
     async def attempt(self) -> bool:
         """Run the plan once, under its cap, and write down how it went; whether it succeeded."""
         report, plan = self._begin(), WarmupPlan(self.control.preset.warmup)
         try:
-            async with asyncio.timeout(plan.config.at_most_s) as cap:
+            async with asyncio.timeout(plan.config.timeout_s) as cap:
                 while plan.stage is not None:
                     await self._run(plan, plan.stage, report)
                 await self._forget()
         except Exception as error:
-            cause = f"no end within {plan.config.at_most_s:g} s" if cap.expired() else _cause(error)
+            cause = f"no end within {plan.config.timeout_s:g} s" if cap.expired() else _cause(error)
             report.state, report.reason = "failed", f"{plan.stage or 'prefix cache'}: {cause}"
             pause_s = retry_after_s(report.attempt)
             log.error("warm-up failed: %s; not ready, to be tried again in %.0f s", report.reason, pause_s)
@@ -122,14 +122,14 @@ class _Warmer:
 
     def _begin(self) -> WarmupReport:
         """A new report, which still says why the last attempt failed."""
-        before, seats = self.control.warmup, self.control.guard.gate.desk.limit
+        before, seats = self.control.warmup, self.control.gateway.gate.desk.limit
         why = before.reason.removeprefix(_AGAIN)
         self.control.warmup = WarmupReport("running", why and _AGAIN + why, seats, before.attempt + 1)
         return self.control.warmup
 
     async def _run(self, plan: WarmupPlan, stage: Stage, report: WarmupReport) -> None:
         """One round of a stage, and what came of it."""
-        began_s = self.control.guard.gate.now_s()
+        began_s = self.control.gateway.gate.now_s()
         try:
             await self._together(stage, report.batch_size or 1 if stage is Stage.BATCH else 1, plan.config)
         except Exception as error:
@@ -139,7 +139,7 @@ class _Warmer:
             report.refused.append(stage)
             log.warning("warm-up: left out %s, which the engine refuses: %s", stage, _cause(error))
         else:
-            plan.ran(self.control.guard.gate.now_s() - began_s)
+            plan.ran(self.control.gateway.gate.now_s() - began_s)
             report.stages = {str(one): list(rounds_s) for one, rounds_s in plan.took_s.items()}
 
     async def _together(self, stage: Stage, size: int, config: Warmup) -> None:
@@ -148,7 +148,7 @@ class _Warmer:
             async with asyncio.TaskGroup() as group:
                 for index in range(size):
                     start = functools.partial(self.source.ask, stage, config, index)
-                    group.create_task(run_apart(self.control, f"warm-up-{stage}", start))
+                    group.create_task(run_internal(self.control, f"warm-up-{stage}", start))
         except ExceptionGroup as several:
             first = several.exceptions[0]
             raise first from first.__cause__
@@ -174,8 +174,10 @@ def _conclude(report: WarmupReport, plan: WarmupPlan) -> None:
     report.state = "done"
     stages = ", ".join(f"{stage} {' '.join(f'{one_s:.2f}' for one_s in took)}" for stage, took in report.stages.items())
     log.info("warm-up done, batches of %s; seconds: %s", report.batch_size, stages)
-    if not plan.settled and plan.config.most_rounds > 1 and Stage.BATCH not in plan.refused:
-        log.warning("the last two batches of the warm-up differ by more than %.0f %%", 100 * plan.config.agree_within)
+    if not plan.settled and plan.config.max_rounds > 1 and Stage.BATCH not in plan.refused:
+        log.warning(
+            "the last two batches of the warm-up differ by more than %.0f %%", 100 * plan.config.tolerance_ratio
+        )
 
 
 def _cause(error: Exception) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from headway import heap
+from headway import malloc_trim
 
 
 def clear_worker_caches(core: Any) -> int:
@@ -25,4 +25,4 @@ def forget(worker: Any) -> bool:
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None and accelerator.is_available():
         accelerator.empty_cache()
-    return heap.give_back()
+    return malloc_trim.give_back()

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 
-from headway_policies.governor import WHYS, Governor, LimitPolicy
-from headway_policies.interval import Interval
-from headway_policies.limits import Limit, Limiting, Load, Signals
-from headway_policies.named import FAILURES, cause
+from headway_policies.import_path import FAILURES, cause
+from headway_policies.limits import WHYS, Governor, Interval, Limit, Limiting, LimitPolicy, Load, Signals
 
 _STEPS = 120
 _STEP_S = 0.1

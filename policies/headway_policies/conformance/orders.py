@@ -11,11 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from random import Random
 
-from headway_policies.class_lines import MakeLine, fifo
-from headway_policies.classes import PriorityClass
-from headway_policies.lines import Line
-from headway_policies.ordering import Order
-from headway_policies.ticket import NO_TIMEOUTS, Ticket, Timeouts
+from headway_policies.queueing import Discipline, MakeDiscipline, Order, fifo
+from headway_policies.request import NO_TIMEOUTS, PriorityClass, Ticket, Timeouts
 
 _STEPS = 250
 _STRANGER = -1
@@ -27,26 +24,26 @@ _CLASSES = {
 }
 
 
-def check_line(make_line: Callable[[], Line], seeds: Iterable[int] = range(20)) -> None:
-    """Raise AssertionError unless the lines that ``make_line`` makes keep the promises of ``Line``."""
+def check_discipline(make_discipline: Callable[[], Discipline], seeds: Iterable[int] = range(20)) -> None:
+    """Raise AssertionError unless the lines that ``make_discipline`` makes keep the promises of ``Discipline``."""
     for seed in seeds:
-        _History(_Alone(make_line()), _ONLY, seed).run()
+        _History(_Alone(make_discipline()), _ONLY, seed).run()
 
 
 def check_order(
-    make_order: Callable[[Mapping[str, PriorityClass], MakeLine], Order],
-    make_line: MakeLine = fifo,
+    make_order: Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order],
+    make_discipline: MakeDiscipline = fifo,
     seeds: Iterable[int] = range(20),
 ) -> None:
     """Raise AssertionError unless the orders that ``make_order`` makes keep the promises of ``Order``."""
     for seed in seeds:
-        _History(make_order(_CLASSES, make_line), _CLASSES, seed).run()
+        _History(make_order(_CLASSES, make_discipline), _CLASSES, seed).run()
 
 
 class _Alone:
     """A line as the order of the only class there is."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Discipline) -> None:
         self._line = line
         self.remove = line.remove
 
@@ -194,10 +191,10 @@ class _History:
         found_ids, expected_ids = _ids(found), _ids(expected)
         self.expect(found_ids == expected_ids, f"{what} gives {found_ids}, not {expected_ids}")
 
-    def expect(self, kept: bool, complaint: str) -> None:
+    def expect(self, kept: bool, issue: str) -> None:
         """Raise when a promise was not kept."""
         if not kept:
-            raise AssertionError(f"seed {self.seed}, step {self.step}: {complaint}")
+            raise AssertionError(f"seed {self.seed}, step {self.step}: {issue}")
 
 
 def _id(ticket: Ticket | None) -> str:

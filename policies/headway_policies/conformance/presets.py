@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway_policies.complaints import Complaint, one_line, shown
 from headway_policies.conformance.limits import RULES, violations
-from headway_policies.conformance.orders import check_line, check_order
-from headway_policies.named import FAILURES, cause, find_class
-from headway_policies.preset import Preset
+from headway_policies.conformance.orders import check_discipline, check_order
+from headway_policies.import_path import FAILURES, cause, find_class
+from headway_policies.preset import Issue, Preset, one_line, shown
 
 #: The rules that an author may break on purpose.
 ACCEPTABLE = tuple(rule.name for rule in RULES.values() if rule.acceptable)
 
 
-def failures(preset: Preset) -> list[Complaint]:
+def failures(preset: Preset) -> list[Issue]:
     """What the policies of a preset that are named by import path break in the suite of their kind.
 
-    A limit policy has a complaint for each rule that it breaks, an order or a line one for the first promise.
+    A limit policy has a issue for each rule that it breaks, an order or a line one for the first promise.
     """
     return [
-        Complaint(key, f"{path}: {text}", shown(path), rule=rule)
+        Issue(key, f"{path}: {text}", shown(path), rule=rule)
         for key, path in preset.named_policies().items()
         for rule, text in _broken(key, find_class(path))
     ]
@@ -52,6 +51,6 @@ def _by(check: Callable[[type], None]) -> Callable[[type], list[tuple[str | None
 #: The suite for each setting that may hold an import path.
 _SUITES: dict[str, Callable[[type], list[tuple[str | None, str]]]] = {
     "ordering.between": _by(check_order),
-    "ordering.inside": _by(check_line),
+    "ordering.inside": _by(check_discipline),
     "limit.policy": _of_limit,
 }

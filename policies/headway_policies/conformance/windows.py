@@ -13,9 +13,9 @@ import math
 from collections.abc import Callable, Iterable
 from random import Random
 
+from headway_policies.batching import Gathered, Window
 from headway_policies.prediction import LengthPredictor
-from headway_policies.ticket import Ticket, Usage
-from headway_policies.window import Gathered, Window
+from headway_policies.request import Ticket, Usage
 
 _STEPS = 200
 _LONGEST_S = (0.0, 1e-6, 0.01, 0.2, 60.0)
@@ -95,7 +95,7 @@ def _check_accuracy(predictor: LengthPredictor, where: str) -> None:
     _expect(abs(bias_ratio) <= error_ratio + 1e-9, f"{where}: bias {bias_ratio} beyond the error {error_ratio}")
 
 
-def _expect(kept: bool, complaint: str) -> None:
+def _expect(kept: bool, issue: str) -> None:
     """Raise when a promise was not kept."""
     if not kept:
-        raise AssertionError(complaint)
+        raise AssertionError(issue)

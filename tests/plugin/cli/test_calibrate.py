@@ -93,7 +93,7 @@ def test_the_model_can_be_named(
 
 
 @pytest.mark.parametrize(
-    ("url", "code", "complaint"),
+    ("url", "code", "issue"),
     [
         ("http://127.0.0.1:1", 3, "does not answer"),
         ("nonsense", 2, "must look like http://HOST:PORT"),
@@ -101,12 +101,12 @@ def test_the_model_can_be_named(
     ],
 )
 def test_a_server_that_is_not_there_is_said_in_one_line(
-    url: str, code: int, complaint: str, capsys: pytest.CaptureFixture[str]
+    url: str, code: int, issue: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """3 for nobody there, 2 for no address."""
     assert main(["calibrate", "--url", url]) == code
     err = capsys.readouterr().err
-    assert complaint in err
+    assert issue in err
     assert err.count("\n") == 1
 
 

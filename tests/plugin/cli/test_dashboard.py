@@ -15,7 +15,7 @@ def became(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Record instead of replacing this process."""
     calls: list[list[str]] = []
     monkeypatch.setattr(dashboard.os, "execv", lambda program, words: calls.append(words))
-    monkeypatch.setattr(dashboard, "missing_parts", list)
+    monkeypatch.setattr(dashboard, "missing_dashboard_packages", list)
     return calls
 
 

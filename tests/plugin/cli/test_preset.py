@@ -134,5 +134,5 @@ def _copy(bundled: str, file: Path, name: str) -> None:
     """Write a bundled preset under another name."""
     import headway_policies
 
-    source = Path(headway_policies.__file__).parent / "presets" / f"{bundled}.toml"
+    source = Path(headway_policies.__file__).parent / "preset" / "bundled" / f"{bundled}.toml"
     file.write_text(source.read_text().replace(f'name = "{bundled}"', f'name = "{name}"'))

@@ -20,17 +20,17 @@ from headway_policies import changes, load_preset, parse_preset
 from headway_policies.conformance.limits import RULES
 
 SHORT_LINE = """
-from headway_policies.lines import FifoLine
+from headway_policies.queueing.disciplines import Fifo
 
-class Newest(FifoLine):
+class Newest(Fifo):
     def head(self, now_s):
         return self.newest()
 
-class Forgetful(FifoLine):
+class Forgetful(Fifo):
     def remove(self, ticket_id):
         return None
 
-class Particular(FifoLine):
+class Particular(Fifo):
     def __init__(self, colour):
         super().__init__()
 """

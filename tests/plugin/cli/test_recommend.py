@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import pytest
 from admin_stand_in import Stub
 
+from headway.api.errors import ServerUnreachableError
+from headway.api.schema import Status
 from headway.cli import main, traffic
-from headway.cli.answers import Status
-from headway.cli.exits import ServerUnreachableError
 from headway.cli.traffic import Look, between, fetch_samples, read_samples
 from headway_policies import bundled_presets
 
@@ -71,7 +71,7 @@ def test_flags_lead_to_a_preset(words: list[str], preset: str, capsys: pytest.Ca
 def test_without_flags_a_person_is_asked(
     typed: str, preset: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At most three questions; the end of the input means no."""
+    """At most three queries; the end of the input means no."""
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
     assert main(["preset", "recommend"]) == 0
     assert f"{preset}\n" in capsys.readouterr().out

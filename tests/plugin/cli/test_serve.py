@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli import main, preflight
+from headway.cli import main
+from headway.console import preflight
 from headway.errors import NoEngineError
 
 PRESET = """

@@ -146,7 +146,7 @@ def test_help_lists_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "issue"),
     [
         (["--preset", "nope"], "there is no preset 'nope'"),
         (["--workload", "W99"], "W99"),
@@ -170,13 +170,11 @@ def test_help_lists_every_workload(capsys: pytest.CaptureFixture[str]) -> None:
         ([*SHORT[1:], "--csv", "/nowhere/at/all.csv"], "/nowhere/at/all.csv: cannot be written"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
-    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, nothing on standard output."""
     assert main(["simulate", *words]) == 2
     out, err = capsys.readouterr()
-    assert complaint in err
+    assert issue in err
     assert err.count("\n") == 1
     assert out == ""
 

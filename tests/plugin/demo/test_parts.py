@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli.exits import UsageError
-from headway.cli.split import split, value_of
+from headway.api.errors import UsageError
+from headway.console.serve_flags import split, value_of
 from headway.demo import check as checking
 from headway.demo.loading import STAGES, Progress, stage_of
 from headway.demo.options import Options
@@ -111,7 +111,7 @@ def runnable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
     """Options that pass every check, whatever is installed here."""
     (tmp_path / "config.json").touch()
     monkeypatch.setattr(checking, "check_vllm", lambda: None)
-    monkeypatch.setattr(checking, "missing_parts", list)
+    monkeypatch.setattr(checking, "missing_dashboard_packages", list)
     ports = []
     for _ in range(2):
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -152,10 +152,10 @@ def test_a_taken_port_is_named_with_its_own_flag(field: str, flag: str, runnable
 
 def test_missing_packages_are_named(runnable: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     """The dashboard's and the clients'."""
-    monkeypatch.setattr(checking, "missing_parts", lambda: ["streamlit"])
+    monkeypatch.setattr(checking, "missing_dashboard_packages", lambda: ["streamlit"])
     with pytest.raises(UsageError, match=r"needs streamlit"):
         checking.check(runnable)
-    monkeypatch.setattr(checking, "missing_parts", list)
+    monkeypatch.setattr(checking, "missing_dashboard_packages", list)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"openai"):
         checking.check(runnable)

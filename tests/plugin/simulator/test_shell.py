@@ -17,7 +17,7 @@ from headway.simulator.strategies import plain
 from headway.simulator.summary import summarise
 from headway.simulator.workload import WORKLOADS, Request
 from headway_policies import Outcome, Preset, Reason, bundled_presets
-from headway_policies.limits import Limiting
+from headway_policies.limits.limit import Limiting
 
 MODEL, SLO = EngineModel(), Slo()
 UNIT = EngineModel(base_s=1.0, seat_s=0.0, prefill_s=0.0)
@@ -27,7 +27,9 @@ PRESETS = {
     "small": small_preset(4, most_waiting=20),
     "static": plain("static", 8, flush_after_s=2.0),
     "dynamic": plain("dynamic", 8),
-    "adaptive": small_preset(8, name="adaptive", limit=Limiting(policy="aimd", memory_aware=True, floor=2, most=64)),
+    "adaptive": small_preset(
+        8, name="adaptive", limit=Limiting(policy="aimd", memory_aware=True, min_seats=2, max_seats=64)
+    ),
     "stalls": small_preset(8, name="stalls", classes={"normal": terms(1, stall_timeout_s=0.5)}),
     "engine alone": None,
 }
@@ -241,9 +243,9 @@ def test_batching_gains_over_serial_what_the_model_says() -> None:
     """Fixed lengths have a closed form: (A + B + p C / o) against (A + B n + n p C / o) / n, with n = 32."""
     seats, prompt, output = 32, 64, 64
     decode = output - 1
-    alone_s = MODEL.base_s + prompt * MODEL.prefill_s + decode * MODEL.step_s(1)
+    probation_s = MODEL.base_s + prompt * MODEL.prefill_s + decode * MODEL.step_s(1)
     batch_s = MODEL.base_s + seats * prompt * MODEL.prefill_s + decode * MODEL.step_s(seats)
-    expected = seats * alone_s / batch_s
+    expected = seats * probation_s / batch_s
     assert _ratio(plain("static", seats), plain("continuous", 1), "W4-fixed") == pytest.approx(expected, rel=0.001)
 
 

@@ -73,7 +73,7 @@ def test_requests_are_cut_at_the_duration_and_get_classes_from_the_seed(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "issue"),
     [
         ("", "line 1: no column TIMESTAMP, ContextTokens, GeneratedTokens"),
         ("TIMESTAMP,ContextTokens\n1,2\n", "line 1: no column GeneratedTokens"),
@@ -88,12 +88,12 @@ def test_requests_are_cut_at_the_duration_and_get_classes_from_the_seed(tmp_path
         (HEAD + "0,5,3\n2023-11-16 18:15:46,5,3\n", "line 3: TIMESTAMP: some lines of this file have dates, others"),
     ],
 )
-def test_a_bad_file_is_refused_in_one_line_with_its_place(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_bad_file_is_refused_in_one_line_with_its_place(tmp_path: Path, text: str, issue: str) -> None:
     """File, line, column and what is there."""
     file = written(tmp_path, text)
     with pytest.raises(TraceError) as caught:
         read_trace(file)
-    assert str(caught.value).startswith(f"{file}: {complaint}")
+    assert str(caught.value).startswith(f"{file}: {issue}")
     assert "\n" not in str(caught.value)
 
 

@@ -1,0 +1,202 @@
+"""What is going on at the engine that an operator must see at once?
+
+Pure: how the engine stands and what the server says of itself in, sentences out. The numbers alone are enough for
+every notice; where the server also tells, the notice names the try, the stage and the reason.
+
+    engine       notice    says
+    silent       warning   for how long, and who waits
+    restarting   warning   the try, what it is doing, and who waits
+    recycle      info      who still runs, or what it is doing
+    lost         error     whether anything is still tried
+    warm-up      info      which attempt, what is done; failed: error, with the reason
+    order        warning   that it went wrong, how, and who is served in which order now
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headway_dashboard.analysis.status import Status, Warmup
+from headway_dashboard.analysis.units import compact, duration
+from headway_policies.engine import Stage
+
+Kind = Literal["info", "warning", "error"]
+
+STAGES: dict[str, str] = {
+    Stage.SINGLE: "one request alone",
+    Stage.LOGPROBS: "log probabilities",
+    Stage.JSON_SCHEMA: "a JSON schema",
+    Stage.BATCH: "full batches",
+}
+_STEPS = ("pausing", "starting", "warming")
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One thing to say. ``progress`` is from 0 to 1, None where nobody can tell; ``step`` says what it stands at."""
+
+    kind: Kind
+    title: str
+    text: str
+    progress: float | None = None
+    step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the numbers say: how the engine stands, for how long (None: longer than is known), and who waits."""
+
+    ready: float | None = None
+    standing: str = ""
+    since_s: float | None = None
+    queued: float | None = None
+    deaths: float | None = None
+
+
+def notices(now: Situation, told: Status) -> list[Notice]:
+    """Everything to say, the most urgent first; empty while all is well."""
+    standing = told.engine.standing or now.standing
+    found = [_engine(standing, now, told), _warmup(standing, told.warmup)]
+    if standing in ("", "up") and not told.known and now.ready == 0 and told.reasons:
+        reasons = ", ".join(told.reasons)
+        found.append(Notice("warning", "The server takes no traffic", f"It says: {reasons}."))
+    if told.order_failed:
+        text = f"Its {told.order_failed}. Until a preset with another order is in force, "
+        text += "those who wait share by weight and tenant."
+        found.append(Notice("warning", "The order of this preset was put aside", text))
+    return [one for one in found if one is not None]
+
+
+def stage_words(stage: str) -> str:
+    """A stage of the warm-up as a reader says it."""
+    return STAGES.get(stage) or stage.replace("_", " ")
+
+
+# ---------------------------------------------------------------------- the engine
+
+
+def _engine(standing: str, now: Situation, told: Status) -> Notice | None:
+    match standing:
+        case "silent":
+            text = f"It gives no sign of life{_for(now)}, so nobody is sent to it; {_waiting(now)}. "
+            text += "When it answers again, everything goes on by itself."
+            return Notice("warning", "The engine is silent", text)
+        case "restarting":
+            return _restarting(now, told)
+        case "lost":
+            return _lost(now, told)
+    if told.recycling:
+        running = told.seats_taken
+        still = f"{_number(running, 'seat is', 'seats are')} still taken" if running else "nobody runs any more"
+        text = f"Nobody new is sent to the engine; {still}, {_waiting(now)}. Once it is empty, another one takes over."
+        return Notice("info", "Recycle: the engine is about to be replaced", text)
+    return None
+
+
+def _restarting(now: Situation, told: Status) -> Notice:
+    """Another engine is on its way, and who comes may wait for it."""
+    progress, step = _trying(told)
+    doing = _doing(told)
+    if told.recycling:
+        text = f"{_sentence(doing)}{_for(now)}; {_waiting(now)} for it. Time-outs go on."
+        return Notice("info", "Recycle: the engine is being replaced", text, progress, step)
+    text = f"{_try(now, told)}: {doing}{_for(now)}; {_waiting(now)} for it, and newcomers may queue."
+    return Notice("warning", "The engine died and is being restarted", text, progress, step)
+
+
+def _lost(now: Situation, told: Status) -> Notice | None:
+    """No engine, and newcomers are refused: for a while, before the first warm-up, or for good."""
+    if told.engine.trying:
+        progress, step = _trying(told)
+        text = f"{_try(now, told)}: {told.engine.trying}{_for(now)}. Newcomers are refused until it is back."
+        return Notice("error", "The engine is gone and is being restarted", text, progress, step)
+    if told.warmup.state in ("pending", "running", "failed"):
+        return None  # it has not begun to serve: the warm-up's notice says why
+    if told.known:
+        tries = told.engine.most_tries
+        why = f"All {tries} tries are used up" if tries > 1 else "No try is left"
+        if not tries:
+            why = "This server cannot replace its engine"
+        text = f"{why}, and nobody is admitted. Look at the server's log, then start it again."
+        return Notice("error", "The engine is lost", text)
+    says = f" The server says: {', '.join(told.reasons)}." if told.reasons else ""
+    text = f"Nobody is admitted. If this lasts, look at the server's log and start it again.{says}"
+    return Notice("error", "The engine is gone or not warm", text)
+
+
+def _try(now: Situation, told: Status) -> str:
+    if told.engine.tries and told.engine.most_tries:
+        return f"Try {told.engine.tries} of {told.engine.most_tries}"
+    return f"Death number {compact(now.deaths)} since the server started" if now.deaths else "Another one is on its way"
+
+
+def _doing(told: Status) -> str:
+    """What is done to get another engine, as the server says it."""
+    if told.engine.trying:
+        return told.engine.trying
+    _, _, after = next(iter(told.reasons), "").partition(": ")
+    return after or "another engine is on its way"
+
+
+def _trying(told: Status) -> tuple[float | None, str]:
+    """How far a try has come: it pauses, starts an engine, and warms it up."""
+    at = next((index for index, word in enumerate(_STEPS) if told.engine.trying.startswith(word)), None)
+    if at is None:
+        return None, ""
+    return (at + 0.5) / len(_STEPS), f"Step {at + 1} of {len(_STEPS)}: {told.engine.trying}"
+
+
+def _for(now: Situation) -> str:
+    return f", for {duration(round(now.since_s))}" if now.since_s is not None and now.since_s >= 1 else ""
+
+
+def _waiting(now: Situation) -> str:
+    if now.queued is None:
+        return "an unknown number of requests wait"
+    return _number(now.queued, "waits", "wait") if now.queued else "nobody waits"
+
+
+def _number(number: float, one: str, more: str) -> str:
+    return f"{compact(number)} {one if number == 1 else more}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# ---------------------------------------------------------------------- the warm-up
+
+
+def _warmup(standing: str, warmup: Warmup) -> Notice | None:
+    if standing == "restarting":
+        return None  # part of the restart, which says so
+    match warmup.state:
+        case "pending":
+            return Notice("info", "The engine waits for its warm-up", "The server takes no traffic until it is done.")
+        case "running":
+            return _warming(warmup)
+        case "failed":
+            text = f"Attempt {warmup.attempt}: {_ended(warmup.reason or 'no reason was given')} It is tried again by "
+            return Notice("error", "The warm-up failed", f"{text}itself within a minute; the server takes no traffic.")
+    return None
+
+
+def _warming(warmup: Warmup) -> Notice:
+    passed = [stage for stage in Stage if stage in warmup.stages or stage in warmup.refused]
+    done = [stage_words(stage) for stage in passed if stage is not Stage.BATCH]
+    rounds = len(warmup.stages.get(Stage.BATCH, ()))
+    if rounds:
+        done.append(_number(rounds, "full batch", "full batches"))
+    text = f"Done so far: {', '.join(done) or 'nothing yet'}. The server takes no traffic until all is done."
+    if warmup.reason:
+        text += f" {_sentence(_ended(warmup.reason))}"
+    before_batches = len(Stage) - 1
+    at = min(list(Stage).index(passed[-1]) + 1, before_batches) if passed else 0
+    progress = at / len(Stage) + 0.05 * min(rounds, 4)  # nobody knows how many batches it will take
+    title = "The engine is being warmed up" if warmup.attempt <= 1 else f"Warm-up, attempt {warmup.attempt}"
+    return Notice("info", title, text, progress, f"{at} of {len(Stage)} stages done")
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

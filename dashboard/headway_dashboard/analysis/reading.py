@@ -1,0 +1,56 @@
+"""What does a page get from a source?
+
+A page asks once for everything it draws and never waits for a network: a source fetches in a thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from headway_dashboard.analysis.expressions import Expression
+from headway_dashboard.analysis.model import NOTHING, Series
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How well does a source reach its target?
+
+    ``last_ok_s`` is when the newest numbers were measured. ``trouble`` is None while all goes well; "refused" means
+    that nobody is there or the answer was an error, "silent" that no answer came in time.
+    """
+
+    last_ok_s: float | None = None
+    failures: int = 0
+    trouble: Literal["refused", "silent"] | None = None
+    detail: str = ""
+    failing_since_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The answers to one page's questions, all taken at one moment."""
+
+    series: Mapping[Expression, Series]
+    health: Health
+    interval_s: float
+    source: str
+    note: str = ""
+    range_s: float = 0.0
+    end_s: float = 0.0
+
+    def __getitem__(self, expression: Expression) -> Series:
+        return self.series.get(expression, NOTHING)
+
+
+class Source(Protocol):
+    """Answers expressions over the last ``range_s`` seconds."""
+
+    def read(self, expressions: Sequence[Expression], range_s: float) -> Reading:
+        """Answer all expressions at once, from what is already here. Never raises for a target that is away."""
+        ...
+
+    def close(self) -> None:
+        """Stop the thread behind this source. Reading goes on with what is known."""
+        ...

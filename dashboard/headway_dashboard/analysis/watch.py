@@ -1,0 +1,166 @@
+"""What do the newest points of a reading say? Between the series and the views: no drawing, no fetching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headway_dashboard.analysis import causes, palette, panels
+from headway_dashboard.analysis.condition import Activity, Condition, State, condition
+from headway_dashboard.analysis.expressions import Expression
+from headway_dashboard.analysis.model import Point, newest, value_of
+from headway_dashboard.analysis.panels import Panel, Tile, for_classes
+from headway_dashboard.analysis.reading import Reading
+from headway_dashboard.analysis.status import Status
+from headway_dashboard.analysis.units import MISSING, Unit, compact, written
+from headway_dashboard.analysis.verdict import ClassFacts, Facts, troubles, verdict
+
+
+def now(reading: Reading, expression: Expression) -> Point:
+    """The newest point of an expression without labels; None where it was not measured."""
+    return reading[expression].latest()
+
+
+def running_preset(reading: Reading) -> tuple[str, str]:
+    """Name and revision of the preset that ran at the last scrape we have; empty strings where none is known."""
+    found = ("", "")
+    for labels, line in reading[panels.PRESET].lines.items():
+        name, revision = labels
+        if newest(line) == 1 and (not found[1] or int(revision or 0) > int(found[1])):
+            found = (name, revision)
+    return found
+
+
+def condition_of(reading: Reading, now_s: float) -> Condition:
+    """The condition the banner shows."""
+    activity = Activity(
+        ready=now(reading, panels.READY),
+        arrivals_per_s=now(reading, panels.ARRIVALS),
+        queued=now(reading, panels.QUEUED),
+        in_flight=now(reading, panels.IN_FLIGHT),
+    )
+    return condition(reading.health, activity, now_s, reading.interval_s)
+
+
+def sentence(reading: Reading, state: State, told: Status) -> str:
+    """The verdict; while the numbers are not of now, what to do about that instead."""
+    match state:
+        case State.DOWN:
+            return "The server cannot be reached: look at its log, and at the address this page was started with."
+        case State.CONNECTING:
+            return "Connecting to the server."
+        case State.STALE:
+            return "No verdict on old numbers."
+        case State.NOT_READY:
+            return "No verdict until the server takes traffic."
+        case State.NO_TRAFFIC:
+            wrong = troubles(_facts(reading, told))
+            return (
+                " ".join((*wrong, "No request comes now.")) if wrong else "Idle: nothing to judge until requests come."
+            )
+        case State.LIVE:
+            return verdict(_facts(reading, told))
+
+
+def _facts(reading: Reading, told: Status) -> Facts:
+    return Facts(
+        batch=now(reading, panels.BATCH),
+        seats_taken=now(reading, panels.SEATS),
+        limit=now(reading, panels.LIMIT),
+        queued=now(reading, panels.QUEUED),
+        oldest_wait_s=now(reading, panels.OLDEST),
+        kv_ratio=now(reading, panels.KV_USE),
+        error_share=now(reading, panels.ERROR_SHARE),
+        ttft_p95_s=now(reading, panels.TTFT[0.95]),
+        causes=causes_now(reading),
+        classes=tuple(_class_facts(reading, told, name) for name in classes_of(reading)),
+    )
+
+
+def causes_now(reading: Reading) -> dict[str, float]:
+    """Errors a second of each cause, by its words; only what happens now."""
+    rates: dict[str, float] = {}
+    for labels, line in reading[panels.ERRORS_BY_CAUSE].lines.items():
+        if line and (rate := line[-1]):
+            words = causes.words(value_of(labels))
+            rates[words] = rates.get(words, 0.0) + rate
+    return rates
+
+
+def _class_facts(reading: Reading, told: Status, name: str) -> ClassFacts:
+    activity = (panels.ARRIVALS_BY_CLASS, panels.QUEUED_BY_CLASS, panels.IN_FLIGHT_BY_CLASS)
+    return ClassFacts(
+        name,
+        ttft_p95_s=reading[panels.TTFT_P95_BY_CLASS].latest(name),
+        first_token_timeout_s=told.first_token_timeout_s.get(name),
+        error_share=reading[panels.ERROR_SHARE_BY_CLASS].latest(name),
+        idle=all(reading[one].latest(name) == 0 for one in activity),
+    )
+
+
+def classes_of(reading: Reading) -> tuple[str, ...]:
+    """The class names the server reports, in the usual order."""
+    return tuple(palette.class_order({labels[0] for labels in reading[panels.QUEUED_BY_CLASS].lines}))
+
+
+@dataclass(frozen=True, slots=True)
+class TileText:
+    """What a tile shows."""
+
+    label: str
+    value: str
+    explanation: str
+    note: str
+
+
+def tile_text(one: Tile, reading: Reading, expression: Expression, state: Condition) -> TileText:
+    """A tile's value now; while the server is away the last known one, named as such."""
+    line = reading[expression].line()
+    value = line[-1] if state.current and line else newest(line)
+    text = written(value, one.unit)
+    note = "last known" if value is not None and not state.current else ""
+    if value is None and state.state is State.NO_TRAFFIC:
+        text = "idle" if one.id == "batch" else "no traffic"
+    if one.id == "batch" and text != MISSING and (limit := newest(reading[panels.LIMIT].line())) is not None:
+        text = f"{text} / {compact(limit)}"
+    whole = newest(reading[panels.GPU_TOTAL].line()) if one.expression == panels.GPU_USED else None
+    if text != MISSING and whole is not None:
+        text = f"{text} / {written(whole, one.unit)}"
+    return TileText(one.label, text, one.help, note)
+
+
+def memory_tile(reading: Reading) -> Tile:
+    """GPU memory where there is a GPU, else the processes' resident memory; the label says which."""
+    if not reading[panels.GPU_USED].empty:
+        return replace(panels.TILES[-1], label="GPU memory", help=panels.GPU_PANEL.help, expression=panels.GPU_USED)
+    on_cpu = ("cpu",) in reading[panels.BACKEND].lines
+    return replace(panels.TILES[-1], label="Memory (CPU)") if on_cpu else panels.TILES[-1]
+
+
+def memory_panel(reading: Reading) -> Panel:
+    """The memory chart that fits the server's hardware: never a GPU chart without a GPU."""
+    if not reading[panels.GPU_TOTAL].empty:
+        return panels.GPU_PANEL
+    on_gpu = any(labels[0] not in ("", "cpu") for labels in reading[panels.BACKEND].lines)
+    return panels.GPU_UNKNOWN_PANEL if on_gpu else panels.CPU_PANEL
+
+
+def class_rows(reading: Reading, classes: tuple[str, ...]) -> list[dict[str, str]]:
+    """The class table: one row a class, already in words."""
+    columns: tuple[tuple[str, Expression, Unit], ...] = (
+        ("Waiting", panels.QUEUED_BY_CLASS, "count"),
+        ("Oldest wait", panels.OLDEST_BY_CLASS, "seconds"),
+        ("Running", panels.IN_FLIGHT_BY_CLASS, "count"),
+        ("Requests", panels.ARRIVALS_BY_CLASS, "per_s"),
+        ("TTFT p95", panels.TTFT_P95_BY_CLASS, "seconds"),
+        ("Error share", panels.ERROR_SHARE_BY_CLASS, "ratio"),
+    )
+    return [
+        {"Class": name} | {title: written(reading[of].latest(name), unit) for title, of, unit in columns}
+        for name in classes
+    ]
+
+
+def limited_to(panel: Panel, classes: tuple[str, ...]) -> Panel:
+    """The panel for these classes only."""
+    lines = tuple(replace(line, expression=for_classes(line.expression, classes)) for line in panel.lines)
+    return replace(panel, lines=lines)

@@ -1,0 +1,43 @@
+"""Batching & memory: how many seats are there and why, how long does a batch gather, and is memory in hand?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headway_dashboard.analysis import account, engine_panels, panels, watch
+from headway_dashboard.pages.charts import charts
+from headway_dashboard.pages.head import RECENT_S, head, range_only
+from headway_dashboard.settings import Settings
+from headway_dashboard.sources import Source, StatusSource
+
+_RECENT = (
+    *panels.HEAD,
+    *panels.IDENTITY,
+    panels.LIMIT,
+    panels.CEILING,
+    engine_panels.PROPOSED,
+    engine_panels.PREDICTION_SAMPLES,
+)
+
+
+def show(settings: Settings, source: Source, telling: StatusSource) -> None:
+    """Draw the page."""
+    range_s = range_only()
+    st.fragment(_live, run_every=settings.refresh_s)(source, telling, range_s)
+
+
+def _live(source: Source, telling: StatusSource, range_s: float) -> None:
+    told = telling.read()
+    recent = source.read(_RECENT, RECENT_S)
+    head(recent, told)
+    st.markdown("#### Seats and batches")
+    st.markdown(f"Limit: {account.limit_words(recent, told)}")
+    charts(engine_panels.LIMIT_SECTION, source, range_s, key="headway-limit")
+    if words := account.prediction_words(recent):
+        st.caption(words)
+    st.markdown("#### Memory")
+    memory = watch.memory_panel(recent)
+    both = (memory, engine_panels.RESIDENT_PANEL) if memory is panels.GPU_PANEL else (memory,)
+    charts((*both, *engine_panels.MEMORY_SECTION), source, range_s, key="headway-memory")
+    if words := account.pause_words(told):
+        st.caption(words)

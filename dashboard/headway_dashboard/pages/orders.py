@@ -1,0 +1,145 @@
+"""What may an operator order beside a preset: a rung of the fallback ladder, and another engine.
+
+Each wants a word typed, so that nothing is ordered by a slip of the hand; the server checks the token and has the last
+word. Its answer is shown, whatever it is.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+import streamlit as st
+
+from headway_dashboard.admin import AdminClient, AdminError, RoleError
+from headway_dashboard.analysis import account
+from headway_dashboard.components.banner import plain
+from headway_dashboard.rights import Rights
+from headway_dashboard.settings import Settings
+from headway_dashboard.sources import StatusSource
+
+AUTO = "auto"
+RECYCLE = "recycle"
+_COLUMN_PX = 420
+_REASON_CHARS = 400
+_ACTOR_CHARS = 80
+
+
+def show(settings: Settings, telling: StatusSource, rights: Rights) -> None:
+    """Draw both orders beside each other."""
+    st.markdown("#### Orders")
+    with st.grid(2, min_column_width=_COLUMN_PX, gap="small", key="headway-orders"):
+        with st.container(border=True, height="stretch", gap="small", key="headway-order-ladder"):
+            _ladder(settings, telling, rights)
+        with st.container(border=True, height="stretch", gap="small", key="headway-order-recycle"):
+            _recycle(settings, rights)
+
+
+def _ladder(settings: Settings, telling: StatusSource, rights: Rights) -> None:
+    ladder = telling.read().ladder
+    st.markdown("**Fallback ladder**", help="What a rung takes, it takes only from classes whose preset allows it.")
+    st.fragment(_stands, run_every=settings.refresh_s)(telling)
+    words = (*account.orderable(ladder), AUTO)
+    chosen = st.pills(
+        "Put it on",
+        words,
+        key="rung",
+        format_func=lambda word: "let it move by itself" if word == AUTO else word,
+        disabled=not rights.may_apply,
+    )
+    if chosen is None:
+        st.caption(
+            "Choose a rung to see what it takes. An order holds until the next one, also across preset switches."
+        )
+        _say("order_result")
+        return
+    if chosen == AUTO:
+        st.caption("The ladder follows the preset's thresholds again.")
+    else:
+        st.caption(f"From then on, until it is let move by itself again: {account.order_words(ladder, chosen)}.")
+    _form("order", chosen, f"Order {chosen}" if chosen != AUTO else "Let it move by itself", settings, rights)
+    command = ["headway", "fallback", *([AUTO] if chosen == AUTO else ["set", chosen]), "--url", settings.url]
+    st.code(shlex.join(command), language="bash")
+    _say("order_result")
+
+
+def _stands(telling: StatusSource) -> None:
+    """Where the ladder stands now, in the server's own words."""
+    words = account.ladder_words(telling.read().ladder)
+    st.markdown(words or "Where it stands is shown when the dashboard has a token of the server.")
+
+
+def _recycle(settings: Settings, rights: Rights) -> None:
+    st.markdown("**Recycle the engine**", help="Another engine is put in the place of the living one.")
+    st.markdown(
+        "Who runs finishes first, within the preset's time; who comes meanwhile waits. Then the engine is replaced, "
+        "which takes as long as loading the model. Time-outs go on meanwhile."
+    )
+    _form("recycle", RECYCLE, "Recycle the engine", settings, rights)
+    st.code(shlex.join(["headway", "recycle", "--url", settings.url]), language="bash")
+    _say("recycle_result")
+
+
+def _form(key: str, word: str, label: str, settings: Settings, rights: Rights) -> None:
+    """Reason, name, and the word that confirms."""
+    off = not rights.may_apply
+    with st.form(key, border=False, enter_to_submit=False):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            st.text_input("Reason", key=f"{key}_reason", max_chars=_REASON_CHARS, disabled=off,
+                          placeholder="written into the audit log")  # fmt: skip
+            st.text_input("Your name", key=f"{key}_actor", max_chars=_ACTOR_CHARS, disabled=off, width=180)
+        st.text_input(f'Type "{word}" to confirm', key=f"{key}_confirm", max_chars=40, disabled=off, width=240)
+        st.form_submit_button(
+            label,
+            type="primary",
+            key=f"{key}_go",
+            on_click=_order if key == "order" else _ask_recycle,
+            args=(settings, word),
+            disabled=off,
+        )
+
+
+def _order(settings: Settings, word: str) -> None:
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        ladder = client.order(None if word == AUTO else word, reason=reason, actor=actor)
+        if ladder.ordered:
+            return f"The ladder stands on {ladder.rung}, as ordered."
+        return f"The ladder moves by itself again; it stands on {ladder.rung} now."
+
+    _carry_out(settings, "order", word, ask)
+
+
+def _ask_recycle(settings: Settings, word: str) -> None:
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        running = client.recycle(reason=reason, actor=actor)
+        still = f"{running} seats are still taken. " if running else ""
+        return f"Accepted. {still}What becomes of it is told at the top of this page, and in the audit log."
+
+    _carry_out(settings, "recycle", word, ask)
+
+
+def _carry_out(settings: Settings, key: str, word: str, ask: Callable[[AdminClient, str, str], str]) -> None:
+    """Ask the server if the word was typed, and keep its answer for the page."""
+    state = st.session_state
+    result = f"{key}_result"
+    if str(state.get(f"{key}_confirm", "")).strip().lower() != word:
+        state[result] = ("warning", f'Nothing was ordered: type "{word}" to confirm.')
+        return
+    client = AdminClient(settings.url, settings.token)
+    try:
+        said = ask(client, str(state.get(f"{key}_reason", "")), str(state.get(f"{key}_actor", "")))
+    except RoleError as error:
+        state["viewer_only"] = f"The server lets this token only read ({error}). An operator's token is needed."
+    except AdminError as error:
+        state[result] = ("error", f"Nothing was ordered. {error}")
+    else:
+        state[result] = ("success", said)
+        state[f"{key}_confirm"] = state[f"{key}_reason"] = ""
+    finally:
+        client.close()
+
+
+def _say(key: str) -> None:
+    kind, text = st.session_state.get(key, ("", ""))
+    if kind:
+        {"success": st.success, "warning": st.warning, "error": st.error}[kind](plain(text))

@@ -1,0 +1,59 @@
+"""Requests: who waits for how long, and what does the fallback ladder take from whom?"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headway_dashboard.analysis import account, engine_panels, panels, watch
+from headway_dashboard.analysis.status import Ladder
+from headway_dashboard.components.banner import plain
+from headway_dashboard.pages.charts import charts
+from headway_dashboard.pages.head import RECENT_S, class_and_range, head
+from headway_dashboard.settings import Settings
+from headway_dashboard.sources import Reading, Source, StatusSource
+
+_TABLE_PX = 420
+
+
+def show(settings: Settings, source: Source, telling: StatusSource) -> None:
+    """Draw the page."""
+    _, classes, range_s = class_and_range(source)
+    st.fragment(_live, run_every=settings.refresh_s)(source, telling, classes, range_s)
+
+
+def _live(source: Source, telling: StatusSource, classes: tuple[str, ...], range_s: float) -> None:
+    told = telling.read()
+    recent = source.read((*panels.HEAD, engine_panels.RUNG_STEPS), RECENT_S)
+    head(recent, told)
+    if words := account.ladder_words(told.ladder, account.rung(recent)):
+        st.markdown(words)
+    shown = tuple(watch.limited_to(panel, classes) for panel in engine_panels.REQUESTS_PAGE)
+    charts(shown, source, range_s, key="headway-requests")
+    with st.grid(2, min_column_width=_TABLE_PX, gap="small", key="headway-ladder"):
+        _steps(recent)
+        _moves(told.ladder)
+
+
+def _steps(recent: Reading) -> None:
+    with st.container(border=True, gap="xsmall", height="stretch"):
+        st.markdown(
+            "**Steps of the ladder**", help="How often it moved to each rung since the server started, and why."
+        )
+        rows = account.step_rows(recent)
+        if rows:
+            st.table(rows, border="horizontal", hide_index=True)
+        else:
+            st.caption("The ladder has not moved since the server started.")
+
+
+def _moves(ladder: Ladder) -> None:
+    with st.container(border=True, gap="xsmall", height="stretch"):
+        st.markdown("**Its last moves**", help="The newest first. The server tells them to those who have a token.")
+        rows = account.move_rows(ladder)
+        if rows:
+            st.table([{key: plain(value) for key, value in row.items()} for row in rows], border="horizontal",
+                     hide_index=True)  # fmt: skip
+        elif ladder.rung:
+            st.caption("There were none since the server started.")
+        else:
+            st.caption("They are shown when the dashboard has a token of the server.")

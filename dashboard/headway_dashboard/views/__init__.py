@@ -1,1 +1,0 @@
-"""The pages. They draw; what they draw is decided elsewhere."""

@@ -1,0 +1,265 @@
+"""The gate: the asyncio shell around the desk.
+
+It owns the only clock (``loop.time``), the only timer and the futures on which requests wait; it carries the desk's
+effects out and decides nothing. All methods must be called on the event loop's thread; none of them awaits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypedDict, Unpack
+
+from headway.admission.permit import Permit
+from headway.errors import UnknownClassError
+from headway_policies import (
+    Abort,
+    CapReason,
+    Degrade,
+    Desk,
+    Dispatch,
+    Effect,
+    Ending,
+    EngineState,
+    Expire,
+    Hold,
+    Load,
+    Preset,
+    Reason,
+    Reject,
+    Requeue,
+    Ticket,
+    Timeouts,
+    WakeAt,
+)
+from headway_policies.desk import dump
+from headway_policies.fallback import Degradation, Rung
+from headway_policies.request import NO_TIMEOUTS
+
+
+class Meter(Protocol):
+    """Where the gate reports durations; counts are read from the desk's ledger."""
+
+    def waited(self, class_name: str, wait_s: float) -> None:
+        """A ticket was dispatched after this wait."""
+        ...
+
+    def first_token(self, class_name: str, delay_s: float) -> None:
+        """A ticket's first token came this long after its arrival."""
+        ...
+
+
+class TicketWishes(TypedDict, total=False):
+    """What a request may say of itself, besides its class and its time; ``Ticket`` has the meaning of each."""
+
+    tenant: str
+    seats: int
+    prompt_tokens: int
+    prompt_bytes: int
+    max_tokens: int | None
+    may_wait: bool
+
+
+class Wishes(TicketWishes, total=False):
+    """The same with its time-outs, which can only shorten those of its class; ``timeout_s`` is short for the total."""
+
+    timeouts: Timeouts
+    timeout_s: float | None
+
+
+def loop_time_s() -> float:
+    """The event loop's clock, in seconds."""
+    return asyncio.get_running_loop().time()
+
+
+class Gate:
+    """EarlyRefusal for one engine, on one event loop."""
+
+    def __init__(self, preset: Preset, *, ceiling: int | None = None, meter: Meter | None = None) -> None:
+        self.now_s: Callable[[], float] = loop_time_s
+        self.desk = Desk(preset, ceiling=ceiling)
+        self.lost: Callable[[str, Degradation], None] | None = None
+        self._meter = meter
+        self._permits: dict[int, Permit] = {}
+        self._ids = itertools.count(1)
+        self._timer: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------------ one request
+
+    def enter(
+        self,
+        class_name: str | None = None,
+        *,
+        timeouts: Timeouts = NO_TIMEOUTS,
+        timeout_s: float | None = None,
+        **wishes: Unpack[TicketWishes],
+    ) -> Permit:
+        """Ask for a seat; decided at once if it can be. Raises Refused, or UnknownClassError."""
+        preset = self.desk.preset
+        name = preset.default_class if class_name is None else class_name
+        terms = preset.classes.get(name)
+        if terms is None:
+            known = ", ".join(preset.by_urgency())
+            raise UnknownClassError(f"there is no class {name!r}; the classes are: {known}")
+        if self.now_s is loop_time_s:
+            self.now_s = asyncio.get_running_loop().time  # one loop for good: no need to look it up each time
+        now_s = self.now_s()
+        asked = timeouts if timeout_s is None else timeouts.shortened_by(Timeouts(total_s=timeout_s))
+        ticket = Ticket(next(self._ids), name, now_s, asked=asked, **wishes)
+        stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
+        permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls)
+        self._carry_out(self.desk.arrive(ticket, now_s))
+        permit.check()
+        return permit
+
+    @asynccontextmanager
+    async def admit(self, class_name: str | None = None, **wishes: Unpack[Wishes]) -> AsyncIterator[Permit]:
+        """Hold a seat for the length of a block. Raises Refused before it, and after it when time ran out inside."""
+        permit = self.enter(class_name, **wishes)
+        ending = Ending.FAILED
+        try:
+            await permit.admitted()
+            yield permit
+            permit.check()
+            ending = Ending.COMPLETED
+        except (asyncio.CancelledError, GeneratorExit):
+            ending = Ending.CANCELLED
+            raise
+        finally:
+            permit.leave(ending)
+
+    # ------------------------------------------------------------------ the whole
+
+    def switch(self, preset: Preset) -> int:
+        """Put another preset in force in one synchronous step; returns its revision."""
+        self._carry_out(self.desk.switch(preset, self.now_s()))
+        return self.desk.revision
+
+    def observe(self, load: Load) -> None:
+        """Pass an engine step's figures to the limit policy."""
+        self._carry_out(self.desk.observe(load, self.now_s()))
+
+    def pause(self, hold: Hold = Hold.OPERATOR) -> None:
+        """Let nobody through for this cause."""
+        self._carry_out(self.desk.pause(self.now_s(), hold))
+
+    def resume(self, hold: Hold = Hold.OPERATOR) -> None:
+        """Let people through again, unless there is another cause not to."""
+        self._carry_out(self.desk.resume(self.now_s(), hold))
+
+    def drain(self) -> None:
+        """Refuse newcomers and everybody waiting; the running go on."""
+        self._carry_out(self.desk.drain(self.now_s()))
+
+    def engine_silent(self) -> None:
+        """Send nobody to the engine until it is back; everybody's time goes on."""
+        self._carry_out(self.desk.engine_silent(self.now_s()))
+
+    def engine_restarting(self, retryable: Callable[[Permit], bool]) -> None:
+        """The engine is gone and another one is coming: whoever can be replayed waits again, the others are settled."""
+        ids = {ticket_id for ticket_id, permit in self._permits.items() if retryable(permit)}
+        self._carry_out(self.desk.engine_restarting(ids, self.now_s()))
+
+    def engine_lost(self, reason: Reason = Reason.ENGINE_LOST) -> None:
+        """Settle everything the engine took with it; refuse until it is back."""
+        if self.desk.engine is not EngineState.LOST:
+            self._carry_out(self.desk.engine_lost(self.now_s(), reason))
+
+    def engine_back(self) -> None:
+        """The engine serves again."""
+        self._carry_out(self.desk.engine_back(self.now_s()))
+
+    def warmed_up(self) -> None:
+        """The engine is warm: open its seats as the preset says."""
+        self._carry_out(self.desk.warmed_up(self.now_s()))
+
+    def fall_back(self, in_force: frozenset[Rung]) -> None:
+        """Put these rungs of the fallback ladder in force."""
+        self._carry_out(self.desk.fall_back(in_force, self.now_s()))
+
+    def open_seats(self, who: CapReason, ratio: float) -> None:
+        """Use only this share of the limit."""
+        self._carry_out(self.desk.open_seats(who, ratio, self.now_s()))
+
+    def cap_seats(self, ratio: float) -> None:
+        """The same, while memory is short."""
+        self.open_seats(CapReason.MEMORY, ratio)
+
+    def dump(self) -> dict[str, Any]:
+        """The desk's live state, for operators."""
+        return dump(self.desk, self.now_s())
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # ------------------------------------------------------------------ inside
+
+    def _measured(self, ticket: Ticket, first_token_s: float) -> None:
+        if self._meter is not None:
+            self._meter.first_token(ticket.class_name, first_token_s)
+
+    def _leave(self, permit: Permit, ending: Ending) -> None:
+        now_s, in_engine = self.now_s(), permit.in_engine
+        self._carry_out(self.desk.leave(permit.ticket.id, ending, now_s, permit.usage, sequences=in_engine))
+        self._permits.pop(permit.ticket.id, None)  # only now: its time may have run out in this very event
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._carry_out(self.desk.tick(self.now_s()))
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Dispatch():
+                    self._dispatch(effect)
+                case Degrade():
+                    self._permits[effect.ticket_id].most_tokens = effect.max_tokens
+                case Reject() | Expire():
+                    permit = self._permits.pop(effect.ticket_id)
+                    if effect.reason is Reason.SHED:
+                        self._count(permit, Degradation.REFUSED)
+                    permit.left = True
+                    permit._refuse(effect.reason, effect.retry_after_s)
+                case Abort():
+                    self._abort(effect)
+                case Requeue():
+                    self._permits[effect.ticket_id]._requeue()
+                case WakeAt():
+                    self._arm(effect.at_s)
+
+    def _dispatch(self, effect: Dispatch) -> None:
+        permit = self._permits[effect.ticket_id]
+        ticket = permit.ticket
+        permit.batch, permit.beside = effect.batch, effect.beside
+        if permit.most_tokens is not None:
+            self._count(permit, Degradation.MAX_TOKENS)
+        if permit.beside:
+            self._count(permit, Degradation.ORDER)
+        permit.dispatched_s = self.now_s()
+        permit.preset_name = self.desk.preset.name
+        if self._meter is not None:
+            self._meter.waited(ticket.class_name, permit.dispatched_s - ticket.arrived_s)
+        permit._wake()
+
+    def _count(self, permit: Permit, loss: Degradation) -> None:
+        if self.lost is not None:
+            self.lost(permit.ticket.class_name, loss)
+
+    def _abort(self, effect: Abort) -> None:
+        permit = self._permits[effect.ticket_id]
+        permit._refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
+        if permit.on_abort is not None:
+            permit.on_abort()
+
+    def _arm(self, at_s: float) -> None:
+        """Tick at that time. One that has come already ticks at the loop's next turn, after all that is ready now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(at_s, self._tick)
+
+
+__all__ = ["Gate", "Meter", "Permit", "Wishes", "loop_time_s"]

@@ -1,0 +1,41 @@
+"""What the commands share: options, tables, progress, preset look-up, and the checks before a server starts.
+
+One module for each command stands in ``headway.cli``.
+"""
+
+from headway.console.bar import Bar
+from headway.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
+from headway.console.parser import Parser, add_command, add_json, add_url, formatter, port, seconds
+from headway.console.preflight import VLLM_PORT, check_vllm, missing_dashboard_packages, try_bind
+from headway.console.serve_flags import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
+from headway.console.table import duration, milliseconds, setting_text, table
+
+__all__ = [
+    "DEFAULT_PRESET",
+    "VLLM_PORT",
+    "Bar",
+    "Parser",
+    "ServeWords",
+    "absolute",
+    "add_command",
+    "add_json",
+    "add_url",
+    "check_vllm",
+    "duration",
+    "find_preset",
+    "formatter",
+    "has",
+    "milliseconds",
+    "missing_dashboard_packages",
+    "model_of",
+    "open_catalogue",
+    "port",
+    "preset_dir",
+    "seconds",
+    "setting_text",
+    "split",
+    "table",
+    "try_bind",
+    "value_of",
+    "with_defaults",
+]

@@ -1,0 +1,58 @@
+"""How do rows become text? Columns as wide as their widest cell, numbers to the right.
+
+Numbers are printed exactly. A figure that was measured is rounded by its caller; a setting never is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from headway_policies.preset import Setting, toml_text
+
+_NUMBER = re.compile(r"-?\d[\d.e+-]*")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
+    """Lay out a table; a column whose cells are all numbers, or text of one, is aligned to the right."""
+    cells = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    right = [bool(cells) and all(_NUMBER.fullmatch(row[place]) for row in cells) for place in range(len(head))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        )
+        for line in [list(head), *cells]
+    ]
+    return "\n".join(f"{indent}{line}".rstrip() for line in lines)
+
+
+def setting_text(value: Setting | None) -> str:
+    """A setting as it would stand in the preset file; a dash where there is none."""
+    return "-" if value is None else toml_text(value)
+
+
+def milliseconds(seconds: float) -> str:
+    """A number of seconds that was given, not measured, in milliseconds: every digit that was given."""
+    return f"{seconds * 1000:.15g}"
+
+
+def duration(seconds: float) -> str:
+    """A duration for people: 0.4 s, 12 s, 3 min 5 s, 2 h 4 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _text(cell: object) -> str:
+    if isinstance(cell, float):
+        return repr(cell)
+    if isinstance(cell, list):
+        return ", ".join(map(str, cell)) or "none"
+    return "-" if cell is None else str(cell)

@@ -1,0 +1,19 @@
+"""The port to an engine: what Headway needs of it, the queries it has not answered yet, and a fake for tests.
+
+vLLM's own side of the port is ``headway.vllm_adapter``.
+"""
+
+from headway.engine.pending_queries import Confirmation, PendingQueries
+from headway.engine.port import Answer, Ended, Engine, EngineAdapter, PlainAdapter, StepListener, prompt_tokens
+
+__all__ = [
+    "Answer",
+    "Confirmation",
+    "Ended",
+    "Engine",
+    "EngineAdapter",
+    "PendingQueries",
+    "PlainAdapter",
+    "StepListener",
+    "prompt_tokens",
+]

@@ -1,0 +1,151 @@
+"""A fake engine with honest manners, for tests of programs that use Headway without a model.
+
+It stands at the port of ``headway.engine`` and says so: it makes up its tokens, but it runs at most ``max_num_seqs``
+sequences at once, takes a step at a time, stops what is aborted and can be told to stall, to be slow, to pause, to
+sleep or to die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+from headway.engine.port import prompt_tokens
+from headway_policies import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class FakeParams:
+    """What the fake understands of sampling parameters."""
+
+    max_tokens: int = 8
+    n: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FakeOutput:
+    """One step's output of a request: all its tokens so far."""
+
+    request_id: str
+    tokens: tuple[int, ...]
+    finished: bool
+    finish_reason: str | None = None
+    prompt_tokens: int = 0
+
+
+class EngineDied(RuntimeError):
+    """The fake engine was told to die."""
+
+
+class FakeEngine:
+    """Generates ``max_tokens`` numbered tokens, one each ``step_s`` seconds of the event loop's clock."""
+
+    def __init__(self, *, max_num_seqs: int = 64, step_s: float = 0.01, add_s: float = 0.0) -> None:
+        self.max_num_seqs = max_num_seqs
+        self.step_s = step_s
+        self.add_s = add_s
+        self.stalled = False
+        self.slow = False
+        self.paused = False
+        self.asleep = False
+        self._beats = 0
+        self._works = 0
+        self._dead = False
+        self.running: dict[str, int] = {}
+        self.most_running = 0
+        self.started: list[str] = []
+        self.priorities: dict[str, int] = {}
+        self.aborted: list[str] = []
+
+    @property
+    def errored(self) -> bool:
+        """Whether it was told to die."""
+        return self._dead
+
+    async def generate(
+        self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
+    ) -> AsyncGenerator[FakeOutput, None]:
+        """Yield one output a step, none while it is held up. Raises EngineDied once ``die`` was called."""
+        if request_id in self.running:
+            raise ValueError(f"request id {request_id} is already running")
+        self.started.append(request_id)
+        self.priorities[request_id] = priority
+        self.running[request_id] = sampling_params.n
+        try:
+            if self.add_s:
+                await asyncio.sleep(self.add_s)
+            while sum(self.running.values()) - sampling_params.n >= self.max_num_seqs:  # noqa: ASYNC110 - an engine steps
+                await asyncio.sleep(self.step_s)
+            self.most_running = max(self.most_running, sum(self.running.values()))
+            size = prompt_tokens(prompt)
+            for done in range(1, sampling_params.max_tokens + 1):
+                await asyncio.sleep(self.step_s)
+                while self._held_up and request_id in self.running and not self._dead:  # noqa: ASYNC110 - an engine steps
+                    await asyncio.sleep(self.step_s)
+                if self._dead:
+                    raise EngineDied("the engine died")
+                if request_id not in self.running:
+                    yield FakeOutput(request_id, tuple(range(done)), True, "abort", size)
+                    return
+                last = done == sampling_params.max_tokens
+                yield FakeOutput(request_id, tuple(range(done)), last, "length" if last else None, size)
+        finally:
+            self.running.pop(request_id, None)
+
+    async def abort(self, request_id: str) -> None:
+        """Stop a request at its next step."""
+        self.aborted.append(request_id)
+        self.running.pop(request_id, None)
+
+    async def ping(self) -> None:
+        """Answer between two steps, not while ``stalled`` or ``slow``. Who asks a dead one is told; one it dies under
+        never is."""
+        if self._dead:
+            raise EngineDied("the engine died")
+        while self.stalled or self.slow:
+            await asyncio.sleep(self.step_s)
+            if self._dead:
+                await asyncio.get_running_loop().create_future()
+
+    def progress(self) -> Progress:
+        """A ``slow`` step is under way and reported; one that is ``stalled`` reports nothing new."""
+        self._beats += not self.stalled
+        if self.slow != bool(self._works % 2):
+            self._works += 1
+        return Progress(engine=id(self), beats=self._beats, works=self._works)
+
+    async def pause_generation(self, *, mode: str = "abort", clear_cache: bool = True) -> None:
+        """Step no more, until resumed. Requests that run are kept."""
+        self.paused = True
+
+    async def resume_generation(self) -> None:
+        """Step again."""
+        self.paused = False
+
+    async def is_paused(self) -> bool:
+        """Whether it takes no step by order."""
+        return self.paused
+
+    async def sleep(self, level: int = 1, mode: str = "abort") -> None:
+        """Pause, and without a memory from level 1 on."""
+        self.paused, self.asleep = True, self.asleep or level >= 1
+
+    async def wake_up(self, tags: list[str] | None = None) -> bool:
+        """Awake again with all tags, and resumed; with some of them still asleep."""
+        if tags is None:
+            self.paused = self.asleep = False
+        return not self.asleep
+
+    async def is_sleeping(self) -> bool:
+        """Whether it has no memory."""
+        return self.asleep
+
+    @property
+    def _held_up(self) -> bool:
+        return self.stalled or self.slow or self.paused or self.asleep
+
+    def die(self) -> None:
+        """Fail everything running, and everything after."""
+        self._dead = True

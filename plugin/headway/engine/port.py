@@ -1,0 +1,223 @@
+"""The port: what Headway needs of an engine, and the few facts that differ from one kind of engine to another.
+
+vLLM's ``AsyncLLM`` has this shape; ``headway.engine.fake.FakeEngine`` ships for programs that want to test without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from headway.errors import NoEngineError, Refused
+from headway_policies import Hold, Load, Progress, Usage
+from headway_policies.memory import Cache
+
+_CHARACTERS_PER_TOKEN = 4
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """An engine that generates, request by request, under ids chosen by the caller."""
+
+    @property
+    def errored(self) -> bool:
+        """Whether the engine is beyond use."""
+        ...
+
+    def generate(self, prompt: Any, sampling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
+        """Run one request. ``priority`` among the options is the engine's own: smaller is more urgent."""
+        ...
+
+    async def abort(self, request_id: str) -> None:
+        """Stop a request. An id the engine does not know is ignored."""
+        ...
+
+
+class EngineAdapter(Protocol):
+    """The facts about one kind of engine."""
+
+    def seats(self, sampling_params: Any) -> int:
+        """How many sequences a call with these parameters runs."""
+        ...
+
+    def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
+        """Prompt tokens of each sequence, 0 when unknown, and the most tokens it may generate where that is said."""
+        ...
+
+    def usage(self, output: Any) -> Usage | None:
+        """What a call used, by its last output, for engines that do not report it when it ends."""
+        ...
+
+    def silent(self, sampling_params: Any) -> bool:
+        """Whether a call with these parameters shows nothing until its end."""
+        ...
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        """How many tokens a silent call has by now; None when nobody knows: then every engine step counts as one."""
+        ...
+
+    def first_token_delay_s(self, output: Any) -> float | None:
+        """Time to first token in seconds where only the engine knows it; None when the output is that first token."""
+        ...
+
+    def unfinished(self, output: Any) -> bool:
+        """Whether this last output of a call was cut short by somebody's abort."""
+        ...
+
+    def error(self, refused: Refused) -> Exception:
+        """The refusal in the form this engine's own front end understands."""
+        ...
+
+    def unwell(self) -> Exception:
+        """What a health check raises while the engine is silent or gone."""
+        ...
+
+    def ends_late(self, sampling_params: Any) -> bool:
+        """Whether the engine may run a sequence of such a call for a moment after its end was reported."""
+        ...
+
+    async def ping(self, engine: Any) -> Answer | None:
+        """Wait for a sign of life; None where the engine cannot be asked for one.
+
+        It is given in its turn: what the engine was sent before, aborts above all, has been processed by then.
+        """
+        ...
+
+    async def catch_up(self, engine: Any) -> None:
+        """Wait for a ping, and until what the engine had reported before it has been read."""
+        ...
+
+    def progress(self, engine: Any) -> Sequence[Progress]:
+        """What each engine reports of its progress, also while a step goes on; empty where none does."""
+        ...
+
+    def engine_seats(self, engine: Any) -> int | None:
+        """The most sequences the engine can run at once, or None when it does not say."""
+        ...
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        """Set the engine's own limit between two steps; returns what it is now, None when it has no such knob."""
+        ...
+
+    async def clear_cache(self, engine: Any, cache: Cache) -> bool:
+        """Clear one of the engine's caches; False where it has none, or cannot now. Ends no request."""
+        ...
+
+    def listen(self, engine: Any, listener: StepListener) -> None:
+        """Have each engine step reported: its load, the sequences in it, and those that ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One sequence that ended in the engine: the id of its call, and what it used."""
+
+    request_id: str
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a living engine: what keeps it from running anything, as far as it says."""
+
+    holds: frozenset[Hold] = frozenset()
+
+
+class StepListener(Protocol):
+    """Whoever wants to know of the engine's steps."""
+
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
+        """One step: its load where known, the number of sequences in it, and those that ended in it."""
+        ...
+
+
+class PlainAdapter:
+    """An engine without surprises: one sequence a call, every output a token, no limit of its own."""
+
+    def seats(self, sampling_params: Any) -> int:
+        """OpenAI's ``n`` where the parameters have it."""
+        return int(getattr(sampling_params, "n", 1) or 1)
+
+    def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
+        """By the prompt, and by ``max_tokens`` where the parameters have it."""
+        return prompt_tokens(prompt), getattr(sampling_params, "max_tokens", None)
+
+    def usage(self, output: Any) -> Usage | None:
+        """By the ``tokens`` of the last output, where it has all of them."""
+        tokens = getattr(output, "tokens", None)
+        return None if tokens is None else Usage(getattr(output, "prompt_tokens", 0), len(tokens))
+
+    def silent(self, sampling_params: Any) -> bool:
+        """Every token shows."""
+        return False
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        """No silent calls."""
+        return None
+
+    def first_token_delay_s(self, output: Any) -> float | None:
+        """The first output is the first token."""
+        return None
+
+    def unfinished(self, output: Any) -> bool:
+        """Nobody but Headway aborts."""
+        return False
+
+    def error(self, refused: Refused) -> Exception:
+        """As it is."""
+        return refused
+
+    def unwell(self) -> Exception:
+        """A plain error."""
+        return NoEngineError("the engine gives no sign of life")
+
+    def ends_late(self, sampling_params: Any) -> bool:
+        """What it reports as ended has ended."""
+        return False
+
+    async def catch_up(self, engine: Any) -> None:
+        """It reports nothing."""
+        await self.ping(engine)
+
+    async def ping(self, engine: Any) -> Answer | None:
+        """By the engine's ``ping`` where it has one, and its ``is_paused`` and ``is_sleeping``."""
+        ping = getattr(engine, "ping", None)
+        if ping is None:
+            return None
+        await ping()
+        asks = {Hold.ENGINE_PAUSED: "is_paused", Hold.ENGINE_ASLEEP: "is_sleeping"}
+        said = [(hold, await getattr(engine, name)()) for hold, name in asks.items() if hasattr(engine, name)]
+        return Answer(frozenset(hold for hold, held in said if held))
+
+    def progress(self, engine: Any) -> Sequence[Progress]:
+        """By the engine's ``progress`` where it has one."""
+        progress = getattr(engine, "progress", None)
+        return () if progress is None else (progress(),)
+
+    def engine_seats(self, engine: Any) -> int | None:
+        """The engine's ``max_num_seqs`` where it has one."""
+        seats = getattr(engine, "max_num_seqs", None)
+        return None if seats is None else int(seats)
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        """No such knob."""
+        return None
+
+    async def clear_cache(self, engine: Any, cache: Cache) -> bool:
+        """No caches."""
+        return False
+
+    def listen(self, engine: Any, listener: StepListener) -> None:
+        """It reports nothing: a seat is free when its generator ends."""
+
+
+def prompt_tokens(prompt: Any) -> int:
+    """The length of a prompt: of tokens exactly, of text by its characters, else 0."""
+    if isinstance(prompt, Mapping):
+        ids = prompt.get("prompt_token_ids")
+        return prompt_tokens(prompt.get("prompt") if ids is None else ids)
+    if isinstance(prompt, str):
+        return len(prompt) // _CHARACTERS_PER_TOKEN
+    return len(prompt) if isinstance(prompt, list | tuple) else 0

@@ -1,0 +1,390 @@
+"""Another model answers: one request is sent on to it, and its answer streamed back.
+
+    1. only the two routes that every OpenAI-compatible server has, and never a request that was sent on already: it
+       carries ``x-headway-hop``, so there is one hop at most and no loop
+    2. the body goes on with ``model`` replaced; of the headers only those that trace it; our key, never the client's
+    3. until the first byte nothing is lost: whatever goes wrong, the caller is told ``NOT_SERVED`` and answers itself
+    4. after it, trouble ends the stream with one error event
+
+The other model is not trusted: no redirect is followed, nothing is unpacked, only JSON and event streams within bounds
+come back, of its headers none. A breaker keeps away from one that fails, and a bound from one that is slow. Neither
+key nor prompt is ever logged. The HTTP client, aiohttp, comes with vLLM and is imported with the first request.
+
+Bounds, in either direction: the bytes of one text, its JSON elements (parsing holds the event loop, and in a thread it
+would hold the interpreter just as long), and the bytes that all exchanges hold together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from enum import StrEnum
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import Receive, Send
+
+from headway.api_errors import error_event
+from headway.fallback.settings import FallbackSettings
+from headway.fallback.sse import EventTooLargeError, SseEvents
+from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
+
+if TYPE_CHECKING:
+    import aiohttp
+
+log = logging.getLogger(__name__)
+
+HOP_HEADER = "x-headway-hop"
+#: What can be sent on: the route here, and below the base of the other API.
+ROUTES = {"/v1/chat/completions": "/chat/completions", "/v1/completions": "/completions"}
+
+#: The headers that go along, and the most characters each may have (W3C Trace Context: 55, and at least 512). One that
+#: is longer or not printable ASCII stays behind.
+TRACING_CHARS = {"traceparent": 64, "tracestate": 512, "x-request-id": 128}
+MAX_REQUEST_BYTES = 8 * 1024 * 1024
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+MAX_EVENT_BYTES = 1024 * 1024
+#: Requests that were sent on and whole answers, over all exchanges.
+MAX_HELD_BYTES = 64 * 1024 * 1024
+#: Commas, colons and opening brackets in one JSON text, those inside of its strings included.
+MAX_JSON_ELEMENTS = 250_000
+#: aiohttp's bound on a line of the answer's head.
+MAX_HEADER_BYTES = 8190
+
+_JSON, _EVENTS = "application/json", "text/event-stream"
+_MOST_DIGITS = 400  # int() takes a time that grows with the square of them
+_MOST_AT_ONCE = 64
+_CONNECT_S = 5.0
+#: Refusals that are about this one request, and say nothing of the next.
+_ITS_OWN_FAULT = frozenset({400, 413, 422})
+
+
+class Hop(StrEnum):
+    """How it went. After anything but NOT_SERVED there is nothing left to answer."""
+
+    SERVED = "served"
+    NOT_SERVED = "not_served"
+    BROKEN_OFF = "broken_off"
+    CLIENT_GONE = "client_gone"
+
+
+class _NotServedError(Exception):
+    """It gave no answer that could be handed on; ``verdict`` is what that says about it."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__()
+        self.verdict = verdict
+
+
+class _ClientGoneError(Exception):
+    """There is nobody left to answer."""
+
+
+class FallbackClient:
+    """The way to the other model. Call it on one event loop only; ``close`` it there."""
+
+    def __init__(
+        self,
+        settings: FallbackSettings,
+        *,
+        breaker: CircuitBreaker | None = None,
+        most_at_once: int = _MOST_AT_ONCE,
+        now_s: Callable[[], float] | None = None,
+    ) -> None:
+        self._settings = settings
+        self.breaker = breaker or CircuitBreaker()
+        self._now_s = now_s or (lambda: asyncio.get_running_loop().time())
+        self._most_at_once = most_at_once
+        self.in_flight = 0
+        self._held = _Held(MAX_HELD_BYTES)
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def model(self) -> str:
+        """The other model's name."""
+        return self._settings.model
+
+    def takes(self, path: str, headers: Mapping[str, str]) -> bool:
+        """Whether this request may be sent on: a route of both, and its first hop. Header names in small letters."""
+        return path in ROUTES and HOP_HEADER not in headers
+
+    async def serve(
+        self,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        receive: Receive,
+        send: Send,
+        *,
+        class_name: str,
+        timeout_s: float | None = None,
+    ) -> Hop:
+        """Let the other model answer, within its time-out and this request's own.
+
+        ``receive`` must have given the whole body away: it is only watched for the client's leaving.
+        """
+        if self.in_flight >= self._most_at_once or not self.takes(path, headers):
+            return Hop.NOT_SERVED
+        message = _readdressed(body, self.model)
+        if message is None or not self._held.take(len(message)):
+            return Hop.NOT_SERVED
+        try:
+            number = self.breaker.begin(self._now_s())
+            if number is None:
+                return Hop.NOT_SERVED
+            answer = _Answer(path, send, self.model, class_name)
+            exchange = self._exchange(path, message, self._headers(headers), answer, self._within_s(timeout_s))
+            return await self._watched(number, exchange, answer, receive)
+        finally:
+            self._held.give_back(len(message))
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # ------------------------------------------------------------------ inside
+
+    async def _watched(
+        self, number: int, exchange: Coroutine[Any, Any, tuple[Hop, Verdict]], answer: _Answer, receive: Receive
+    ) -> Hop:
+        """Run an exchange, and tell the breaker how it went."""
+        verdict = Verdict.UNDECIDED
+        self.in_flight += 1
+        try:
+            hop, verdict = await _unless_gone(exchange, answer, receive)
+            return hop
+        finally:
+            self.in_flight -= 1
+            self._ended(number, verdict)
+
+    def _within_s(self, timeout_s: float | None) -> float:
+        own_s = self._settings.timeout_s
+        return own_s if timeout_s is None else max(0.001, min(own_s, timeout_s))
+
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        sent = {name: headers[name] for name, most in TRACING_CHARS.items() if _traces(headers.get(name, ""), most)}
+        sent |= {"content-type": _JSON, "accept": f"{_JSON}, {_EVENTS}", "accept-encoding": "identity", HOP_HEADER: "1"}
+        if self._settings.api_key is not None:
+            sent["authorization"] = f"Bearer {self._settings.api_key}"
+        return sent
+
+    async def _exchange(
+        self, path: str, message: bytes, headers: dict[str, str], answer: _Answer, within_s: float
+    ) -> tuple[Hop, Verdict]:
+        """Ask, and hand the answer on. What goes wrong before its first byte is only reported."""
+        from aiohttp import ClientError, ClientTimeout
+
+        timeout = ClientTimeout(total=within_s, connect=min(_CONNECT_S, within_s))
+        url = self._settings.url + ROUTES[path]
+        try:
+            async with self._opened().post(
+                url, data=message, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                if _checked(response) == _EVENTS:
+                    await _stream(response, answer)
+                else:
+                    await _whole(response, answer, self._held)
+        except _ClientGoneError:
+            return Hop.CLIENT_GONE, Verdict.UNDECIDED
+        except _NotServedError as error:
+            return Hop.NOT_SERVED, error.verdict
+        except (ClientError, OSError, EventTooLargeError, ValueError) as error:  # OSError: TimeoutError as well
+            log.info("the fallback model did not answer: %s", type(error).__name__)
+            if not answer.begun:
+                return Hop.NOT_SERVED, Verdict.FAILURE
+            await answer.break_off()
+            return Hop.BROKEN_OFF, Verdict.FAILURE
+        return Hop.SERVED, Verdict.SUCCESS
+
+    def _opened(self) -> aiohttp.ClientSession:
+        """The session, opened with the first request. A connection each: one kept open may be dead unnoticed."""
+        if self._session is None:
+            from aiohttp import ClientSession, DummyCookieJar, TCPConnector
+
+            connector = TCPConnector(limit=self._most_at_once, force_close=True)
+            self._session = ClientSession(
+                connector=connector,
+                cookie_jar=DummyCookieJar(),
+                trust_env=False,
+                auto_decompress=False,
+                max_line_size=MAX_HEADER_BYTES,
+                max_field_size=MAX_HEADER_BYTES,
+            )
+        return self._session
+
+    def _ended(self, number: int, verdict: Verdict) -> None:
+        before = self.breaker.state
+        self.breaker.ended(number, verdict, self._now_s())
+        if self.breaker.state is not before:
+            say = log.warning if self.breaker.state is BreakerState.OPEN else log.info
+            say("the way to the fallback model is now %s", self.breaker.state)
+
+
+class _Held:
+    """Counts the bytes that all exchanges hold, within a bound."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self.size_bytes = 0
+
+    def take(self, size_bytes: int) -> bool:
+        """Count so many more; False, and nothing is counted, where the bound does not allow it."""
+        if self.size_bytes + size_bytes > self._most_bytes:
+            return False
+        self.size_bytes += size_bytes
+        return True
+
+    def give_back(self, size_bytes: int) -> None:
+        """So many are held no longer."""
+        self.size_bytes -= size_bytes
+
+
+class _Answer:
+    """What goes back to the client."""
+
+    def __init__(self, path: str, send: Send, model: str, class_name: str) -> None:
+        self._path = path
+        self._send = send
+        self._signature = ((b"x-headway-class", class_name), (b"x-headway-degraded", f"model={model}"))
+        self.begun = self.ended = False
+
+    async def whole(self, body: bytes) -> None:
+        """All of it at once."""
+        await self._start(_JSON, (b"content-length", str(len(body))))
+        await self._body(body, more=False)
+
+    async def events(self, events: bytes) -> None:
+        """More of a stream."""
+        if not self.begun:
+            await self._start(f"{_EVENTS}; charset=utf-8", (b"cache-control", "no-cache"))
+        await self._body(events, more=True)
+
+    async def end(self) -> None:
+        """The stream is over."""
+        await self._body(b"", more=False)
+
+    async def break_off(self) -> None:
+        """The stream cannot go on."""
+        text = "The model that answers in place of this one broke off."
+        try:
+            await self._body(error_event(self._path, HTTPStatus.BAD_GATEWAY, text, "fallback_broke_off"), more=False)
+        except _ClientGoneError:
+            log.debug("the client left, too")
+
+    async def _start(self, content_type: str, header: tuple[bytes, str]) -> None:
+        fields = ((b"content-type", content_type), header, *self._signature)
+        headers = [(name, value.encode("latin-1")) for name, value in fields]
+        await self._put({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
+        self.begun = True
+
+    async def _body(self, body: bytes, *, more: bool) -> None:
+        self.ended = not more
+        await self._put({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _put(self, message: dict[str, Any]) -> None:
+        try:
+            await self._send(message)
+        except OSError as error:  # the ASGI server's word for a connection that is closed
+            raise _ClientGoneError from error
+
+
+def _traces(value: str, most_chars: int) -> bool:
+    """Whether a header that traces a request may go along."""
+    return 0 < len(value) <= most_chars and value.isascii() and value.isprintable()
+
+
+def _readdressed(body: bytes, model: str) -> bytes | None:
+    """The request for another model; None for one that is no JSON object, or too large to be sent on."""
+    request = _object(body, MAX_REQUEST_BYTES)
+    if request is None:
+        return None
+    request.pop("priority", None)  # vLLM's own, and the class's alone
+    message = json.dumps(request | {"model": model}, separators=(",", ":")).encode()
+    return message if len(message) <= MAX_REQUEST_BYTES else None
+
+
+def _object(text: bytes | bytearray, most_bytes: int) -> dict[str, Any] | None:
+    """A JSON object; None for anything else, and for one whose parsing would take long."""
+    if len(text) > most_bytes or sum(map(text.count, (b",", b":", b"[", b"{"))) > MAX_JSON_ELEMENTS:
+        return None
+    try:
+        value = json.loads(text, parse_int=_whole_number)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _whole_number(digits: str) -> int:
+    """Raises ValueError for more digits than any number of a request or an answer has."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError("a number has too many digits")
+    return int(digits)
+
+
+def _checked(response: aiohttp.ClientResponse) -> str:
+    """The kind of a good answer. Raises _NotServedError for any other."""
+    if response.status in _ITS_OWN_FAULT:
+        raise _NotServedError(Verdict.SUCCESS)  # it lives, and has an opinion
+    packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+    kind = _kind(response.headers.get("content-type", ""))
+    if response.status != HTTPStatus.OK or packed or kind not in (_JSON, _EVENTS):
+        log.info("the fallback model answered %d, which is not handed on", response.status)
+        raise _NotServedError(Verdict.FAILURE)
+    return kind
+
+
+def _kind(content_type: str) -> str:
+    """The type without its parameters. aiohttp reads those, too, in a time that grows with the square of the length."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+async def _whole(response: aiohttp.ClientResponse, answer: _Answer, held: _Held) -> None:
+    """Hand on a JSON answer once all of it is here. Raises ValueError for one that is none, or too large."""
+    body = bytearray()
+    try:
+        async for piece in response.content.iter_any():
+            if len(body) + len(piece) > MAX_ANSWER_BYTES or not held.take(len(piece)):
+                raise ValueError("the answer is too large")
+            body += piece
+        if _object(body, MAX_ANSWER_BYTES) is None:
+            raise ValueError("the answer is no JSON object, or has too many elements")
+        await answer.whole(bytes(body))
+    finally:
+        held.give_back(len(body))
+
+
+async def _stream(response: aiohttp.ClientResponse, answer: _Answer) -> None:
+    """Hand on whole events as they come. Raises ValueError for a stream that ends without its last event."""
+    events = SseEvents(MAX_EVENT_BYTES)
+    async for piece in response.content.iter_any():
+        whole = events.add(piece)
+        if whole:
+            await answer.events(whole)
+    if not events.done:
+        raise ValueError("the stream ended early")
+    await answer.end()
+
+
+async def _unless_gone(
+    exchange: Coroutine[Any, Any, tuple[Hop, Verdict]], answer: _Answer, receive: Receive
+) -> tuple[Hop, Verdict]:
+    """Run an exchange as long as the client is there. One that has all of its answer counts as leaving, too."""
+    asking, leaving = asyncio.ensure_future(exchange), asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done() or answer.ended:
+            return await asking
+        return Hop.CLIENT_GONE, Verdict.UNDECIDED
+    finally:
+        for task in (asking, leaving):
+            task.cancel()
+        await asyncio.gather(asking, leaving, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

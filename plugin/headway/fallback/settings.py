@@ -1,0 +1,90 @@
+"""Which other model may answer, and where is it?
+
+From the server's environment only, never from a preset, a request or the admin API: HEADWAY_FALLBACK_URL,
+HEADWAY_FALLBACK_MODEL, HEADWAY_FALLBACK_API_KEY (or the file named by HEADWAY_FALLBACK_API_KEY_FILE) and
+HEADWAY_FALLBACK_TIMEOUT_S.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from headway.errors import HeadwayError
+from headway.secret_text import find_secret, is_one_word
+from headway.variables import seconds
+
+_URL = "HEADWAY_FALLBACK_URL"
+_MODEL = "HEADWAY_FALLBACK_MODEL"
+_KEY = "HEADWAY_FALLBACK_API_KEY"
+_TIMEOUT = "HEADWAY_FALLBACK_TIMEOUT_S"
+_USUAL_TIMEOUT_S = 60.0
+_MOST_MODEL_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackSettings:
+    """An OpenAI-compatible API: its base, such as http://127.0.0.1:8001/v1, and the model to ask it for."""
+
+    url: str
+    model: str
+    api_key: str | None = field(default=None, repr=False)
+    timeout_s: float = _USUAL_TIMEOUT_S
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> FallbackSettings | None:
+        """What the environment says; None where no other model is named. Raises HeadwayError in one line."""
+        environment = os.environ if environment is None else environment
+        url = environment.get(_URL)
+        if not url:
+            _nothing_else_said(environment)
+            return None
+        settings = cls(
+            _url(url),
+            _model(environment.get(_MODEL)),
+            _key(environment),
+            seconds(environment, _TIMEOUT, _USUAL_TIMEOUT_S),
+        )
+        if importlib.util.find_spec("aiohttp") is None:
+            raise HeadwayError(f"{_URL}: needs aiohttp, which comes with vLLM; install it with: pip install aiohttp")
+        return settings
+
+
+def _nothing_else_said(environment: Mapping[str, str]) -> None:
+    for variable in (_MODEL, _KEY, f"{_KEY}_FILE", _TIMEOUT):
+        if environment.get(variable):
+            raise HeadwayError(f"{variable}: has no effect without {_URL}; set that, too, or unset this")
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or not is_one_word(text):
+        raise HeadwayError(f"{_URL}: the base of an OpenAI-compatible API is needed, such as http://127.0.0.1:8001/v1")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise HeadwayError(f"{_URL}: no user, password, query or fragment is allowed; a key goes into {_KEY}")
+    return text.rstrip("/")
+
+
+def _model(text: str | None) -> str:
+    name = (text or "").strip()
+    if not name or len(name) > _MOST_MODEL_CHARS or not name.isascii() or not name.isprintable():
+        wanted = f"the name of the other model, at most {_MOST_MODEL_CHARS} printable ASCII characters"
+        raise HeadwayError(f"{_MODEL}: {wanted}, is needed")
+    return name
+
+
+def _key(environment: Mapping[str, str]) -> str | None:
+    """The key, or None; what is wrong with it is said without showing it."""
+    key, source = find_secret(_KEY, environment)
+    if not key and source != _KEY:
+        raise HeadwayError(f"{source}: is empty; write the key into it")
+    if not is_one_word(key):
+        raise HeadwayError(f"{source}: a key of printable ASCII characters without spaces is needed")
+    return key or None

@@ -1,0 +1,274 @@
+"""What Prometheus sees: one table of instruments.
+
+Counts come from the desk's ledger, in one consistent snapshot for each scrape, so that at every scrape arrivals equal
+queued + in flight + outcomes. Durations are histograms observed when they happen. A scrape runs on a thread of the
+web server; it asks the event loop for the snapshot and never touches the desk itself.
+
+No name contains a colon and none begins with ``vllm:``: vLLM unregisters every collector that does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import itertools
+import threading
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headway.operator.control import Control, Snapshot
+from headway.release import version
+from headway.supervision import TRIGGERS, Gpus, MemoryReport, resident_bytes
+from headway_policies import Cause, Decision, EngineState, Outcome, Reason
+from headway_policies.fallback import Degradation, Rung, Trigger
+from headway_policies.memory import Cache
+
+#: The table: every metric, its kind and its help text. README, rules and dashboard are tested against it.
+TABLE: dict[str, tuple[str, str]] = {
+    "headway_arrivals_total": ("counter", "Requests that asked for a seat."),
+    "headway_admission_decisions_total": ("counter", "What arrivals were answered: seated, queued or rejected."),
+    "headway_refusals_total": ("counter", "Requests turned away, by reason."),
+    "headway_outcomes_total": ("counter", "How requests ended; each ends exactly once."),
+    "headway_queue_depth": ("gauge", "Requests waiting for a seat."),
+    "headway_queue_tokens": ("gauge", "Prompt tokens waiting for a seat, as far as known before they are counted."),
+    "headway_queue_bytes": ("gauge", "Bytes of requests waiting for a seat."),
+    "headway_queue_oldest_wait_seconds": ("gauge", "How long the longest-waiting request has waited."),
+    "headway_in_flight": ("gauge", "Requests dispatched and not yet ended."),
+    "headway_seats_taken": ("gauge", "Sequences in the engine, until it has confirmed that they ended."),
+    "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
+    "headway_batch_window_seconds": ("gauge", "How long a batch may gather now; 0 where none gathers."),
+    "headway_policy_failed": ("gauge", "1 while a policy that went wrong is put aside: the order, the limit."),
+    "headway_prediction_error_ratio": ("gauge", "Mean error of a prediction, as a share of the mean of the truth."),
+    "headway_prediction_samples": ("gauge", "Cases behind headway_prediction_error_ratio."),
+    "headway_queue_wait_seconds": ("histogram", "Time from arrival to dispatch."),
+    "headway_time_to_first_token_seconds": ("histogram", "Time from arrival to the first token, queue included."),
+    "headway_batch_size": ("histogram", "Sequences in each engine step."),
+    "headway_preset_info": ("gauge", "The preset in force and its revision; always 1."),
+    "headway_preset_changes_total": ("counter", "Switches, by the preset switched to."),
+    "headway_last_change_timestamp_seconds": ("gauge", "When the preset was last switched, or the server started."),
+    "headway_fallback_rung": ("gauge", "The fallback ladder: 0 normal, 1 cap, 2 bypass, 3 shed, 4 divert, 5 pause."),
+    "headway_fallback_steps_total": ("counter", "Moves of the fallback ladder, by the rung reached and the trigger."),
+    "headway_degraded_total": ("counter", "Requests that lost something: tokens, order, the model, or all."),
+    "headway_ready": ("gauge", "1 when the server should get traffic."),
+    "headway_warmup_duration_seconds": ("gauge", "How long each stage of the warm-up took in its last round."),
+    "headway_engine_state": ("gauge", "How the engine stands: 1 for what it is, 0 for what it is not."),
+    "headway_engine_deaths_total": ("counter", "Engines that died, or were ended, by cause."),
+    "headway_engine_hangs_total": ("counter", "Times the engine gave no sign of life for too long."),
+    "headway_retries_total": ("counter", "Requests that went again after their engine died."),
+    "headway_engine_kv_cache_usage_ratio": ("gauge", "KV-cache use in the engine's last step, 0 to 1."),
+    "headway_engine_running": ("gauge", "Sequences running in the engine after its last step."),
+    "headway_engine_waiting": ("gauge", "Sequences waiting in the engine after its last step."),
+    "headway_process_resident_bytes": ("gauge", "Resident memory of the API server and of the engine's processes."),
+    "headway_gpu_memory_used_bytes": ("gauge", "GPU memory in use; absent without a GPU."),
+    "headway_gpu_memory_total_bytes": ("gauge", "GPU memory in all; absent without a GPU."),
+    "headway_gpu_busy_ratio": ("gauge", "Share of the last moment in which the GPU computed; absent without a GPU."),
+    "headway_memory_cap_ratio": ("gauge", "Share of the limit that may be used while memory is short; 1 is all of it."),
+    "headway_cache_clears_total": ("counter", "Caches cleared: of the engine's prefixes, its workers, our heap."),
+    "headway_recycles_total": ("counter", "Engines replaced while they lived, by who asked for it."),
+    "headway_gc_pause_seconds": ("histogram", "How long Python's collector stopped the server, by generation."),
+    "headway_build_info": ("gauge", "Version and backend; always 1."),
+}
+METRIC_NAMES = tuple(TABLE)
+
+_WAIT_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+_TOKEN_BUCKETS = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0,
+                  80.0, 160.0, 640.0)  # fmt: skip
+_SNAPSHOT_WAIT_S = 2.0
+
+
+class Meters:
+    """The histograms. Each observation is one dictionary look-up and one increment."""
+
+    def __init__(self, class_names: Iterable[str], most_seats: int, registry: CollectorRegistry) -> None:
+        self._waits = _histogram("headway_queue_wait_seconds", _WAIT_BUCKETS, registry, "class")
+        self._first_tokens = _histogram("headway_time_to_first_token_seconds", _TOKEN_BUCKETS, registry, "class")
+        self._batch = _histogram("headway_batch_size", _sizes(most_seats), registry)
+        self._wait_of = {name: self._waits.labels(name) for name in class_names}
+        self._first_token_of = {name: self._first_tokens.labels(name) for name in class_names}
+
+    def waited(self, class_name: str, wait_s: float) -> None:
+        """A ticket was dispatched after this wait."""
+        self._wait_of[class_name].observe(wait_s)
+
+    def first_token(self, class_name: str, delay_s: float) -> None:
+        """A ticket's first token came this long after its arrival."""
+        self._first_token_of[class_name].observe(delay_s)
+
+    def step(self, sequences: int) -> None:
+        """The engine made a step with this many sequences."""
+        self._batch.observe(sequences)
+
+
+class MetricsCollector(Collector):
+    """Turns a snapshot of the control room into metric families at each scrape."""
+
+    def __init__(self, control: Control, loop: asyncio.AbstractEventLoop) -> None:
+        self._control = control
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._last = control.snapshot()
+        self._gpus = Gpus()
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing to check ahead: registering must not take a snapshot."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """One consistent scrape."""
+        shot = self._snapshot()
+        yield from _tickets(shot)
+        yield from _server(shot, self._control.backend)
+        yield from _engine(shot)
+        yield from _fallback(shot)
+        yield from self._memory()
+        yield from _upkeep(self._control.memory_report)
+
+    def _snapshot(self) -> Snapshot:
+        """A fresh snapshot from the loop; the last one when the loop is too busy to answer in two seconds."""
+        if threading.get_ident() == self._loop_thread:
+            return self._control.snapshot()
+        answer: concurrent.futures.Future[Snapshot] = concurrent.futures.Future()
+        try:
+            self._loop.call_soon_threadsafe(lambda: answer.set_result(self._control.snapshot()))
+            self._last = answer.result(_SNAPSHOT_WAIT_S)
+        except (TimeoutError, RuntimeError):  # RuntimeError: the loop has closed
+            return self._last
+        return self._last
+
+    def _memory(self) -> Iterator[Metric]:
+        resident = _gauge("headway_process_resident_bytes", "process")
+        for process, size_bytes in resident_bytes().items():
+            resident.add_metric([process], size_bytes)
+        yield resident
+        gpus = self._gpus.read()
+        if gpus:
+            used = _gauge("headway_gpu_memory_used_bytes", "gpu")
+            total = _gauge("headway_gpu_memory_total_bytes", "gpu")
+            busy = _gauge("headway_gpu_busy_ratio", "gpu")
+            for card in gpus:
+                used.add_metric([card.gpu], card.used_bytes)
+                total.add_metric([card.gpu], card.total_bytes)
+                if card.busy_ratio is not None:
+                    busy.add_metric([card.gpu], card.busy_ratio)
+            yield from (used, total, busy)
+
+
+def _tickets(shot: Snapshot) -> Iterator[Metric]:
+    arrivals = _counter("headway_arrivals_total", "class")
+    decisions = _counter("headway_admission_decisions_total", "class", "decision")
+    refusals = _counter("headway_refusals_total", "class", "reason")
+    outcomes = _counter("headway_outcomes_total", "class", "outcome")
+    depth = _gauge("headway_queue_depth", "class")
+    oldest = _gauge("headway_queue_oldest_wait_seconds", "class")
+    in_flight = _gauge("headway_in_flight", "class")
+    retries = _counter("headway_retries_total", "class")
+    for name, counts in shot.classes.items():
+        arrivals.add_metric([name], counts.arrived)
+        depth.add_metric([name], counts.queued)
+        oldest.add_metric([name], shot.oldest_wait_s[name])
+        in_flight.add_metric([name], counts.in_flight)
+        retries.add_metric([name], counts.retries)
+        for decision in Decision:
+            decisions.add_metric([name, decision], counts.decisions[decision])
+        for reason in Reason:
+            refusals.add_metric([name, reason], counts.refusals[reason])
+        for outcome in Outcome:
+            outcomes.add_metric([name, outcome], counts.outcomes[outcome])
+    yield from (arrivals, decisions, refusals, outcomes, depth, oldest, in_flight, retries)
+
+
+def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
+    plain = {
+        "headway_seats_taken": shot.seats_taken,
+        "headway_queue_tokens": shot.queue_tokens,
+        "headway_queue_bytes": shot.queue_bytes,
+        "headway_batch_window_seconds": shot.window_s,
+        "headway_last_change_timestamp_seconds": shot.last_change_s,
+        "headway_fallback_rung": shot.rung,
+        "headway_ready": shot.ready,
+        "headway_engine_kv_cache_usage_ratio": shot.load.kv_usage_ratio,
+        "headway_engine_running": shot.load.running,
+        "headway_engine_waiting": shot.load.waiting,
+    }
+    for name, value in plain.items():
+        yield GaugeMetricFamily(name, TABLE[name][1], value=float(value))
+    limit = _gauge("headway_limit", "kind")
+    limit.add_metric(["live"], shot.limit)
+    limit.add_metric(["proposed"], shot.proposed_limit)
+    limit.add_metric(["ceiling"], shot.ceiling)
+    failed = _gauge("headway_policy_failed", "policy")
+    for policy, put_aside in shot.failed.items():
+        failed.add_metric([policy], put_aside)
+    error, samples = _gauge("headway_prediction_error_ratio", "of"), _gauge("headway_prediction_samples", "of")
+    for of, accuracy in shot.accuracy.items():
+        error.add_metric([of], accuracy.error_ratio)
+        samples.add_metric([of], accuracy.samples)
+    preset = _gauge("headway_preset_info", "preset", "revision")
+    preset.add_metric([shot.preset, str(shot.revision)], 1)
+    switched = _counter("headway_preset_changes_total", "preset")
+    for name, number in shot.preset_changes.items():
+        switched.add_metric([name], number)
+    warmup = _gauge("headway_warmup_duration_seconds", "stage")
+    for stage, took_s in shot.warmup_s.items():
+        warmup.add_metric([stage], took_s)
+    build = _gauge("headway_build_info", "version", "backend")
+    build.add_metric([version(), backend], 1)
+    yield from (limit, failed, error, samples, preset, switched, warmup, build)
+
+
+def _engine(shot: Snapshot) -> Iterator[Metric]:
+    standing = _gauge("headway_engine_state", "standing")
+    for one in EngineState:
+        standing.add_metric([one], one is shot.standing)
+    deaths = _counter("headway_engine_deaths_total", "cause")
+    for cause in Cause:
+        deaths.add_metric([cause], shot.deaths.get(cause, 0))
+    hangs = _counter("headway_engine_hangs_total")
+    hangs.add_metric([], shot.hangs)
+    yield from (standing, deaths, hangs)
+
+
+def _fallback(shot: Snapshot) -> Iterator[Metric]:
+    steps = _counter("headway_fallback_steps_total", "rung", "trigger")
+    for rung, trigger in itertools.product(Rung, Trigger):
+        steps.add_metric([rung.word, trigger], shot.rung_steps.get((rung, trigger), 0))
+    degraded = _counter("headway_degraded_total", "class", "how")
+    for name, how in itertools.product(shot.classes, Degradation):
+        degraded.add_metric([name, how], shot.degraded.get((name, how), 0))
+    yield from (steps, degraded)
+
+
+def _upkeep(report: MemoryReport) -> Iterator[Metric]:
+    """Plain numbers, each written by one thread only: read as they are."""
+    yield GaugeMetricFamily("headway_memory_cap_ratio", TABLE["headway_memory_cap_ratio"][1], value=report.cap_ratio)
+    clears = _counter("headway_cache_clears_total", "cache")
+    for cache in Cache:
+        clears.add_metric([cache], report.cleared[cache])
+    recycles = _counter("headway_recycles_total", "trigger")
+    for trigger in TRIGGERS:
+        recycles.add_metric([trigger], report.recycled[trigger])
+    gc_name = "headway_gc_pause_seconds"
+    pauses = HistogramMetricFamily(gc_name, TABLE[gc_name][1], labels=["generation"])
+    for generation, seen in enumerate(report.pauses.generations):
+        pauses.add_metric([str(generation)], seen.cumulative(), seen.total_s)
+    yield from (clears, recycles, pauses)
+
+
+def _counter(name: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(name, TABLE[name][1], labels=labels)
+
+
+def _gauge(name: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, TABLE[name][1], labels=labels)
+
+
+def _histogram(name: str, buckets: Iterable[float], registry: CollectorRegistry, *labels: str) -> Histogram:
+    return Histogram(name, TABLE[name][1], labels, buckets=tuple(buckets), registry=registry)
+
+
+def _sizes(most_seats: int) -> list[float]:
+    powers = [float(2**exponent) for exponent in range(11)]
+    return sorted({*powers, float(most_seats)})

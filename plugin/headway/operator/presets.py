@@ -1,0 +1,91 @@
+"""Which presets are there to switch to?
+
+The bundled ones, those of the operator's folder (``HEADWAY_PRESET_DIR``) and a file named at the start. A file may
+replace a bundled preset by taking its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.errors import UnknownPresetError
+from headway_policies import Preset, PresetError, bundled_presets, load_preset
+
+#: Presets in the operator's folder: each is read at the start, and listed in every answer about them.
+MAX_FILES = 100
+
+BUNDLED = "bundled"
+GIVEN = "given"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A preset and where it came from: "bundled", "given" by the program, or the file's path."""
+
+    preset: Preset
+    source: str
+
+
+class PresetCatalogue:
+    """The presets known to this server, by name."""
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        """Read the folder. Raises PresetError that tells every error of every file."""
+        self._listed = {name: Listed(preset, BUNDLED) for name, preset in bundled_presets().items()}
+        if folder is not None:
+            self._add_folder(Path(folder))
+
+    def _add_folder(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise PresetError(f"{folder}: the preset folder does not exist or is not a folder")
+        paths = sorted(folder.glob("*.toml"))
+        if len(paths) > MAX_FILES:
+            raise PresetError(f"{folder}: has {len(paths)} presets, more than {MAX_FILES}")
+        wrong = []
+        for path in paths:
+            try:
+                self.add(path)
+            except PresetError as error:
+                wrong.append(error)
+        if wrong:
+            issues = [one for error in wrong for one in error.issues]
+            raise PresetError("; ".join(map(str, wrong)), issues)
+
+    def add(self, path: str | Path) -> Preset:
+        """Read a preset file and list it. Raises PresetError."""
+        preset = load_preset(path)
+        known = self._listed.get(preset.name)
+        if known is not None and known.source not in (BUNDLED, str(path)):
+            raise PresetError(f"{path}: name: {preset.name!r} is already the name of {known.source}")
+        self._listed[preset.name] = Listed(preset, str(path))
+        return preset
+
+    def include(self, preset: Preset) -> Preset:
+        """List a preset that a program made, in place of one of the same name."""
+        self._listed[preset.name] = Listed(preset, GIVEN)
+        return preset
+
+    def resolve(self, name_or_file: str) -> Preset:
+        """The preset of that name, or the one in that file. Raises PresetError or UnknownPresetError."""
+        if name_or_file.endswith(".toml") or "/" in name_or_file:
+            return self.add(name_or_file)
+        return self.get(name_or_file)
+
+    def get(self, name: str) -> Preset:
+        """The preset of that name. Raises UnknownPresetError that lists the names there are."""
+        if name not in self._listed:
+            raise UnknownPresetError(f"there is no preset {name[:60]!r}; the presets are: {', '.join(self._listed)}")
+        return self._listed[name].preset
+
+    def __iter__(self) -> Iterator[Listed]:
+        return iter(self._listed.values())
+
+    def class_names(self) -> list[str]:
+        """Every class of every preset, in a fixed order."""
+        return list(dict.fromkeys(name for one in self for name in one.preset.by_urgency()))
+
+    def most_seats(self) -> int:
+        """The largest number of seats any preset may come to ask for."""
+        return max(one.preset.most_seats() for one in self)

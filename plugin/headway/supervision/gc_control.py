@@ -1,0 +1,84 @@
+"""When does Python's collector run?
+
+A full collection visits every object there is and stops the loop meanwhile: a second for some millions of them. Once
+the server is warm, all that is there is taken out of its sight (``gc.freeze``), the full collections that Python would
+start by itself are off, and ``look`` runs them instead: when nothing runs, or when much has piled up. The young
+generations, which are small, stay with Python. Another thread would not help: a collection holds the interpreter.
+
+Known weak spot: a cycle of frozen objects that falls out of use is found by ``tidy`` only.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from time import monotonic
+
+from headway.supervision.gc_pauses import GcPauses
+from headway_policies.memory import full_collection_due
+
+_NEVER = 2**30
+_OLDEST = 2
+
+
+class GcControl:
+    """Python's collector on a leash, from ``start`` to ``stop``, or for the length of a ``with`` block."""
+
+    def __init__(self, pauses: GcPauses | None = None, now_s: Callable[[], float] = monotonic) -> None:
+        self.pauses = pauses or GcPauses()
+        self._now_s = now_s
+        self._before: tuple[int, int, int] | None = None
+        self._frozen_before = False
+        self._ended_s = 0.0
+        self._took_s = 0.0
+
+    def __enter__(self) -> GcControl:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Call it once all that stays is there. Takes as long as one full collection."""
+        if self._before is None:
+            self._before = gc.get_threshold()
+            self._frozen_before = gc.get_freeze_count() > 0
+            young, middle, _ = self._before
+            gc.set_threshold(young, middle, _NEVER)
+            self.pauses.watch()
+            self._collect()
+            gc.freeze()
+            self._took_s = 0.0  # of what is frozen now; the next one has less to visit
+
+    def stop(self) -> None:
+        """As it was before. What others had frozen stays so, and then what was frozen here as well."""
+        if self._before is not None:
+            gc.set_threshold(*self._before)
+            self.pauses.unwatch()
+            if not self._frozen_before:
+                gc.unfreeze()
+            self._before = None
+
+    def look(self, *, idle: bool) -> bool:
+        """Run a full collection if one is due. To be asked every few seconds; whether it ran."""
+        if self._before is None:
+            return False
+        since_s = self._now_s() - self._ended_s
+        due = full_collection_due(gc.get_count()[_OLDEST], since_s, self._took_s, idle=idle)
+        if due:
+            self._collect()
+        return due
+
+    def tidy(self) -> None:
+        """Find garbage also in what is frozen, whatever it takes."""
+        if self._before is not None:
+            gc.unfreeze()
+            self._collect()
+            gc.freeze()
+
+    def _collect(self) -> None:
+        began_s = self._now_s()
+        gc.collect()
+        self._ended_s = self._now_s()
+        self._took_s = self._ended_s - began_s

@@ -1,0 +1,266 @@
+"""The supervisor: sees to it that there is a living engine under the gate.
+
+A few times a second it looks. A dead engine is replaced inside the living server, as often and as carefully as the
+preset's ``[recovery]`` says; meanwhile the gate keeps whoever waits, and takes back whoever had shown nothing. A silent
+one gets nobody until it answers again. Past the last try everybody is answered, and the server ends with an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+from headway.admission import Gateway
+from headway.errors import NoEngineError
+from headway_policies import CapReason, Cause, EngineState, Reason, Recovery, Restart, RestartPolicy, Watchdog
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.2
+_PING_AFTER_S = 1.0
+_PING_EVERY_S = 5.0  # also an engine that steps: it may have been paused, and still finish what it runs
+
+
+class Replacer(Protocol):
+    """How another engine is put in the place of a dead one."""
+
+    def cause(self) -> Cause:
+        """Why the engine died, as far as it could say."""
+        ...
+
+    def kill(self) -> None:
+        """End the engine at once, whatever it does, also one that is still starting."""
+        ...
+
+    async def start(self) -> None:
+        """Start another engine behind the same client. Raises whatever keeps it from starting."""
+        ...
+
+
+class Supervisor:
+    """Watches one engine. ``probe`` runs something through a new engine before anybody else may use it."""
+
+    def __init__(
+        self, gateway: Gateway, replacer: Replacer | None = None, probe: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        self.restarts = RestartPolicy()
+        self.deaths: Counter[Cause] = Counter()
+        self.hangs = 0
+        self.trying = ""
+        self._gateway = gateway
+        self._replacer = replacer
+        self._probe = probe
+        self._next: Restart | None = None
+        self._why: Cause | None = None
+        self._ping: asyncio.Task[None] | None = None
+        self._asked_s = gateway.gate.now_s()
+        self._slow = False
+        self._woken = asyncio.Event()
+        self._settled = asyncio.Event()
+        gateway.watchdog = Watchdog(gateway.gate.now_s())
+        if replacer is not None:
+            gateway.death_handler = self
+
+    @property
+    def config(self) -> Recovery:
+        """The preset's terms."""
+        return self._gateway.gate.desk.preset.recovery
+
+    def handle_death(self) -> None:
+        """The engine is dead: decide what follows, and what becomes of those it took with it."""
+        assert self._replacer is not None
+        cause = self._why or self._replacer.cause()
+        self._why = None
+        self._next = self._died(cause)
+        self._woken.set()
+        self._settled.clear()
+        if self._next is None:
+            self._gateway.give_up()
+        elif self._next.admitting:
+            self._gateway.engine_restarting()
+        else:
+            self._gateway.gate.engine_lost(Reason.OUT_OF_MEMORY)
+
+    async def run(self) -> None:
+        """Look, for as long as the server runs."""
+        try:
+            while not (self._gateway.closing or self._gateway.engine_lost):
+                try:
+                    await self._round()
+                except Exception:  # whatever goes wrong here must not leave the engine unwatched
+                    log.exception("the engine's supervisor stumbled")
+                await self._sleep()
+        finally:
+            if self._ping is not None:
+                self._ping.cancel()
+
+    async def recycle(self) -> None:
+        """Put another engine in the place of a living one. The caller has drained it. Raises NoEngineError when it has
+        died meanwhile: then another one is coming anyway."""
+        if self._replacer is None:
+            raise RuntimeError("this server cannot replace its engine")
+        if self._gateway.engine_gone:
+            raise NoEngineError("the engine died before it could be replaced")
+        self._kill(Cause.RECYCLE)
+        await self._settled.wait()
+
+    def status(self) -> dict[str, Any]:
+        """For operators."""
+        return {
+            "standing": self._gateway.gate.desk.engine.value,
+            "trying": self.trying,
+            "tries": self.restarts.deaths_in_a_row,
+            "most_tries": self.config.max_restarts if self._replacer is not None else 0,
+            "deaths": {cause.value: self.deaths[cause] for cause in Cause},
+            "hangs": self.hangs,
+            "suspects": self._gateway.gate.desk.suspects,
+        }
+
+    # ------------------------------------------------------------------ inside
+
+    async def _sleep(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._woken.wait()
+            self._woken.clear()
+        except TimeoutError:
+            pass
+
+    async def _round(self) -> None:
+        self._gateway.check_engine()
+        if self._gateway.engine_gone:
+            await self._replace()
+        else:
+            self._watch()
+        if self.restarts.look(self._gateway.gate.now_s(), self.config):
+            log.info("the engine has been healthy for %g s: all seats are open", self.config.healthy_after_s)
+            self._gateway.gate.open_seats(CapReason.RECOVERY, 1.0)
+
+    # ------------------------------------------------------------------ it died
+
+    def _died(self, cause: Cause) -> Restart | None:
+        self.deaths[cause] += 1
+        verdict = self.restarts.died(cause, self._gateway.gate.now_s(), self.config)
+        if verdict is None:
+            log.error("the engine is gone (%s) after %d tries: giving up", cause, self.restarts.deaths_in_a_row - 1)
+        elif cause is not Cause.RECYCLE:
+            log.error(
+                "the engine is gone (%s): try %d of %d in %g s, with %d %% of the seats", cause,
+                self.restarts.deaths_in_a_row, self.config.max_restarts, verdict.after_s, 100 * verdict.seats_ratio,
+            )  # fmt: skip
+        return verdict
+
+    async def _replace(self) -> None:
+        """Try until there is another engine, or no try left."""
+        try:
+            await self._try_again_and_again()
+        finally:
+            self._settled.set()
+
+    async def _try_again_and_again(self) -> None:
+        gateway = self._gateway
+        while self._next is not None and self._replacer is not None and not gateway.closing:
+            verdict, self._next = self._next, None
+            try:
+                await self._try(verdict, self._replacer)
+            except Exception as error:
+                if gateway.closing:
+                    return
+                log.error("another engine did not start: %s", f"{type(error).__name__}: {error}".splitlines()[0][:200])
+                self._next = self._died(Cause.CRASH)
+            else:
+                return
+            finally:
+                self.trying = ""
+        if not gateway.closing:
+            gateway.give_up()
+
+    async def _try(self, verdict: Restart, replacer: Replacer) -> None:
+        gateway = self._gateway
+        if verdict.after_s:
+            self.trying = f"pausing for {verdict.after_s:g} s"
+            await asyncio.sleep(verdict.after_s)
+        gateway.gate.open_seats(CapReason.RECOVERY, verdict.seats_ratio)
+        self.trying = "starting another engine"
+        began_s = gateway.gate.now_s()
+        await self._unless_closing(self._start(replacer), replacer)
+        now_s = gateway.gate.now_s()
+        self.restarts.back(now_s)
+        gateway.watchdog = Watchdog(now_s)
+        log.info("another engine serves after %.1f s", now_s - began_s)
+        gateway.engine_back()
+
+    async def _start(self, replacer: Replacer) -> None:
+        await replacer.start()
+        if self._probe is not None:
+            self.trying = "warming it up"
+            await self._probe()
+
+    async def _unless_closing(self, work: Coroutine[Any, Any, None], replacer: Replacer) -> None:
+        """Start an engine; when the server is closed meanwhile, nobody wants it any more."""
+        start = asyncio.ensure_future(work)
+        start.add_done_callback(lambda done: done.cancelled() or done.exception())  # who closes does not ask for it
+        try:
+            while not start.done():
+                await asyncio.wait({start}, timeout=LOOK_S)
+                if self._gateway.closing:
+                    replacer.kill()
+            if self._gateway.closing:
+                raise NoEngineError("the server is closing")
+            await start
+        except asyncio.CancelledError:
+            replacer.kill()
+            start.cancel()
+            raise
+
+    # ------------------------------------------------------------------ it is silent
+
+    def _watch(self) -> None:
+        """Ask when it has said nothing for a while; hold everybody back when it does not answer."""
+        gateway, watchdog = self._gateway, self._gateway.watchdog
+        assert watchdog is not None
+        now_s = gateway.gate.now_s()
+        watchdog.reported(gateway.adapter.progress(gateway.engine), now_s)
+        quiet = watchdog.silent_s(now_s) > _PING_AFTER_S or now_s > self._asked_s + _PING_EVERY_S
+        if quiet and (self._ping is None or self._ping.done()):
+            self._asked_s = now_s
+            self._ping = asyncio.create_task(self._ask(watchdog))
+        if gateway.limit_pending and watchdog.silent_s(now_s) <= LOOK_S:
+            gateway.resend_limit()
+        standing = gateway.gate.desk.engine
+        self._tell_of_slow(watchdog.slow(now_s, self.config))
+        if not watchdog.hung(now_s, self.config):
+            if standing is EngineState.SILENT:
+                log.warning("the engine gives signs of life again")
+                gateway.gate.engine_back()
+        elif standing is EngineState.UP:
+            self.hangs += 1
+            log.error("the engine has given no sign of life for %g s: nobody goes to it", self.config.hang_after_s)
+            gateway.gate.engine_silent()
+            if self.config.restart_hung and self._replacer is not None:
+                self._kill(Cause.HANG)
+
+    def _tell_of_slow(self, slow: bool) -> None:
+        if slow and not self._slow:
+            log.warning(
+                "the engine has been at one step for %g s, and says that it works on it", self.config.hang_after_s
+            )
+        self._slow = slow
+
+    async def _ask(self, watchdog: Watchdog) -> None:
+        """One question at a time: an engine that was stopped answers it when it goes on."""
+        try:
+            answered = await self._gateway.ask_engine()
+        except Exception:  # it died: the next look will see it
+            return
+        if answered or not self._gateway.open_calls:  # who cannot be asked is watched while it works
+            watchdog.heard(self._gateway.gate.now_s())
+
+    def _kill(self, why: Cause) -> None:
+        assert self._replacer is not None
+        self._why = why
+        self._replacer.kill()
+        self._gateway.engine_died()

@@ -1,0 +1,167 @@
+"""What the gateway needs to know about vLLM."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+from headway.engine import Answer, StepListener, prompt_tokens
+from headway.errors import Refused
+from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, SET_LIMITS
+from headway.vllm_adapter.progress import ProgressReader
+from headway_policies import Hold, Progress, Usage
+from headway_policies.memory import Cache
+
+#: How often, and how long, a report that has come is waited for.
+_TURNS = 2000
+_TURN_S = 0.001
+
+
+@functools.cache
+def _error_class() -> type[Refused]:
+    """A refusal that vLLM's handlers answer with its own status, and log as one line but for Anthropic's route.
+
+    ``GracefulHTTPError`` gives the status of a whole response, ``GenerationError`` that of an error inside a stream
+    (vllm/exceptions.py). Where a version lacks one of them the middleware alone gives the status.
+    """
+    import vllm.exceptions as exceptions
+
+    names = ("GracefulHTTPError", "GenerationError")
+    bases = [getattr(exceptions, name) for name in names if hasattr(exceptions, name)]
+
+    def initialise(self: Any, refused: Refused) -> None:
+        # Not Refused.__init__: it would go on to vLLM's constructors, which want other arguments.
+        Exception.__init__(self, str(refused))
+        self.reason, self.retry, self.retry_after_s = refused.reason, refused.retry, refused.retry_after_s
+        self.status = refused.status
+        self.message = str(refused)
+        self.http_status = HTTPStatus(refused.status)
+        self.status_code = HTTPStatus(refused.status)
+
+    return type("VllmRefused", (Refused, *bases), {"__init__": initialise, "__doc__": "A refusal in vLLM's terms."})
+
+
+class VllmAdapter:
+    """vLLM's facts (see ``headway.engine.EngineAdapter``)."""
+
+    def __init__(self) -> None:
+        self._progress: ProgressReader | None = None
+
+    def seats(self, sampling_params: Any) -> int:
+        """``n`` sequences; pooling parameters have no ``n`` and run one."""
+        return int(getattr(sampling_params, "n", 1) or 1)
+
+    def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
+        """A rendered prompt has its tokens; pooling parameters generate none."""
+        return prompt_tokens(getattr(prompt, "prompt_token_ids", prompt)), getattr(sampling_params, "max_tokens", None)
+
+    def usage(self, output: Any) -> Usage | None:
+        """Of a call with one sequence, by its own statistics; the stat logger reports the others."""
+        generated = getattr(getattr(output, "metrics", None), "num_generation_tokens", None)
+        if generated is None or len(_sequences(output)) != 1:
+            return None
+        return Usage(prompt_tokens(output.prompt_token_ids), int(generated))
+
+    def silent(self, sampling_params: Any) -> bool:
+        """A whole answer is one output, its last."""
+        return getattr(getattr(sampling_params, "output_kind", None), "name", "") == "FINAL_ONLY"
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        """By the output processor's books, kept under ids of its own (v1/engine/output_processor.py)."""
+        processor = getattr(engine, "output_processor", None)
+        ids, states = getattr(processor, "external_req_ids", None), getattr(processor, "request_states", None)
+        if ids is None or states is None:
+            return None
+        known = [states[one].stats for one in ids.get(request_id, ()) if one in states]
+        return sum(int(stats.num_generation_tokens) for stats in known if stats is not None)
+
+    def first_token_delay_s(self, output: Any) -> float | None:
+        """From the request's own statistics when its only output is the last; vLLM counts from arrival as well."""
+        if not getattr(output, "finished", False):
+            return None
+        stats = getattr(output, "metrics", None)
+        delay_s = getattr(stats, "first_token_latency", 0.0)
+        return float(delay_s) if delay_s and delay_s > 0 else None
+
+    def unfinished(self, output: Any) -> bool:
+        """Whether any sequence ended by an abort."""
+        return any(getattr(one, "finish_reason", None) == "abort" for one in _sequences(output))
+
+    def error(self, refused: Refused) -> Exception:
+        """The refusal as an exception of vLLM's own family."""
+        make: Any = _error_class()
+        error: Exception = make(refused)
+        return error
+
+    def unwell(self) -> Exception:
+        """What vLLM's health route answers with 503."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        error: Exception = EngineDeadError()
+        return error
+
+    def ends_late(self, sampling_params: Any) -> bool:
+        """Stop strings are found in the front end, which aborts the sequence (v1/engine/output_processor.py)."""
+        return bool(getattr(sampling_params, "stop", None))
+
+    async def catch_up(self, engine: Any) -> None:
+        """Answers overtake reports on a busy event loop: those wait in a queue of their own (v1/engine/core_client)."""
+        await self.ping(engine)
+        reports = getattr(engine.engine_core, "outputs_queue", None)
+        for _ in range(_TURNS):
+            if reports is None or reports.empty():
+                return
+            await asyncio.sleep(_TURN_S)
+
+    async def ping(self, engine: Any) -> Answer:
+        """EngineCore answers a utility call between two steps, and at once when it is idle."""
+        held = await engine.engine_core.call_utility_async(GET_HOLDS)
+        return Answer(frozenset(Hold(one) for one in held))
+
+    def progress(self, engine: Any) -> Sequence[Progress]:
+        """What EngineCore writes down (``headway.vllm_adapter.progress``)."""
+        if self._progress is None:
+            self._progress = ProgressReader.from_environment()
+        return () if self._progress is None else self._progress.read()
+
+    def engine_seats(self, engine: Any) -> int | None:
+        """``--max-num-seqs``, fixed when the engine started; less where vLLM's own admission limit allows less."""
+        scheduler = engine.vllm_config.scheduler_config
+        most = getattr(scheduler, "max_num_queued_reqs", None)
+        return int(scheduler.max_num_seqs if most is None else max(1, min(scheduler.max_num_seqs, most)))
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        """Set the scheduler's limit between two steps, through the knob the general plugin added."""
+        core = engine.engine_core
+        await core.call_utility_async(SET_LIMITS, {"max_num_active_reqs": seats})
+        limits = await core.call_utility_async(GET_LIMITS)
+        return int(limits["max_num_active_reqs"])
+
+    async def clear_cache(self, engine: Any, cache: Cache) -> bool:
+        """The prefix cache only while nothing runs: vLLM itself refuses it else (v1/core/block_pool.py)."""
+        if cache is Cache.WORKER:
+            return bool(await engine.engine_core.call_utility_async(CLEAR_WORKERS))
+        return cache is Cache.PREFIX and bool(await engine.reset_prefix_cache())
+
+    def listen(self, engine: Any, listener: StepListener) -> None:
+        """Through the stat logger the plugin put in, or one added now to an engine that keeps statistics."""
+        from headway.vllm_adapter.stats import HeadwayStatLogger
+
+        manager = getattr(engine, "logger_manager", None)
+        if manager is None:
+            return
+        loggers = [one for one in manager.stat_loggers if isinstance(one, HeadwayStatLogger)]
+        if not loggers:
+            loggers = [HeadwayStatLogger(engine.vllm_config)]
+            manager.stat_loggers.extend(loggers)
+        for one in loggers:
+            one.listener = listener
+
+
+def _sequences(output: Any) -> list[Any]:
+    """The sequences of a generation's output; a pooling output has none."""
+    outputs = getattr(output, "outputs", None)
+    return outputs if isinstance(outputs, list) else []

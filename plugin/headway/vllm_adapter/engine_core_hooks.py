@@ -1,0 +1,82 @@
+"""The general plugin: knobs inside EngineCore.
+
+vLLM loads it in every process; it acts only where EngineCore lives. EngineCore answers utility calls on its own thread
+between two steps (v1/engine/core.py), so a method added to it changes the scheduler without a race and without a
+restart. The scheduler reads these attributes at every ``schedule()``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from headway.vllm_adapter.cpu_yield import yield_cpu
+from headway.vllm_adapter.death_cause import listen_for_death_cause
+from headway.vllm_adapter.parent_watch import watch_starts
+from headway.vllm_adapter.progress import prepare_progress, report_progress
+from headway.vllm_adapter.worker_cache import clear_worker_caches
+from headway_policies import Hold
+
+GET_LIMITS = "headway_get_limits"
+SET_LIMITS = "headway_set_limits"
+CLEAR_WORKERS = "headway_clear_worker_caches"
+GET_HOLDS = "headway_get_holds"
+
+#: The scheduler's attributes for the number of running sequences: by preference (0.31 and later, before).
+_ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
+
+
+def register() -> None:
+    """Add the knobs to EngineCore, in the process that has one; prepare a process that will start one; on a small CPU
+    machine, leave the others some CPU."""
+    yield_cpu()
+    watch_starts(_manager_of_engines(), prepare_progress)
+    watch_starts(getattr(sys.modules.get("vllm.v1.executor.multiproc_executor"), "MultiprocExecutor", None))
+    module = sys.modules.get("vllm.v1.engine.core")
+    core = getattr(module, "EngineCore", None)
+    if core is not None and not hasattr(core, SET_LIMITS):
+        setattr(core, GET_LIMITS, get_limits)
+        setattr(core, SET_LIMITS, set_limits)
+        setattr(core, CLEAR_WORKERS, clear_worker_caches)
+        setattr(core, GET_HOLDS, get_holds)
+    proc = getattr(module, "EngineCoreProc", None)
+    if core is not None:
+        report_progress(core, proc)
+    if proc is not None:
+        listen_for_death_cause(proc)
+
+
+def _manager_of_engines() -> Any:
+    """vLLM's class that starts EngineCore, in a process that has read or can read an engine's arguments; else None."""
+    if "vllm.engine.arg_utils" not in sys.modules:
+        return None
+    try:
+        module = importlib.import_module("vllm.v1.engine.utils")
+    except ImportError:
+        return None
+    return getattr(module, "CoreEngineProcManager", None)
+
+
+def get_limits(core: Any) -> dict[str, int]:
+    """The scheduler's live limits."""
+    return {"max_num_active_reqs": int(getattr(core.scheduler, _active_name(core.scheduler)))}
+
+
+def get_holds(core: Any) -> list[str]:
+    """What keeps the engine from running anything: a pause of its scheduler, memory that is not there."""
+    paused = getattr(core, "is_scheduler_paused", bool)()
+    asleep = bool(getattr(core.model_executor, "is_sleeping", False))
+    held = {Hold.ENGINE_PAUSED: paused, Hold.ENGINE_ASLEEP: asleep}
+    return [hold.value for hold, holds in held.items() if holds]
+
+
+def set_limits(core: Any, limits: dict[str, int]) -> None:
+    """Set the scheduler's live limits, never above what the model runner was started for."""
+    scheduler = core.scheduler
+    most = int(scheduler.scheduler_config.max_num_seqs)
+    setattr(scheduler, _active_name(scheduler), max(1, min(int(limits["max_num_active_reqs"]), most)))
+
+
+def _active_name(scheduler: Any) -> str:
+    return next(name for name in _ACTIVE if hasattr(scheduler, name))

@@ -1,0 +1,79 @@
+"""What does a request of the warm-up look like to vLLM?
+
+Its tokens are made up, no two prompts begin alike (a hit in the prefix cache would warm nothing), and none holds a
+token of the first eighth or the upper half of the vocabulary, where tokenizers keep their special ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from headway_policies.engine import Stage, Warmup
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "count": {"type": "integer"}},
+    "required": ["name", "count"],
+    "additionalProperties": False,
+}
+_KEEP_WARM = Warmup(prompt_tokens=(8,), output_tokens=1)  # shorter than a block: it leaves nothing in the prefix cache
+
+
+class WarmupRequests:
+    """Makes requests for one engine. They are a warm-up's own: nobody reads their answers."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._serials = itertools.count(1)
+
+    def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start one request of this stage. Of those that run at once each takes the next of the usual lengths."""
+        from vllm.inputs import TokensPrompt
+
+        model, serial = self._engine.model_config, next(self._serials)
+        output_tokens = max(1, min(config.output_tokens, model.max_model_len - 2))
+        room_tokens = max(1, model.max_model_len - output_tokens - 1)
+        length_tokens = min(config.prompt_tokens[index % len(config.prompt_tokens)], room_tokens)
+        prompt = TokensPrompt(prompt_token_ids=made_up(serial, length_tokens, model.get_vocab_size()))
+        stream: AsyncGenerator[Any, None] = self._engine.generate(prompt, _params(stage, output_tokens), request_id)
+        return stream
+
+    def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start the shortest one, to keep an idle engine warm."""
+        return self.ask(Stage.SINGLE, _KEEP_WARM, 0, request_id)
+
+    def refused(self, error: Exception) -> bool:
+        """Whether the engine would rather not: it is well, and says that it cannot do this, or a release lacks it."""
+        told = (error, error.__cause__)
+        return not self._engine.errored and any(isinstance(one, _refusals()) for one in told)
+
+
+def made_up(serial: int, length_tokens: int, vocabulary: int) -> list[int]:
+    """A prompt that begins unlike that of any other serial number nearby."""
+    first, room = vocabulary // 8, max(1, vocabulary // 2 - vocabulary // 8)
+    return [first + (serial * 7919 + position * 104_729) % room for position in range(length_tokens)]
+
+
+def _params(stage: Stage, output_tokens: int) -> Any:
+    """Greedy, and to the full length. Raises ImportError or TypeError where a release lacks what the stage needs."""
+    from vllm import SamplingParams
+
+    more: dict[str, Any] = {"ignore_eos": True}
+    if stage is Stage.LOGPROBS:
+        more["logprobs"] = 1
+    if stage is Stage.JSON_SCHEMA:
+        from vllm.sampling_params import StructuredOutputsParams
+
+        more = {"structured_outputs": StructuredOutputsParams(json=_SCHEMA)}
+    return SamplingParams(max_tokens=output_tokens, temperature=0.0, **more)
+
+
+def _refusals() -> tuple[type[BaseException], ...]:
+    """vLLM's own name for a request that cannot be served, where this release has one, and the plain ones."""
+    import vllm.exceptions as exceptions
+
+    own = getattr(exceptions, "VLLMClientError", None)
+    plain = (ValueError, TypeError, NotImplementedError, ImportError)
+    return plain if own is None else (own, *plain)

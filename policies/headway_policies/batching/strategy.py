@@ -1,0 +1,126 @@
+"""When may a batch leave?
+
+``static``      exactly ``seats`` sequences, or none; the next batch starts when the longest of this one has ended
+``dynamic``     full, or when the window that opened with the first arrival ends; the same barrier
+``continuous``  a request leaves as soon as a seat is free, and the engine refills its running batch at every step
+                (iteration-level scheduling: Yu et al., Orca, OSDI 2022)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headway_policies.batching.window import Gathered, Window
+
+
+class Batching(BaseModel):
+    """``[batching]`` of a preset: the strategy, the seats it may fill and the window in which a batch may gather.
+
+    ``window_ms`` and what follows it only matter to ``static`` and ``dynamic``: under ``continuous`` a request never
+    waits for company. ``urgent_window_ms`` is how long the most urgent class may be held for company. ``bins`` forms
+    batches of like predicted length. ``flush_after_s`` sends off a static batch that does not fill.
+    ``max_total_tokens`` bounds prompt + possible output over all that runs, under every strategy.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    strategy: Literal["static", "dynamic", "continuous"] = "continuous"
+    seats: int = Field(ge=1, le=65_536)
+    window_ms: float = Field(ge=0, le=60_000)
+    window: Literal["fixed", "adaptive"] = "fixed"
+    urgent_window_ms: float = Field(default=0, ge=0, le=60_000)
+    max_total_tokens: int | None = Field(default=None, ge=1)
+    preferred_batch_sizes: tuple[int, ...] = Field(default=(), strict=False)  # TOML has lists only
+    bins: int = Field(default=1, ge=1, le=64)
+    flush_after_s: float | None = Field(default=None, gt=0, le=86_400)
+
+
+class Strategy(Protocol):
+    """Anything that says when those who gather in a lane may leave together."""
+
+    @property
+    def barrier(self) -> bool:
+        """Whether the next batch waits until the whole last one has ended."""
+        ...
+
+    def leaving(self, gathered: Gathered, now_s: float) -> int:
+        """How many seats may leave now; 0 to wait on."""
+        ...
+
+    def due_s(self, gathered: Gathered, now_s: float) -> float | None:
+        """When to ask again at the latest, if nobody comes; None for never."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Continuous:
+    """A seat is free: whoever is next may take it."""
+
+    barrier: bool = False
+
+    def leaving(self, gathered: Gathered, now_s: float) -> int:
+        """Everybody, as far as there are seats."""
+        return gathered.seats
+
+    def due_s(self, gathered: Gathered, now_s: float) -> float | None:
+        """Only a free seat changes anything."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A full batch or none. With ``flush_after_s`` one that does not fill leaves after that long all the same."""
+
+    flush_after_s: float | None = None
+    barrier: bool = True
+
+    def leaving(self, gathered: Gathered, now_s: float) -> int:
+        """All seats once they can be filled."""
+        due_s = self.due_s(gathered, now_s)
+        overdue = due_s is not None and now_s >= due_s
+        return gathered.most_seats if gathered.full or overdue else 0
+
+    def due_s(self, gathered: Gathered, now_s: float) -> float | None:
+        """When the first arrival has waited ``flush_after_s``."""
+        return None if self.flush_after_s is None else gathered.opened_s + self.flush_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class Dynamic:
+    """Full, of a preferred size, or when the window that opened with the first arrival ends, whichever comes first.
+
+    The most urgent class has a window of its own (0: it waits for no company); the rest of such a batch is filled
+    with whoever is next. ``preferred`` has Triton's meaning of preferred_batch_size.
+    """
+
+    window: Window
+    urgent_window_s: float = 0.0
+    preferred: tuple[int, ...] = ()
+    barrier: bool = True
+
+    def leaving(self, gathered: Gathered, now_s: float) -> int:
+        """As many seats as there are, once the batch is full or its time has come."""
+        if gathered.full or now_s >= self.due_s(gathered, now_s):
+            return gathered.most_seats
+        return max((size for size in self.preferred if size <= gathered.seats), default=0)
+
+    def due_s(self, gathered: Gathered, now_s: float) -> float:
+        """The end of the window, or of the urgent one's."""
+        due_s = gathered.opened_s + self.window.length_s(gathered, now_s)
+        if gathered.urgent_s is None:
+            return due_s
+        return min(due_s, gathered.urgent_s + self.urgent_window_s)
+
+
+def make_strategy(batching: Batching, window: Window) -> Strategy:
+    """The strategy a preset names."""
+    match batching.strategy:
+        case "static":
+            return Static(batching.flush_after_s)
+        case "dynamic":
+            return Dynamic(window, batching.urgent_window_ms / 1000, batching.preferred_batch_sizes)
+        case "continuous":
+            return Continuous()

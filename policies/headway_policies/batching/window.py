@@ -1,0 +1,119 @@
+"""How long may a batch gather?
+
+The window opens with the first arrival and no later one restarts it: a batch is due at ``opened_s`` + length, and no
+length exceeds the window's longest, so nobody waits longer than that for company.
+
+The adaptive window is the marginal rule of BentoML's dispatcher (``CorkDispatcher``), with the arrival rate in place of
+its polling. A batch of n takes a*n + b, fitted on recent batches; the next arrival is a mean gap g away. Waiting for it
+costs each of the n gathered g + a. It saves the newcomer b - g: alone it would sit out the rest of this batch, then run
+for a + b; with the others it runs at once, for a*(n + 1) + b. So wait as long as n*(g + a) < b - g, which is
+
+    g < patience,    patience = (b - n*a) / (n + 1)
+
+and leave when nobody has come for that long: length = min(longest, last arrival + patience - opened). It is 0 when g is
+above the patience (many have gathered: load) or above the longest window (nobody is expected in time: idle).
+
+Bound: one batch's wait for company costs its members at most what a newcomer saves, if the gap is as expected. Weak
+spots: b takes in whatever else varies (the longest answer of the batch); where batches are formed in bins, arrivals in
+every bin count for each, so the gap is guessed too short and batches wait longer, never past the longest; those who
+come while this batch runs are left out of the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from headway_policies.prediction import LinearFit
+
+_LEAST_BATCHES = 4
+_BATCHES = 32  # batches remembered
+_ARRIVALS = 16  # arrivals remembered
+_CLIP = 4  # a pause counts as at most so many longest windows: one night must not outweigh the morning
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A batch that is gathering: the seats its members want, the most it may have, and since when it gathers.
+
+    ``full`` says that one more would not fit, by seats or by tokens. ``urgent_s`` is when its longest-waiting member of
+    the most urgent class arrived, None when it has none.
+    """
+
+    seats: int
+    most_seats: int
+    opened_s: float
+    full: bool = False
+    urgent_s: float | None = None
+
+
+class Window(Protocol):
+    """Anything that says how long a batch may gather from its first arrival on."""
+
+    def length_s(self, gathered: Gathered, now_s: float) -> float:
+        """The length of the window, in seconds; 0 sends the batch off at once."""
+        ...
+
+    def arrived(self, seats: int, now_s: float) -> None:
+        """Learn from an arrival."""
+        ...
+
+    def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
+        """Learn from a batch: how many seats it filled and how long it took."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedWindow:
+    """Always the same length."""
+
+    window_s: float
+
+    def length_s(self, gathered: Gathered, now_s: float) -> float:
+        """The length given."""
+        return self.window_s
+
+    def arrived(self, seats: int, now_s: float) -> None:
+        """A fixed window learns nothing."""
+
+    def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
+        """A fixed window learns nothing."""
+
+
+class AdaptiveWindow:
+    """Waits while one more member saves more than its coming costs; ``longest_s`` until it knows. Calls are O(1)."""
+
+    def __init__(self, longest_s: float) -> None:
+        self.longest_s = longest_s
+        self._batch = LinearFit(_BATCHES)
+        self._gaps = 0
+        self._gap_s = 0.0
+        self._last_s: float | None = None
+
+    def length_s(self, gathered: Gathered, now_s: float) -> float:
+        """From the first arrival to the end of patience; arrivals and batches move it, time does not."""
+        if self._batch.samples < _LEAST_BATCHES or self._last_s is None or not self._gaps:
+            return self.longest_s
+        seats = max(1, gathered.seats)
+        patience_s = (self._batch.intercept - seats * self._batch.slope) / (seats + 1)
+        if self._gap_s > min(patience_s, self.longest_s):
+            return 0.0
+        last_s = max(self._last_s, gathered.opened_s)
+        return min(self.longest_s, last_s + patience_s - gathered.opened_s)
+
+    def arrived(self, seats: int, now_s: float) -> None:
+        """Learn the mean gap between seats wanted."""
+        if self._last_s is not None:
+            self._gaps += 1
+            gap_s = min(now_s - self._last_s, _CLIP * self.longest_s) / seats
+            self._gap_s += (gap_s - self._gap_s) / min(self._gaps, _ARRIVALS)
+        self._last_s = now_s
+
+    def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
+        """Learn what a batch takes, and a member of it."""
+        self._batch.add(seats, duration_s)
+
+
+def make_window(kind: Literal["fixed", "adaptive"], window_ms: float) -> Window:
+    """The window a preset names. ``window_ms`` may have any fraction: 0.001 is a microsecond."""
+    return FixedWindow(window_ms / 1000) if kind == "fixed" else AdaptiveWindow(window_ms / 1000)

@@ -1,0 +1,32 @@
+"""The desk: the admission state machine of one engine, from a request's arrival to its one outcome.
+
+Each event takes the time and returns effects, which a shell (server, simulator, Batcher) carries out.
+"""
+
+from headway_policies.desk.desk import Desk
+from headway_policies.desk.dump import dump
+from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Reject, Requeue, WakeAt
+from headway_policies.desk.ledger import ClassLedger, Ledger
+from headway_policies.desk.mode import ENGINE_HOLDS, AdmissionState, Hold
+from headway_policies.desk.opening import CapReason
+from headway_policies.desk.record import Phase
+
+__all__ = [
+    "ENGINE_HOLDS",
+    "Abort",
+    "AdmissionState",
+    "CapReason",
+    "ClassLedger",
+    "Degrade",
+    "Desk",
+    "Dispatch",
+    "Effect",
+    "Expire",
+    "Hold",
+    "Ledger",
+    "Phase",
+    "Reject",
+    "Requeue",
+    "WakeAt",
+    "dump",
+]

@@ -1,0 +1,75 @@
+"""How many seats are open now?
+
+As many as the limit policy says, no more than the engine can give, and of those the share that is open (opening).
+"""
+
+from __future__ import annotations
+
+from headway_policies.desk.opening import CapReason, Opening
+from headway_policies.engine import Ramp
+from headway_policies.limits import FixedLimit, Governor, Limit, LimitFailure, Signals, make_limit
+from headway_policies.preset import Preset
+
+
+class Capacity:
+    """The seats of one engine; ``ceiling`` is the most that engine can give, None where nobody knows.
+
+    Their number may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving.
+    """
+
+    def __init__(self, preset: Preset, ceiling: int | None) -> None:
+        self.ceiling = ceiling
+        self.opening = Opening()
+        self.adopt(preset, make_limit(preset.limit, preset.batching.seats, ceiling))
+
+    def limit_for(self, preset: Preset) -> Limit:
+        """The limit a preset describes; the one there is, with all it has learnt, where that part does not change."""
+        if (self._preset.limit, self._preset.batching.seats) == (preset.limit, preset.batching.seats):
+            return self._limit
+        return make_limit(preset.limit, preset.batching.seats, self.ceiling)
+
+    def adopt(self, preset: Preset, limit: Limit) -> None:
+        """Put a preset in force, with the limit that belongs to it."""
+        self._preset, self._limit = preset, limit
+        self.adapts = not isinstance(limit, FixedLimit)
+        self._ramp = Ramp(preset.warmup.ramp_s)
+
+    @property
+    def why(self) -> str:
+        """Why the limit is what it is, in one word of ``governor.WHYS``."""
+        return self._limit.why
+
+    @property
+    def failure(self) -> LimitFailure | None:
+        """How the limit policy has failed since it was put in force, though it may have recovered."""
+        return self._limit.failure if isinstance(self._limit, Governor) else None
+
+    def seats(self, now_s: float) -> int:
+        """The seats that are open."""
+        return self.opening.seats(self._whole(now_s), self._ramp, now_s)
+
+    def proposed(self, now_s: float) -> int:
+        """What the policy would set if it were let."""
+        return self._capped(self._limit.proposed(now_s))
+
+    def due_s(self, now_s: float) -> float | None:
+        """When time alone opens the next seat; None when it will not."""
+        return self.opening.due_s(self._whole(now_s), self._ramp, now_s)
+
+    def observe(self, signals: Signals, now_s: float) -> None:
+        """The engine made a step."""
+        self._limit.observe(signals, now_s)
+
+    def begin(self, now_s: float) -> None:
+        """The engine is warm: from now on seats open one after another."""
+        self.opening.begin(now_s)
+
+    def hold(self, who: CapReason, ratio: float) -> None:
+        """Only this share, as far as this one is concerned."""
+        self.opening.hold(who, ratio)
+
+    def _whole(self, now_s: float) -> int:
+        return self._capped(self._limit.seats(now_s))
+
+    def _capped(self, seats: int) -> int:
+        return seats if self.ceiling is None else max(1, min(seats, self.ceiling))

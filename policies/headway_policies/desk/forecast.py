@@ -1,0 +1,59 @@
+"""What do we expect of a ticket, and how did it turn out?"""
+
+from __future__ import annotations
+
+from headway_policies.desk.record import Record
+from headway_policies.prediction import Accuracy, QuantileLengths, SizeStats, WaitEstimate
+from headway_policies.request import Ticket, Usage
+
+
+class Forecast:
+    """The predictors of one desk. What they have learnt outlives every switch of a preset."""
+
+    def __init__(self) -> None:
+        self.sizes = SizeStats()
+        self._lengths = QuantileLengths()
+        self._waits = WaitEstimate()
+
+    def output_tokens(self, ticket: Ticket) -> float:
+        """What each of its sequences will generate."""
+        return self._lengths.output_tokens(ticket)
+
+    def wait_s(self, seats_ahead: int, taken: int, limit: int) -> float | None:
+        """How long a newcomer will wait behind so many seats; None while nothing is known."""
+        return self._waits.wait_s(seats_ahead, max(0, limit - taken), limit)
+
+    def token_comes_too_late(self, record: Record, now_s: float) -> bool:
+        """Whether a ticket dispatched now could not have its first token in time."""
+        delay_s = self._waits.first_token_s(record.ticket.class_name, record.ticket.prompt_tokens)
+        if delay_s is None or record.queue_due_s is None or now_s + delay_s <= record.queue_due_s:
+            return False
+        due = record.run_due()
+        return due is not None and now_s + delay_s > due[0]
+
+    def dispatched(self, record: Record, now_s: float) -> None:
+        """The wait is over."""
+        if record.predicted_wait_s is not None:
+            self._waits.waited(record.predicted_wait_s, now_s - record.ticket.arrived_s)
+
+    def first_token(self, record: Record, now_s: float) -> None:
+        """The first token is here."""
+        ticket = record.ticket
+        self._waits.learn_first_token(ticket.class_name, ticket.prompt_tokens, now_s - record.dispatched_s)
+
+    def seats_free(self, record: Record, now_s: float) -> None:
+        """The ticket is about to give up its last seat."""
+        self._waits.ended(record.seats, now_s - record.dispatched_s, now_s)
+
+    def completed(self, ticket: Ticket, usage: Usage) -> None:
+        """A request ran to its end."""
+        self._lengths.ended(ticket, usage)
+        self.sizes.add(ticket.seats, usage)
+
+    def accuracy(self) -> dict[str, Accuracy]:
+        """How good the predictions have been: of output lengths, waits in the queue, and first tokens."""
+        return {
+            "output_tokens": self._lengths.accuracy(),
+            "queue_wait": self._waits.accuracy(),
+            "first_token": self._waits.first_token_accuracy(),
+        }

@@ -1,0 +1,70 @@
+"""What does the desk know of a ticket that is here, and when is its time up?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from headway_policies.queueing import Lane
+from headway_policies.request import Reason, Ticket, Timeouts
+
+
+class Phase(Enum):
+    """Where a ticket stands."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SETTLED = "settled"
+
+
+@dataclass(slots=True)
+class Record:
+    """A ticket with its time-outs, its place, and what has happened to it.
+
+    ``line`` is the class in whose line it waits: another than its own after a switch to a preset without that one.
+    ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was given,
+    ``seats`` how many of them it still holds, ``sequences`` how many sequences of it the engine has: more than seats
+    where it is wider than the limit. ``left`` says that only those sequences are left of it.
+    ``beside`` says that it goes beside the batch, on a seat of the bypass. ``charged`` says that its order has booked
+    the expected tokens and wants to hear of the real ones. ``crash`` is the number of the last crash it was running
+    at.
+    """
+
+    ticket: Ticket
+    timeouts: Timeouts
+    lane: Lane
+    line: str
+    expected_tokens: float
+    queue_due_s: float | None
+    predicted_wait_s: float | None = None
+    phase: Phase = Phase.WAITING
+    seats: int = 0
+    granted: int = 0
+    sequences: int = 0
+    left: bool = False
+    dispatched_s: float = 0.0
+    token_s: float | None = None
+    revision: int = 0
+    charged: bool = False
+    beside: bool = False
+    crash: int | None = None
+
+    def wait_again(self, crash: int) -> None:
+        """The engine died under it: it waits as if it had shown nothing, and no longer for its first turn."""
+        self.crash = crash
+        self.phase, self.charged, self.token_s = Phase.WAITING, False, None
+        left = self.run_due()
+        self.queue_due_s = None if left is None else left[0]
+        self.predicted_wait_s = None
+
+    def run_due(self) -> tuple[float, Reason] | None:
+        """When it has run too long, and which time-out that is; None for never."""
+        arrived_s, own = self.ticket.arrived_s, self.timeouts
+        dues: list[tuple[float, Reason]] = []
+        if own.total_s is not None:
+            dues.append((arrived_s + own.total_s, Reason.TOTAL_TIMEOUT))
+        if self.token_s is None and own.first_token_s is not None:
+            dues.append((arrived_s + own.first_token_s, Reason.FIRST_TOKEN_TIMEOUT))
+        if self.token_s is not None and own.stall_s is not None and self.seats:  # else the engine owes no token
+            dues.append((self.token_s + own.stall_s, Reason.STALL_TIMEOUT))
+        return min(dues, default=None)

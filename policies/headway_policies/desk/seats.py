@@ -1,0 +1,80 @@
+"""Who holds seats in the engine, and may this ticket have some?
+
+A class may keep seats free for itself (``reserved_seats``): classes less urgent than it see the limit lowered by what
+it has reserved and not taken. At least one seat is left to everybody, so that a small limit locks nobody out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from headway_policies.request import PriorityClass
+
+
+class Seats:
+    """The seats and tokens taken, in all and by class."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.tokens = 0
+        self._taken_by: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
+        self._reserved_seats = 0
+        self._above: dict[str, tuple[str, ...]] = {}
+
+    def reserve(self, classes: Mapping[str, PriorityClass]) -> None:
+        """Put the reserves of these classes in force."""
+        self._reserved = {name: one.reserved_seats for name, one in classes.items() if one.reserved_seats}
+        self._reserved_seats = sum(self._reserved.values())
+        self._above = {
+            name: tuple(other for other in self._reserved if classes[other].priority > one.priority)
+            for name, one in classes.items()
+        }
+
+    def take(self, class_name: str, seats: int, tokens: int) -> None:
+        """So many seats and tokens more (fewer, below 0)."""
+        self.taken += seats
+        self.tokens += tokens
+        self._taken_by[class_name] = self._taken_by.get(class_name, 0) + seats
+
+    def taken_by(self, class_name: str) -> int:
+        """The seats one class holds."""
+        return self._taken_by.get(class_name, 0)
+
+    def room(self, class_name: str, limit: int) -> int:
+        """The seats this class may still take under a limit; 0 or less when there is none."""
+        return limit - self._held_from(class_name, limit) - self.taken
+
+    def fit(self, class_name: str, seats: int, limit: int) -> bool:
+        """Whether a ticket of so many sequences has its seats now."""
+        if self.taken >= limit:
+            return False
+        if self.taken + seats + self._reserved_seats <= limit:  # no reserve can matter
+            return True
+        return self.needed(class_name, seats, limit) <= self.room(class_name, limit)
+
+    def needed(self, class_name: str, seats: int, limit: int) -> int:
+        """What a ticket of so many sequences gets: no more than its class could ever have at once."""
+        if seats == 1:
+            return 1
+        reserved = sum(self._reserved[other] for other in self._above.get(class_name, ()))
+        return min(seats, max(1, limit - reserved))
+
+    def barred(self, limit: int) -> Collection[str]:
+        """The classes that may take no seat now because of somebody's reserve."""
+        if not self._reserved or self.taken + self._reserved_seats < limit:
+            return ()
+        return [name for name, above in self._above.items() if above and self.room(name, limit) < 1]
+
+    def reserves_above(self, class_name: str) -> dict[str, int]:
+        """How many seats each class above this one has reserved and not taken, where there are any."""
+        above = self._above.get(class_name, ())
+        left = {name: self._reserved[name] - self.taken_by(name) for name in above}
+        return {name: seats for name, seats in left.items() if seats > 0}
+
+    def _held_from(self, class_name: str, limit: int) -> int:
+        above = self._above.get(class_name)
+        if not above:
+            return 0
+        held = sum(max(0, self._reserved[other] - self.taken_by(other)) for other in above)
+        return min(held, limit - 1)

@@ -1,0 +1,158 @@
+"""What must run before we are ready, and how fast are the doors opened then?
+
+    single        one request alone: kernels, caches and the front end are loaded
+    logprobs      the first one in an engine's life compiles, for seconds, and stalls everybody who runs beside it
+    json_schema   the first grammar loads its compiler
+    batch         all seats at the lengths the preset names, again and again until the last two took equally long
+
+Batches that never agree end the warm-up after ``max_rounds``, or when another one would pass ``timeout_s``: a noisy
+machine must not keep a warm engine from serving. A stage the engine refuses is left out. A warm-up that still runs at
+``timeout_s`` has failed; that is for the shell to notice, which has the clock.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+_FIRST_PAUSE_S = 5.0
+_MOST_PAUSE_S = 60.0
+
+PromptTokens = Annotated[int, Field(ge=1, le=100_000)]
+
+
+class Warmup(BaseModel):
+    """``[warmup]`` of a preset.
+
+    ``prompt_tokens`` is one length or a list of those that are usual: a batch mixes them. ``tolerance_ratio`` is the
+    share by which the last two batches may differ. ``keep_warm_after_s`` sends a short request when nothing has run for
+    so long. Over ``ramp_s`` the seats are opened after a warm-up; 0 opens all at once.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    prompt_tokens: tuple[PromptTokens, ...] = Field(default=(64,), strict=False)  # TOML has lists only
+    output_tokens: int = Field(default=8, ge=1, le=10_000)
+    logprobs: bool = True
+    json_schema: bool = True
+    tolerance_ratio: float = Field(default=0.2, gt=0, lt=1)
+    max_rounds: int = Field(default=6, ge=1, le=100)
+    timeout_s: float = Field(default=300.0, gt=0, le=86_400)
+    keep_warm_after_s: float | None = Field(default=None, ge=1, le=86_400)
+    ramp_s: float = Field(default=0.0, ge=0, le=86_400)
+
+    @field_validator("prompt_tokens", mode="before")
+    @classmethod
+    def _one_or_several(cls, lengths: object) -> object:
+        if not isinstance(lengths, list | tuple):
+            return (lengths,)
+        if not lengths:
+            raise ValueError("at least one length is needed")
+        return lengths
+
+
+class Stage(StrEnum):
+    """What a warm-up is made of, in this order."""
+
+    SINGLE = "single"
+    LOGPROBS = "logprobs"
+    JSON_SCHEMA = "json_schema"
+    BATCH = "batch"
+
+
+class WarmupPlan:
+    """Which stage runs next, from what the last ones took. Both events raise ValueError once it is over."""
+
+    def __init__(self, config: Warmup) -> None:
+        self.config = config
+        self._ahead = deque(_stages(config))
+        self.took_s: dict[Stage, list[float]] = {}
+        self.refused: list[Stage] = []
+
+    @property
+    def stage(self) -> Stage | None:
+        """What runs next; None when the warm-up is over."""
+        return self._ahead[0] if self._ahead else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the last two batches agree."""
+        return _agree(self.took_s.get(Stage.BATCH, []), self.config.tolerance_ratio)
+
+    def ran(self, took_s: float) -> None:
+        """The stage is done; it took so long."""
+        stage = self._now()
+        self.took_s.setdefault(stage, []).append(took_s)
+        if stage is not Stage.BATCH or self._enough():
+            self._ahead.popleft()
+
+    def refuse(self) -> None:
+        """The engine will not run this stage: go on without it."""
+        self.refused.append(self._now())
+        self._ahead.popleft()
+
+    def _now(self) -> Stage:
+        if not self._ahead:
+            raise ValueError("the warm-up is over")
+        return self._ahead[0]
+
+    def _enough(self) -> bool:
+        """No further batch: they agree, there were enough of them, or another one would not be done in time."""
+        rounds_s = self.took_s[Stage.BATCH]
+        spent_s = sum(map(sum, self.took_s.values()))
+        late = spent_s + rounds_s[-1] > self.config.timeout_s
+        return self.settled or late or len(rounds_s) >= self.config.max_rounds
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """How many seats are open after a warm-up: from one to all of them within ``ramp_s`` seconds.
+
+    Seat n opens at ``ramp_s * log n / log limit``: the load grows by the same ratio in equal times, as in TCP's slow
+    start. So every step is as bold as the last one, and most of the ramp passes where a fault would hit few requests.
+    """
+
+    ramp_s: float
+
+    def seats(self, limit: int, opened_s: float, now_s: float) -> int:
+        """The seats open now, of ``limit``; the ramp began at ``opened_s``."""
+        if now_s >= opened_s + self.ramp_s:
+            return limit
+        return max(1, bisect_right(range(1, limit + 1), now_s, key=lambda seat: self._opens_s(seat, limit, opened_s)))
+
+    def due_s(self, limit: int, opened_s: float, now_s: float) -> float | None:
+        """When the next seat opens; None when all are open."""
+        seats = self.seats(limit, opened_s, now_s)
+        return None if seats >= limit else self._opens_s(seats + 1, limit, opened_s)
+
+    def _opens_s(self, seat: int, limit: int, opened_s: float) -> float:
+        return opened_s + self.ramp_s * (math.log(seat) / math.log(limit) if limit > 1 else 0.0)
+
+
+def retry_after_s(failures: int) -> float:
+    """How long to wait after so many failed warm-ups in a row: 5 s, doubled each time, 60 s at most."""
+    return min(_MOST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16))
+
+
+def is_cooling(config: Warmup, idle_s: float) -> bool:
+    """Whether an engine that has been idle for so long wants a request."""
+    return config.keep_warm_after_s is not None and idle_s >= config.keep_warm_after_s
+
+
+def _stages(config: Warmup) -> list[Stage]:
+    wanted = {Stage.LOGPROBS: config.logprobs, Stage.JSON_SCHEMA: config.json_schema}
+    return [stage for stage in Stage if wanted.get(stage, True)]
+
+
+def _agree(rounds_s: list[float], within_ratio: float) -> bool:
+    """Whether the shorter of the last two is at most that share of the longer one below it."""
+    if len(rounds_s) < 2:
+        return False
+    short_s, long_s = sorted(rounds_s[-2:])
+    return long_s - short_s <= within_ratio * long_s

@@ -1,0 +1,38 @@
+"""The fallback ladder: its rungs and triggers, what each rung takes from a request, and the circuit breaker.
+
+What it takes, it takes only from classes that allow it.
+"""
+
+from headway_policies.fallback.circuit_breaker import BreakerState, CircuitBreaker, Verdict
+from headway_policies.fallback.degradation import (
+    Degradation,
+    bypasses,
+    capped_tokens,
+    diverts,
+    pauses,
+    queue_age_s,
+    sheds,
+)
+from headway_policies.fallback.error_rate import ErrorRate
+from headway_policies.fallback.ladder import Ladder
+from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, FallbackSignals, Rung, Trigger
+
+__all__ = [
+    "CLIMBED_FOR",
+    "BreakerState",
+    "CircuitBreaker",
+    "Degradation",
+    "ErrorRate",
+    "Fallback",
+    "FallbackSignals",
+    "Ladder",
+    "Rung",
+    "Trigger",
+    "Verdict",
+    "bypasses",
+    "capped_tokens",
+    "diverts",
+    "pauses",
+    "queue_age_s",
+    "sheds",
+]

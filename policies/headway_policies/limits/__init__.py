@@ -1,0 +1,22 @@
+"""Concurrency limits: how many sequences may run in the engine at once.
+
+A limit policy proposes, the governor bounds it; both learn from engine steps.
+"""
+
+from headway_policies.limits.governor import WHYS, Governor, LimitFailure, LimitPolicy, make_limit
+from headway_policies.limits.interval import Interval
+from headway_policies.limits.limit import FixedLimit, Limit, Limiting, Load, Signals
+
+__all__ = [
+    "WHYS",
+    "FixedLimit",
+    "Governor",
+    "Interval",
+    "Limit",
+    "LimitFailure",
+    "LimitPolicy",
+    "Limiting",
+    "Load",
+    "Signals",
+    "make_limit",
+]

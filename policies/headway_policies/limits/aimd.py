@@ -1,0 +1,38 @@
+"""How many seats, by trial: a few more while it goes well, a good part fewer when it does not?
+
+Additive increase, multiplicative decrease (Chiu and Jain 1989; Netflix's AIMDLimit) on the mean time between tokens.
+Under the band around the set point: 1 seat more, an eighth more while far under. Over the band: cut to the set point's
+share of the time seen, by a twentieth at least and by half at most. While more seats are taken than allowed, the last
+cut has not shown its effect yet and is not repeated.
+
+Weak spot: it only learns by overshooting, so it saws between the band's edges (2-5 % of goodput) and needs several
+decisions after a sudden change.
+"""
+
+from __future__ import annotations
+
+from headway_policies.limits.interval import Interval
+from headway_policies.limits.limit import Limiting
+
+_BAND_RATIO = 0.06
+_FAR_RATIO = 0.75
+
+
+class Aimd:
+    """Proposes from the limit in force and the last interval alone; it remembers nothing."""
+
+    def __init__(self, limiting: Limiting, fixed: int) -> None:
+        self._set_point_s = limiting.set_point_ratio * limiting.inter_token_slo_ms / 1000
+
+    def propose(self, seen: Interval, allowed: int) -> int:
+        """A step up or down from ``allowed``, or no step."""
+        if seen.inter_token_s is None:
+            return allowed
+        ratio = seen.inter_token_s / self._set_point_s
+        if ratio > 1 + _BAND_RATIO:
+            if seen.seats_taken > allowed:
+                return allowed
+            return int(seen.seats_taken * max(0.5, min(0.95, 1 / ratio)))
+        if ratio < 1 - _BAND_RATIO:
+            return allowed + (max(1, allowed // 8) if ratio < _FAR_RATIO else 1)
+        return allowed

@@ -1,0 +1,104 @@
+"""What have the last steps shown?
+
+One step is noise; limits are decided on the means of a few. An interval closes when it has seen enough steps with a
+time between tokens and lasted long enough, or at the latest after ``_MOST_S`` with what there is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway_policies.limits.limit import Signals
+
+_LEAST_STEPS = 8
+_LEAST_S = 0.5
+_MOST_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Means a step over an interval, and what was known at its end.
+
+    ``inter_token_s`` is None when no step showed one. ``preemptions`` is their sum. ``limited`` says that somebody
+    waited for no other reason than the limit. Lengths are in tokens a sequence, 0 while unknown. ``gpu_busy_ratio`` is
+    the last that was read, None without a GPU.
+    """
+
+    running: float
+    seats_taken: float
+    prefill_tokens: float
+    kv_usage_ratio: float
+    inter_token_s: float | None = None
+    preemptions: int = 0
+    limited: bool = False
+    queued: int = 0
+    kv_capacity_tokens: int | None = None
+    prompt_tokens_mean: float = 0.0
+    output_tokens_mean: float = 0.0
+    sequence_tokens_std: float = 0.0
+    gpu_busy_ratio: float | None = None
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What the steps of an interval that is still open add up to."""
+
+    opened_s: float
+    steps: int = 0
+    timed_steps: int = 0
+    running: int = 0
+    seats_taken: int = 0
+    prefill_tokens: int = 0
+    kv_usage_ratio: float = 0.0
+    inter_token_s: float = 0.0
+    preemptions: int = 0
+    limited: bool = False
+
+
+class IntervalMeter:
+    """Adds up steps until they make an interval. A step whose tokens came later than ``stall_s`` has no time."""
+
+    def __init__(self, stall_s: float) -> None:
+        self._stall_s = stall_s
+        self._sums: _Sums | None = None
+
+    def add(self, signals: Signals, now_s: float) -> Interval | None:
+        """Count one step in; the interval, when this step closes it."""
+        sums, load = self._sums, signals.load
+        if sums is None:
+            sums = self._sums = _Sums(now_s)
+        sums.steps += 1
+        sums.running += load.running
+        sums.seats_taken += signals.seats_taken
+        sums.prefill_tokens += load.prefill_tokens
+        sums.kv_usage_ratio += load.kv_usage_ratio
+        sums.preemptions += load.preemptions
+        if signals.limited:
+            sums.limited = True
+        between_s = load.inter_token_s
+        if between_s is not None and 0 < between_s < self._stall_s:
+            sums.timed_steps += 1
+            sums.inter_token_s += between_s
+        lasted_s = now_s - sums.opened_s
+        if lasted_s < _LEAST_S or (sums.timed_steps < _LEAST_STEPS and lasted_s < _MOST_S):
+            return None
+        self._sums = _Sums(now_s)
+        return _means(sums, signals)
+
+
+def _means(sums: _Sums, last: Signals) -> Interval:
+    return Interval(
+        running=sums.running / sums.steps,
+        seats_taken=sums.seats_taken / sums.steps,
+        prefill_tokens=sums.prefill_tokens / sums.steps,
+        kv_usage_ratio=sums.kv_usage_ratio / sums.steps,
+        inter_token_s=sums.inter_token_s / sums.timed_steps if sums.timed_steps else None,
+        preemptions=sums.preemptions,
+        limited=sums.limited,
+        queued=last.queued,
+        kv_capacity_tokens=last.load.kv_capacity_tokens,
+        prompt_tokens_mean=last.prompt_tokens_mean,
+        output_tokens_mean=last.output_tokens_mean,
+        sequence_tokens_std=last.sequence_tokens_std,
+        gpu_busy_ratio=last.load.gpu_busy_ratio,
+    )

@@ -1,0 +1,19 @@
+"""Memory rules: when seats are capped, caches are cleared, the engine is recycled and Python's collector runs.
+
+They read figures in bytes and ratios, and return what is to be done.
+"""
+
+from headway_policies.memory.gc_policy import full_collection_due
+from headway_policies.memory.policy import Cache, CapSeats, Clear, Memory, MemoryPolicy, Reading, Recycle, Remedy
+
+__all__ = [
+    "Cache",
+    "CapSeats",
+    "Clear",
+    "Memory",
+    "MemoryPolicy",
+    "Reading",
+    "Recycle",
+    "Remedy",
+    "full_collection_due",
+]

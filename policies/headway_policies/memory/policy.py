@@ -1,0 +1,211 @@
+"""What is done when memory grows short?
+
+    sign                                    what follows
+    KV cache over ``kv_usage_ratio``        fewer seats; cached prefixes give way to running sequences by themselves
+    GPU memory over ``gpu_usage_ratio``     fewer seats, and the caches are cleared
+    a job of ``large_job_tokens`` ended     the caches are cleared as soon as at most ``clear_max_running`` run
+    server grown by ``server_growth_bytes`` its heap is tidied then, and growth counts anew from what is left
+    engine grown by ``recycle_growth_bytes``, or older than ``recycle_every_s``: it is replaced
+
+Clearing costs whoever comes next, so it happens once in ``clear_every_s`` at the most. GPU memory is weighed against
+what the engine takes for good when it starts: the threshold is never nearer to that than half of what it left free.
+Growth is counted from the first reading, to be taken when the engine is warm; a full queue is no growth. Known weak
+spot: on a CPU an engine grows by its whole KV cache while that is first filled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headway_policies.memory.seat_cap import SeatCap
+
+_GIB = 2**30
+_REPLACE_AGAIN_S = 600.0  # an engine that is large from the start is not replaced over and over
+
+
+class Cache(StrEnum):
+    """What can be cleared: two caches of the engine, and the server's own heap."""
+
+    PREFIX = "prefix"
+    WORKER = "worker"
+    HEAP = "heap"
+
+
+_Cache = Annotated[Cache, Field(strict=False)]  # TOML has lists of strings only
+
+
+class Memory(BaseModel):
+    """``[memory]`` of a preset. A usage ratio of 1 turns its rule off, and so does leaving out a ``recycle_`` key."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    check_interval_s: float = Field(default=5.0, ge=0.1, le=3600)
+    kv_usage_ratio: float = Field(default=0.98, gt=0, le=1)
+    gpu_usage_ratio: float = Field(default=0.98, gt=0, le=1)
+    leave_ratio: float = Field(default=0.9, gt=0, lt=1)
+    lower_after_s: float = Field(default=10.0, ge=0, le=3600)
+    raise_after_s: float = Field(default=30.0, ge=0, le=3600)
+    decrease_ratio: float = Field(default=0.8, gt=0, lt=1)
+    min_ratio: float = Field(default=0.5, gt=0, le=1)
+    caches: tuple[_Cache, ...] = Field(default=(Cache.WORKER,), strict=False)
+    clear_every_s: float = Field(default=300.0, ge=1, le=86_400)
+    large_job_tokens: int = Field(default=32_768, ge=1, le=100_000_000)
+    clear_max_running: int = Field(default=0, ge=0, le=65_536)
+    server_growth_bytes: int = Field(default=_GIB, ge=2**20, le=2**50)
+    recycle_every_s: float | None = Field(default=None, ge=60, le=31_536_000)
+    recycle_growth_bytes: int | None = Field(default=None, ge=2**20, le=2**50)
+    recycle_drain_s: float = Field(default=300.0, ge=0, le=86_400)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How memory stands at one moment.
+
+    ``gpu_usage_ratio`` is of the fullest card, None without one. ``largest_job_tokens`` is the largest request, prompt
+    and output, that has ended since the last reading; 0 when none has.
+    """
+
+    running: int = 0
+    kv_usage_ratio: float = 0.0
+    gpu_usage_ratio: float | None = None
+    server_bytes: int = 0
+    engine_bytes: int = 0
+    queue_bytes: int = 0
+    largest_job_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CapSeats:
+    """Use this share of the limit from now on."""
+
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Clear these now; ``why`` in a word or two."""
+
+    caches: tuple[Cache, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recycle:
+    """Put another engine in the place of this one; ``why`` is ``schedule`` or ``growth``."""
+
+    why: str
+
+
+Remedy = CapSeats | Clear | Recycle
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """Where a usage ratio presses, and below which it is quiet again."""
+
+    presses: float
+    quiet: float
+
+    @classmethod
+    def above(cls, base_ratio: float, threshold_ratio: float, leave_ratio: float) -> _Usage:
+        """For a ratio that stands at ``base_ratio`` for good."""
+        presses = 1.0 if threshold_ratio >= 1 else max(threshold_ratio, (1 + base_ratio) / 2)
+        return cls(presses, base_ratio + leave_ratio * (presses - base_ratio))
+
+
+class MemoryPolicy:
+    """Remembers how memory stood when the engine was warm, and what was done since."""
+
+    def __init__(self, now_s: float) -> None:
+        self._cap = SeatCap()
+        self._replaced_s = now_s
+        self._cleared_s = -math.inf
+        self._large_job = False
+        self._gpu_base_ratio: float | None = None
+        self._server_base_bytes: int | None = None
+        self._engine_base_bytes: int | None = None
+
+    @property
+    def cap_ratio(self) -> float:
+        """The share of the limit in force."""
+        return self._cap.ratio
+
+    def look(self, reading: Reading, config: Memory, now_s: float) -> list[Remedy]:
+        """Weigh a reading; what is to be done now, the cap only when it has moved. To be asked every few seconds."""
+        self._remember(reading, config)
+        return [
+            *self._weigh_seats(reading, config, now_s),
+            *self._weigh_caches(reading, config, now_s),
+            *self._weigh_engine(reading, config, now_s),
+        ]
+
+    def replaced(self, now_s: float) -> None:
+        """There is another engine, for whatever reason: its age and its size count from now on."""
+        self._replaced_s = now_s
+        self._engine_base_bytes = self._gpu_base_ratio = None
+
+    # ------------------------------------------------------------------ inside
+
+    def _remember(self, reading: Reading, config: Memory) -> None:
+        self._large_job = self._large_job or reading.largest_job_tokens >= config.large_job_tokens
+        if self._gpu_base_ratio is None:
+            self._gpu_base_ratio = reading.gpu_usage_ratio
+        if self._server_base_bytes is None:
+            self._server_base_bytes = _own_bytes(reading)
+        if self._engine_base_bytes is None:
+            self._engine_base_bytes = reading.engine_bytes
+
+    def _weigh_seats(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+        before = self._cap.ratio
+        kv = _Usage(config.kv_usage_ratio, config.leave_ratio * config.kv_usage_ratio)
+        gpu, gpu_ratio = self._gpu(config), reading.gpu_usage_ratio or 0.0
+        pressed = reading.kv_usage_ratio > kv.presses or gpu_ratio > gpu.presses
+        quiet = reading.kv_usage_ratio <= kv.quiet and gpu_ratio <= gpu.quiet
+        if self._cap.look(config, now_s, pressed=pressed, quiet=quiet) != before:
+            yield CapSeats(self._cap.ratio)
+
+    def _weigh_caches(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+        if now_s < self._cleared_s + config.clear_every_s:
+            return
+        caches, why = self._to_clear(reading, config)
+        if not caches:
+            return
+        self._cleared_s = now_s
+        if Cache.HEAP in caches:
+            self._server_base_bytes = None
+        else:
+            self._large_job = False
+        yield Clear(caches, why)
+
+    def _to_clear(self, reading: Reading, config: Memory) -> tuple[tuple[Cache, ...], str]:
+        """The most pressing first; the others have their turn next time."""
+        if (reading.gpu_usage_ratio or 0.0) > self._gpu(config).presses and config.caches:
+            return config.caches, "GPU memory"
+        if reading.running > config.clear_max_running:
+            return (), ""
+        if _own_bytes(reading) - (self._server_base_bytes or 0) > config.server_growth_bytes:
+            return (Cache.HEAP,), "growth"
+        return (config.caches, "large job") if self._large_job else ((), "")
+
+    def _weigh_engine(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+        age_s = now_s - self._replaced_s
+        grown_bytes = reading.engine_bytes - (self._engine_base_bytes or 0)
+        too_old = config.recycle_every_s is not None and age_s >= config.recycle_every_s
+        too_large = config.recycle_growth_bytes is not None and grown_bytes > config.recycle_growth_bytes
+        if too_old or (too_large and age_s >= _REPLACE_AGAIN_S):
+            self._replaced_s = now_s  # where it cannot be replaced, it is asked for again as late as if it had been
+            yield Recycle("schedule" if too_old else "growth")
+
+    def _gpu(self, config: Memory) -> _Usage:
+        return _Usage.above(self._gpu_base_ratio or 0.0, config.gpu_usage_ratio, config.leave_ratio)
+
+
+def _own_bytes(reading: Reading) -> int:
+    """The server's memory without what its queue holds."""
+    return reading.server_bytes - reading.queue_bytes

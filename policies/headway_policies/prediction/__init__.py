@@ -1,0 +1,17 @@
+"""Online estimators: output lengths, waiting times, and a linear fit.
+
+They learn from finished requests; no part of a prompt enters them.
+"""
+
+from headway_policies.prediction.estimators import Accuracy, LengthPredictor, QuantileLengths, WaitEstimate
+from headway_policies.prediction.linear_fit import LinearFit
+from headway_policies.prediction.size_stats import SizeStats
+
+__all__ = [
+    "Accuracy",
+    "LengthPredictor",
+    "LinearFit",
+    "QuantileLengths",
+    "SizeStats",
+    "WaitEstimate",
+]

@@ -1,0 +1,41 @@
+"""Presets: every setting that is switched together, read from TOML and validated as a whole.
+
+Errors name the key, the line and the value; ``lint`` warns of settings that have no effect.
+"""
+
+from headway_policies.preset.errors import Issue, one_line, shown
+from headway_policies.preset.lint import lint
+from headway_policies.preset.model import (
+    Change,
+    Preset,
+    PresetError,
+    Setting,
+    bundled_presets,
+    changes,
+    load_preset,
+    parse_preset,
+)
+from headway_policies.preset.recommend import Needs, Recommendation, Traffic, recommend
+from headway_policies.preset.rungs_used import usable_rungs
+from headway_policies.preset.toml_text import toml_text
+
+__all__ = [
+    "Change",
+    "Issue",
+    "Needs",
+    "Preset",
+    "PresetError",
+    "Recommendation",
+    "Setting",
+    "Traffic",
+    "bundled_presets",
+    "changes",
+    "lint",
+    "load_preset",
+    "one_line",
+    "parse_preset",
+    "recommend",
+    "shown",
+    "toml_text",
+    "usable_rungs",
+]

@@ -1,0 +1,127 @@
+"""What is the author of a wrong preset file told? Every error: the key, what is wrong with it, where, and the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from headway_policies.preset.toml_line import toml_line
+from headway_policies.preset.toml_text import toml_text
+
+#: Of very many errors so many are told.
+MAX_ISSUES = 20
+_MAX_KEY_CHARS = 80
+
+_IN_TOML = {"tuple_type": "must be a list", "dict_type": "must be a table", "model_type": "must be a table"}
+_MOST_VALUE_CHARS = 60
+_MOST_LINES_SOUGHT = 10  # each costs a few readings of the text
+
+#: A TOML text by the source that names it in messages, the file itself first, then what it extends.
+Sources = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One error of a preset.
+
+    ``where`` is the dotted key, "" for the whole. ``value`` is the wrong value as TOML text, shortened; None where
+    there is none, and for an unknown key, which may hold anything. ``file`` and ``line`` say where the key stands, if
+    that is known; ``rule`` is the rule of the conformance suite that a policy breaks.
+    """
+
+    where: str
+    message: str
+    value: str | None = None
+    file: str | None = None
+    line: int | None = None
+    rule: str | None = None
+
+    def __str__(self) -> str:
+        return one_line(f"{self.where}: {self.message}" if self.where else self.message) + self._place()
+
+    def _place(self) -> str:
+        value = None if self.value is None or self.value.strip('"') in self.message else self.value
+        if self.line is None:
+            return "" if value is None else f" (it is {value})"
+        return f" (line {self.line})" if value is None else f" (line {self.line}: {value})"
+
+
+class PresetError(ValueError):
+    """A preset that cannot be used. Its text is one line for the person who wrote the file, with all ``issues``."""
+
+    def __init__(self, text: str, issues: Iterable[Issue] = ()) -> None:
+        super().__init__(text)
+        self.issues = tuple(issues) or (Issue("", text),)
+
+
+class ContradictionError(ValueError):
+    """Settings that are right alone and wrong together."""
+
+    def __init__(self, issues: Iterable[Issue]) -> None:
+        self.issues = tuple(issues)
+        super().__init__("; ".join(map(str, self.issues)))
+
+
+def explain(error: ValidationError, model: type[BaseModel], sources: Sources = ()) -> list[Issue]:
+    """Every issue about a table that was to become a ``model``, of very many the first.
+
+    Each says where in ``sources`` its key stands.
+    """
+    details = error.errors()
+    found = [one for detail in details[:MAX_ISSUES] for one in _issues(detail, model)]
+    told = [_located(one, sources) if number < _MOST_LINES_SOUGHT else one for number, one in enumerate(found)]
+    more = len(details) - MAX_ISSUES
+    return [*told, Issue("", f"and {more} more")] if more > 0 else told
+
+
+def one_line(text: str) -> str:
+    """Any text without its line breaks."""
+    return " ".join(text.split())
+
+
+def shown(value: object) -> str | None:
+    """A wrong value as TOML text, shortened."""
+    if isinstance(value, Mapping):
+        return "a table"
+    try:
+        text = toml_text(value) if isinstance(value, str | int | float) else one_line(str(value))
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = "a number of very many digits"
+    return text if len(text) <= _MOST_VALUE_CHARS else f"{text[: _MOST_VALUE_CHARS - 3]}..."
+
+
+def _issues(detail: Any, model: type[BaseModel]) -> Iterable[Issue]:
+    where, message, kind = detail["loc"], detail["msg"], detail["type"]
+    raised = detail.get("ctx", {}).get("error")
+    if isinstance(raised, ContradictionError):
+        return raised.issues
+    key = one_line(".".join(str(part)[:_MAX_KEY_CHARS] for part in where if part != "[key]"))
+    if kind == "extra_forbidden":
+        return [Issue(key, f"unknown key; allowed here: {', '.join(_allowed(where, model))}")]
+    if kind == "missing":
+        return [Issue(key, "missing")]
+    text = _IN_TOML.get(kind, message.removeprefix("Value error, "))
+    text = text.replace("Input should be", "must be").replace("String should", "must")
+    return [Issue(key, text, None if "[key]" in where else shown(detail["input"]))]
+
+
+def _located(issue: Issue, sources: Sources) -> Issue:
+    """The issue with the first of the sources that sets its key, and the line there."""
+    path = issue.where.split(".")
+    for source, text in sources:
+        line = toml_line(text, path)
+        if line is not None:
+            return replace(issue, file=source, line=line)
+    return issue
+
+
+def _allowed(where: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+    """The keys of the table in which the last of ``where`` stands."""
+    if len(where) == 1:
+        return sorted([*model.model_fields, "extends"])
+    section: Any = model.model_fields[str(where[0])].annotation
+    table = getattr(section, "__args__", (section,))[-1]  # a section, or the tables of dict[str, ...]
+    return sorted(table.model_fields)

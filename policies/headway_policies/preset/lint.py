@@ -1,0 +1,143 @@
+"""Which settings of a valid preset will probably not do what their author hopes for?
+
+Each caution is one line: the key, what happens, what to do instead. Bounds of the window and of the seats: the best
+practices of the texts on batching (50 to 200 ms online; beyond 64 the gain shrinks while memory and the time between
+tokens grow). Multi-bin under continuous: it loses (arXiv 2412.04504 is about batches that end together).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headway_policies.batching import Batching
+from headway_policies.fallback import CLIMBED_FOR, Rung, Trigger
+from headway_policies.preset.model import Preset
+from headway_policies.preset.rungs_used import usable_rungs
+from headway_policies.preset.toml_text import toml_text
+
+_LEAST_MS, _MOST_MS = 50, 200
+_KNEE_SEATS = 64
+
+#: For each setting that some strategies ignore: those that use it.
+_USED_BY: dict[str, tuple[str, ...]] = {
+    "bins": ("static", "dynamic"),
+    "window": ("dynamic",),
+    "urgent_window_ms": ("dynamic",),
+    "preferred_batch_sizes": ("dynamic",),
+    "flush_after_s": ("static",),
+}
+
+#: For each rung of the fallback ladder: the key that lets it change anything.
+_ALLOWED_BY: dict[Rung, str] = {
+    Rung.CAP: "fallback_max_tokens",
+    Rung.BYPASS: "may_bypass",
+    Rung.SHED: "sheddable",
+    Rung.DIVERT: "may_divert",
+    Rung.PAUSE: "fallback.pause_on_errors",
+}
+
+
+def lint(preset: Preset) -> list[str]:
+    """What to think about before this preset meets traffic; empty when nothing stands out."""
+    return [
+        *_batching(preset.batching),
+        *_static(preset),
+        *_order(preset),
+        *_limit(preset),
+        *_time_outs(preset),
+        *_fallback(preset),
+        *_recovery(preset),
+    ]
+
+
+def _batching(batching: Batching) -> Iterator[str]:
+    window_ms = batching.window_ms
+    if batching.strategy == "dynamic" and not _LEAST_MS <= window_ms <= _MOST_MS:
+        effect = "many small batches" if window_ms < _LEAST_MS else "a wait that users notice"
+        usual = f"{_LEAST_MS} to {_MOST_MS}"
+        yield f"batching.window_ms: {toml_text(window_ms)} is outside the usual {usual}: expect {effect}"
+    if batching.seats > _KNEE_SEATS:
+        yield (
+            f"batching.seats: beyond {_KNEE_SEATS} each seat adds less, and takes memory and time between tokens "
+            "all the same; measure on your machine before you rely on it"
+        )
+    for key, strategies in _USED_BY.items():
+        if batching.strategy not in strategies and getattr(batching, key) != Batching.model_fields[key].default:
+            why = "; batches of like length lose where no batch ends as one" if key == "bins" else ""
+            yield f"batching.{key}: no effect under {batching.strategy}, only under {' and '.join(strategies)}{why}"
+
+
+def _static(preset: Preset) -> Iterator[str]:
+    flush_s = preset.batching.flush_after_s
+    if preset.batching.strategy == "static":
+        if flush_s is None:
+            yield "batching.flush_after_s: not set: the last requests, too few for a batch, wait until they time out"
+        for name, terms in preset.classes.items():
+            if flush_s is not None and terms.queue_timeout_s is not None and terms.queue_timeout_s <= flush_s:
+                key, leaves = f"classes.{name}.queue_timeout_s", f"leaves ({toml_text(flush_s)} s)"
+                yield f"{key}: ends before a batch that does not fill {leaves}"
+    if preset.batching.strategy != "continuous":
+        for name, terms in preset.classes.items():
+            if terms.reserved_seats:
+                yield f"classes.{name}.reserved_seats: stay empty in every batch in which too few of {name} are waiting"
+
+
+def _order(preset: Preset) -> Iterator[str]:
+    between, ranked = preset.ordering.between, preset.by_urgency()
+    if between == "strict" and len(ranked) > 1:
+        yield "ordering.between: strict: a constant stream of urgent requests starves the classes below it"
+    if between in ("strict", "ageing") and any(one.share is not None for one in preset.classes.values()):
+        yield f"classes: share has no effect under {between}, only under weighted"
+    if preset.classes[ranked[-1]].reserved_seats:
+        yield f"classes.{ranked[-1]}.reserved_seats: no effect: no class is less urgent"
+
+
+def _limit(preset: Preset) -> Iterator[str]:
+    slo_ms = preset.limit.inter_token_slo_ms
+    if preset.limit.policy == "fixed":
+        return
+    for name, terms in preset.classes.items():
+        if terms.stall_timeout_s is not None and terms.stall_timeout_s * 1000 <= slo_ms:
+            slo = f"limit.inter_token_slo_ms ({toml_text(slo_ms)})"
+            yield f"classes.{name}.stall_timeout_s: ends answers that still hold {slo}"
+
+
+def _time_outs(preset: Preset) -> Iterator[str]:
+    for name, terms in preset.classes.items():
+        first_s, total_s = terms.first_token_timeout_s, terms.total_timeout_s
+        for key, own_s in (("queue_timeout_s", terms.queue_timeout_s), ("first_token_timeout_s", first_s)):
+            if own_s is not None and total_s is not None and own_s > total_s:
+                yield f"classes.{name}.{key}: no effect: total_timeout_s is shorter"
+        if terms.queue_timeout_s is not None and first_s is not None and terms.queue_timeout_s > first_s:
+            yield f"classes.{name}.queue_timeout_s: no effect: first_token_timeout_s is shorter"
+
+
+def _fallback(preset: Preset) -> Iterator[str]:
+    config, usable = preset.fallback, usable_rungs(preset, upstream=True)
+    if config.bypass_seats and Rung.BYPASS not in usable:
+        continuous = preset.batching.strategy == "continuous"
+        why = "under continuous a request waits for no batch" if continuous else "no class has may_bypass"
+        yield f"fallback.bypass_seats: no effect: {why}"
+    if config.pause_on_errors and config.error_ratio is None:
+        yield "fallback.pause_on_errors: no effect: fallback.error_ratio is not set"
+    thresholds = {
+        Trigger.QUEUE_AGE: ("queue_age_s", config.queue_age_s),
+        Trigger.KV_PRESSURE: ("kv_usage_ratio", config.kv_usage_ratio),
+        Trigger.ERRORS: ("error_ratio", config.error_ratio),
+        Trigger.ENGINE_DOWN: ("engine_down", config.engine_down or None),
+    }
+    for trigger, (key, threshold) in thresholds.items():
+        if threshold is not None and not any(trigger in CLIMBED_FOR[rung] for rung in usable):
+            allowing = ", ".join(_ALLOWED_BY[rung] for rung, triggers in CLIMBED_FOR.items() if trigger in triggers)
+            yield f"fallback.{key}: no effect: nothing may give way for it; set one of {allowing}"
+
+
+def _recovery(preset: Preset) -> Iterator[str]:
+    recovery, memory = preset.recovery, preset.memory
+    if recovery.restart_hung and not recovery.max_restarts:
+        yield "recovery.restart_hung: no effect: recovery.max_restarts is 0"
+    if memory.recycle_every_s is None and memory.recycle_growth_bytes is None:
+        return
+    for name, terms in preset.classes.items():
+        if terms.total_timeout_s is None or terms.total_timeout_s > memory.recycle_drain_s:
+            yield f"memory.recycle_drain_s: shorter than an answer of {name} may take: a recycle may be given up"

@@ -1,0 +1,28 @@
+"""The waiting queue: its bounds, the order between classes, and the queueing discipline inside each.
+
+An order decides which ticket is dispatched next; a custom one is isolated by ``SafeOrder``.
+"""
+
+from headway_policies.queueing.bounds import Queue
+from headway_policies.queueing.class_queues import MakeDiscipline, fifo
+from headway_policies.queueing.disciplines import Discipline
+from headway_policies.queueing.factory import Ordering, make_discipline, make_order
+from headway_policies.queueing.order import Order
+from headway_policies.queueing.safe_order import SafeOrder
+from headway_policies.queueing.strict import StrictOrder
+from headway_policies.queueing.wait_queue import Lane, WaitQueue
+
+__all__ = [
+    "Discipline",
+    "Lane",
+    "MakeDiscipline",
+    "Order",
+    "Ordering",
+    "Queue",
+    "SafeOrder",
+    "StrictOrder",
+    "WaitQueue",
+    "fifo",
+    "make_discipline",
+    "make_order",
+]

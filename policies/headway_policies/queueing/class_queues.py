@@ -1,0 +1,91 @@
+"""Which tickets wait in which class?
+
+What every order between classes has in common; who goes next is left to those who build on it, by ``head``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from headway_policies.queueing.disciplines import Discipline, Fifo
+from headway_policies.request import PriorityClass, Ticket
+
+#: Makes the line of a class from the terms of that class.
+MakeDiscipline = Callable[[PriorityClass], Discipline]
+
+
+def fifo(terms: PriorityClass) -> Discipline:
+    """First come, first served, whatever the class."""
+    return Fifo()
+
+
+@dataclass(slots=True, eq=False)
+class ClassQueue:
+    """The line of one class. ``rank`` is 0 for the least urgent class."""
+
+    name: str
+    rank: int
+    priority: int
+    line: Discipline
+    waiting: int = 0
+
+
+class ClassQueues:
+    """The lines of all classes, most urgent first. A larger ``priority`` is more urgent, below 0 too."""
+
+    def __init__(self, classes: Mapping[str, PriorityClass], make_discipline: MakeDiscipline = fifo) -> None:
+        ranked = sorted(classes, key=lambda name: classes[name].priority)
+        self._lines = [
+            ClassQueue(name, rank, classes[name].priority, make_discipline(classes[name]))
+            for rank, name in enumerate(ranked)
+        ][::-1]
+        self._by_name = {one.name: one for one in self._lines}
+        self._by_ticket: dict[int, ClassQueue] = {}
+
+    def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
+        """Put a ticket into the line of a class."""
+        one = self._by_name[class_name]
+        one.line.push(ticket, tokens, now_s)
+        one.waiting += 1
+        self._by_ticket[ticket.id] = one
+
+    def remove(self, ticket_id: int) -> Ticket | None:
+        """Take a ticket out, wherever it stands."""
+        one = self._by_ticket.pop(ticket_id, None)
+        if one is None:
+            return None
+        one.waiting -= 1
+        return one.line.remove(ticket_id)
+
+    def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
+        """Only the line inside the class keeps books."""
+        self._by_name[class_name].line.charge(ticket, tokens)
+
+    def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
+        """Only the line inside the class keeps books."""
+        self._by_name[class_name].line.correct(ticket, tokens)
+
+    def worst_below(self, priority: int) -> Ticket | None:
+        """The newest of the least urgent class that has one."""
+        for one in reversed(self._lines):
+            if one.priority >= priority:
+                return None
+            if one.waiting:
+                return one.line.newest()
+        return None
+
+    def waiting(self, class_name: str) -> int:
+        """How many wait in a class."""
+        return self._by_name[class_name].waiting
+
+    def oldest(self) -> Iterator[Ticket]:
+        """The longest-waiting ticket of each class that has one."""
+        return (ticket for one in self._lines if (ticket := one.line.oldest()) is not None)
+
+    def __len__(self) -> int:
+        return len(self._by_ticket)
+
+    def __iter__(self) -> Iterator[Ticket]:
+        for one in self._lines:
+            yield from one.line

@@ -1,0 +1,23 @@
+"""Strict priority between classes: the most urgent class that has a waiting ticket is served first.
+
+Known weakness: a constant stream of urgent requests starves the classes below it for as long as it lasts; only their
+queue time-out ends the wait. ``AgeingOrder`` and ``WeightedOrder`` bound that wait; each states its bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from headway_policies.queueing.class_queues import ClassQueues
+from headway_policies.request import Ticket
+
+
+class StrictOrder(ClassQueues):
+    """Strict priority between classes."""
+
+    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+        """The head of the most urgent class that has one."""
+        for one in self._lines:
+            if one.waiting and one.name not in barred:
+                return one.line.head(now_s)
+        return None

@@ -1,0 +1,146 @@
+"""Who waits, and is there room for one more?
+
+The waiting room keeps one order of tickets for each bin of predicted length (one in all, unless a batching strategy
+wants like lengths together), and counts requests, prompt tokens and bytes, in all and by class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headway_policies.queueing.bounds import Queue
+from headway_policies.queueing.order import Order
+from headway_policies.request import PriorityClass, Reason, Ticket
+
+
+@dataclass(slots=True)
+class Lane:
+    """One order of tickets, and how many seats and tokens wait in it."""
+
+    order: Order
+    seats: int = 0
+    tokens: int = 0
+
+    def opened_s(self) -> float | None:
+        """When its longest-waiting ticket arrived; None when it is empty."""
+        return min((ticket.arrived_s for ticket in self.order.oldest()), default=None)
+
+
+@dataclass(slots=True)
+class Sum:
+    """Requests, prompt tokens, prompt bytes and seats of a set of tickets."""
+
+    requests: int = 0
+    tokens: int = 0
+    bytes: int = 0
+    seats: int = 0
+
+    def add(self, ticket: Ticket, sign: int) -> None:
+        """Count a ticket in (1) or out (-1)."""
+        self.requests += sign
+        self.tokens += sign * ticket.prompt_tokens
+        self.bytes += sign * ticket.prompt_bytes
+        self.seats += sign * ticket.seats
+
+    def over(self, ticket: Ticket, bounds: Queue | PriorityClass) -> bool:
+        """Whether one more ticket would break the bounds."""
+        return (
+            self.requests >= bounds.max_waiting
+            or (
+                bounds.max_waiting_tokens is not None and self.tokens + ticket.prompt_tokens > bounds.max_waiting_tokens
+            )
+            or (bounds.max_waiting_bytes is not None and self.bytes + ticket.prompt_bytes > bounds.max_waiting_bytes)
+        )
+
+    def without(self, other: Sum) -> Sum:
+        """The difference of two sums."""
+        return Sum(
+            self.requests - other.requests,
+            self.tokens - other.tokens,
+            self.bytes - other.bytes,
+            self.seats - other.seats,
+        )
+
+
+@dataclass(slots=True)
+class WaitQueue:
+    """All waiting tickets of one preset. ``lanes`` is never empty."""
+
+    classes: Mapping[str, PriorityClass]
+    queue: Queue
+    lanes: list[Lane]
+    total: Sum = field(default_factory=Sum)
+    by_class: dict[str, Sum] = field(init=False)
+    _by_tenant: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.by_class = {name: Sum() for name in self.classes}
+
+    def push(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
+        """Let a ticket in."""
+        lane.order.push(ticket, class_name, expected_tokens, now_s)
+        self._count(ticket, class_name, lane, 1)
+
+    def remove(self, ticket: Ticket, class_name: str, lane: Lane) -> None:
+        """Let a ticket out that is here."""
+        lane.order.remove(ticket.id)
+        self._count(ticket, class_name, lane, -1)
+
+    def refusal(self, ticket: Ticket) -> Reason | None:
+        """Why there is no room for this newcomer; None when there is."""
+        if self.by_class[ticket.class_name].over(ticket, self.classes[ticket.class_name]):
+            return Reason.CLASS_QUEUE_FULL
+        return Reason.QUEUE_FULL if self.total.over(ticket, self.queue) else None
+
+    def could_evict_for(self, ticket: Ticket) -> bool:
+        """Whether there would be room for this newcomer if all less urgent ones were gone."""
+        urgency = self.classes[ticket.class_name].priority
+        rest = self.total
+        for name, one in self.by_class.items():
+            if one.requests and self.classes[name].priority < urgency:
+                rest = rest.without(one)
+        return rest is not self.total and not rest.over(ticket, self.queue)
+
+    def worst_below(self, class_name: str) -> Ticket | None:
+        """The ticket to push out for a newcomer of this class: the newest of the least urgent class below it."""
+        urgency = self.classes[class_name].priority
+        worst = [one for lane in self.lanes if (one := lane.order.worst_below(urgency)) is not None]
+        return min(worst, key=self._worth, default=None)
+
+    def seats_above(self, class_name: str) -> int:
+        """The seats wanted by those who wait in the classes more urgent than this one."""
+        urgency = self.classes[class_name].priority
+        return sum(one.seats for name, one in self.by_class.items() if self.classes[name].priority > urgency)
+
+    def seats_in(self, class_name: str, tenant: str | None = None) -> int:
+        """The seats wanted by those who wait in a class; of one tenant, if it is given."""
+        return self.by_class[class_name].seats if tenant is None else self._by_tenant.get((class_name, tenant), 0)
+
+    def oldest(self) -> Iterator[Ticket]:
+        """The longest-waiting ticket of each class, bin by bin."""
+        return (ticket for lane in self.lanes for ticket in lane.order.oldest())
+
+    def __len__(self) -> int:
+        return self.total.requests
+
+    def __iter__(self) -> Iterator[Ticket]:
+        for lane in self.lanes:
+            yield from lane.order
+
+    def _worth(self, ticket: Ticket) -> tuple[int, float, int]:
+        terms = self.classes.get(ticket.class_name)
+        return (-1_000_000 if terms is None else terms.priority, -ticket.arrived_s, -ticket.id)
+
+    def _count(self, ticket: Ticket, class_name: str, lane: Lane, sign: int) -> None:
+        self.total.add(ticket, sign)
+        self.by_class[class_name].add(ticket, sign)
+        tenant = (class_name, ticket.tenant)
+        if sign > 0:
+            self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + ticket.seats
+        elif self._by_tenant[tenant] == ticket.seats:
+            del self._by_tenant[tenant]
+        else:
+            self._by_tenant[tenant] -= ticket.seats
+        lane.seats += sign * ticket.seats
+        lane.tokens += sign * ticket.most_tokens

@@ -1,0 +1,40 @@
+"""Who may wait, how many of them, for how long, and with which share?"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headway_policies.request.ticket import Timeouts
+
+_DAY_S = 86_400
+
+
+class PriorityClass(BaseModel):
+    """The terms on which one class of requests is served. A larger ``priority`` is more urgent.
+
+    A time-out that is left out does not exist; a client may still set one. ``share`` is used by the weighted order,
+    ``reserved_seats`` are kept free for this class by those below it. ``fallback_max_tokens``, ``may_bypass``,
+    ``sheddable`` and ``may_divert`` say what may be taken from it under trouble (``fallback``).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    priority: int = Field(ge=-1000, le=1000)
+    max_waiting: int = Field(ge=0, le=1_000_000)
+    max_waiting_tokens: int | None = Field(default=None, ge=0)
+    max_waiting_bytes: int | None = Field(default=None, ge=0)
+    queue_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    first_token_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    stall_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    total_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    share: float | None = Field(default=None, gt=0, le=1)
+    reserved_seats: int = Field(default=0, ge=0, le=65_536)
+    service_tiers: tuple[str, ...] = Field(default=(), strict=False)  # TOML has lists only
+    fallback_max_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    may_bypass: bool = False
+    sheddable: bool = False
+    may_divert: bool = False
+
+    def timeouts(self) -> Timeouts:
+        """The time-outs of this class."""
+        return Timeouts(self.queue_timeout_s, self.first_token_timeout_s, self.stall_timeout_s, self.total_timeout_s)

@@ -1,0 +1,154 @@
+"""What an operator must see at once: a sentence for each thing that may go on, with a token and without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway_dashboard.analysis.notices import Situation, notices
+from headway_dashboard.analysis.status import Engine, Status, Warmup
+
+WELL = Status(known=True, engine=Engine(standing="up", most_tries=3), warmup=Warmup("done", attempt=1))
+QUEUED = Situation(ready=0, queued=7, since_s=12.0)
+
+
+def told(standing: str, trying: str = "", tries: int = 0, **more: object) -> Status:
+    """A server with a token's answer."""
+    return replace(WELL, engine=Engine(standing, trying, tries, most_tries=3), **more)  # type: ignore[arg-type]  # fields of Status
+
+
+@pytest.mark.parametrize(
+    ("now", "status", "kind", "words"),
+    [
+        (replace(QUEUED, standing="silent"), Status(), "warning", ["silent", "for 12\u00a0s", "7 wait"]),
+        (
+            QUEUED,
+            told("restarting", "starting another engine", 2),
+            "warning",
+            ["being restarted", "Try 2 of 3: starting another engine, for 12\u00a0s", "7 wait for it"],
+        ),
+        (
+            replace(QUEUED, standing="restarting", deaths=2.0),
+            Status(reasons=("the engine is being replaced: warming it up",)),
+            "warning",
+            ["Death number 2 since the server started: warming it up"],
+        ),
+        (replace(QUEUED, standing="restarting", queued=1.0), Status(), "warning", ["1 waits for it"]),
+        (
+            QUEUED,
+            told("restarting", "starting another engine", 1, recycling=True),
+            "info",
+            ["Recycle", "Time-outs go on"],
+        ),
+        (QUEUED, told("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
+        (QUEUED, told("up", recycling=True), "info", ["nobody runs any more"]),
+        (QUEUED, told("lost", "pausing for 5 s", 2), "error", ["Try 2 of 3", "Newcomers are refused"]),
+        (
+            QUEUED,
+            told("up", order_failed="head raised KeyError"),
+            "warning",
+            ["put aside", "Its head raised KeyError."],
+        ),
+        (QUEUED, told("lost"), "error", ["All 3 tries are used up", "nobody is admitted"]),
+        (QUEUED, replace(WELL, engine=Engine("lost")), "error", ["cannot replace its engine"]),
+        (replace(QUEUED, standing="lost"), Status(reasons=("warm-up running",)), "error", ["warm-up running"]),
+        (QUEUED, replace(told("lost"), warmup=Warmup("running", attempt=1)), "info", ["nothing yet"]),
+        (
+            QUEUED,
+            replace(told("lost"), warmup=Warmup("failed", "batch: no end within 300 s", 2)),
+            "error",
+            ["warm-up failed", "Attempt 2: batch: no end within 300 s.", "tried again"],
+        ),
+        (
+            QUEUED,
+            replace(
+                WELL,
+                warmup=Warmup("running", "again, after batch: boom", 2, 8, {"single": (0.4,), "batch": (2.0, 1.9)}),
+            ),
+            "info",
+            ["attempt 2", "one request alone, 2 full batches", "Again, after batch: boom."],
+        ),
+        (QUEUED, replace(WELL, warmup=Warmup("pending")), "info", ["waits for its warm-up"]),
+        (replace(QUEUED, standing="up"), Status(reasons=("draining",)), "warning", ["It says: draining."]),
+    ],
+    ids=[
+        "silent, by the numbers",
+        "restarting",
+        "restarting, without a token",
+        "one waits",
+        "recycle, being replaced",
+        "recycle, still empties",
+        "recycle, empty",
+        "lost for now",
+        "an order put aside",
+        "lost for good",
+        "no way to replace it",
+        "lost, without a token",
+        "first warm-up",
+        "warm-up failed",
+        "warm-up, second attempt",
+        "warm-up pending",
+        "draining, without a token",
+    ],
+)
+def test_one_notice_for_each_thing(now: Situation, status: Status, kind: str, words: list[str]) -> None:
+    """Exactly one, of the right loudness, with what an operator needs."""
+    (found,) = notices(now, status)
+    assert found.kind == kind
+    for word in words:
+        assert word in f"{found.title}. {found.text}"
+
+
+@pytest.mark.parametrize("status", [WELL, Status()])
+def test_nothing_is_said_while_all_is_well(status: Status) -> None:
+    """An engine that is up needs no notice."""
+    assert notices(Situation(ready=1, standing="up", queued=9), status) == []
+
+
+@pytest.mark.parametrize(
+    ("trying", "step", "progress"),
+    [
+        ("pausing for 5 s", "Step 1 of 3", 1 / 6),
+        ("starting another engine", "Step 2 of 3", 0.5),
+        ("warming it up", "Step 3 of 3", 5 / 6),
+        ("something new", "", None),
+    ],
+)
+def test_a_restart_tells_how_far_it_has_come(trying: str, step: str, progress: float | None) -> None:
+    """Three steps; what is not one of them draws no bar rather than a wrong one."""
+    (found,) = notices(QUEUED, told("restarting", trying, 1))
+    assert found.step.startswith(step)
+    assert found.progress == (None if progress is None else pytest.approx(progress))
+
+
+words = st.sampled_from(["", "up", "silent", "restarting", "lost", "pending", "running", "failed", "done", "odd"])
+
+
+@given(
+    standing=words,
+    state=words,
+    trying=st.text(max_size=20),
+    rounds=st.lists(st.floats(0, 100), max_size=30),
+    tries=st.integers(0, 9),
+    recycling=st.booleans(),
+    number=st.none() | st.floats(0, 1e4),
+)
+def test_notices_always_are_whole_sentences(
+    standing: str,
+    state: str,
+    trying: str,
+    rounds: list[float],
+    tries: int,
+    recycling: bool,
+    number: float | None,
+) -> None:
+    """Whatever a server says or leaves out: no None on the page, and no bar beyond its ends."""
+    warmup = Warmup(state, "", tries, None, {"batch": tuple(rounds)} if rounds else {})
+    status = Status(True, engine=Engine(standing, trying, tries, 3), warmup=warmup, recycling=recycling)
+    for one in notices(Situation(0, standing, number, number, number), status):
+        assert one.text.endswith((".", "!", "?"))
+        assert "None" not in one.text.replace(trying, "") if trying else "None" not in one.text
+        assert one.progress is None or 0 <= one.progress < 1

@@ -1,0 +1,154 @@
+"""The catalogue against the server's own list of metrics, and the figures against plotly's own validator."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import plotly.graph_objects as go
+import pytest
+
+from headway.operator.metrics import METRIC_NAMES
+from headway_dashboard.analysis import engine_panels, panels, watch
+from headway_dashboard.analysis.expressions import Either, Expression, Metric, Share
+from headway_dashboard.analysis.figures import figure
+from headway_dashboard.analysis.model import Mark, Series
+from headway_dashboard.analysis.palette import class_order, of_class
+from headway_dashboard.analysis.panels import Panel, for_classes
+from headway_dashboard.sources import Health, Reading
+
+ENGINE = {"vllm:generation_tokens_total", "vllm:kv_cache_usage_perc"}
+PANELS = (*panels.PANELS, *engine_panels.PANELS)
+TIMES_S = (1000.0, 1002.0, 1004.0)
+EVERYTHING = (
+    *panels.FACTS,
+    *panels.HEAD,
+    *engine_panels.SERVER_FIGURES,
+    engine_panels.RUNG_STEPS,
+    engine_panels.PREDICTION_SAMPLES,
+    *panels.IDENTITY,
+    *panels.CLASS_TABLE,
+    *(tile.expression for tile in panels.TILES),
+    *chain.from_iterable(panel.expressions for panel in PANELS),
+)
+
+
+def metrics(expression: Expression) -> list[Metric]:
+    """Every metric an expression reads."""
+    if isinstance(expression, Share):
+        return [expression.part.of, expression.whole.of]
+    if isinstance(expression, Either):
+        return [expression.first.of, expression.second.of]
+    return [expression.of]
+
+
+def test_every_metric_that_is_asked_for_exists() -> None:
+    """A renamed metric fails here instead of leaving a panel dead."""
+    asked = {name for expression in EVERYTHING for one in metrics(expression) for name in (one.name, *one.also)}
+    assert asked <= {*METRIC_NAMES, *ENGINE}
+
+
+def test_class_filter_touches_only_metrics_that_know_classes() -> None:
+    """Batch size has no class; a filter must not empty its chart."""
+    assert for_classes(panels.BATCH, ("batch",)) == panels.BATCH
+    assert 'class=~"batch"' in for_classes(panels.ARRIVALS, ("batch",)).promql("1m")
+    assert for_classes(panels.ERROR_SHARE, ("batch",)).promql("1m").count('class=~"batch"') == 2
+    assert for_classes(panels.ERRORS_BY_CAUSE, ("batch",)).promql("1m").count('class=~"batch"') == 1
+
+
+def reading(series: dict[Expression, Series], health: Health | None = None) -> Reading:
+    """A reading with these answers."""
+    return Reading(series, health or Health(1004.0), 2.0, "test", range_s=4.0, end_s=1004.0)
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel.title)
+@pytest.mark.parametrize(
+    "points", [(1.0, None, 3.0), (0.0, 0.0, 0.0), (None, None, None)], ids=["some", "zero", "none"]
+)
+def test_figures_are_valid_and_never_invent_a_zero(panel: Panel, points: tuple[float | None, ...]) -> None:
+    """plotly accepts every figure, and a gap stays a gap."""
+    answers = {one: Series(TIMES_S, {tuple("normal" for _ in one.by): list(points)}) for one in panel.expressions}
+    drawn = figure(panel, reading(answers), [Mark(1002.0, "latency")])
+    go.Figure(data=[{**trace, "x": drawn.times_ms} for trace in drawn.traces], layout=drawn.layout)
+    assert drawn.summary
+    for trace in drawn.traces:
+        assert (trace["y"][1] is None) == (points[1] is None)
+    if points[1] is None and points[0] is None:
+        assert not drawn.traces
+        assert "in this time" in drawn.summary
+
+
+@pytest.mark.parametrize(
+    ("points", "health", "text"),
+    [
+        ((None, None), Health(1004.0), "no first tokens in this time"),
+        ((None, None), Health(), "no data in this time"),
+        ((None, None), Health(1000.0, 3, "refused", "-", 1001.0), "no data in this time"),
+    ],
+    ids=["idle", "never reached", "down"],
+)
+def test_an_empty_chart_says_why(points: tuple[None, None], health: Health, text: str) -> None:
+    """No traffic and no data are different things."""
+    answers = {one: Series(TIMES_S[:2], {(): list(points)}) for one in panels.TTFT_PANEL.expressions}
+    assert text in figure(panels.TTFT_PANEL, reading(answers, health)).summary
+
+
+def test_time_axes_change_their_unit_at_a_second() -> None:
+    """Milliseconds below, seconds above."""
+    for value, suffix in ((0.25, "ms"), (2.5, "s")):
+        answers = {one: Series(TIMES_S, {(): [value] * 3}) for one in panels.TTFT_PANEL.expressions}
+        assert figure(panels.TTFT_PANEL, reading(answers)).layout["yaxis"]["ticksuffix"].strip() == suffix
+
+
+@pytest.mark.parametrize(
+    ("panel", "lines", "legend"),
+    [
+        (panels.ERROR_PANEL, {("deadline_infeasible", ""): [1.0] * 3}, True),
+        (panels.ERROR_PANEL, {("", "failed"): [1.0] * 3, ("shed", ""): [0.0] * 3}, True),
+        (panels.QUEUE_PANEL, {("batch",): [1.0] * 3}, True),
+        (panels.KV_PANEL, {(): [0.5] * 3}, False),
+    ],
+)
+def test_a_single_line_is_named_where_it_is_one_of_many(
+    panel: Panel, lines: dict[tuple[str, ...], list[float]], legend: bool
+) -> None:
+    """One cause alone: the legend says which. A chart of one thing has its name in the title."""
+    drawn = figure(panel, reading({panel.expressions[0]: Series(TIMES_S, lines)}))
+    assert len(drawn.traces) == 1
+    assert drawn.layout["showlegend"] is legend
+    assert drawn.traces[0]["name"] in drawn.summary
+
+
+def test_a_chart_grows_with_its_legend() -> None:
+    """Every cause at once: there is room for each name. A few change nothing, so that charts stay in line."""
+    heights = []
+    for number in (1, 4, 5, 19):
+        lines = {(f"r{at}", ""): [1.0] * 3 for at in range(number)}
+        heights.append(figure(panels.ERROR_PANEL, reading({panels.ERRORS_BY_CAUSE: Series(TIMES_S, lines)})).layout)
+    found = [one["height"] for one in heights]
+    assert found[0] == found[1] < found[2] < found[3]
+    assert found[3] / 2 >= 19 / 2 * 19  # plotly gives a legend half of the height, and 19 px a row
+
+
+def lone(expression: Expression, *labels: str, value: float = 1.0) -> tuple[Expression, Series]:
+    """One constant line."""
+    return expression, Series(TIMES_S, {labels: [value] * 3})
+
+
+def test_memory_panel_follows_the_hardware() -> None:
+    """A GPU chart only with a GPU; on a CPU the title says so; a GPU without figures is called that."""
+    gpu = reading(dict([lone(panels.GPU_TOTAL), lone(panels.GPU_USED), lone(panels.BACKEND, "cuda")]))
+    assert watch.memory_panel(gpu) is panels.GPU_PANEL
+    assert watch.memory_tile(gpu).label == "GPU memory"
+    cpu = reading(dict([lone(panels.BACKEND, "cpu"), lone(panels.RESIDENT)]))
+    assert watch.memory_panel(cpu) is panels.CPU_PANEL
+    assert "CPU backend - no GPU" in watch.memory_panel(cpu).title
+    assert watch.memory_panel(reading(dict([lone(panels.BACKEND, "cuda")]))) is panels.GPU_UNKNOWN_PANEL
+
+
+def test_classes_have_an_order_and_colours_of_their_own() -> None:
+    """The usual three first, by urgency; a colour depends on the name alone."""
+    assert class_order({"zeta", "batch", "realtime", "alpha", "normal"}) == [
+        "realtime", "normal", "batch", "alpha", "zeta",
+    ]  # fmt: skip
+    assert len({of_class(name) for name in ("realtime", "normal", "batch")}) == 3
+    assert of_class("zeta") == of_class("zeta")

@@ -1,0 +1,157 @@
+"""What the server says of itself: read whole, read in pieces, and asked for politely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stub_server import OPERATOR_TOKEN, StubServer
+from virtual_time import on_virtual_time
+
+import headway
+from headway.audit import Who
+from headway.engine.fake import FakeEngine
+from headway.supervision.memory_report import MemoryReport
+from headway.supervision.supervisor import Supervisor
+from headway.supervision.warmup_report import WarmupReport
+from headway_dashboard.analysis.status import Ladder, Status, read_first_token_timeouts, read_ladder, read_status
+from headway_dashboard.sources import StatusSource
+from headway_policies import bundled_presets
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+bodies = st.dictionaries(
+    st.sampled_from(["engine", "warmup", "memory", "limit", "reasons", "moves", "upstream", "rung", "in_force"]),
+    anything | st.dictionaries(st.sampled_from(["stages", "trying", "tries", "deaths", "why"]), anything),
+)
+
+
+@given(bodies)
+def test_no_answer_breaks_a_page(body: dict[str, Any]) -> None:
+    """A server of another version may say anything: what is not understood is left out."""
+    assert read_status(body, read_ladder(body), body).known
+
+
+settings = st.dictionaries(
+    st.sampled_from(["classes.batch.first_token_timeout_s", "classes.batch.priority", "classes", "classes.a.b.c", ""]),
+    anything,
+)
+
+
+@given(settings)
+def test_no_preset_breaks_a_page(told: dict[str, Any]) -> None:
+    """Only a time-out that is a positive number is one."""
+    found = read_first_token_timeouts({"settings": told})
+    assert found.keys() <= {"batch"}
+    assert all(timeout_s > 0 for timeout_s in found.values())
+
+
+@pytest.mark.parametrize("name", ["interactive", "balanced", "offline"])
+def test_first_token_time_outs_are_read_as_the_server_writes_them(name: str) -> None:
+    """Each class its own, from the settings as the server shows them; one that has none waits without an end."""
+    preset = bundled_presets()[name]
+    found = read_first_token_timeouts({"settings": preset.settings()})
+    assert found == {one: terms.first_token_timeout_s for one, terms in preset.classes.items()}
+    open_ended = preset.settings() | {"classes.new.priority": 5}
+    assert read_first_token_timeouts({"settings": open_ended})["new"] == math.inf
+    assert read_first_token_timeouts({}) == {}
+
+
+def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
+    """Against the server's own report, not a copy of it."""
+    report = WarmupReport("failed", "batch: boom", 8, 2, {"single": [0.4], "batch": [2.0, 1.5]}, ["logprobs"])
+    warmup = read_status({"warmup": report.show()}, Ladder()).warmup
+    assert (warmup.state, warmup.reason, warmup.attempt, warmup.batch_size) == ("failed", "batch: boom", 2, 8)
+    assert warmup.stages == {"single": (0.4,), "batch": (2.0, 1.5)}
+    assert warmup.refused == ("logprobs",)
+
+
+def test_the_memory_is_read_as_the_server_writes_it() -> None:
+    """The longest pause and whether a recycle is under way."""
+    told = read_status({"memory": {**MemoryReport().show(), "recycling": True}}, Ladder())
+    assert told.recycling
+    assert told.longest_gc_pause_s == 0.0
+
+
+@on_virtual_time
+async def test_the_whole_is_read_as_the_server_writes_it(stub: StubServer) -> None:
+    """Against the server's own control room; and the stub says nothing that the server would not."""
+    control = headway.wrap(FakeEngine()).headway  # type: ignore[attr-defined]  # set by wrap
+    control.supervisor = Supervisor(control.gateway)
+    control.order_fallback("pause", who=Who(address="-"))
+    told = read_status(control.status(), read_ladder(control.fallback_controller.status()))
+    assert (told.known, told.engine.standing, told.limit_why) == (True, "up", "fixed")
+    assert (told.ladder.rung, told.ladder.ordered, told.ladder.trigger) == ("pause", "pause", "operator")
+    assert (told.ladder.moves[0].before, told.ladder.moves[0].after) == ("normal", "pause")
+    assert stub.world.ladder().keys() <= control.fallback_controller.status().keys()
+    for part, said in control.status().items():
+        stubbed = stub.world.status().get(part)
+        assert not isinstance(said, dict) or stubbed is None or stubbed.keys() <= said.keys(), part
+
+
+@pytest.fixture
+def telling(stub: StubServer) -> Callable[..., StatusSource]:
+    """A source of this stub, polled by hand."""
+    return lambda token, **more: StatusSource(stub.url, token, **more)
+
+
+def test_with_a_token_the_whole_is_told(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+    """Engine, warm-up and ladder in one value."""
+    stub.world.standing, stub.world.trying, stub.world.tries = "restarting", "warming it up", 2
+    source = telling(OPERATOR_TOKEN)
+    told = source.read()
+    source.close()
+    assert (told.engine.trying, told.engine.tries, told.engine.most_tries) == ("warming it up", 2, 3)
+    assert told.ladder.rung == "normal"
+    assert told.first_token_timeout_s == {"realtime": 15.0, "normal": 60.0, "batch": 600.0}
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_server_that_does_not_show_its_preset_tells_the_rest(
+    stub: StubServer, telling: Callable[..., StatusSource], status: int
+) -> None:
+    """Then no time-out is known, which is not the same as there being none."""
+    stub.forced["GET", "/headway/v1/preset"] = (status, {"detail": "no"})
+    source = telling(OPERATOR_TOKEN)
+    source.poll()
+    assert source.read().known
+    assert source.read().first_token_timeout_s == {}
+    source.close()
+
+
+def test_without_a_token_the_probe_gives_the_reasons(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+    """Nothing is asked that would be refused."""
+    stub.world.ready, stub.world.standing, stub.world.trying = False, "restarting", "pausing for 5 s"
+    source = telling(None)
+    source.poll()
+    assert source.read() == Status(reasons=("the engine is being replaced: pausing for 5 s",))
+    source.close()
+    assert {path for _, path in stub.requests} == {"/headway/readyz"}
+
+
+def test_a_refused_token_is_not_tried_again_at_once(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+    """Each refusal is a line in the server's audit log: one in five minutes is enough."""
+    now_s = 1000.0
+    source = telling("x" * 40, clock=lambda: now_s)
+    for _ in range(3):
+        source.poll()
+    assert [path for _, path in stub.requests if "v1" in path] == ["/headway/v1/fallback"]
+    now_s += 301
+    source.poll()
+    assert len([path for _, path in stub.requests if "v1" in path]) == 2
+    source.close()
+
+
+def test_a_server_that_is_away_tells_nothing(nobody: str) -> None:
+    """Old words are not shown as if they were of now."""
+    source = StatusSource(nobody, OPERATOR_TOKEN)
+    source.poll()
+    assert source.read() == Status()
+    source.close()

@@ -1,0 +1,530 @@
+"""Every page, as a visitor gets them, in every state of the server."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer, Warming
+
+from headway_dashboard.server import SCRIPT
+from headway_dashboard.sources import scrape
+from headway_policies import Reason
+from headway_policies.fallback.rungs import Rung
+
+Open = Callable[..., AppTest]
+VARIABLES = ("HEADWAY_URL", "HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
+PAGE = """
+from headway_dashboard.shared import watched
+from headway_dashboard.pages import {page}
+{page}.show(*watched())
+"""
+
+
+@pytest.fixture
+def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Open a page of a dashboard that watches ``url``."""
+    for name in (*VARIABLES, "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HEADWAY_REFRESH_S", "0.5")
+
+    def visit(page: str, url: str, **environment: str) -> AppTest:
+        monkeypatch.setenv("HEADWAY_URL", url)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return AppTest.from_string(PAGE.format(page=page), default_timeout=60).run()
+
+    yield visit
+    st.cache_resource.clear()
+
+
+def words(app: AppTest) -> str:
+    """All the text of a page."""
+    assert not app.exception
+    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success)
+    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "")
+
+
+def tiles(app: AppTest) -> dict[str, str]:
+    """The tiles by label."""
+    return {one.label: str(one.value) for one in app.metric}
+
+
+def again_until(app: AppTest, word: str, timeout_s: float = 60.0) -> str:
+    """Refresh the page until it says a word."""
+    ends_s = time.monotonic() + timeout_s
+    while word not in (text := words(app.run())):
+        assert time.monotonic() < ends_s, f"{word!r} never came:\n{text}"
+        time.sleep(0.1)
+    return text
+
+
+def refresh_until(app: AppTest, holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Refresh the page until a condition holds."""
+    ends_s = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < ends_s, f"the page never got there:\n{words(app)}\n{tiles(app)}"
+        time.sleep(0.1)
+        app.run()
+
+
+def test_the_whole_app_opens_on_the_overview(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script that Streamlit runs, with its navigation: the overview comes first."""
+    monkeypatch.setenv("HEADWAY_URL", stub.url)
+    app = AppTest.from_file(str(SCRIPT), default_timeout=60).run()
+    assert len(app.metric) == 8
+
+
+def test_overview_live(visit: Open, stub: StubServer) -> None:
+    """Live: the badge, a verdict, all eight tiles with numbers, six charts and the class table."""
+    stub.moving, stub.world.load = True, 3.0
+    app = visit("overview", stub.url)
+    text = again_until(app, "Live")
+    again_until(app, "seats taken")
+    assert "balanced" in text
+    assert "CPU backend - no GPU" in text
+    assert len(app.metric) == 8
+    refresh_until(app, lambda: "—" not in tiles(app).values())
+    assert list(app.table[0].value["Class"]) == ["realtime", "normal", "batch"]
+
+
+def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
+    """Overload of a single kind: the headline names it as the cause, and no sentence is friendly."""
+    stub.world.load, stub.world.ends_per_s = 0.1, {Reason.DEADLINE_INFEASIBLE: 4.0}
+    stub.moving = True
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "of requests end without an answer, most of them: expected wait too long.")
+    assert "Plenty of room" not in text
+    assert "Not known" not in text
+
+
+def test_overview_of_a_server_that_does_well(visit: Open, stub: StubServer) -> None:
+    """Room is promised only with a token, because the time-outs it is measured by are the preset's."""
+    stub.moving, stub.world.fail_ratio, stub.world.expire_per_s = True, 0.0, 0.0
+    again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN), "Plenty of room")
+    st.cache_resource.clear()
+    text = again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=""), "Not known: first-token time-out of")
+    assert "Plenty of room" not in text
+
+
+def test_overview_with_a_gpu(visit: Open) -> None:
+    """With GPU figures the panel is the GPU's."""
+    with StubServer(gpu=True, moving=True) as stub:
+        app = visit("overview", stub.url)
+        assert "**GPU memory**" in again_until(app, "Live")
+        refresh_until(app, lambda: tiles(app)["GPU memory"].replace("\u00a0", " ") == "71.3 GiB / 79.6 GiB")
+
+
+def test_overview_no_traffic(visit: Open, stub: StubServer) -> None:
+    """No traffic is a word, not a zero: nothing invents an error share or a latency."""
+    app = visit("overview", stub.url)
+    again_until(app, "No traffic")
+    refresh_until(app, lambda: tiles(app)["Requests"].startswith("0"))
+    assert tiles(app)["TTFT p95"] == "no traffic"
+    assert tiles(app)["Error share"] == "no traffic"
+
+
+def test_overview_down_from_the_start(visit: Open, nobody: str) -> None:
+    """Down: said in red, and every tile is a dash, not a zero."""
+    app = visit("overview", nobody)
+    again_until(app, "Not reached since this page started")
+    assert set(tiles(app).values()) == {"—"}
+
+
+def test_overview_goes_down_and_comes_back(visit: Open) -> None:
+    """The last known values stay, with their age, until the server is back."""
+    with StubServer(moving=True) as stub:
+        app = visit("overview", stub.url)
+        again_until(app, "Live")
+        again_until(app, "seats taken")
+        port = int(stub.url.rsplit(":", 1)[1])
+    again_until(app, "Down since")
+    assert tiles(app)["Waiting"] != "—"
+    assert "last known values" in app.error[0].value
+    with StubServer(moving=True, port=port):
+        again_until(app, "Live")
+
+
+def test_overview_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that hangs makes the numbers stale, which is not down."""
+    monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
+    stub.moving = True
+    app = visit("overview", stub.url)
+    again_until(app, "Live")
+    stub.delay_s = 1.0
+    text = again_until(app, "No new numbers")
+    assert "Stale" in text
+    assert "Down" not in text
+
+
+def test_overview_not_ready(visit: Open, stub: StubServer) -> None:
+    """Without a token: a server that takes no traffic says why, and one whose engine died that another is coming."""
+    stub.world.ready = False
+    app = visit("overview", stub.url)
+    assert "Not ready" in again_until(app, "takes no traffic")
+    stub.world.standing, stub.world.trying = "restarting", "starting another engine"
+    stub.world.deaths["crash"] = 2
+    assert "nobody waits for it" in again_until(app, "Death number 2 since the server started: starting another engine")
+
+
+def test_class_filter_and_range(visit: Open, stub: StubServer) -> None:
+    """The controls stand outside the live part and change what it shows."""
+    stub.moving = True
+    app = visit("overview", stub.url)
+    again_until(app, "Live")
+    app.run()
+    stub.moving = False
+    stub.world.queued.update({"batch": 7, "normal": 3})
+    groups = {group.label: group for group in app.button_group}
+    groups["Classes"].set_value(["batch"])
+    groups["Range"].set_value("15 min")
+    again_until(app, "Live")
+    refresh_until(app, lambda: tiles(app)["Waiting"] == str(stub.world.queued["batch"]))
+
+
+def press(app: AppTest, label: str) -> AppTest:
+    """Press the first button with this label that can be pressed."""
+    return next(one for one in app.button if one.label == label and not one.disabled).click().run()
+
+
+def apply_button(app: AppTest) -> bool:
+    """Whether the apply button can be pressed."""
+    return not next(one for one in app.button if one.label.startswith("Apply")).disabled
+
+
+def test_control_applies_a_preset(visit: Open, stub: StubServer) -> None:
+    """Compare, see the difference, give a reason, apply; the log has it, and the card moves."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    press(app, "Compare")
+    difference = app.table[0].value
+    assert list(difference["Setting"]) == ["batching.seats", "batching.window\\_ms"]
+    assert list(difference["Now"]) == ["32", "50"]
+    assert list(difference["After"]) == ["8", "10"]
+    assert stub.world.preset == "balanced"
+    app.text_input(key="reason").set_value("rush hour")
+    app.text_input(key="actor").set_value("anna")
+    press(app, "Apply latency")
+    assert stub.world.preset == "latency"
+    assert "revision 2" in app.success[0].value.replace("\\", "")
+    log = app.dataframe[0].value.iloc[0]
+    assert (log["Who"], log["After"], log["Reason"], log["Result"]) == ("anna", "latency", "rush hour", "applied")
+
+
+def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
+    """Two values that differ in the last digit look different, and an empty list is not taken for a missing one."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    balanced = {"memory.gpu_usage_ratio": 0.98, "memory.caches": ["worker"], "batching.seats": 10_000}
+    latency = {"memory.gpu_usage_ratio": 0.985, "memory.caches": [], "batching.seats": 10_001}
+    listed = [
+        {"name": name, "description": "", "source": "bundled", "settings": settings}
+        for name, settings in (("balanced", balanced), ("latency", latency))
+    ]
+    answer = {"current": {"name": "balanced", "revision": 1}, "presets": listed}
+    stub.forced["GET", "/headway/v1/presets"] = (200, answer)
+    app.run()
+    press(app, "Compare")
+    difference = app.table[0].value
+    assert [text.replace("\\", "") for text in difference["Now"]] == ["0.98", '["worker"]', "10000"]
+    assert [text.replace("\\", "") for text in difference["After"]] == ["0.985", "[]", "10001"]
+
+
+def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
+    """Somebody switched meanwhile: nothing is applied, and the page says so and shows the new state."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    press(app, "Compare")
+    stub.world.switch("throughput", {"actor": "ben", "role": "operator", "address": "-"}, "")
+    press(app, "Apply latency")
+    assert stub.world.preset == "throughput"
+    assert "changed the preset meanwhile" in app.warning[0].value
+    assert list(app.table[0].value["Now"]) == ["64", "100"]
+
+
+def test_control_says_that_a_switch_changed_nothing(visit: Open, stub: StubServer) -> None:
+    """The preset is in force already when the order comes: the server answers with the revision of the page."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    press(app, "Compare")
+    answer = {"name": "latency", "revision": 1, "previous": "latency", "changes": []}
+    stub.forced["PUT", "/headway/v1/preset"] = (200, answer)
+    press(app, "Apply latency")
+    assert "was in force already, as revision 1. Nothing was changed." in app.success[0].value.replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({}, "HEADWAY_ADMIN_TOKEN"),
+        ({"HEADWAY_VIEWER_TOKEN": VIEWER_TOKEN}, "viewer's token"),
+        ({"HEADWAY_ADMIN_TOKEN": "x" * 40}, "does not know this token"),
+    ],
+    ids=["no token", "viewer", "wrong token"],
+)
+def test_control_read_only(visit: Open, stub: StubServer, environment: dict[str, str], sentence: str) -> None:
+    """Without the right to change, the page shows everything else and says what to set."""
+    app = visit("control", stub.url, **environment)
+    assert sentence in app.info[0].value
+    press(app, "Compare")
+    assert not apply_button(app)
+    assert ("PUT", "/headway/v1/preset") not in stub.requests
+
+
+def test_control_learns_that_its_token_only_reads(visit: Open, stub: StubServer) -> None:
+    """A viewer's token given as the operator's: refused once by the server, then not offered again."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=VIEWER_TOKEN)
+    press(app, "Compare")
+    press(app, "Apply latency")
+    assert stub.world.preset == "balanced"
+    assert "only read" in app.info[0].value
+    assert not apply_button(app)
+
+
+def test_control_when_the_server_refuses(visit: Open, stub: StubServer) -> None:
+    """The server's own sentence, in red; nothing has changed."""
+    stub.forced["PUT", "/headway/v1/preset"] = (422, {"detail": "that preset has no seats."})
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    press(app, "Compare")
+    press(app, "Apply latency")
+    assert "that preset has no seats" in app.error[0].value.replace("\\", "")
+
+
+@pytest.mark.parametrize("state", ["no traffic", "live"])
+def test_control_shows_what_runs_now(visit: Open, stub: StubServer, state: str) -> None:
+    """The live line above the cards has limit, ceiling, seats and queue."""
+    stub.moving = state == "live"
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "Live" if stub.moving else "No traffic")
+    assert "limit **32**" in text
+    assert "ceiling **64**" in text
+
+
+def test_control_down(visit: Open, nobody: str) -> None:
+    """A server that is away leaves a page with one sentence, not a trace."""
+    app = visit("control", nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    assert "not reachable" in words(app)
+
+
+def test_control_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that hangs: the page stays usable and says that its numbers are old."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    refresh_until(app, lambda: "limit **—**" not in words(app))  # else it was never reached, and is down
+    monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("headway_dashboard.admin.TIMEOUT_S", (0.2, 0.3))
+    stub.delay_s = 1.0
+    assert "did not answer in time" in again_until(app, "No new numbers")
+
+
+def test_the_token_is_nowhere_on_a_page(visit: Open, stub: StubServer) -> None:
+    """Neither in the text, nor in the state, nor in the address."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    press(app, "Compare")
+    sent = repr(app.main) + repr(app.session_state) + repr(app.query_params)
+    assert OPERATOR_TOKEN not in sent
+
+
+# ---------------------------------------------------------------------- the engine's notices
+
+
+def world_of(stub: StubServer, **what: object) -> None:
+    """Change the stub's world."""
+    for name, value in what.items():
+        setattr(stub.world, name, value)
+
+
+@pytest.mark.parametrize(
+    ("what", "words_there", "bar"),
+    [
+        ({"standing": "silent", "ready": False}, "The engine is silent.", False),
+        (
+            {"standing": "restarting", "ready": False, "trying": "starting another engine", "tries": 2},
+            "Try 2 of 3: starting another engine",
+            True,
+        ),
+        ({"standing": "lost", "ready": False}, "All 3 tries are used up", False),
+        (
+            {"ready": False, "warmup": Warming("running", stages={"single": [0.4]})},
+            "Done so far: one request alone",
+            True,
+        ),
+        ({"ready": False, "warmup": Warming("failed", "batch: boom", 2)}, "Attempt 2: batch: boom.", False),
+        ({"recycling": True}, "Recycle: the engine is about to be replaced", False),
+        ({"order_failed": "head raised KeyError"}, "The order of this preset was put aside", False),
+    ],
+    ids=["silent", "restarting", "lost", "warming up", "warm-up failed", "recycle", "an order put aside"],
+)
+def test_overview_tells_what_goes_on(
+    visit: Open, stub: StubServer, what: dict[str, object], words_there: str, bar: bool
+) -> None:
+    """With a token: the notice in full, with a bar where somebody can tell how far it has come."""
+    world_of(stub, **what)
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    again_until(app, words_there)
+    assert bool(app.get("progress")) is bar
+
+
+def test_a_notice_goes_when_all_is_well_again(visit: Open, stub: StubServer) -> None:
+    """Nothing stays on the page that is no longer true."""
+    world_of(stub, standing="restarting", ready=False, trying="warming it up", tries=1)
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    again_until(app, "warming it up")
+    world_of(stub, standing="up", ready=True, trying="", tries=0)
+    refresh_until(app, lambda: "being restarted" not in words(app))
+
+
+# ---------------------------------------------------------------------- requests, batching & memory, server
+
+
+@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+@pytest.mark.parametrize("token", [OPERATOR_TOKEN, ""], ids=["token", "no token"])
+def test_pages_live(visit: Open, stub: StubServer, page: str, token: str) -> None:
+    """Each page, with and without a token, is whole and says no None."""
+    stub.moving = True
+    app = visit(page, stub.url, **({"HEADWAY_ADMIN_TOKEN": token} if token else {}))
+    text = again_until(app, "Live")
+    assert "None" not in text
+    assert "balanced" in text
+
+
+@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+def test_pages_down(visit: Open, nobody: str, page: str) -> None:
+    """A server that is away leaves a page that says so, without a trace and without a zero."""
+    app = visit(page, nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    again_until(app, "Not reached since this page started")
+    assert set(tiles(app).values()) <= {"—"}
+
+
+@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+def test_pages_no_traffic(visit: Open, stub: StubServer, page: str) -> None:
+    """An idle server is no fault."""
+    app = visit(page, stub.url)
+    again_until(app, "No traffic")
+
+
+@pytest.mark.parametrize("page", ["requests", "engine", "server"])
+def test_pages_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+    """A server that hangs makes the numbers old on every page."""
+    app = visit(page, stub.url)
+    again_until(app, "No traffic")
+    monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
+    stub.delay_s = 1.0
+    again_until(app, "No new numbers")
+
+
+def test_requests_shows_the_ladder(visit: Open, stub: StubServer) -> None:
+    """Where it stands and why, its steps, and its moves; the badge is on the page as well."""
+    stub.world.climb(Rung.CAP, "queue_age")
+    stub.world.climb(Rung.SHED, "queue_age")
+    app = visit("requests", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "fallback: shed")
+    assert "stands on **shed** because of the age of the queue" in text
+    steps, moves = (one.value for one in app.table)
+    assert list(steps["To"]) == ["cap", "shed"]
+    assert list(moves["Move"]) == ["cap → shed", "normal → cap"]
+
+
+def test_requests_without_a_token_has_no_moves(visit: Open, stub: StubServer) -> None:
+    """The numbers alone give the rung and the steps; the page says what a token would add."""
+    stub.world.climb(Rung.PAUSE, "errors")
+    app = visit("requests", stub.url)
+    text = again_until(app, "fallback: pause")
+    assert "stands on **pause**: everybody waits." in text
+    assert "when the dashboard has a token" in text
+
+
+def test_engine_says_why_the_limit_is_what_it_is(visit: Open, stub: StubServer) -> None:
+    """Live, proposed and ceiling with the reason, and the collector's longest pause."""
+    stub.world.limit_why = "slo"
+    app = visit("engine", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "live **32** · proposed **32** · ceiling **64**")
+    assert "no growth: the time between tokens is over the SLO" in text
+    assert "longest pause since the server started: 31" in text
+    assert "answer length: 100 cases" in text
+    assert "CPU backend - no GPU" in text
+
+
+def test_engine_with_a_gpu_shows_the_host_as_well(visit: Open) -> None:
+    """The GPU's memory and the processes' are two charts."""
+    with StubServer(gpu=True) as stub:
+        text = again_until(visit("engine", stub.url), "**GPU memory**")
+        assert "Memory of the server's processes" in text
+
+
+def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> None:
+    """The key figures, and the warm-up as a table."""
+    stub.world.deaths.update({"crash": 2, "out_of_memory": 1})
+    world_of(stub, hangs=4, suspects=2, retries=Counter({"normal": 6}), recycled=Counter({"command": 1}))
+    app = visit("server", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    refresh_until(app, lambda: tiles(app).get("Engine deaths") == "3")
+    assert (tiles(app)["Engine"], tiles(app)["Silences"]) == ("up", "4")
+    assert (tiles(app)["Went again"], tiles(app)["Replaced"]) == ("6", "1")
+    assert list(app.table[0].value["Rounds"]) == ["1", "1", "1", "3"]
+
+
+# ---------------------------------------------------------------------- orders
+
+
+def order(app: AppTest, rung: str, confirm: str) -> AppTest:
+    """Choose a rung, type the word, and press."""
+    next(group for group in app.button_group if group.label == "Put it on").set_value(rung).run()
+    app.text_input(key="order_reason").set_value("half the GPUs are away")
+    app.text_input(key="order_actor").set_value("anna")
+    app.text_input(key="order_confirm").set_value(confirm)
+    return press(app, "Let it move by itself" if rung == "auto" else f"Order {rung}")
+
+
+def test_control_orders_a_rung_and_lets_it_go(visit: Open, stub: StubServer) -> None:
+    """Choose, confirm, and see the server's answer and the audit line; then let it move by itself again."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    order(app, "shed", "Shed ")
+    assert stub.world.rung is Rung.SHED
+    assert "stands on shed, as ordered" in words(app)
+    log = app.dataframe[0].value.iloc[0]
+    assert (log["Who"], log["What"], log["After"]) == ("anna", "order fallback", "shed")
+    order(app, "auto", "auto")
+    assert not stub.world.ordered
+    assert "moves by itself again" in words(app)
+
+
+def test_control_recycles(visit: Open, stub: StubServer) -> None:
+    """Confirm, and the server's answer is shown; the second time it is the server's refusal."""
+    stub.world.in_flight["normal"] = 3
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    app.text_input(key="recycle_confirm").set_value("recycle")
+    press(app, "Recycle the engine")
+    assert stub.world.recycling
+    assert "Accepted. 3 seats are still taken." in words(app)
+    app.text_input(key="recycle_confirm").set_value("recycle")
+    press(app, "Recycle the engine")
+    assert "Nothing was ordered. a recycle is under way." in words(app)
+
+
+@pytest.mark.parametrize("typed", ["", "yes", "normal"])
+def test_nothing_is_ordered_without_the_word(visit: Open, stub: StubServer, typed: str) -> None:
+    """A slip of the hand orders nothing, and the server is not even asked."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    order(app, "pause", typed)
+    app.text_input(key="recycle_confirm").set_value(typed)
+    press(app, "Recycle the engine")
+    assert 'type "pause" to confirm' in words(app)
+    assert 'type "recycle" to confirm' in words(app)
+    assert not {("PUT", "/headway/v1/fallback"), ("POST", "/headway/v1/recycle")} & {*stub.requests}
+
+
+@pytest.mark.parametrize("environment", [{}, {"HEADWAY_VIEWER_TOKEN": VIEWER_TOKEN}], ids=["no token", "viewer"])
+def test_orders_are_off_for_readers(visit: Open, stub: StubServer, environment: dict[str, str]) -> None:
+    """Who may only read can press nothing."""
+    app = visit("control", stub.url, **environment)
+    assert all(one.disabled for one in app.button if one.label == "Recycle the engine")
+    assert all(group.disabled for group in app.button_group if group.label == "Put it on")
+
+
+def test_orders_learn_that_the_token_only_reads(visit: Open, stub: StubServer) -> None:
+    """A viewer's token given as the operator's: the server refuses once, then nothing is offered again."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=VIEWER_TOKEN)
+    app.text_input(key="recycle_confirm").set_value("recycle")
+    press(app, "Recycle the engine")
+    assert not stub.world.recycling
+    assert "only read" in app.info[0].value
+    assert all(one.disabled for one in app.button if one.label == "Recycle the engine")

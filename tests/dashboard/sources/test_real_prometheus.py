@@ -1,0 +1,163 @@
+"""A panel's series through a real Prometheus that scrapes the stub."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+import requests
+from causes_and_share import sums_to_the_share
+from counter_histories import UNKNOWN_REASON, Scrape, broken_history, ledger_history
+from stub_server import StubServer
+
+from headway_dashboard.analysis import panels, watch
+from headway_dashboard.analysis.causes import CAUSES, NOT_FAILED, words
+from headway_dashboard.analysis.expressions import Share
+from headway_dashboard.analysis.model import newest
+from headway_dashboard.analysis.panels import for_classes
+from headway_dashboard.sources import PrometheusSource
+
+CONFIG = Path(__file__).parents[3] / "deploy" / "prometheus"
+
+
+@contextmanager
+def running(folder: Path, config: Path, until: Callable[..., None]) -> Iterator[str]:
+    """A Prometheus on a free loopback port, with its data in ``folder``."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [
+        program("prometheus"),
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={address}",
+        "--log.level=error",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: _ready(address))
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def program(name: str) -> str:
+    """Where it is installed; without it the test is skipped, and fails in CI."""
+    binary = shutil.which(name)
+    if binary is None and os.environ.get("CI"):
+        pytest.fail(f"{name} is not installed")
+    if binary is None:
+        pytest.skip(f"{name} is not installed (Debian: apt-get install prometheus)")
+    return binary
+
+
+@pytest.fixture
+def prometheus(stub: StubServer, tmp_path: Path, until: Callable[..., None]) -> Iterator[str]:
+    """A Prometheus with the configuration of deploy/, scraping the moving stub, where requests end in every way."""
+    stub.moving = True
+    stub.world.load = 3.0
+    stub.world.ends_per_s = dict.fromkeys((*CAUSES, *NOT_FAILED, UNKNOWN_REASON), 0.5)
+    for name in ("prometheus.yml", "rules.yml"):
+        shutil.copy(CONFIG / name, tmp_path)
+    (tmp_path / "targets.yml").write_text(f'- targets: ["{stub.url.removeprefix("http://")}"]\n')
+    with running(tmp_path, tmp_path / "prometheus.yml", until) as url:
+        yield url
+
+
+def _ready(address: str) -> bool:
+    try:
+        return requests.get(f"http://{address}/-/ready", timeout=1).ok
+    except requests.RequestException:
+        return False
+
+
+def test_panels_read_their_series_from_prometheus(
+    prometheus: str, stub: StubServer, until: Callable[..., None]
+) -> None:
+    """Gauges, rates, quantiles and the engine's own metric agree with the world; a preset change is seen."""
+    source = PrometheusSource(prometheus, interval_s=1.0)
+    wanted = (panels.LIMIT, panels.PRESET, panels.KV_USE, panels.TOKENS, panels.BATCH, *panels.TTFT_PANEL.expressions)
+    asked = (*wanted, panels.QUEUED_BY_CLASS, panels.GPU_TOTAL)
+    until(lambda: newest(source.read(asked, 300.0)[panels.TTFT[0.95]].line()) is not None)
+    until(lambda: newest(source.read(asked, 300.0)[panels.BATCH].line()) is not None)
+    reading = source.read(asked, 300.0)
+    assert reading.source == "Prometheus"
+    assert newest(reading[panels.LIMIT].line()) == 32
+    assert newest(reading[panels.TOKENS].line()) is not None
+    assert 0 < (newest(reading[panels.BATCH].line()) or 0) <= 32
+    assert set(reading[panels.QUEUED_BY_CLASS].lines) == {("realtime",), ("normal",), ("batch",)}
+    assert reading[panels.GPU_TOTAL].empty
+    assert reading.health.trouble is None
+    assert reading[panels.LIMIT].line()[0] is None
+    assert isinstance(panels.ERROR_SHARE, Share)
+    share = (panels.ERROR_SHARE, panels.ERROR_SHARE.whole, *panels.ERROR_PANEL.expressions)
+    every = {words(how) for how in (*CAUSES, UNKNOWN_REASON)}
+    until(lambda: set(watch.causes_now(source.read(share, 300.0))) == every)
+    read = source.read(share, 300.0)
+    assert sums_to_the_share(lambda one: read[one], panels.ERROR_SHARE, panels.ERROR_PANEL.expressions)
+
+    stub.world.switch("latency", {}, "")
+    until(lambda: newest(source.read(asked, 300.0)[panels.LIMIT].line()) == 8)
+    until(lambda: newest(source.read(asked, 300.0)[panels.PRESET].line("latency", "2")) == 1)
+
+    stub.stop()
+    until(lambda: source.read(asked, 300.0).health.trouble == "refused")
+    assert "does not reach" in source.read(asked, 300.0).health.detail
+    source.close()
+
+
+SCRAPES, STEP_S = 60, 2
+
+
+def exposition(histories: Sequence[Sequence[Scrape]], start_s: int) -> str:
+    """The histories in the OpenMetrics format, all series of a metric together and each in the order of time."""
+    samples = sorted(
+        (name, labels, start_s + at * STEP_S, value)
+        for history in histories
+        for at, scrape in enumerate(history)
+        for (name, labels), value in scrape.items()
+    )
+    lines, before = [], ""
+    for name, labels, time_s, value in samples:
+        if name != before:
+            lines.append(f"# TYPE {name.removesuffix('_total')} counter")
+        before = name
+        inside = ",".join(f'{key}="{text}"' for key, text in labels)
+        lines.append(f"{name}{{{inside}}} {value} {time_s}")
+    return "\n".join((*lines, "# EOF\n"))
+
+
+def test_the_causes_sum_to_the_share_in_prometheus(tmp_path: Path, until: Callable[..., None]) -> None:
+    """Forty random histories, a class each, half of them with restarts, gaps and unknown names: at every instant."""
+    names = [f"h{number}" for number in range(40)]
+    makers = (ledger_history, broken_history)
+    histories = [makers[at % 2](Random(at), SCRAPES, name) for at, name in enumerate(names)]
+    start_s = int(time.time()) // 7200 * 7200 - 7200
+    (tmp_path / "histories").write_text(exposition(histories, start_s))
+    (tmp_path / "prometheus.yml").write_text("scrape_configs: []\n")
+    backfill = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "histories", "data"]
+    subprocess.run(backfill, cwd=tmp_path, check=True, capture_output=True)
+    end_s = start_s + (SCRAPES - 1) * STEP_S
+    with running(tmp_path, tmp_path / "prometheus.yml", until) as url:
+        source = PrometheusSource(url, interval_s=STEP_S, clock=lambda: end_s)
+        compared = []
+        for name in (None, *names):
+            chosen = () if name is None else (name,)
+            share = for_classes(panels.ERROR_SHARE, chosen)
+            causes = [for_classes(one, chosen) for one in panels.ERROR_PANEL.expressions]
+            assert isinstance(share, Share)
+            questions = (share, share.whole, *causes)
+            until(lambda questions=questions: not source.read(questions, 100.0).series.keys() ^ {*questions})
+            reading = source.read(questions, 100.0)
+            compared.append(sums_to_the_share(lambda one, reading=reading: reading[one], share, causes))
+        source.close()
+    assert min(compared) > 10

@@ -1,0 +1,166 @@
+"""Where the numbers come from: a real /metrics, servers that are away or hang, and a breaker in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from stub_server import StubServer
+
+from headway_dashboard.analysis import panels
+from headway_dashboard.sources import FallbackSource, PrometheusSource, Reading, ScrapeSource, Source
+from headway_dashboard.sources.breaker import Breaker
+
+Until = Callable[[Callable[[], bool]], None]
+
+
+class Clock:
+    """A clock a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 10_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def scraped(stub: StubServer, steps: int = 20) -> tuple[ScrapeSource, Clock]:
+    """A source that has polled a moving server every two seconds, without a thread and without waiting."""
+    clock = Clock()
+    source = ScrapeSource(stub.url, interval_s=2.0, clock=clock)
+    source._start = lambda: None  # type: ignore[method-assign]  # the test polls by hand
+    for _ in range(steps):
+        stub.world.step(2.0)
+        clock.now_s += 2
+        source.poll()
+    return source, clock
+
+
+def test_scrape_reads_real_exposition_text(stub: StubServer) -> None:
+    """Every fact of the overview comes out of generate_latest's text."""
+    stub.world.load = 3.0
+    source, _ = scraped(stub)
+    reading = source.read(panels.FACTS, 300.0)
+    assert all(reading[one].latest() is not None for one in panels.FACTS)
+    assert reading[panels.LIMIT].latest() == 32
+    assert reading[panels.CEILING].latest() == 64
+    assert reading[panels.QUEUED].latest() == sum(stub.world.queued.values())
+    assert reading[panels.ARRIVALS].latest() == pytest.approx(39, rel=0.1)
+    assert reading.health.trouble is None
+    source.close()
+
+
+def test_scrape_sees_a_preset_change(stub: StubServer) -> None:
+    """The limit steps down, and the old preset's line ends."""
+    source, clock = scraped(stub)
+    stub.world.switch("latency", {}, "")
+    for _ in range(5):
+        clock.now_s += 2
+        source.poll()
+    reading = source.read((panels.LIMIT, panels.PRESET), 300.0)
+    assert {32, 8} <= set(reading[panels.LIMIT].line())
+    assert reading[panels.PRESET].latest("latency", "2") == 1
+    source.close()
+
+
+def test_scrape_says_when_the_server_went_away(stub: StubServer) -> None:
+    """Two polls after the end: refused, with the time of the last numbers, which stay."""
+    source, clock = scraped(stub)
+    measured_s = clock.now_s
+    stub.stop()
+    for _ in range(2):
+        clock.now_s += 2
+        source.poll()
+    health = source.read((), 300.0).health
+    assert (health.last_ok_s, health.failures, health.trouble) == (measured_s, 2, "refused")
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "detail"),
+    [
+        (503, "busy", "HTTP 503"),
+        (200, "<html>not metrics</html>", "text format"),
+        (200, "process_open_fds 3\n", "neither headway nor vLLM"),
+    ],
+)
+def test_scrape_explains_a_wrong_answer(stub: StubServer, status: int, body: str, detail: str) -> None:
+    """A wrong port or a sick server is named, and nothing is kept of it."""
+    stub.forced["GET", "/metrics"] = (status, body)
+    source, _ = scraped(stub, steps=1)
+    health = source.read((), 300.0).health
+    assert detail in health.detail
+    assert health.last_ok_s is None
+    source.close()
+
+
+def timed(source: Source) -> tuple[Reading, float]:
+    """One reading, and how long it took."""
+    began_s = time.monotonic()
+    reading = source.read(panels.FACTS, 300.0)
+    return reading, time.monotonic() - began_s
+
+
+def test_scrape_of_a_black_hole_stays_quick(black_hole: str) -> None:
+    """A server that never answers costs the first reading less than its own time-out, the later ones hardly any."""
+    source = ScrapeSource(black_hole, interval_s=0.5)
+    first, first_s = timed(source)
+    assert first.health.trouble is None, "it waited until the server was given up"
+    while source.read((), 300.0).health.trouble is None:
+        time.sleep(0.05)
+    later, later_s = timed(source)
+    assert later_s < 0.5 * first_s
+    assert later.health.trouble == "silent"
+    source.close()
+
+
+def test_one_thread_and_it_ends(stub: StubServer, until: Until) -> None:
+    """Many readers share one poller; close ends it."""
+    source = ScrapeSource(stub.url, interval_s=0.5)
+    readers = [threading.Thread(target=source.read, args=(panels.FACTS, 300.0)) for _ in range(8)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert sum(thread.name == "headway-scrape" for thread in threading.enumerate()) == 1
+    source.close()
+    until(lambda: all(thread.name != "headway-scrape" for thread in threading.enumerate()))
+
+
+def test_breaker_opens_waits_tries_once() -> None:
+    """Two failures open it; ten seconds later one trial decides."""
+    breaker = Breaker(failures=2, open_s=10)
+    breaker.failed(0)
+    assert breaker.allows(0)
+    breaker.failed(1)
+    assert not breaker.allows(10.9)
+    assert breaker.allows(11)
+    breaker.failed(11)
+    assert not breaker.allows(20)
+    breaker.succeeded()
+    assert breaker.allows(20)
+
+
+def test_prometheus_that_hangs_costs_one_short_wait(black_hole: str, until: Until) -> None:
+    """A short wait at first sight, then next to none: a page must not wait for a history that does not come."""
+    source = PrometheusSource(black_hole, interval_s=0.5)
+    first, first_s = timed(source)
+    assert first.health.trouble is None, "it waited until Prometheus was given up"
+    until(lambda: not source.reachable)
+    later, later_s = timed(source)
+    assert later_s < 0.5 * first_s
+    assert later.health.trouble == "silent"
+    source.close()
+
+
+def test_while_prometheus_is_away_the_scrape_answers(stub: StubServer, nobody: str, until: Until) -> None:
+    """The page goes on with the direct scrape and says so."""
+    stub.moving = True
+    source = FallbackSource(PrometheusSource(nobody, interval_s=0.5), ScrapeSource(stub.url, interval_s=0.5))
+    until(lambda: source.read((panels.LIMIT,), 300.0)[panels.LIMIT].latest() == 32)
+    reading = source.read((panels.LIMIT,), 300.0)
+    assert reading.source == "direct scrape"
+    assert "not reachable" in reading.note
+    source.close()

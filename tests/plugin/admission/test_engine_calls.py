@@ -1,0 +1,85 @@
+"""The books of the engine calls under way: ids, sequences, and which of them show nothing until their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small_presets import small_preset
+from virtual_time import on_virtual_time
+
+from headway.admission.engine_calls import MAX_ID_CHARS, Call, Calls
+from headway.admission.gate import Gate
+from headway.admission.permit import Permit
+from headway.engine.port import Ended
+
+
+def entered(seats: int = 1) -> Permit:
+    """A request that has its seats."""
+    return Gate(small_preset(8)).enter(seats=seats)
+
+
+def opened(calls: Calls, permit: Permit, request_id: str = "a", *, silent: bool = False) -> Call:
+    """One call of a request."""
+    return calls.open(permit, request_id, permit.ticket.seats, silent=silent, ends_late=False)
+
+
+@pytest.mark.parametrize("name", ["a", "a" * MAX_ID_CHARS, "chatcmpl-é"])
+@on_virtual_time
+async def test_an_id_is_the_clients_own_as_far_as_it_may_be(name: str) -> None:
+    """Up to the bound, and of characters that a line of the log can bear."""
+    assert opened(Calls(), entered(), name).id == name
+
+
+HOSTILE = {
+    "one too long": "a" * (MAX_ID_CHARS + 1),
+    "long": "a" * 5000,
+    "lines": "a\nforged: b",
+    "a lone surrogate": "a\ud800",
+    "long, and lines": "\n" * 5000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+@on_virtual_time
+async def test_an_id_that_nothing_can_bear_is_cut_and_still_its_own(name: str) -> None:
+    """Short, printable, with the beginning of what was sent, and another one for another id."""
+    calls = Calls()
+    ids = [opened(calls, entered(), one).id for one in (name, name + "b")]
+    assert all(len(one) <= MAX_ID_CHARS and one.isprintable() for one in ids)
+    assert len(set(ids)) == 2
+    kept = "".join(one for one in name[:50] if one.isprintable())
+    assert all(one.startswith(kept) for one in ids)
+
+
+@on_virtual_time
+async def test_an_id_is_not_given_again_before_the_engine_has_forgotten_it() -> None:
+    """Neither while its call is open nor while it is stopping; afterwards it is."""
+    calls, permit = Calls(), entered(3)
+    first = opened(calls, permit)
+    assert opened(calls, permit).id != "a"
+    calls.close(first, stopping=True)
+    assert opened(calls, permit).id != "a"
+    calls.stopped(first)
+    assert opened(calls, permit).id == "a"
+
+
+@on_virtual_time
+async def test_only_what_shows_nothing_is_looked_after() -> None:
+    """A stream tells by itself how far it is."""
+    calls = Calls()
+    opened(calls, entered(), "stream")
+    whole = opened(calls, entered(), "whole", silent=True)
+    assert calls.silent() == [whole]
+
+
+@on_virtual_time
+async def test_a_sequence_ends_once() -> None:
+    """What the engine reports of a call that has no sequence left is neither used nor freed again."""
+    calls, permit = Calls(), entered()
+    call = opened(calls, permit)
+    ended = Ended("a", prompt_tokens=2, output_tokens=3)
+    assert calls.sequence_ended(ended) is call
+    assert calls.sequence_ended(ended) is None
+    usage: Any = permit.usage
+    assert (usage.prompt_tokens, usage.output_tokens, permit.in_engine) == (2, 3, 0)

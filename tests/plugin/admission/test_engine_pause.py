@@ -1,0 +1,218 @@
+"""Pause and sleep through the policy client: who goes to the engine, and whether the server says that it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from engines import TrippingEngine, assert_no_residue
+from small_presets import small_preset
+from virtual_time import on_virtual_time
+
+import headway
+from headway.engine.fake import FakeParams
+from headway_policies import AdmissionState, Hold
+
+PAUSED, ASLEEP = "the engine is paused", "the engine is asleep"
+
+
+class DrowsyEngine(TrippingEngine):
+    """A fake engine whose pauses take a while, fail on demand, and end when their requests do (mode ``wait``)."""
+
+    def __init__(self) -> None:
+        super().__init__(step_s=0.1)
+        self.fails = False
+        self.takes_s = 0.0
+
+    async def pause_generation(self, *, mode: str = "abort", clear_cache: bool = True) -> None:
+        """The scheduler is paused before the caches are cleared; that may fail."""
+        await asyncio.sleep(self.takes_s)
+        if self.fails:
+            raise RuntimeError("no pause")
+        if mode == "wait":
+            while self.running:  # noqa: ASYNC110 - an engine steps
+                await asyncio.sleep(self.step_s)
+        self.paused = True
+
+
+class House:
+    """That engine behind a gate of two seats. No supervisor: nobody asks but the policy client."""
+
+    def __init__(self) -> None:
+        self.engine = headway.wrap(DrowsyEngine(), preset=small_preset(2))
+        self.control: headway.Control = self.engine.headway  # type: ignore[attr-defined]  # set by wrap
+
+    @property
+    def why(self) -> list[str]:
+        """Why it is not ready."""
+        return self.control.not_ready()
+
+    def ask(self, request_id: str, tokens: int = 5) -> asyncio.Task[int]:
+        """One request; its answer is the number of tokens."""
+
+        async def run() -> int:
+            return [len(one.tokens) async for one in self.engine.generate("text", FakeParams(tokens), request_id)][-1]
+
+        return asyncio.create_task(run())
+
+    async def close(self) -> None:
+        """Nothing is left of anybody."""
+        await assert_no_residue(self.control)
+
+
+Change = Callable[[Any], Awaitable[Any]]
+
+
+@on_virtual_time
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("pause", [PAUSED]), ("resume", [])],
+        [("sleep", [PAUSED, ASLEEP]), ("wake", [])],
+        [("pause", [PAUSED]), ("sleep", [PAUSED, ASLEEP]), ("resume", [ASLEEP]), ("wake", [])],
+        [("sleep", [PAUSED, ASLEEP]), ("wake some", [PAUSED, ASLEEP]), ("wake", [])],
+        [("doze", [PAUSED]), ("resume", [])],
+        [("pause", [PAUSED]), ("pause", [PAUSED]), ("resume", []), ("resume", [])],
+    ],
+    ids=["pause", "sleep", "sleep while paused", "awake in part", "sleep of level 0", "twice"],
+)
+async def test_nobody_goes_to_an_engine_that_is_paused_or_asleep(
+    steps: list[tuple[str, list[str]]],
+) -> None:
+    """Not ready, and why, from each change to the next; who waits goes when the last cause is gone, and not before."""
+    changes: dict[str, Change] = {
+        "pause": lambda engine: engine.pause_generation(),
+        "resume": lambda engine: engine.resume_generation(),
+        "sleep": lambda engine: engine.sleep(1),
+        "doze": lambda engine: engine.sleep(0),
+        "wake": lambda engine: engine.wake_up(),
+        "wake some": lambda engine: engine.wake_up(["weights"]),
+    }
+    house = House()
+    waiting: asyncio.Task[int] | None = None
+    for what, reasons in steps:
+        await changes[what](house.engine)
+        assert house.why == reasons
+        waiting = waiting or house.ask("waiting")
+        await asyncio.sleep(1)
+        assert waiting.done() is (not reasons)
+    assert waiting is not None
+    assert await waiting == 5
+    await house.close()
+
+
+@on_virtual_time
+async def test_nobody_is_sent_while_a_pause_is_on_its_way() -> None:
+    """Those who run finish (mode ``wait``), who comes meanwhile waits, and the pause comes to its end."""
+    house = House()
+    running = house.ask("running", 30)
+    await asyncio.sleep(0.5)
+    pause = asyncio.create_task(house.engine.pause_generation(mode="wait"))
+    await asyncio.sleep(0.05)
+    late = house.ask("late")
+    assert house.why == [PAUSED]
+    assert await running == 30
+    await pause
+    assert (house.engine.started, house.why) == (["running"], [PAUSED])
+    await house.engine.resume_generation()
+    assert await late == 5
+    await house.close()
+
+
+@on_virtual_time
+@pytest.mark.parametrize("how", ["fails", "is cancelled"])
+async def test_a_pause_that_did_not_come_to_be_holds_nobody(how: str) -> None:
+    """The caller hears what the engine said, and the engine's own word decides."""
+    house = House()
+    house.engine.fails, house.engine.takes_s = True, 1.0
+    pause = asyncio.create_task(house.engine.pause_generation())
+    await asyncio.sleep(0.5)
+    late = house.ask("late")
+    if how == "is cancelled":
+        pause.cancel()
+    assert isinstance((await asyncio.gather(pause, return_exceptions=True))[0], RuntimeError | asyncio.CancelledError)
+    assert house.why == []
+    assert await late == 5
+    await house.close()
+
+
+@on_virtual_time
+async def test_a_resume_that_comes_while_a_pause_is_waited_for_opens_the_gate() -> None:
+    """The engine runs, so its word holds, though the pause is not answered yet."""
+    house = House()
+    house.engine.paused = True
+    house.engine.takes_s = 5.0
+    pause = asyncio.create_task(house.engine.pause_generation())
+    await asyncio.sleep(0.5)
+    assert house.why == [PAUSED]
+    await house.engine.resume_generation()
+    assert house.why == []
+    await pause
+    assert house.why == [PAUSED]
+    await house.engine.resume_generation()
+    await house.close()
+
+
+@on_virtual_time
+async def test_an_older_word_does_not_undo_a_change() -> None:
+    """An answer that was asked for before the pause began, or before it ended, says nothing of it."""
+    house = House()
+    changes = house.control.gateway.pause.changes
+    await house.engine.pause_generation()
+    house.control.gateway.pause.said(frozenset(), changes)
+    house.control.gateway.pause.said(frozenset(), changes + 1)
+    assert house.why == [PAUSED]
+    house.control.gateway.pause.said(frozenset(), changes + 2)
+    assert house.why == []
+
+
+@on_virtual_time
+async def test_the_engine_s_resume_does_not_undo_the_operator_s_pause_nor_the_reverse() -> None:
+    """Each ends what it began."""
+    house = House()
+    gate = house.control.gateway.gate
+    gate.pause()
+    await house.engine.pause_generation()
+    await house.engine.resume_generation()
+    assert (gate.desk.holds, gate.desk.state) == ({Hold.OPERATOR}, AdmissionState.PAUSED)
+    await house.engine.pause_generation()
+    gate.resume()
+    assert (gate.desk.holds, house.why) == ({Hold.ENGINE_PAUSED}, [PAUSED])
+    await house.engine.resume_generation()
+    assert gate.desk.state is AdmissionState.OPEN
+
+
+@on_virtual_time
+async def test_an_engine_that_answers_late_is_believed_late() -> None:
+    """The gate stays closed until it has said that it runs; no supervisor has to ask again."""
+    house = House()
+    await house.engine.pause_generation()
+    house.engine.stalled = True
+    resume = asyncio.create_task(house.engine.resume_generation())
+    await asyncio.sleep(20)
+    assert resume.done()
+    assert house.why == [PAUSED]
+    house.engine.stalled = False
+    await asyncio.sleep(0.5)
+    assert house.why == []
+    await house.close()
+
+
+@on_virtual_time
+async def test_an_engine_that_does_not_say_is_held_no_longer_than_its_own_call() -> None:
+    """Where nobody can ask, only the call itself is known."""
+    house = House()
+    kind = house.control.gateway.adapter
+    kind.ping = _nothing  # type: ignore[method-assign]  # an engine that cannot be asked
+    house.engine.takes_s = 1.0
+    pause = asyncio.create_task(house.engine.pause_generation())
+    await asyncio.sleep(0.5)
+    assert house.why == [PAUSED]
+    await pause
+    assert house.why == []
+
+
+async def _nothing(engine: Any) -> None:
+    return None

@@ -1,0 +1,53 @@
+"""Nothing stays behind: many requests through gate and gateway, in a process of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "soak.py"
+MOST_MIB = 5.0
+
+
+@pytest.fixture(scope="module")
+def soaked() -> dict[str, Any]:
+    """What the soak found: 20,000 requests, or a million."""
+    sizes = ("--requests", "1000000", "--warm-up", "100000") if LONG else ("--requests", "20000", "--warm-up", "5000")
+    done = subprocess.run([sys.executable, SCRIPT, *sizes], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sys.stdout.write(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_every_request_ended_once_as_its_client_saw_it(soaked: dict[str, Any]) -> None:
+    """The clients' log and the server's ledger agree; a tenth was cancelled, a twentieth refused."""
+    log, ledger = soaked["clients_log"], soaked["ledger"]
+    sent = soaked["requests"] + soaked["warm_up"]
+    assert sum(log.values()) == sum(ledger.values()) == sent
+    assert ledger["completed"] == log["completed"]
+    assert ledger["rejected_limit"] == log["refused"] >= 0.05 * sent
+    assert ledger["cancelled_queued"] + ledger["cancelled_running"] == log["cancelled"] >= 0.1 * sent
+    assert min(ledger["cancelled_queued"], ledger["cancelled_running"]) >= 0.01 * sent
+
+
+def test_tasks_descriptors_timers_and_series_are_back_where_they_were(soaked: dict[str, Any]) -> None:
+    """At rest there is as much of each as before, and nothing is under way. The desk's one timer may have come."""
+    before, after = ({**soaked[when]} for when in ("rest_before", "rest_after"))
+    assert max(before.pop("timers"), after.pop("timers")) <= 1
+    assert after == before
+    assert {soaked["rest_after"][what] for what in ("open_calls", "tickets", "running")} == {0}
+
+
+def test_memory_does_not_grow_with_the_number_of_requests(soaked: dict[str, Any]) -> None:
+    """At most 5 MiB for 100,000 requests, at the upper end of the fit; in the short form, which fills books, in all."""
+    first_mib, last_mib = soaked["rss_mib"]
+    assert last_mib - first_mib <= MOST_MIB or LONG
+    assert soaked["growth_mib_at_most"] <= MOST_MIB or not LONG

@@ -1,0 +1,195 @@
+"""What a server answers to the command line and to the dashboard is read within bounds of bytes and of time."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType
+
+import pytest
+import requests
+
+from headway.api.client import AdminClient as CommandClient
+from headway.api.errors import ServerUnreachableError
+from headway.cli.traffic import fetch_samples
+from headway_dashboard import bounded_session as of_the_dashboard
+from headway_dashboard.admin import AdminClient, RefusedError
+from headway_dashboard.sources import PrometheusSource, ScrapeSource
+
+of_the_command = importlib.import_module("headway.api.bounded_session")
+
+MODULES = pytest.mark.parametrize("module", [of_the_command, of_the_dashboard], ids=["command", "dashboard"])
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[str]:
+    """A server that answers every question like this; gives its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            try:
+                answer(self)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.do_GET()
+
+        def log_message(self, format: str, *values: object) -> None:  # noqa: A002  # http.server passes this name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def whole(body: bytes, **headers: str) -> Answer:
+    """One that says how long it is."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        for name, value in {"Content_Length": str(len(body)), **headers}.items():
+            request.send_header(name.replace("_", "-"), value)
+        request.end_headers()
+        request.wfile.write(body)
+
+    return answer
+
+
+def endless(request: BaseHTTPRequestHandler) -> None:
+    """One that never ends, in chunks of a kilobyte."""
+    request.send_response(200)
+    request.send_header("Transfer-Encoding", "chunked")
+    request.end_headers()
+    while True:
+        request.wfile.write(b"400\r\n" + b"x" * 1024 + b"\r\n")
+        request.wfile.flush()
+
+
+class Clock:
+    """A clock that goes on by a tenth of a second whenever somebody looks."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 0.1
+        return self.now_s
+
+
+@MODULES
+@pytest.mark.parametrize("size", [0, 1, 999, 1000])
+def test_an_answer_within_the_bound_is_read_as_ever(module: ModuleType, size: int) -> None:
+    """Whole, twice over the same session, and with its headers."""
+    with serving(whole(b"x" * size, X_Other="1")) as url, module.bounded_session(1000, 60.0) as session:
+        for _ in range(2):
+            answer = session.get(url, timeout=5)
+            assert (answer.status_code, answer.content, answer.headers["X-Other"]) == (200, b"x" * size, "1")
+
+
+@MODULES
+def test_a_larger_one_is_an_error(module: ModuleType) -> None:
+    """Of one kind, which is also one of requests' own."""
+    with serving(whole(b"x" * 1001)) as url, module.bounded_session(1000, 60.0) as session:
+        with pytest.raises(module.AnswerTooLargeError, match="1000 bytes"):
+            session.get(url, timeout=5)
+        assert issubclass(module.AnswerTooLargeError, requests.RequestException)
+
+
+@MODULES
+def test_an_answer_without_end_is_ended(module: ModuleType) -> None:
+    """By its bound of bytes, or by its bound of time, which counts from the question."""
+    with serving(endless) as url, module.bounded_session(100_000, 60.0) as session:
+        with pytest.raises(module.AnswerTooLargeError):
+            session.get(url, timeout=5)
+        clock = Clock()
+        session.mount("http://", module.BoundedAdapter(10**9, 3.0, clock))
+        with pytest.raises(requests.ReadTimeout, match="not whole after 3 s"):
+            session.get(url, timeout=5)
+        assert 3.0 < clock.now_s < 3.3
+
+
+@MODULES
+def test_an_answer_that_breaks_off_is_an_error_as_ever(module: ModuleType) -> None:
+    """Half an answer is none."""
+
+    def half(request: BaseHTTPRequestHandler) -> None:
+        whole(b"", Content_Length="100")(request)
+        request.wfile.write(b"x" * 50)
+        request.close_connection = True
+
+    with (
+        serving(half) as url,
+        module.bounded_session(1000, 60.0) as session,
+        pytest.raises(requests.ConnectionError),
+    ):
+        session.get(url, timeout=5)
+
+
+@MODULES
+def test_nothing_is_unpacked(module: ModuleType) -> None:
+    """We ask for plain bytes; a server that packs them all the same is not unpacked."""
+    asked: list[str] = []
+
+    def packed(request: BaseHTTPRequestHandler) -> None:
+        asked.append(request.headers["Accept-Encoding"])
+        whole(b"\x1f\x8b" + b"x" * 50, Content_Encoding="gzip")(request)
+
+    with serving(packed) as url, module.bounded_session(1000, 60.0) as session:
+        assert session.get(url, timeout=5).content.startswith(b"\x1f\x8bx")
+    assert asked == ["identity"]
+
+
+PRESETS = {"current": {"name": "a", "revision": 1}, "presets": [], "padding": "x" * 5 * 2**20}
+
+
+def test_every_reader_of_the_admin_api_has_its_bound() -> None:
+    """A good answer of 5 MiB is too large for the command and for the dashboard; both say so."""
+    with serving(whole(json.dumps(PRESETS).encode())) as url:
+        with CommandClient(url, "x" * 40) as command, pytest.raises(ServerUnreachableError, match="larger than"):
+            command.presets()
+        client = AdminClient(url, "x" * 40)
+        with pytest.raises(RefusedError, match="too large"):
+            client.presets()
+        client.close()
+
+
+def test_every_reader_of_metrics_has_its_bound() -> None:
+    """A good scrape of 9 MiB is too large; nothing is kept of it."""
+    with serving(whole(b"headway_ready 1\n" * (9 * 2**16))) as url:
+        with pytest.raises(ServerUnreachableError, match="gave no metrics"):
+            fetch_samples(url)
+        source = ScrapeSource(url)
+        source.poll()
+        assert (source._health.trouble, len(source._ring)) == ("refused", 0)
+        assert "more than" in source._health.detail
+        source.close()
+
+
+def test_the_reader_of_prometheus_has_its_bound() -> None:
+    """Also after its client has put in an adapter of its own."""
+    body = json.dumps({"status": "success", "data": {"result": [], "padding": "x" * 17 * 2**20}}).encode()
+    with serving(whole(body)) as url:
+        source = PrometheusSource(url)
+        source.refresh()
+        assert not source.reachable
+        source.close()
+    with serving(whole(body.replace(b"x" * 2**20, b""))) as url:
+        source = PrometheusSource(url)
+        source.refresh()
+        assert source.reachable
+        source.close()

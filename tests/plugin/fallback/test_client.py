@@ -1,0 +1,491 @@
+"""Another model answers: what is sent on and what is not, and that nothing is lost before the first byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from starlette.types import Message, Receive, Scope, Send
+from upstream_stand_in import CHUNKS, DONE, Elsewhere, elsewhere
+
+from headway.fallback.client import MAX_JSON_ELEMENTS, MAX_REQUEST_BYTES, TRACING_CHARS, FallbackClient, Hop, _Held
+from headway.fallback.settings import FallbackSettings
+from headway_policies.fallback.circuit_breaker import BreakerState, CircuitBreaker
+
+CHAT = "/v1/chat/completions"
+KEY = "sk-other-0123456789"
+SECRET = "a secret prompt"
+
+
+def request(**more: Any) -> bytes:
+    """The body of a chat request."""
+    return json.dumps({"model": "here", "messages": [{"role": "user", "content": SECRET}], **more}).encode()
+
+
+class Client:
+    """The other end of an ASGI call: it takes what is sent, and leaves when told."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.leaves = asyncio.Event()
+
+    async def receive(self) -> Message:
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        self.messages.append(message)
+        if message["type"] == "http.response.body" and not message["more_body"]:
+            self.leaves.set()  # as uvicorn does
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(one["body"] for one in self.messages[1:])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode(): value.decode() for name, value in self.messages[0]["headers"]}
+
+
+@asynccontextmanager
+async def upstream(to: Elsewhere | str, *, timeout_s: float = 5.0, **more: Any) -> AsyncIterator[FallbackClient]:
+    """The way to a stand-in, or to an address."""
+    url = to if isinstance(to, str) else to.url
+    way = FallbackClient(FallbackSettings(url, "small", KEY, timeout_s), **more)
+    try:
+        yield way
+    finally:
+        await way.close()
+
+
+async def send_on(way: FallbackClient, body: bytes, client: Client | None = None, **more: Any) -> tuple[Hop, Client]:
+    """One request, sent on."""
+    client = client or Client()
+    headers = {"authorization": "Bearer client-key", "cookie": "c=1", "traceparent": "00-1-2-01", "x-evil": "1"}
+    options: dict[str, Any] = {"class_name": "normal", "headers": headers} | more
+    path = options.pop("path", CHAT)
+    hop = await way.serve(path, body, options.pop("headers"), client.receive, client.send, **options)
+    return hop, client
+
+
+async def test_an_answer_comes_back_signed() -> None:
+    """The body as it is, our headers, none of the other server's; the model replaced, everything else as asked."""
+    async with elsewhere(headers={"set-cookie": "x=1", "x-secret": "1"}) as other, upstream(other) as way:
+        hop, client = await send_on(way, request(max_tokens=7, priority=3))
+        assert (hop, client.body) == (Hop.SERVED, other.body)
+        assert client.messages[0]["status"] == 200
+        assert client.headers == {
+            "content-type": "application/json",
+            "content-length": str(len(other.body)),
+            "x-headway-class": "normal",
+            "x-headway-degraded": "model=small",
+        }
+        ((path, headers, sent),) = other.seen
+        assert (path, sent["model"], sent["max_tokens"]) == (CHAT, "small", 7)
+        assert sent["messages"][0]["content"] == SECRET
+        assert "priority" not in sent
+        assert (headers["authorization"], headers["x-headway-hop"]) == (f"Bearer {KEY}", "1")
+        assert headers["traceparent"] == "00-1-2-01"
+        assert not {"cookie", "x-evil"} & headers.keys()
+        assert "client-key" not in str(headers)
+
+
+async def test_a_stream_comes_back_event_by_event() -> None:
+    """Cut anywhere on its way here, it is handed on in whole events, and each as soon as it is whole."""
+    text = b"".join(CHUNKS) + DONE
+    pieces = [text[at : at + 7] for at in range(0, len(text), 7)]
+    async with elsewhere(pieces=pieces) as other, upstream(other) as way:
+        hop, client = await send_on(way, request(stream=True))
+    assert (hop, client.body) == (Hop.SERVED, text)
+    assert client.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert client.headers["cache-control"] == "no-cache"
+    assert client.headers["x-headway-degraded"] == "model=small"
+    assert all(not one["body"] or one["body"].endswith(b"\n\n") for one in client.messages[1:])
+    assert not client.messages[-1]["more_body"]
+
+
+BAD: dict[str, dict[str, Any]] = {
+    "a server error": {"status": 500},
+    "overloaded": {"status": 503},
+    "rate limited": {"status": 429},
+    "our key is wrong": {"status": 401},
+    "elsewhere still": {"status": 307, "headers": {"location": "http://127.0.0.1:9/v1/chat/completions"}},
+    "a web page": {"content_type": "text/html", "body": b"<html>"},
+    "not JSON": {"body": b"{"},
+    "not an object": {"body": b"[]"},
+    "too deep": {"body": b"[" * 100_000},
+    "too large": {"body": b'{"a":"' + b"x" * 17 * 1024 * 1024 + b'"}'},
+    "packed": {"headers": {"content-encoding": "gzip"}},
+    "too slow": {"wait_s": 30.0},
+}
+
+
+@pytest.mark.parametrize("fault", BAD.values(), ids=BAD)
+async def test_a_bad_answer_is_not_served_and_counts(fault: dict[str, Any]) -> None:
+    """Nothing was sent to the client, who can still get its own refusal; the breaker heard of it."""
+    async with elsewhere(**fault) as other, upstream(other, breaker=CircuitBreaker(failures=1), timeout_s=0.5) as way:
+        hop, client = await send_on(way, request())
+        assert (hop, client.messages) == (Hop.NOT_SERVED, [])
+        assert way.breaker.state is BreakerState.OPEN
+        assert way.in_flight == 0
+        assert len(other.seen) == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_request_that_is_refused_for_itself_does_not_open_the_breaker(status: int) -> None:
+    """The other server lives."""
+    async with elsewhere(status=status) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
+        assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+        assert way.breaker.state is BreakerState.CLOSED
+
+
+async def test_nobody_there_is_not_served() -> None:
+    """A dead address costs a few tries, and then none until the breaker lets a probe go."""
+    async with elsewhere() as other:
+        url = other.url
+    now_s = 100.0
+    async with upstream(url, now_s=lambda: now_s) as way:
+        hops = [(await send_on(way, request()))[0] for _ in range(5)]
+        assert hops == [Hop.NOT_SERVED] * 5
+        assert way.breaker.state is BreakerState.OPEN
+
+
+@contextmanager
+def unreachable() -> Iterator[str]:
+    """An address that takes no connection and refuses none: its queue of connections is full."""
+    with ExitStack() as sockets:
+        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            caller = sockets.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+
+async def test_who_takes_no_connection_is_given_up_long_before_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time-out is for the answer; a connection that does not come about has a short one of its own."""
+    monkeypatch.setattr("headway.fallback.client._CONNECT_S", 0.05)
+    with unreachable() as url:
+        async with asyncio.timeout(30), upstream(url, timeout_s=3600.0) as way:
+            assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+
+
+async def test_no_proxy_of_the_environment_sees_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HTTP_PROXY is meant for the way out: the other model is asked directly, with the key and the prompt."""
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with elsewhere() as proxy, elsewhere() as other, upstream(other) as way:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        assert (await send_on(way, request()))[0] is Hop.SERVED
+        assert (len(other.seen), proxy.seen) == (1, [])
+
+
+async def test_it_comes_back_with_a_probe() -> None:
+    """After the rest one request goes; its success lets the others go again."""
+    clock = [0.0]
+    async with elsewhere(status=500) as other, upstream(other, now_s=lambda: clock[0]) as way:
+        for _ in range(6):
+            await send_on(way, request())
+        assert len(other.seen) == 3
+        other.status, clock[0] = 200, 5.0
+        assert [(await send_on(way, request()))[0] for _ in range(2)] == [Hop.SERVED] * 2
+        assert way.breaker.state is BreakerState.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("body", "more"),
+    [
+        (request(), {"path": "/v1/responses"}),
+        (request(), {"path": "/v1/chat/completions/batch"}),
+        (request(), {"headers": {"x-headway-hop": "1"}}),
+        (request(), {"headers": {"x-headway-hop": ""}}),
+        (b"{", {}),
+        (b"[]", {}),
+        (b"[" * 100_000, {}),
+    ],
+    ids=["another route", "a batch", "a second hop", "an empty hop", "no JSON", "no object", "too deep"],
+)
+async def test_what_cannot_be_sent_on_stays(body: bytes, more: dict[str, Any]) -> None:
+    """The other server is never asked, and the breaker has nothing to say."""
+    async with elsewhere() as other, upstream(other) as way:
+        assert (await send_on(way, body, **more))[0] is Hop.NOT_SERVED
+        assert other.seen == []
+
+
+@pytest.mark.parametrize("fault", [{"cut": True, "pieces": CHUNKS}, {"pieces": CHUNKS}], ids=["cut", "unfinished"])
+async def test_a_stream_that_breaks_off_ends_with_one_error_event(fault: dict[str, Any]) -> None:
+    """What came is the client's, then one error; never a second answer."""
+    async with elsewhere(**fault) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
+        hop, client = await send_on(way, request(stream=True))
+    assert hop is Hop.BROKEN_OFF
+    assert client.body.startswith(b"".join(CHUNKS))
+    events = client.body.removeprefix(b"".join(CHUNKS)).split(b"\n\n")
+    assert json.loads(events[0].removeprefix(b"data: "))["error"]["code"] == "fallback_broke_off"
+    assert events[1:] == [b"data: [DONE]", b""]
+    assert way.breaker.state is BreakerState.OPEN
+    assert sum(one["type"] == "http.response.start" for one in client.messages) == 1
+
+
+async def test_no_redirect_is_followed() -> None:
+    """An answer that points elsewhere is none: neither key nor prompt goes to an address that nobody configured."""
+    async with elsewhere() as third:
+        to_third = {"location": f"{third.url}/chat/completions"}
+        async with elsewhere(status=307, headers=to_third) as other, upstream(other) as way:
+            assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+            assert (len(other.seen), third.seen) == (1, [])
+
+
+async def test_every_request_has_a_connection_of_its_own() -> None:
+    """One that was kept open may be dead unnoticed."""
+    async with elsewhere() as other, upstream(other) as way:
+        for _ in range(3):
+            assert (await send_on(way, request()))[0] is Hop.SERVED
+    assert len(set(other.peers)) == 3
+
+
+async def test_the_log_says_how_the_way_stands_now(caplog: pytest.LogCaptureFixture) -> None:
+    """As a warning when it is closed to requests, as news when it opens again, and nothing where nothing changes."""
+    clock = [0.0]
+    with caplog.at_level(logging.INFO, "headway.fallback.client"):
+        breaker = CircuitBreaker(failures=1)
+        async with elsewhere(status=500) as other, upstream(other, now_s=lambda: clock[0], breaker=breaker) as way:
+            await send_on(way, request())
+            await send_on(way, request())
+            other.status, clock[0] = 200, 5.0
+            for _ in range(3):
+                await send_on(way, request())
+    said = [(one.levelname, one.getMessage()) for one in caplog.records if "the way to" in one.getMessage()]
+    text = "the way to the fallback model is now"
+    assert said == [("WARNING", f"{text} open"), ("INFO", f"{text} closed")]
+
+
+async def test_the_error_at_the_end_of_a_broken_stream_is_in_the_words_of_the_api() -> None:
+    """What the client is told, as a server's fault, in the last message of the answer."""
+    async with elsewhere(pieces=CHUNKS[:1]) as other, upstream(other) as way:
+        _, client = await send_on(way, request(stream=True))
+    error = json.loads(client.messages[-1]["body"].split(b"\n\n")[0].removeprefix(b"data: "))["error"]
+    text = "The model that answers in place of this one broke off."
+    assert error == {"message": text, "type": "server_error", "param": None, "code": "fallback_broke_off"}
+    assert [one["more_body"] for one in client.messages[1:]] == [True] * (len(client.messages) - 2) + [False]
+
+
+async def test_an_answer_up_to_the_bound_comes_back_whole() -> None:
+    """16 MiB, however many pieces they come in; one byte more is not kept."""
+    body = b'{"a":"' + b"x" * (16 * 1024 * 1024 - 8) + b'"}'
+    for one, expected in ((body, Hop.SERVED), (body + b" ", Hop.NOT_SERVED)):
+        async with elsewhere(body=one) as other, upstream(other) as way:
+            hop, client = await send_on(way, request())
+        assert (hop, len(client.body)) == (expected, len(body) if expected is Hop.SERVED else 0)
+        assert client.body in (b"", body)
+
+
+async def test_the_bound_on_an_event_is_none_on_the_stream() -> None:
+    """Four events of 300 kB each come through a bound of 1 MiB."""
+    event = b'data: {"a":"' + b"x" * 300_000 + b'"}\n\n'
+    async with elsewhere(pieces=[event] * 4 + [DONE]) as other, upstream(other) as way:
+        hop, client = await send_on(way, request(stream=True))
+    assert (hop, len(client.body)) == (Hop.SERVED, 4 * len(event) + len(DONE))
+
+
+async def test_a_stream_that_drags_on_ends_at_its_time_out() -> None:
+    """The request's own time-out holds where it is the shorter one; half an event is never handed on."""
+    pieces = [CHUNKS[0], b"data: {", b'"half']
+    async with elsewhere(pieces=pieces, between_s=30.0) as other, upstream(other, timeout_s=60.0) as way:
+        hop, client = await asyncio.wait_for(send_on(way, request(stream=True), timeout_s=0.3), 10)
+    assert hop is Hop.BROKEN_OFF
+    assert client.body.startswith(CHUNKS[0] + b'data: {"error"')
+
+
+async def test_an_endless_event_is_not_kept() -> None:
+    """The bound on one event holds before anything was sent."""
+    async with elsewhere(pieces=[b"data: " + b"x" * 600_000] * 3) as other, upstream(other) as way:
+        assert (await send_on(way, request(stream=True)))[0] is Hop.NOT_SERVED
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_client_that_leaves_takes_its_request_along(streams: bool) -> None:
+    """The other server sees the connection close, and the breaker hears of nothing."""
+    slow: dict[str, Any] = {"between_s": 30.0} if streams else {"wait_s": 30.0}
+    async with elsewhere(**slow) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
+        client = Client()
+        sending = asyncio.create_task(send_on(way, request(stream=streams), client))
+        await until(lambda: client.messages if streams else other.seen)
+        client.leaves.set()
+        hop, _ = await asyncio.wait_for(sending, 5)
+        assert (hop, way.breaker.state, way.in_flight) == (Hop.CLIENT_GONE, BreakerState.CLOSED, 0)
+        await asyncio.wait_for(other.left.wait(), 5)
+
+
+async def test_a_client_that_is_gone_when_the_answer_comes() -> None:
+    """A server that tells us by an error is understood, too."""
+
+    async def gone(message: Message) -> None:
+        raise OSError("closed")
+
+    async with elsewhere() as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
+        hop = await way.serve(CHAT, request(), {}, Client().receive, gone, class_name="normal")
+        assert (hop, way.breaker.state) == (Hop.CLIENT_GONE, BreakerState.CLOSED)
+
+
+async def test_a_slow_model_holds_a_bounded_number() -> None:
+    """Beyond that the answer is ours, at once; and an exchange that is cancelled leaves nothing behind."""
+    async with elsewhere(wait_s=30.0) as other, upstream(other, most_at_once=2) as way:
+        held = [asyncio.create_task(send_on(way, request())) for _ in range(2)]
+        await until(lambda: len(other.seen) == 2)
+        assert (await asyncio.wait_for(send_on(way, request()), 1))[0] is Hop.NOT_SERVED
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
+        assert way.in_flight == 0
+        assert way.breaker.state is BreakerState.CLOSED
+
+
+async def test_neither_key_nor_prompt_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever goes wrong."""
+    caplog.set_level(logging.DEBUG)
+    for fault in ({"status": 500}, {"body": b"{"}, {}):
+        async with elsewhere(**fault) as other, upstream(other) as way:
+            await send_on(way, request())
+    assert "fallback model" in caplog.text
+    for secret in (KEY, SECRET, "client-key"):
+        assert secret not in caplog.text
+        assert secret not in repr(way._settings)
+
+
+async def test_two_servers_that_point_at_each_other_do_not_loop() -> None:
+    """A server whose other model is itself: the request is seen twice, and the client gets the first refusal."""
+    seen: list[bool] = []
+    ways: list[FallbackClient] = []
+
+    async def refuses(scope: Scope, receive: Receive, send: Send) -> None:
+        """A server that is in trouble: it sends on what it may, and refuses the rest."""
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        seen.append("x-headway-hop" in headers)
+        body = (await receive())["body"]
+        hop = await ways[0].serve(scope["path"], body, headers, receive, send, class_name="normal")
+        if hop is Hop.NOT_SERVED:
+            await send({"type": "http.response.start", "status": 503, "headers": [(b"x-headway-reason", b"test")]})
+            await send({"type": "http.response.body", "body": b"refused"})
+
+    async with served(refuses) as url, upstream(f"{url}/v1") as way:
+        ways.append(way)
+        async with httpx.AsyncClient() as client:
+            answer = await client.post(url + CHAT, content=request())
+    assert (answer.status_code, answer.text) == (503, "refused")
+    assert seen == [False, True]
+
+
+async def test_through_a_real_server_it_streams() -> None:
+    """uvicorn between: the first event arrives while the other model is still writing."""
+    async with elsewhere(between_s=0.1) as other, upstream(other) as way:
+
+        async def sends_on(scope: Scope, receive: Receive, send: Send) -> None:
+            body = (await receive())["body"]
+            assert await way.serve(scope["path"], body, {}, receive, send, class_name="normal") is Hop.SERVED
+
+        async with (
+            served(sends_on) as url,
+            httpx.AsyncClient() as client,
+            client.stream("POST", url + CHAT, content=request(stream=True)) as answer,
+        ):
+            running = [other.running async for line in answer.aiter_lines() if line]
+    assert len(running) == 6
+    assert running[0] == 1
+
+
+async def until(happened: Callable[[], Any]) -> None:
+    """Wait for it, ten seconds at the most."""
+    async with asyncio.timeout(10):
+        while not happened():  # noqa: ASYNC110 - what other parties have seen rings no bell here
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def served(app: Any) -> AsyncIterator[str]:
+    """A real web server on a free loopback port; gives its URL."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
+    running = asyncio.create_task(server.serve())
+    await until(lambda: server.started)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await running
+
+
+async def test_a_type_that_no_parser_can_read_is_a_bad_answer() -> None:
+    """aiohttp raises RecursionError for it, which would have been the request's end."""
+    answer = {"content_type": "application/json" + "(" * 7000}
+    async with elsewhere(**answer) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
+        hop, client = await send_on(way, request())
+        assert (hop, client.messages) == (Hop.NOT_SERVED, [])
+        assert way.breaker.state is BreakerState.OPEN
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"content": "x" * MAX_REQUEST_BYTES},
+        {"content": [0] * MAX_JSON_ELEMENTS},
+        {f"k{number}": 1 for number in range(MAX_JSON_ELEMENTS // 2)},
+        {"content": "," * MAX_JSON_ELEMENTS},
+        {"content": int("1" * 500)},
+    ],
+    ids=["bytes", "elements", "keys", "commas", "digits"],
+)
+async def test_a_request_whose_parsing_would_hold_the_loop_stays_here(more: dict[str, Any]) -> None:
+    """It is not sent on; it is answered here like any other."""
+    async with elsewhere() as other, upstream(other) as way:
+        assert (await send_on(way, request(**more)))[0] is Hop.NOT_SERVED
+        assert (other.seen, way._held.size_bytes) == ([], 0)
+
+
+@pytest.mark.parametrize("body", [b'{"a":[' + b"1," * MAX_JSON_ELEMENTS + b"1]}", b'{"a":' + b"1" * 500 + b"}"])
+async def test_an_answer_whose_parsing_would_hold_the_loop_is_a_bad_one(body: bytes) -> None:
+    """Though it is JSON, and within its bound of bytes."""
+    async with elsewhere(body=body) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
+        assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+        assert way.breaker.state is BreakerState.OPEN
+
+
+async def test_all_exchanges_together_hold_a_bounded_number_of_bytes() -> None:
+    """What does not find room stays here, and what was held is given back, however an exchange ends."""
+    large = request(more="x" * 1_000_000)
+    async with elsewhere(wait_s=30.0) as other, upstream(other) as way:
+        way._held = _Held(2_500_000)
+        held = [asyncio.create_task(send_on(way, large)) for _ in range(2)]
+        await until(lambda: len(other.seen) == 2)
+        assert (await asyncio.wait_for(send_on(way, large), 5))[0] is Hop.NOT_SERVED
+        assert 2_000_000 < way._held.size_bytes < 2_500_000
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
+        assert way._held.size_bytes == 0
+
+
+async def test_an_answer_without_room_is_not_kept() -> None:
+    """The bound on all exchanges holds for answers as well; afterwards all of it is free again."""
+    async with elsewhere(body=b'{"a":"' + b"x" * 1_000_000 + b'"}') as other, upstream(other) as way:
+        way._held = _Held(900_000)
+        assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+        way._held = _Held(1_100_000)
+        assert (await send_on(way, request()))[0] is Hop.SERVED
+        assert way._held.size_bytes == 0
+
+
+async def test_headers_that_trace_go_along_within_their_bounds() -> None:
+    """One that is longer, or not plain text, stays behind: what a client writes there is kept by two servers' logs."""
+    for name, most in TRACING_CHARS.items():
+        for value, goes in (("a" * most, True), ("a" * (most + 1), False), ("\x9b31m", False), ("", False)):
+            async with elsewhere() as other, upstream(other) as way:
+                await send_on(way, request(), headers={name: value})
+                assert (other.seen[0][1].get(name) == value) is goes

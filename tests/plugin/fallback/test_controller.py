@@ -1,0 +1,261 @@
+"""The fallback controller: what it sees, whom it tells, and what an operator may order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from running_server import Scrape
+from small_presets import small_preset, terms
+from starlette.applications import Starlette
+from virtual_time import on_virtual_time
+
+import headway
+from headway.engine.fake import FakeEngine
+from headway.errors import UnknownRungError
+from headway.fallback.client import FallbackClient
+from headway.fallback.settings import FallbackSettings
+from headway.http.admin import routes
+from headway.http.auth import Role, Tokens
+from headway.operator.metrics import MetricsCollector
+from headway_policies import Ending, Load, Preset, Reason
+from headway_policies.fallback.degradation import Degradation
+from headway_policies.fallback.rungs import Fallback, Rung
+
+OPERATOR = "operator-token-0123456789-0123456789"
+VIEWER = "viewer-token-0123456789-0123456789ab"
+CLASSES = {
+    "normal": terms(2, fallback_max_tokens=64, may_divert=True),
+    "batch": terms(1, sheddable=True, queue_s=None, total_s=None),
+}
+
+
+def preset(**fallback: Any) -> Preset:
+    """One seat; normal may be capped and diverted, batch may be shed."""
+    times = {"enter_s": 1.0, "leave_s": 2.0}
+    return small_preset(classes=CLASSES).model_copy(update={"fallback": Fallback(**times | fallback)})
+
+
+def control_room(**fallback: Any) -> tuple[headway.Control, list[frozenset[Rung]]]:
+    """A control room, and what its fallback_controller has told."""
+    control: headway.Control = headway.wrap(FakeEngine(), preset=preset(**fallback)).headway  # type: ignore[attr-defined]  # wrap adds it
+    told: list[frozenset[Rung]] = []
+    control.fallback_controller.apply = told.append
+    return control, told
+
+
+def other() -> FallbackClient:
+    """A way to another model, never gone in these tests."""
+    return FallbackClient(FallbackSettings("http://127.0.0.1:9/v1", "small"))
+
+
+@on_virtual_time
+async def test_an_old_queue_climbs_and_an_empty_one_comes_down() -> None:
+    """The desk is told each time something else is in force, and only then; moves are kept, newest first."""
+    control, told = control_room(queue_age_s=5.0)
+    fallback_controller, gate = control.fallback_controller, control.gateway.gate
+    held, waiting = gate.enter("normal"), gate.enter("normal")
+    watching = asyncio.create_task(fallback_controller.run())
+    await asyncio.sleep(5.9)
+    assert told == []
+    await asyncio.sleep(0.5)
+    assert told == [{Rung.CAP}]
+    await asyncio.sleep(1.0)
+    assert told == [{Rung.CAP}, {Rung.CAP, Rung.SHED}]
+    for permit in (held, waiting):
+        permit.leave(Ending.CANCELLED)
+    await asyncio.sleep(4.6)
+    assert told[2:] == [{Rung.CAP}, frozenset()]
+    moves = [(move["before"], move["after"], move["trigger"]) for move in fallback_controller.status()["moves"]]
+    path = [("cap", "normal"), ("shed", "cap"), ("cap", "shed"), ("normal", "cap")]
+    assert [move[:2] for move in moves] == path
+    assert moves[-1][2] == "queue_age"
+    watching.cancel()
+
+
+@on_virtual_time
+async def test_a_class_that_may_be_shed_may_wait() -> None:
+    """Batch work that has waited for an hour is no trouble."""
+    control, told = control_room(queue_age_s=5.0)
+    gate = control.gateway.gate
+    held, waiting = gate.enter("batch"), gate.enter("batch")
+    await asyncio.sleep(3600)
+    assert control.fallback_controller.signs(gate.now_s()).queue_age_s == 0.0
+    assert (control.fallback_controller.look(), told) == (Rung.NORMAL, [])
+    for permit in (held, waiting):
+        permit.leave(Ending.CANCELLED)
+
+
+@on_virtual_time
+async def test_memory_is_short_only_while_something_runs() -> None:
+    """The last step of an engine that has nothing to do any more says nothing of now."""
+    control, _ = control_room(kv_usage_ratio=0.9, enter_s=0.0, leave_s=0.0)
+    control.load = Load(1, 0, 0.95)
+    assert control.fallback_controller.look() is Rung.NORMAL
+    held = control.gateway.gate.enter("normal")
+    assert control.fallback_controller.look() is Rung.CAP
+    held.leave(Ending.COMPLETED)
+    assert control.fallback_controller.look() is Rung.NORMAL
+
+
+@on_virtual_time
+async def test_errors_and_a_dead_engine_divert() -> None:
+    """Where another model is connected; refused for their own sake, requests are not sent on."""
+    control, _ = control_room(error_ratio=0.5, error_min_requests=2, error_window_s=10.0, engine_down=True, enter_s=0.0)
+    fallback_controller, gate = control.fallback_controller, control.gateway.gate
+    fallback_controller.look()
+    for ending in (Ending.FAILED, Ending.FAILED):
+        gate.enter("normal").leave(ending)
+    assert fallback_controller.look() is Rung.NORMAL
+    fallback_controller.connect(other())
+    assert fallback_controller.look() is Rung.DIVERT
+    assert (
+        fallback_controller.diverts("normal"),
+        fallback_controller.diverts("batch"),
+        fallback_controller.diverts("gone"),
+    ) == (True, False, False)
+    assert [fallback_controller.diverts("normal", reason) for reason in (Reason.ENGINE_LOST, Reason.POISON)] == [
+        True,
+        False,
+    ]
+    watching = asyncio.create_task(fallback_controller.run())
+    await asyncio.sleep(10)
+    assert fallback_controller.ladder.rung is Rung.DIVERT
+    await asyncio.sleep(3)
+    watching.cancel()
+    assert fallback_controller.ladder.rung is Rung.NORMAL
+    gate.engine_lost()
+    assert (fallback_controller.look(), fallback_controller.ladder.why) == (Rung.DIVERT, "engine_down")
+
+
+@on_virtual_time
+async def test_a_lookout_that_stumbles_goes_on() -> None:
+    """What cannot be told is told at the next look."""
+    control, told = control_room()
+
+    def fails(in_force: frozenset[Rung]) -> None:
+        raise RuntimeError("not now")
+
+    control.fallback_controller.apply = fails
+    with pytest.raises(RuntimeError):
+        control.fallback_controller.order("pause")
+    watching = asyncio.create_task(control.fallback_controller.run())
+    await asyncio.sleep(1)
+    control.fallback_controller.apply = told.append
+    await asyncio.sleep(1)
+    assert told == [{Rung.CAP, Rung.SHED, Rung.PAUSE}]
+    watching.cancel()
+
+
+async def test_a_switch_takes_the_ladder_along() -> None:
+    """The thresholds and the rungs are those of the preset in force."""
+    control, told = control_room()
+    control.fallback_controller.order("shed")
+    await control.switch("latency", expected_revision=None, who=headway.Who("me"))
+    assert control.fallback_controller.status()["usable"] == []
+    assert (told[-1], control.fallback_controller.ladder.ordered) == (frozenset(), None)
+
+
+async def test_an_order_is_checked() -> None:
+    """No such rung, and one that would change nothing, are told apart."""
+    control, told = control_room()
+    with pytest.raises(UnknownRungError, match="the rungs are: normal, cap"):
+        control.fallback_controller.order("basement")
+    with pytest.raises(UnknownRungError, match="divert would change nothing"):
+        control.fallback_controller.order("divert")
+    assert told == []
+    assert control.fallback_controller.order("shed") is Rung.SHED
+    assert told == [{Rung.CAP, Rung.SHED}]
+    assert control.fallback_controller.order(None) is Rung.NORMAL
+
+
+async def test_the_metrics_tell_rung_steps_and_losses() -> None:
+    """All series are there from the start, at zero."""
+    control, _ = control_room()
+    registry = CollectorRegistry()
+    registry.register(MetricsCollector(control, asyncio.get_running_loop()))
+    scrape = Scrape(generate_latest(registry).decode())
+    assert scrape("headway_fallback_rung") == 0.0
+    assert scrape("headway_fallback_steps_total", rung="pause", trigger="errors") == 0.0
+    assert scrape("headway_degraded_total", **{"class": "batch", "how": "refused"}) == 0.0
+    control.fallback_controller.order("shed")
+    control.fallback_controller.lost("normal", Degradation.MODEL)
+    scrape = Scrape(generate_latest(registry).decode())
+    assert scrape("headway_fallback_rung") == 3.0
+    assert scrape("headway_fallback_steps_total", rung="shed", trigger="operator") == 1.0
+    assert scrape("headway_degraded_total", **{"class": "normal", "how": "model"}) == 1.0
+    assert control.status()["fallback"] == {"rung": "shed", "trigger": "operator"}
+
+
+PATH = "/headway/v1/fallback"
+
+
+def client_of(control: headway.Control) -> httpx.AsyncClient:
+    """The admin API."""
+    app = Starlette(routes=routes(lambda: control, Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER})))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway")
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that carries a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_an_operator_orders_and_the_audit_knows() -> None:
+    """A viewer sees it; the order needs an operator, stands until taken back, and is written down with its reason."""
+    control, told = control_room()
+    async with client_of(control) as client:
+        order = {"rung": "shed", "reason": "night", "actor": "ann"}
+        answer = await client.put(PATH, json=order, headers=bearer(OPERATOR))
+        assert answer.status_code == 200, answer.text
+        seen = await client.get(PATH, headers=bearer(VIEWER))
+        assert seen.json() == answer.json()
+        assert {key: seen.json()[key] for key in ("rung", "ordered", "trigger", "in_force", "upstream")} == {
+            "rung": "shed",
+            "ordered": "shed",
+            "trigger": "operator",
+            "in_force": ["cap", "shed"],
+            "upstream": None,
+        }
+        assert (await client.put(PATH, json={"rung": None}, headers=bearer(OPERATOR))).json()["ordered"] is None
+    assert told == [{Rung.CAP, Rung.SHED}, frozenset()]
+    taken_back, ordered = control.audit.entries(10)
+    assert (ordered["action"], ordered["actor"], ordered["role"]) == ("order_fallback", "ann", "operator")
+    assert (ordered["before"], ordered["after"], ordered["reason"]) == ("normal", "shed", "night")
+    assert (taken_back["before"], taken_back["after"], taken_back["result"]) == ("shed", "normal", "applied")
+
+
+@pytest.mark.parametrize(
+    ("token", "body", "status"),
+    [
+        (VIEWER, {"rung": "shed"}, 403),
+        ("x" * 40, {"rung": "shed"}, 401),
+        (OPERATOR, {}, 422),
+        (OPERATOR, {"rung": "basement"}, 422),
+        (OPERATOR, {"rung": "divert"}, 422),
+        (OPERATOR, {"rung": 3}, 422),
+        (OPERATOR, {"rung": "shed", "url": "http://127.0.0.1"}, 422),
+    ],
+)
+async def test_a_refused_order_changes_nothing_and_is_written_down(token: str, body: Any, status: int) -> None:
+    """A problem with one sentence, and an audit line that says refused."""
+    control, told = control_room()
+    async with client_of(control) as client:
+        answer = await client.put(PATH, json=body, headers=bearer(token))
+    assert answer.status_code == status
+    assert answer.json()["detail"]
+    assert told == []
+    (line,) = control.audit.entries(10)
+    assert line["result"].startswith("refused: ")
+
+
+def test_moves_are_bounded() -> None:
+    """An operator who cannot decide fills nothing."""
+    control, _ = control_room()
+    for word in ["shed", None] * 100:
+        control.fallback_controller._gate.now_s = lambda: 0.0
+        control.fallback_controller.order(word)
+    assert len(control.fallback_controller.status()["moves"]) == 50

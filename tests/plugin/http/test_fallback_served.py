@@ -1,0 +1,122 @@
+"""The fallback ladder seen by a client: what it is told, what is counted, and that every ticket has one outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+from small_presets import small_preset, terms
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from upstream_stand_in import Elsewhere, elsewhere
+
+import headway
+from headway.engine.fake import FakeEngine, FakeParams
+from headway.fallback.client import FallbackClient
+from headway.fallback.settings import FallbackSettings
+from headway.http.middleware import AdmissionMiddleware
+from headway_policies.fallback.degradation import Degradation
+
+CHAT = "/v1/chat/completions"
+CLASSES = {
+    "normal": terms(2, fallback_max_tokens=3, may_divert=True),
+    "batch": terms(1, sheddable=True),
+}
+
+
+class Site:
+    """A server with one route over a fake engine, and the other model beside it."""
+
+    def __init__(self, other: Elsewhere) -> None:
+        self.engine = headway.wrap(FakeEngine(step_s=0.001), preset=small_preset(4, classes=CLASSES))
+        self.control: headway.Control = self.engine.headway  # type: ignore[attr-defined]  # wrap adds it
+        self.upstream = FallbackClient(FallbackSettings(other.url, "small"))
+        self.control.fallback_controller.connect(self.upstream)
+        app = Starlette(routes=[Route(CHAT, self.generate, methods=["POST"])])
+        self.app = AdmissionMiddleware(
+            app, preset=lambda: self.control.preset, fallback_controller=lambda: self.control.fallback_controller
+        )
+
+    async def generate(self, request: Request) -> JSONResponse:
+        asked = json.loads(await request.body())
+        outputs = self.engine.generate("p", FakeParams(asked["max_tokens"]), "id")
+        return JSONResponse({"tokens": len([one async for one in outputs])})
+
+    async def post(self, max_tokens: int = 8, **headers: str) -> httpx.Response:
+        """One request."""
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app), base_url="http://headway") as client:
+            return await client.post(CHAT, json={"max_tokens": max_tokens}, headers=headers)
+
+    def outcomes(self) -> dict[str, int]:
+        """What has become of everybody."""
+        found: dict[str, int] = {}
+        for one in self.control.gateway.gate.desk.ledger.classes.values():
+            assert one.balanced
+            for outcome, number in one.outcomes.items():
+                found[outcome.value] = found.get(outcome.value, 0) + number
+        return found
+
+
+async def test_an_answer_is_cut_and_says_so() -> None:
+    """Only on the rung, and never below what was asked for."""
+    async with elsewhere() as other:
+        site = Site(other)
+        plain = await site.post()
+        site.control.fallback_controller.order("cap")
+        cut, short = await site.post(), await site.post(max_tokens=2)
+        assert [one.json()["tokens"] for one in (plain, cut, short)] == [8, 3, 2]
+        assert [one.headers.get("x-headway-degraded") for one in (plain, cut)] == [None, "max_tokens=3"]
+        assert site.control.fallback_controller.degraded[("normal", Degradation.MAX_TOKENS)] >= 1
+
+
+async def test_a_shed_class_is_told_when_to_come_back() -> None:
+    """429 with its reason; the other class is served."""
+    async with elsewhere() as other:
+        site = Site(other)
+        site.control.fallback_controller.order("shed")
+        refused = await site.post(**{"x-headway-class": "batch"})
+        assert (refused.status_code, refused.headers["x-headway-reason"]) == (429, "shed")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await site.post()).status_code == 200
+        assert site.control.fallback_controller.degraded[("batch", Degradation.REFUSED)] == 1
+        assert site.outcomes() == {"shed": 1, "completed": 1}
+
+
+async def test_another_model_answers_while_the_engine_is_gone() -> None:
+    """Nothing is tried here then; without an answer there, the client gets the refusal it would have got."""
+    async with elsewhere() as other:
+        site = Site(other)
+        site.control.fallback_controller.order("divert")
+        site.control.gateway.gate.engine_lost()
+        served = await site.post()
+        assert (served.status_code, served.content) == (200, other.body)
+        assert served.headers["x-headway-degraded"] == "model=small"
+        other.status = 500
+        refused = await site.post()
+        assert (refused.status_code, refused.headers["x-headway-reason"]) == (503, "engine_lost")
+        looping = await site.post(**{"x-headway-hop": "1"})
+        assert (looping.status_code, len(other.seen)) == (503, 2)
+        await site.upstream.close()
+
+
+async def test_who_was_waiting_is_answered_there_too() -> None:
+    """The rung is climbed while it waits: its refusal becomes an answer."""
+    async with elsewhere() as other:
+        site = Site(other)
+        gate = site.control.gateway.gate
+        gate.pause()
+        waiting: Any = asyncio.create_task(site.post())
+        async with asyncio.timeout(10):
+            while not gate.desk.ledger.queued:  # noqa: ASYNC110 - the desk rings no bell
+                await asyncio.sleep(0.001)
+        site.control.fallback_controller.order("divert")
+        gate.engine_lost()
+        answer = await waiting
+        assert (answer.status_code, answer.headers["x-headway-degraded"]) == (200, "model=small")
+        assert site.outcomes() == {"engine_lost": 1}
+        assert site.control.fallback_controller.degraded == {("normal", Degradation.MODEL): 1}
+        await site.upstream.close()

@@ -1,0 +1,187 @@
+"""What Prometheus sees is the ledger, at every scrape."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from running_server import Scrape
+from small_presets import small_preset
+
+import headway
+from headway.engine.fake import FakeEngine, FakeParams
+from headway.engine.port import PlainAdapter
+from headway.operator.install import install
+from headway.operator.metrics import METRIC_NAMES, Meters, MetricsCollector
+from headway.operator.presets import PresetCatalogue
+from headway.supervision.memory_probe import Gpu, Gpus
+from headway.supervision.memory_report import TRIGGERS
+from headway_policies import Decision, Ending, Outcome, Reason
+from headway_policies.memory.policy import Cache
+
+WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes", "headway_gpu_busy_ratio"}
+WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
+
+
+def exported() -> tuple[FakeEngine, headway.Control, CollectorRegistry]:
+    """A fake engine behind the gate, with its metrics in a registry of their own."""
+    registry, catalogue, engine = CollectorRegistry(), PresetCatalogue(), FakeEngine(step_s=0.001)
+    meters = Meters(catalogue.class_names(), catalogue.most_seats(), registry)
+    control = install(engine, PlainAdapter(), catalogue.get("latency"), catalogue, meter=meters)
+    control.batch_meter = meters.step
+    registry.register(MetricsCollector(control, asyncio.get_running_loop()))
+    return engine, control, registry
+
+
+async def test_every_metric_and_every_label_value_is_there_from_the_start() -> None:
+    """Before the first request all series exist, at zero: rates work, and 0 differs from missing."""
+    _, control, registry = exported()
+    scrape = Scrape(generate_latest(registry).decode())
+    suffixes = ("_bucket", "_sum", "_count", "_created")
+    names = {one.name for one in scrape.samples}
+    families = names | {name.removesuffix(suffix) for name in names for suffix in suffixes if name.endswith(suffix)}
+    assert set(METRIC_NAMES) - families - WITHOUT_GPU == WITHOUT_WARMUP
+    for name in control.catalogue.class_names():
+        for label, values, metric in (
+            ("outcome", Outcome, "headway_outcomes_total"),
+            ("reason", Reason, "headway_refusals_total"),
+            ("decision", Decision, "headway_admission_decisions_total"),
+        ):
+            found = {one.labels[label] for one in scrape.samples if one.name == metric and one.labels["class"] == name}
+            assert found == {str(value) for value in values}
+
+
+async def test_each_gpu_is_shown_with_what_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory of all, and how busy of those that say it: what is not known is absent, not 0."""
+    cards = [Gpu("0", 10, 100, 0.5), Gpu("1", 20, 100)]
+    monkeypatch.setattr(Gpus, "read", lambda self: cards)
+    _, _, registry = exported()
+    scrape = Scrape(generate_latest(registry).decode())
+    shown = {name: {one.labels["gpu"]: one.value for one in scrape.samples if one.name == name} for name in WITHOUT_GPU}
+    assert shown == {
+        "headway_gpu_memory_used_bytes": {"0": 10, "1": 20},
+        "headway_gpu_memory_total_bytes": {"0": 100, "1": 100},
+        "headway_gpu_busy_ratio": {"0": 0.5},
+    }
+
+
+async def test_the_policies_show_what_they_do() -> None:
+    """Limits by kind, what waits in tokens and bytes, the window, and each prediction with its error and samples."""
+    engine, control, registry = exported()
+    gate = control.gateway.gate
+    for number in range(10):
+        async for _ in engine.generate("p", FakeParams(3), f"r{number}"):
+            pass
+    held = [gate.enter() for _ in range(control.preset.batching.seats)]
+    waiting = [gate.enter("batch", prompt_tokens=30, prompt_bytes=120) for _ in range(2)]
+    scrape = Scrape(generate_latest(registry).decode())
+    seats = float(control.preset.batching.seats)
+    assert [scrape("headway_limit", kind=kind) for kind in ("live", "proposed", "ceiling")] == [seats, seats, 64.0]
+    assert (scrape("headway_queue_tokens"), scrape("headway_queue_bytes")) == (60.0, 240.0)
+    assert scrape("headway_batch_window_seconds") == gate.desk.window_s(gate.now_s())
+    accuracy = gate.desk.accuracy()
+    assert set(accuracy) == {"output_tokens", "queue_wait", "first_token"}
+    for of, one in accuracy.items():
+        assert scrape("headway_prediction_error_ratio", of=of) == pytest.approx(one.error_ratio)
+        assert scrape("headway_prediction_samples", of=of) == one.samples
+    status = control.status()
+    assert (status["queued_tokens"], status["queued_bytes"]) == (60, 240)
+    assert status["limit"] == {"live": seats, "proposed": seats, "ceiling": 64, "why": gate.desk.limit_reason}
+    assert {of: one["samples"] for of, one in status["prediction"].items()} == {
+        of: one.samples for of, one in accuracy.items()
+    }
+    for permit in held + waiting:
+        permit.leave(Ending.CANCELLED)
+    gate.close()
+
+
+async def test_a_policy_that_went_wrong_is_shown_told_once_and_forgotten_with_its_preset(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In the status, in the metric and in the log; those who wait are served all the same."""
+    _, control, registry = exported()
+    gate, fallback_controller = control.gateway.gate, control.fallback_controller
+
+    def told() -> tuple[float, object, int]:
+        fallback_controller.look()
+        scrape = Scrape(generate_latest(registry).decode())
+        errors = [one for one in caplog.records if "was put aside" in one.message]
+        return scrape("headway_policy_failed", policy="order"), control.status()["ordering"]["failed"], len(errors)
+
+    gate.switch(small_preset(seats=1, name="foreign", inside="faulty_policy:FaultyLine"))
+    permits = [gate.enter("normal") for _ in range(6)]
+    assert told() == (0, None, 0)
+    for permit in permits:
+        permit.leave(Ending.COMPLETED)
+    assert [told() for _ in range(2)] == [(1, "head raised LookupError", 1)] * 2
+    gate.switch(small_preset(seats=1))
+    assert told() == (0, None, 1)
+    assert control.gateway.gate.desk.ledger.classes["normal"].outcomes == {"completed": 6}
+
+
+async def test_every_scrape_balances_while_the_loop_is_busy() -> None:
+    """Scrapes from other threads, during traffic with cancels: arrivals equal queued + in flight + ended."""
+    engine, control, registry = exported()
+
+    async def client(index: int) -> None:
+        stream = engine.generate("p", FakeParams(3), f"r{index}", priority=("realtime", "normal", "batch")[index % 3])
+        try:
+            async with asyncio.timeout(0.02 if index % 7 == 0 else 30):
+                async for _ in stream:
+                    pass
+        except (TimeoutError, headway.Refused):
+            pass
+
+    work = asyncio.gather(*(client(index) for index in range(600)))
+    scrapes = []
+    while not work.done():
+        scrapes.append(Scrape((await asyncio.to_thread(generate_latest, registry)).decode()))
+    await work
+    await asyncio.sleep(0.05)
+    last = Scrape(generate_latest(registry).decode())
+    assert len(scrapes) >= 2
+    assert [line for scrape in [*scrapes, last] for line in scrape.unbalanced()] == []
+    assert last("headway_arrivals_total") == 600 == last("headway_outcomes_total")
+    assert last("headway_seats_taken") == last("headway_queue_depth") == last("headway_in_flight") == 0
+    dispatched = last("headway_queue_wait_seconds_count")
+    assert dispatched >= last("headway_outcomes_total", outcome="completed") > 0
+    assert control.status()["in_flight"] == 0
+
+
+async def test_what_was_done_about_memory_is_shown() -> None:
+    """The share of the limit, clears and recycles by label from zero on, and the collector's pauses by generation."""
+    _, control, registry = exported()
+    report = control.memory_report
+    before = Scrape(generate_latest(registry).decode())
+    assert before("headway_memory_cap_ratio") == 1.0
+    assert {before("headway_cache_clears_total", cache=cache) for cache in Cache} == {0.0}
+    assert {before("headway_recycles_total", trigger=trigger) for trigger in TRIGGERS} == {0.0}
+    report.cap_ratio, report.cleared[Cache.WORKER], report.recycled["growth"] = 0.8, 2, 1
+    for pause_s in (0.003, 0.2, 9.0):
+        report.pauses.generations[2].add(pause_s)
+    after = Scrape(generate_latest(registry).decode())
+    assert after("headway_memory_cap_ratio") == 0.8
+    assert after("headway_cache_clears_total", cache="worker") == 2.0
+    assert after("headway_recycles_total", trigger="growth") == 1.0
+    assert after("headway_gc_pause_seconds_bucket", generation="2", le="0.25") == 2.0
+    assert after("headway_gc_pause_seconds_count", generation="2") == 3.0
+    assert after("headway_gc_pause_seconds_sum", generation="2") == pytest.approx(9.203)
+    assert after("headway_gc_pause_seconds_count", generation="0") == 0.0
+
+
+async def test_promtool_finds_nothing_to_say() -> None:
+    """Names, units and help texts follow Prometheus's conventions."""
+    promtool = shutil.which("promtool")
+    if promtool is None and os.environ.get("CI"):
+        pytest.fail("promtool is not installed")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+    _, _, registry = exported()
+    command = [promtool, "check", "metrics"]
+    text = generate_latest(registry)
+    done = await asyncio.to_thread(subprocess.run, command, input=text, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

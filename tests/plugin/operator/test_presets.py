@@ -1,0 +1,133 @@
+"""Which presets a server knows, and where each came from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from small_presets import small_preset
+
+from headway.errors import UnknownPresetError
+from headway.operator.presets import BUNDLED, GIVEN, MAX_FILES, PresetCatalogue
+from headway_policies import PresetError, bundled_presets
+
+TEXT = """
+name = "{name}"
+default_class = "{only}"
+batching = {{ seats = {seats}, window_ms = 0 }}
+queue = {{ max_waiting = 9 }}
+classes.{only} = {{ priority = 1, max_waiting = 9, queue_timeout_s = 1, total_timeout_s = 2 }}
+"""
+
+
+def write(folder: Path, file: str, name: str, *, seats: int = 3, only: str = "all") -> Path:
+    path = folder / file
+    path.write_text(TEXT.format(name=name, seats=seats, only=only), encoding="utf-8")
+    return path
+
+
+def test_the_bundled_presets_are_always_there() -> None:
+    """Without a folder the catalogue is the bundle."""
+    assert [(one.preset.name, one.source) for one in PresetCatalogue()] == [
+        (name, BUNDLED) for name in bundled_presets()
+    ]
+
+
+def test_a_folder_adds_its_presets_and_may_replace_a_bundled_one(tmp_path: Path) -> None:
+    """Every .toml of the folder is listed under its own name; other files are left alone."""
+    mine = write(tmp_path, "b.toml", "mine")
+    better = write(tmp_path, "a.toml", "balanced", seats=5)
+    (tmp_path / "notes.txt").write_text("not a preset")
+    catalogue = PresetCatalogue(tmp_path)
+    sources = {one.preset.name: one.source for one in catalogue}
+    assert sources == dict.fromkeys(bundled_presets(), BUNDLED) | {"balanced": str(better), "mine": str(mine)}
+    assert catalogue.get("balanced").batching.seats == 5
+
+
+def test_one_bad_file_in_the_folder_stops_the_start(tmp_path: Path) -> None:
+    """The operator learns of a bad preset now, in one line, and not at three in the night."""
+    write(tmp_path, "good.toml", "good")
+    bad = write(tmp_path, "worse.toml", "worse", seats=0)
+    with pytest.raises(PresetError, match=r"batching\.seats") as caught:
+        PresetCatalogue(tmp_path)
+    assert str(caught.value).startswith(f"{bad}: ")
+
+
+def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    """A wrong HEADWAY_PRESET_DIR is an error, not an empty list."""
+    with pytest.raises(PresetError, match="does not exist or is not a folder"):
+        PresetCatalogue(tmp_path / "nowhere")
+
+
+def test_two_files_may_not_have_one_name(tmp_path: Path) -> None:
+    """Which of the two would a switch mean? Both files are named."""
+    first = write(tmp_path, "a.toml", "mine")
+    second = write(tmp_path, "b.toml", "mine")
+    with pytest.raises(PresetError) as caught:
+        PresetCatalogue(tmp_path)
+    assert str(caught.value) == f"{second}: name: 'mine' is already the name of {first}"
+
+
+def test_a_name_or_a_file_leads_to_a_preset(tmp_path: Path) -> None:
+    """``--preset`` takes both; a file is listed from then on, and may be read again after a change."""
+    catalogue = PresetCatalogue()
+    path = write(tmp_path, "mine.toml", "mine")
+    assert catalogue.resolve("latency").name == "latency"
+    assert catalogue.resolve(str(path)) is catalogue.get("mine")
+    write(tmp_path, "mine.toml", "mine", seats=7)
+    assert catalogue.resolve(str(path)).batching.seats == 7
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    """The answer to a typing error is the list of names, and never the whole of a long nonsense."""
+    with pytest.raises(UnknownPresetError, match="the presets are: latency, interactive, balanced, offline") as caught:
+        PresetCatalogue().get("x" * 10_000)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_preset_made_by_a_program_is_listed_too() -> None:
+    """A Preset given to wrap can be switched back to by its name."""
+    catalogue = PresetCatalogue()
+    preset = catalogue.include(small_preset(name="own"))
+    assert catalogue.get("own") is preset
+    assert [one.source for one in catalogue][-1] == GIVEN
+
+
+def test_classes_and_seats_are_those_of_all_presets(tmp_path: Path) -> None:
+    """Label values and the ceiling are known before any switch."""
+    write(tmp_path, "mine.toml", "mine", seats=99, only="gold")
+    catalogue = PresetCatalogue(tmp_path)
+    assert catalogue.class_names() == ["realtime", "normal", "batch", "gold"]
+    assert catalogue.most_seats() == 99
+
+
+def test_the_ceiling_has_room_for_what_an_adaptive_limit_may_grow_to(tmp_path: Path) -> None:
+    """The engine is started with the most seats any limit can come to."""
+    text = 'name = "wide"\nextends = "balanced"\nlimit = { policy = "model", max_seats = 200 }\n'
+    (tmp_path / "wide.toml").write_text(text, encoding="utf-8")
+    assert PresetCatalogue(tmp_path).most_seats() == 200
+
+
+def test_a_file_of_the_folder_may_extend_another_of_it(tmp_path: Path) -> None:
+    """Relative to itself, whatever the working folder."""
+    write(tmp_path, "base.toml", "base", seats=7)
+    (tmp_path / "heir.toml").write_text('name = "heir"\nextends = "./base.toml"\n', encoding="utf-8")
+    assert PresetCatalogue(tmp_path).get("heir").batching.seats == 7
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    """A pipe in the folder of presets would hold the start for ever."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(PresetError, match=r"pipe\.toml: cannot be read: not a regular file"):
+        PresetCatalogue(tmp_path)
+
+
+def test_a_folder_has_a_bounded_number_of_presets(tmp_path: Path) -> None:
+    """They are all read at the start, and listed in every answer about presets."""
+    for number in range(MAX_FILES):
+        write(tmp_path, f"{number}.toml", f"p{number}")
+    assert len(list(PresetCatalogue(tmp_path))) == MAX_FILES + len(bundled_presets())
+    write(tmp_path, "one-more.toml", "one-more")
+    with pytest.raises(PresetError, match="has 101 presets, more than 100"):
+        PresetCatalogue(tmp_path)

@@ -1,0 +1,294 @@
+"""MemoryMaintenance: what the policy says about memory is done, whatever goes wrong, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from virtual_time import on_virtual_time
+
+import headway
+from headway.engine.fake import FakeEngine, FakeParams
+from headway.engine.port import Ended
+from headway.operator.control import Control
+from headway.supervision import memory_probe
+from headway.supervision.gc_control import GcControl
+from headway.supervision.memory_maintenance import TASK, MemoryMaintenance, start_memory_maintenance
+from headway.supervision.memory_probe import MemoryProbe, MemoryUse
+from headway_policies import Ending, Load, bundled_presets
+from headway_policies.memory.policy import Cache, Memory
+
+GIB = 2**30
+CALM = MemoryUse(server_bytes=GIB, engine_bytes=GIB, gpu_usage_ratio=0.5)
+QUICK = Memory(check_interval_s=1.0, lower_after_s=2.0, raise_after_s=5.0, clear_every_s=60.0, large_job_tokens=1000)
+
+
+class Seats:
+    """A gate that writes down its caps."""
+
+    def __init__(self) -> None:
+        self.caps: list[float] = []
+
+    def cap_seats(self, ratio: float) -> None:
+        self.caps.append(ratio)
+
+
+class House:
+    """An engine behind a gate, its memory as a test says, and what was done about it."""
+
+    def __init__(self, **memory: Any) -> None:
+        config = QUICK.model_copy(update=memory)
+        preset = bundled_presets()["latency"].model_copy(update={"memory": config})
+        self.control: Control = headway.wrap(FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # by wrap
+        self.use, self.seats, self.fails = CALM, Seats(), ""
+        self.cleared: list[str] = []
+        self.control.gateway.adapter.clear_cache = self._clear  # type: ignore[method-assign]  # a kind with caches
+        self.collector = GcControl(self.control.memory_report.pauses)
+        self.upkeep = MemoryMaintenance(self.control, self.seats, self.collector, self._read)
+
+    def _read(self) -> MemoryUse:
+        if self.fails == "read":
+            raise OSError("no such file")
+        return self.use
+
+    async def _clear(self, engine: Any, cache: Cache) -> bool:
+        if self.fails == cache:
+            raise RuntimeError("the engine knows no such call")
+        self.cleared.append(cache)
+        return True
+
+    async def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            await self.upkeep.look()
+            await asyncio.sleep(1.0)
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    """No test leaves the process's collector changed."""
+    before = (gc.get_threshold(), list(gc.callbacks))
+    yield
+    assert (gc.get_threshold(), gc.callbacks) == before
+
+
+@on_virtual_time
+async def test_seats_are_capped_under_pressure_and_given_back() -> None:
+    """The gate hears of every move once, and the status shows the last."""
+    house = House()
+    await house.look()
+    house.use = replace(CALM, gpu_usage_ratio=0.99)
+    await house.look(4)
+    assert house.seats.caps == [0.8]
+    assert house.control.status()["memory"]["cap_ratio"] == 0.8
+    house.use = CALM
+    await house.look(20)
+    assert house.seats.caps == [0.8, 0.9, 1.0]
+    assert house.control.memory_report.cap_ratio == 1.0
+
+
+@on_virtual_time
+async def test_the_cap_reaches_the_gate() -> None:
+    """Fewer seats while it lasts, all of them afterwards."""
+    house = House()
+    gate = house.control.gateway.gate
+    house.upkeep = MemoryMaintenance(house.control, gate, house.collector, house._read)
+    await house.look()
+    house.use = replace(CALM, gpu_usage_ratio=0.99)
+    await house.look(4)
+    assert gate.desk.limit == 6
+    house.use = CALM
+    await house.look(20)
+    assert gate.desk.limit == 8
+
+
+@on_virtual_time
+async def test_the_kv_use_of_an_engine_at_rest_is_no_pressure() -> None:
+    """vLLM reports nothing while idle: its last word may have been a full cache."""
+    house = House()
+    house.control.load = Load(running=8, waiting=0, kv_usage_ratio=0.995)
+    await house.look(10)
+    assert house.seats.caps == []
+    permit = house.control.gateway.gate.enter()
+    await house.look(10)
+    assert house.seats.caps[0] == 0.8
+    permit.leave(Ending.COMPLETED)
+    house.control.gateway.gate.close()
+
+
+@on_virtual_time
+async def test_the_caches_are_cleared_after_a_large_job() -> None:
+    """The largest sequence that ended since the last look counts; each cache has a count of its own."""
+    house = House(caches=(Cache.WORKER, Cache.PREFIX))
+    house.control.step(None, 1, [Ended("a", 10, 20), Ended("b", 900, 100), Ended("c", 1, 1)])
+    await house.look(3)
+    assert house.cleared == ["worker", "prefix"]
+    assert house.control.memory_report.cleared == {Cache.WORKER: 1, Cache.PREFIX: 1}
+
+
+@on_virtual_time
+async def test_a_cache_that_cannot_be_cleared_does_not_keep_the_next_from_it(caplog: Any) -> None:
+    """It is said, and what does not work is not counted."""
+    house = House(caches=(Cache.WORKER, Cache.PREFIX))
+    house.fails = "worker"
+    house.control.step(None, 1, [Ended("a", 5000, 1)])
+    await house.look(2)
+    assert house.cleared == ["prefix"]
+    assert house.control.memory_report.cleared == {Cache.PREFIX: 1}
+    assert "the worker cache could not be cleared: RuntimeError" in caplog.text
+
+
+@on_virtual_time
+async def test_a_server_that_has_grown_tidies_its_own_heap() -> None:
+    """Without asking the engine; the frozen part is looked through as well."""
+    house = House()
+    with house.collector:
+        await house.look()
+        house.use = replace(CALM, server_bytes=4 * GIB)
+        before = sum(house.control.memory_report.pauses.generations[2].counts)
+        await house.look(2)
+        assert sum(house.control.memory_report.pauses.generations[2].counts) == before + 1
+    assert (house.cleared, house.control.memory_report.cleared) == ([], {Cache.HEAP: 1})
+
+
+@on_virtual_time
+async def test_growth_has_the_engine_replaced() -> None:
+    """By the control room, in the server's own name; a new engine begins with a clean slate."""
+    house = House(recycle_growth_bytes=GIB)
+    replaced: list[float] = []
+
+    async def replacer() -> None:
+        replaced.append(asyncio.get_running_loop().time())
+
+    house.control.replacer = replacer
+    await house.look()
+    house.use = replace(CALM, engine_bytes=3 * GIB)
+    await house.look(1300)
+    assert len(replaced) == 1
+    assert house.control.memory_report.recycled == {"growth": 1}
+    actors = {line["actor"] for line in house.control.audit.entries(10)}
+    assert actors == {"headway"}
+
+
+@on_virtual_time
+async def test_trouble_is_said_once_and_ends_nothing(caplog: Any) -> None:
+    """A reading that fails is tried again for ever, quietly after the first time; then all goes on."""
+    caplog.set_level(logging.INFO)
+    house = House(check_interval_s=1.0)
+    house.fails = "read"
+    task = asyncio.create_task(house.upkeep.run())
+    await asyncio.sleep(100.5)
+    assert caplog.text.count("memory could not be looked at: OSError: no such file") == 1
+    house.fails, house.use = "", replace(CALM, gpu_usage_ratio=0.99)
+    await asyncio.sleep(2.0)
+    house.use = replace(CALM, gpu_usage_ratio=0.999)
+    await asyncio.sleep(20.0)
+    assert house.seats.caps
+    house.control.gateway.closing = True
+    await asyncio.sleep(1.0)
+    assert task.done()
+
+
+@on_virtual_time
+async def test_a_recycle_that_nobody_can_do_is_said_once(caplog: Any) -> None:
+    """Under plain ``vllm serve`` there is no replacer."""
+    house = House(recycle_every_s=60.0)
+    await house.look(200)
+    assert caplog.text.count("Recycle failed: CannotReplaceError: this server cannot replace its engine") == 1
+
+
+async def test_it_starts_with_the_server_and_ends_with_the_loop() -> None:
+    """The collector is in hand meanwhile, and nothing is left: no task, no callback, no threshold."""
+    house = House()
+    before = gc.get_threshold()
+    start_memory_maintenance(house.control)
+    assert TASK in house.control.tasks
+    assert gc.get_threshold() != before
+    await asyncio.sleep(0.05)
+    engine: Any = house.control.gateway.engine
+    async for _ in engine.generate("p", FakeParams(2), "r"):
+        pass
+    house.control.tasks.stop_all()
+    await asyncio.sleep(0.05)
+    assert gc.get_threshold() == before
+    assert TASK not in house.control.tasks
+
+
+async def test_readings_happen_on_a_thread() -> None:
+    """System calls never hold the loop up."""
+    house, threads = House(), []
+    house.upkeep._probe = lambda: threads.append(threading.current_thread()) or CALM  # type: ignore[func-returns-value]  # it adds
+    await house.upkeep.look()
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_the_probe_reads_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own size, its children's, and the fullest card where there are any."""
+    probe = MemoryProbe()
+    assert probe().server_bytes > 10_000_000
+    cards = [
+        memory_probe.Gpu("0", 10, 100, 0.9),
+        memory_probe.Gpu("1", 30, 100),
+    ]
+    monkeypatch.setattr(probe._gpus, "read", lambda: cards)
+    assert (probe().gpu_usage_ratio, probe().gpu_busy_ratio) == (0.3, 0.9)
+    monkeypatch.setattr(probe._gpus, "read", list)
+    assert probe().gpu_usage_ratio is probe().gpu_busy_ratio is None
+
+
+class Driver:
+    """What NVML says: a card, and a slice of one that does not tell how busy it is."""
+
+    class NVMLError(Exception):
+        """As in pynvml."""
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVML's name, and so are those below
+        """Nothing to do."""
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        """Two."""
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        """The index will do."""
+        return index
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        """The same for both."""
+        return SimpleNamespace(used=30, total=100)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        """For the whole card only."""
+        if handle:
+            raise self.NVMLError("not supported")
+        return SimpleNamespace(gpu=87, memory=40)
+
+
+def test_a_card_that_does_not_say_how_busy_it_is_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory counts; its utilisation is absent, not 0."""
+    monkeypatch.setitem(sys.modules, "pynvml", Driver())  # type: ignore[arg-type]  # all that is asked of it
+    cards = memory_probe.Gpus().read()
+    assert [(card.gpu, card.used_bytes, card.busy_ratio) for card in cards] == [("0", 30, 0.87), ("1", 30, None)]
+
+
+@on_virtual_time
+async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the probe has read goes along with every step of the engine from then on; without a GPU nothing does."""
+    house = House()
+    seen: list[Load] = []
+    monkeypatch.setattr(house.control.gateway.gate, "observe", seen.append)
+    step = Load(running=1, waiting=0, kv_usage_ratio=0.1)
+    for busy in (None, 0.4):
+        house.use = replace(CALM, gpu_busy_ratio=busy)
+        await house.upkeep.look()
+        house.control.step(step, 1, [])
+    assert [one.gpu_busy_ratio for one in seen] == [None, 0.4]
+    assert seen[1] == replace(step, gpu_busy_ratio=0.4)

@@ -1,0 +1,232 @@
+"""The facts of vLLM that the port reads, on objects of vLLM's shape; the real engine is tested in tests/engine."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headway.engine.port import Ended, PlainAdapter, prompt_tokens
+from headway.errors import refusal
+from headway.vllm_adapter.engine_adapter import VllmAdapter
+from headway_policies import Hold, Load, Reason, Usage
+
+
+class Notes:
+    """A listener that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[Load | None, int, list[Ended]]] = []
+
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
+        self.steps.append((load, sequences, list(ended)))
+
+
+@pytest.fixture
+def logger_class(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The stat logger's class on a base class of no consequence."""
+    for name in ("vllm", "vllm.v1", "vllm.v1.metrics", "vllm.v1.metrics.loggers"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(sys.modules["vllm.v1.metrics.loggers"], "AggregateStatLoggerBase", object, raising=False)
+    monkeypatch.delitem(sys.modules, "headway.vllm_adapter.stats", raising=False)
+    yield importlib.import_module("headway.vllm_adapter.stats").HeadwayStatLogger
+    sys.modules.pop("headway.vllm_adapter.stats", None)
+
+
+def iteration(**changed: Any) -> SimpleNamespace:
+    """vLLM's IterationStats of a step with three decoding sequences, a prefill and an end."""
+    usual = {
+        "inter_token_latencies_iter": [0.02, 0.03, 0.04],
+        "time_to_first_tokens_iter": [0.5],
+        "num_prompt_tokens": 900,
+        "prompt_token_stats": SimpleNamespace(computed=700, total=900),
+        "num_preempted_reqs": 2,
+        "finished_requests": [SimpleNamespace(request_id="a", num_prompt_tokens=10, num_generation_tokens=20)],
+    }
+    return SimpleNamespace(**(usual | changed))
+
+
+SCHEDULER = SimpleNamespace(num_running_reqs=5, num_waiting_reqs=1, kv_cache_usage=0.25)
+CACHE = SimpleNamespace(kv_cache_size_tokens=None, num_gpu_blocks=None, block_size=16)
+
+
+def record(
+    logger_class: Any, scheduler: Any, iterations: Any, cache: Any = CACHE
+) -> tuple[Load | None, int, list[Ended]]:
+    notes = Notes()
+    logger = logger_class(SimpleNamespace(cache_config=cache))
+    logger.record(scheduler, iterations)  # nobody listens yet
+    logger.listener = notes
+    logger.record(scheduler, iterations)
+    (step,) = notes.steps
+    return step
+
+
+def test_a_step_becomes_a_load(logger_class: Any) -> None:
+    """Mean time between tokens, prompt tokens really computed, preemptions, KV use; and what the ended one used."""
+    cache = SimpleNamespace(kv_cache_size_tokens=None, num_gpu_blocks=100, block_size=16)
+    load, sequences, ended = record(logger_class, SCHEDULER, iteration(), cache)
+    assert load == Load(5, 1, 0.25, inter_token_s=pytest.approx(0.03), prefill_tokens=700, preemptions=2,
+                        kv_capacity_tokens=1600)  # fmt: skip
+    assert sequences == 5
+    assert ended == [Ended("a", 10, 20)]
+
+
+def test_a_step_without_a_second_token_has_no_time_between_tokens(logger_class: Any) -> None:
+    """None, and not 0: nothing was measured."""
+    load, _, _ = record(logger_class, SCHEDULER, iteration(inter_token_latencies_iter=[]))
+    assert load is not None
+    assert load.inter_token_s is None
+
+
+@pytest.mark.parametrize(
+    ("paused", "asleep", "expected"),
+    [
+        (False, False, set()),
+        (True, False, {Hold.ENGINE_PAUSED}),
+        (True, True, {Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP}),
+        (False, True, {Hold.ENGINE_ASLEEP}),
+    ],
+    ids=["runs", "paused", "asleep", "resumed while asleep"],
+)
+async def test_the_engine_s_own_word_says_whether_it_is_paused_or_asleep(
+    paused: bool, asleep: bool, expected: set[Hold]
+) -> None:
+    """The scheduler and the memory each count: vLLM itself calls a paused engine asleep."""
+    core = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
+    engine_core = SimpleNamespace(
+        is_scheduler_paused=lambda: paused, model_executor=SimpleNamespace(is_sleeping=asleep)
+    )
+
+    async def call(name: str) -> list[str]:
+        assert name == core.GET_HOLDS
+        return list(core.get_holds(engine_core))
+
+    client = SimpleNamespace(engine_core=SimpleNamespace(call_utility_async=call))
+    assert (await VllmAdapter().ping(client)).holds == expected
+
+
+@pytest.mark.parametrize("argued", [True, False])
+def test_only_a_process_that_starts_an_engine_is_watched(monkeypatch: pytest.MonkeyPatch, argued: bool) -> None:
+    """Once, before the first engine process; who merely loads the plugin, as vLLM's own subprocesses do, is not."""
+    names = ("engine_core_hooks", "parent_watch")
+    core, parent_watch = (importlib.import_module(f"headway.vllm_adapter.{name}") for name in names)
+    began: list[str] = []
+    monkeypatch.setattr(parent_watch, "watch_this_process", lambda: began.append("watch"))
+    monkeypatch.setattr(core, "prepare_progress", lambda: began.append("prepare"))
+    monkeypatch.setattr(core, "yield_cpu", lambda: None)
+    for name in ("vllm.v1.executor.multiproc_executor", "vllm.v1.engine.core", "vllm.engine.arg_utils"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    utils: Any = ModuleType("vllm.v1.engine.utils")
+
+    class Manager:
+        def __init__(self, what: str) -> None:
+            began.append(what)
+
+    utils.CoreEngineProcManager = Manager
+    monkeypatch.setitem(sys.modules, "vllm.v1.engine.utils", utils)
+    if argued:
+        monkeypatch.setitem(sys.modules, "vllm.engine.arg_utils", ModuleType("vllm.engine.arg_utils"))
+    core.register()
+    core.register()
+    assert began == []
+    Manager("start")
+    assert began == (["watch", "prepare", "start"] if argued else ["start"])
+
+
+def test_what_a_version_lacks_is_left_out(logger_class: Any) -> None:
+    """Statistics of an older vLLM, of one half only, or none at all break nothing."""
+    bare = SimpleNamespace(num_prompt_tokens=9, finished_requests=[SimpleNamespace(e2e_latency=1.0)])
+    load, sequences, ended = record(logger_class, SCHEDULER, bare)
+    assert load == Load(5, 1, 0.25, prefill_tokens=9)
+    assert (sequences, ended) == (5, [])
+    assert record(logger_class, None, iteration())[:2] == (None, 4)
+    assert record(logger_class, SCHEDULER, None)[0] == Load(5, 1, 0.25)
+
+
+def test_the_kv_capacity_is_read_once_it_is_known(logger_class: Any) -> None:
+    """The engine measures its memory after the logger was made; then it does not change."""
+    cache = SimpleNamespace(kv_cache_size_tokens=None, num_gpu_blocks=None, block_size=16)
+    logger, notes = logger_class(SimpleNamespace(cache_config=cache)), Notes()
+    logger.listener = notes
+    for size_tokens in (None, 5000, 9999):
+        cache.kv_cache_size_tokens = size_tokens
+        logger.record(SCHEDULER, iteration())
+    assert [load.kv_capacity_tokens for load, _, _ in notes.steps if load] == [None, 5000, 5000]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("x" * 40, 10),
+        ([1, 2, 3], 3),
+        ({"prompt": "x" * 40}, 10),
+        ({"prompt_token_ids": [1, 2], "prompt": "x" * 40}, 2),
+        ({"prompt_token_ids": None, "prompt": "x" * 8}, 2),
+        ({"prompt_embeds": object()}, 0),
+        (object(), 0),
+        (None, 0),
+    ],
+)
+def test_a_prompt_has_the_length_of_its_tokens_or_of_its_text(prompt: Any, expected: int) -> None:
+    """Tokens are counted, text is estimated, of anything else nothing is claimed."""
+    assert prompt_tokens(prompt) == expected
+    assert PlainAdapter().size(prompt, SimpleNamespace(max_tokens=7)) == (expected, 7)
+    assert VllmAdapter().size(prompt, SimpleNamespace()) == (expected, None)
+
+
+def test_a_rendered_request_of_vllms_own_has_its_tokens() -> None:
+    """An EngineCoreRequest is no dictionary."""
+    assert VllmAdapter().size(SimpleNamespace(prompt_token_ids=[1] * 5), SimpleNamespace(max_tokens=3)) == (5, 3)
+
+
+def output(sequences: int, generated: int | None) -> SimpleNamespace:
+    """The last output of a generation."""
+    stats = None if generated is None else SimpleNamespace(num_generation_tokens=generated)
+    parts = [SimpleNamespace(finish_reason="stop") for _ in range(sequences)]
+    return SimpleNamespace(outputs=parts, metrics=stats, prompt_token_ids=[1, 2, 3])
+
+
+def test_usage_comes_from_the_last_output_where_that_is_certain() -> None:
+    """One sequence with statistics; of several, of none, and of a vector nothing is claimed."""
+    kind = VllmAdapter()
+    assert kind.usage(output(1, 20)) == Usage(3, 20)
+    assert kind.usage(output(2, 20)) is None
+    assert kind.usage(output(1, None)) is None
+    vector = SimpleNamespace(outputs=SimpleNamespace(data=object()), prompt_token_ids=[1], finished=True)
+    assert kind.usage(vector) is None
+    assert kind.unfinished(vector) is False
+
+
+@pytest.mark.parametrize(("name", "expected"), [("FINAL_ONLY", True), ("DELTA", False), ("CUMULATIVE", False)])
+def test_a_whole_answer_is_silent(name: str, expected: bool) -> None:
+    """It gives one output, its last."""
+    assert VllmAdapter().silent(SimpleNamespace(output_kind=SimpleNamespace(name=name))) is expected
+    assert VllmAdapter().silent(SimpleNamespace()) is False
+
+
+def test_how_far_a_silent_call_is_stands_in_the_engines_books() -> None:
+    """The sum over its sequences, under whatever ids the engine gave them; None when it keeps no books."""
+    states = {
+        f"{name}-x": SimpleNamespace(stats=SimpleNamespace(num_generation_tokens=n)) for name, n in (("0", 4), ("1", 5))
+    }
+    processor = SimpleNamespace(external_req_ids={"a": ["0-x", "1-x", "gone"]}, request_states=states)
+    engine = SimpleNamespace(output_processor=processor)
+    assert VllmAdapter().tokens(engine, "a") == 9
+    assert VllmAdapter().tokens(engine, "b") == 0
+    assert VllmAdapter().tokens(SimpleNamespace(), "a") is None
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_refusal_in_vllms_terms_says_the_same(reason: Reason) -> None:
+    """Its text, for whichever handler or log asks for it, its message and its status."""
+    pytest.importorskip("vllm")
+    plain = refusal(reason, 7)
+    error: Any = VllmAdapter().error(plain)
+    assert str(error) == error.message == str(plain)
+    assert (error.reason, error.retry_after_s, error.retry) == (reason, 7, plain.retry)
+    assert error.status_code == error.http_status == plain.status

@@ -1,0 +1,406 @@
+"""What the desk tells its policies: the limit of each step, the order of each ticket, the window of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from recording_policy import RecordingLimit, RecordingOrder
+from small_presets import small_preset, terms
+from watched_desk import WatchedDesk, dispatched
+
+from headway_policies import Desk, Dispatch, Ending, Load, Preset, Ticket, Timeouts, Usage, WakeAt
+from headway_policies.batching.strategy import Batching
+from headway_policies.desk.opening import CapReason
+from headway_policies.fallback.rungs import Fallback, Rung
+from headway_policies.limits.limit import Signals
+
+ORDER = "recording_policy:RecordingOrder"
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> type[RecordingLimit]:
+    """Every limit is one that writes down what it is told."""
+    monkeypatch.setattr("headway_policies.desk.capacity.make_limit", RecordingLimit)
+    return RecordingLimit
+
+
+def step(it: WatchedDesk) -> Signals:
+    """What the limit is told of a step now."""
+    it.does("observe", Load(1, 0, 0.5))
+    return RecordingLimit.told[-1][0]
+
+
+# ---------------------------------------------------------------------- the limit
+
+
+def test_the_limit_hears_how_the_desk_stands(recorded: type[RecordingLimit]) -> None:
+    """Seats taken, who waits, and the means and deviation of what has ended; with the time of the step."""
+    it = WatchedDesk(small_preset(2))
+    seen = step(it)
+    assert (seen.load, seen.seats_taken, seen.queued) == (Load(1, 0, 0.5), 0, 0)
+    assert (seen.prompt_tokens_mean, seen.output_tokens_mean, seen.sequence_tokens_std) == (0.0, 0.0, 0.0)
+    for _ in range(4):
+        it.comes()
+    it.passes(3.0)
+    seen = step(it)
+    assert (seen.seats_taken, seen.queued, recorded.told[-1][1]) == (2, 2, 3.0)
+    for ticket_id, prompt_tokens in ((1, 10), (2, 30)):
+        it.oracle.left(ticket_id, Ending.COMPLETED)
+        effects = it.desk.leave(ticket_id, Ending.COMPLETED, it.now_s, Usage(prompt_tokens, 100))
+        it.oracle.follow(effects, it.now_s)
+    seen = step(it)
+    means = (seen.prompt_tokens_mean, seen.output_tokens_mean, seen.sequence_tokens_std)
+    assert means == pytest.approx((20.0, 100.0, 10.0))
+
+
+SHORT: dict[str, tuple[Preset, list[dict[str, Any]], bool]] = {
+    "nobody is here": (small_preset(2), [], False),
+    "a seat is free": (small_preset(2), [{}], False),
+    "all seats are taken, and nobody waits": (small_preset(2), [{}, {}], False),
+    "one waits for a seat": (small_preset(2), [{}, {}, {}], True),
+    "one would not wait for a seat": (small_preset(2), [{}, {}, {"may_wait": False}], True),
+    "one was refused while the seats were taken": (small_preset(2, most_waiting=0), [{}, {}, {}], True),
+    "a wide one waits for its seats": (small_preset(2), [{}, {"seats": 2}], True),
+    "one waits for tokens alone": (
+        small_preset(4, batching={"max_total_tokens": 200}),
+        [{"prompt_tokens": 100, "max_tokens": 0}, {"prompt_tokens": 150, "max_tokens": 0}],
+        False,
+    ),
+    "one waits for a seat that is kept for another class": (
+        small_preset(2, classes={"realtime": terms(3, reserved_seats=1), "batch": terms(1)}),
+        [{"name": "batch"}, {"name": "batch"}],
+        True,
+    ),
+    "a batch is gathering": (small_preset(2, batching={"strategy": "dynamic", "window_ms": 500}), [{}], False),
+    "a full batch has left": (small_preset(2, batching={"strategy": "dynamic", "window_ms": 500}), [{}, {}], True),
+}
+
+
+@pytest.mark.parametrize(("preset", "tickets", "limited"), SHORT.values(), ids=SHORT)
+def test_the_limit_hears_whether_it_holds_anybody_up(
+    recorded: type[RecordingLimit], preset: Preset, tickets: list[dict[str, Any]], limited: bool
+) -> None:
+    """Only who could have gone with more seats counts, and what was told once is not told of the next step."""
+    it = WatchedDesk(preset)
+    for ticket in tickets:
+        it.comes(**({"name": preset.by_urgency()[-1]} | ticket))
+    assert step(it).limited is limited
+    if not it.desk.ledger.queued:
+        assert step(it).limited is False
+
+
+@pytest.mark.parametrize("more", [{}, {"may_wait": False}, {"name": "batch"}, {"seats": 2}])
+def test_being_held_up_is_not_forgotten_within_a_step(recorded: type[RecordingLimit], more: dict[str, Any]) -> None:
+    """Somebody waited for a seat, and got it; whoever comes afterwards, the step is told."""
+    it = WatchedDesk(small_preset(2))
+    for _ in range(3):
+        it.comes()
+    for ticket_id in (1, 2, 3):
+        it.leaves(ticket_id)
+    it.comes(**more)
+    it.leaves(4)
+    assert step(it).limited is True
+    assert step(it).limited is False
+
+
+def test_the_limit_is_asked_at_the_time_of_the_event(recorded: type[RecordingLimit]) -> None:
+    """A limit that grows with time is in force at the next event, whichever that is."""
+    preset = small_preset(1)
+    again: dict[str, Callable[[Desk, float], object]] = {
+        "tick": lambda desk, now_s: desk.tick(now_s),
+        "observe": lambda desk, now_s: desk.observe(Load(1, 0, 0.5), now_s),
+        "pause": lambda desk, now_s: desk.pause(now_s),
+        "switch": lambda desk, now_s: desk.switch(preset, now_s),
+        "open_seats": lambda desk, now_s: desk.open_seats(CapReason.MEMORY, 1.0, now_s),
+        "warmed_up": lambda desk, now_s: desk.warmed_up(now_s),
+        "engine_silent": lambda desk, now_s: desk.engine_silent(now_s),
+        "engine_restarting": lambda desk, now_s: desk.engine_restarting((), now_s),
+        "engine_back": lambda desk, now_s: desk.engine_back(now_s),
+        "first_token": lambda desk, now_s: desk.first_token(1, now_s),
+        "reseat": lambda desk, now_s: desk.reseat(1, 1, now_s),
+    }
+    for name, event in again.items():
+        desk = Desk(preset)
+        assert desk.limit == 1
+        event(desk, 25.0)
+        assert (name, desk.limit, desk.proposed_limit(35.0)) == (name, 3, 4)
+
+
+def test_a_ramp_climbs_to_the_limit_of_the_moment(recorded: type[RecordingLimit]) -> None:
+    """The next seat is due by what the limit says at that event, and the desk asks to be woken for it."""
+    preset = small_preset(4)
+    preset = preset.model_copy(update={"warmup": preset.warmup.model_copy(update={"ramp_s": 100.0})})
+    due_s = []
+    for now_s in (1.0, 1001.0):
+        (wake,) = [one.at_s for one in Desk(preset).warmed_up(now_s) if isinstance(one, WakeAt)]
+        due_s.append(wake - now_s)
+    assert 0.0 < due_s[1] < due_s[0] < 100.0  # of more seats the second one opens sooner
+
+
+@pytest.mark.parametrize("seats", [1, 5])
+def test_another_limit_knows_the_ceiling(recorded: type[RecordingLimit], seats: int) -> None:
+    """What the engine can give holds for the first limit and for each that a switch makes."""
+    desk = Desk(small_preset(3), ceiling=2)
+    made = [desk._capacity._limit]
+    desk.switch(small_preset(seats), 1.0)
+    made.append(desk._capacity._limit)
+    assert [one.ceiling for one in made] == [2, 2]  # type: ignore[attr-defined]  # they are recorded
+    assert (desk.limit, desk.proposed_limit(0.0)) == (min(seats, 2), min(seats, 2))
+
+
+# ---------------------------------------------------------------------- the order
+
+
+ORDERED: dict[str, dict[str, Any]] = {
+    "continuous": {},
+    "dynamic": {"strategy": "dynamic", "window_ms": 1000},
+    "in bins": {"strategy": "dynamic", "window_ms": 1000, "bins": 2},
+    "static": {"strategy": "static", "flush_after_s": 2.0},
+}
+
+
+def ordered(batching: dict[str, Any], seats: int = 2) -> Preset:
+    """A preset with an order that raises where something is missing."""
+    classes = {
+        "realtime": terms(3, may_bypass=True, reserved_seats=1),
+        "normal": terms(2, stall_timeout_s=5.0),
+        "batch": terms(1, sheddable=True),
+    }
+    preset = small_preset(
+        seats, classes=classes, between=ORDER, batching=batching, most_waiting=6, queue={"evict": True}
+    )
+    return preset.model_copy(update={"fallback": Fallback(bypass_seats=2)})
+
+
+@pytest.mark.parametrize("batching", ORDERED.values(), ids=ORDERED)
+def test_an_order_hears_times_lengths_and_tickets_whatever_happens(batching: dict[str, Any]) -> None:
+    """Through waiting, going, going beside, being evicted, a switch and the death of an engine: nothing is left out."""
+    desk, running = Desk(ordered(batching), ceiling=8), list[int]()
+
+    def does(event: str, *arguments: object, now_s: float) -> None:
+        effects = getattr(desk, event)(*arguments, now_s)
+        running.extend(one.ticket_id for one in effects if isinstance(one, Dispatch))
+
+    for number, name in enumerate(["normal", "normal", *["batch"] * 4, *["realtime"] * 3]):
+        does("arrive", Ticket(number, name, 0.0, prompt_tokens=10, max_tokens=10), now_s=0.0)
+    does("fall_back", frozenset({Rung.BYPASS}), now_s=0.0)
+    does("tick", now_s=2.5)
+    assert running
+    does("fall_back", frozenset[Rung](), now_s=2.5)
+    does("switch", ordered(batching, seats=3), now_s=2.5)
+    does("first_token", running[0], now_s=2.5)
+    does("engine_restarting", set(running[1:]), now_s=3.0)
+    does("leave", running[0], Ending.FAILED, now_s=3.0)
+    running.clear()
+    does("engine_back", now_s=4.0)
+    for second in range(20):
+        for ticket_id in [running.pop() for _ in list(running)]:
+            does("leave", ticket_id, Ending.COMPLETED, now_s=5.0 + second)
+        does("tick", now_s=5.0 + second)
+    assert desk.order_failed is None
+    assert (desk.ledger.queued, desk.ledger.in_flight, desk.seats_taken) == (0, 0, 0)
+
+
+USED: dict[str, tuple[Usage | None, bool, Ending, list[float]]] = {
+    "what it really used": (Usage(30, 7), True, Ending.COMPLETED, [-8.0]),
+    "of one that failed as well": (Usage(30, 7), True, Ending.FAILED, [-8.0]),
+    "its prompts alone, where nothing was shown": (None, False, Ending.CANCELLED, [-15.0]),
+    "nothing more, where nobody knows how far it came": (None, True, Ending.CANCELLED, []),
+}
+
+
+@pytest.mark.parametrize(("usage", "shown", "ending", "corrected"), USED.values(), ids=USED)
+def test_an_order_books_what_is_expected_and_then_what_was_used(
+    usage: Usage | None, shown: bool, ending: Ending, corrected: list[float]
+) -> None:
+    """Three sequences of 10 and 5 tokens are charged when they go; the difference follows when they have ended."""
+    desk = Desk(ordered({}, seats=8))
+    RecordingOrder.booked.clear()
+    desk.arrive(Ticket(1, "normal", 0.0, seats=3, prompt_tokens=10, max_tokens=5), 0.0)
+    ((_, expected),) = RecordingOrder.booked
+    assert 30 < expected <= 45
+    if shown:
+        desk.first_token(1, 1.0)
+    desk.leave(1, ending, 2.0, usage)
+    used = {-8.0: 37.0, -15.0: 30.0}
+    assert RecordingOrder.booked[1:] == [(1, pytest.approx(used[one] - expected)) for one in corrected]
+
+
+def test_an_order_takes_back_what_a_recalled_ticket_was_charged() -> None:
+    """It is charged again when it goes again, and corrected once."""
+    desk = Desk(ordered({}, seats=8))
+    RecordingOrder.booked.clear()
+    desk.arrive(Ticket(1, "normal", 0.0, prompt_tokens=10, max_tokens=5), 0.0)
+    desk.engine_restarting({1}, 1.0)
+    ((_, charged), taken_back) = RecordingOrder.booked
+    assert taken_back == (1, -charged)
+    desk.leave(1, Ending.CANCELLED, 1.5)
+    assert len(RecordingOrder.booked) == 2
+
+
+def test_an_order_is_made_anew_only_where_its_part_of_the_preset_changes() -> None:
+    """A switch of seats or windows keeps the books; one of the order, a class or the barrier opens new ones, unpaid."""
+    preset = ordered({})
+    desk = Desk(preset)
+    desk.arrive(Ticket(1, "normal", 0.0, prompt_tokens=10), 0.0)
+    keeps = [ordered({"window_ms": 20}), ordered({}, seats=5)]
+    renews = [
+        preset.model_copy(update={"default_class": "batch"}),
+        preset.model_copy(update={"classes": preset.classes | {"more": terms(9)}}),
+        ordered({"strategy": "static"}),
+        ordered({"strategy": "static", "bins": 2}),
+    ]
+    for other, new in [*((one, False) for one in keeps), *((one, True) for one in renews)]:
+        made = RecordingOrder.made
+        desk.switch(other, 1.0)
+        assert (RecordingOrder.made > made) is new
+    made = RecordingOrder.made
+    desk.switch(ordered({"strategy": "dynamic", "bins": 2}), 1.0)
+    assert RecordingOrder.made > made  # its classes are others again
+    RecordingOrder.booked.clear()
+    desk.leave(1, Ending.COMPLETED, 2.0, Usage(10, 10))
+    assert RecordingOrder.booked == []
+
+
+# ---------------------------------------------------------------------- batches and their window
+
+
+def test_batches_are_numbered_one_by_one_and_what_goes_beside_has_none() -> None:
+    """1, 2, 3; and 0 for whoever takes a seat of the bypass."""
+    classes = {"realtime": terms(3, may_bypass=True), "batch": terms(1)}
+    preset = small_preset(2, classes=classes, batching={"strategy": "static"})
+    desk = Desk(preset.model_copy(update={"fallback": Fallback(bypass_seats=1)}))
+    numbers: list[int] = []
+    for first in (0, 2, 4):
+        effects = [*desk.arrive(Ticket(first, "batch", 0.0), 0.0), *desk.arrive(Ticket(first + 1, "batch", 0.0), 0.0)]
+        numbers += [one.batch for one in effects if isinstance(one, Dispatch)]
+        desk.leave(first, Ending.COMPLETED, 1.0)
+        if first < 4:
+            desk.leave(first + 1, Ending.COMPLETED, 1.0)
+    assert numbers == [1, 1, 2, 2, 3, 3]
+    desk.fall_back(frozenset({Rung.BYPASS}), 1.0)
+    (beside,) = [one for one in desk.arrive(Ticket(9, "realtime", 1.0), 1.0) if isinstance(one, Dispatch)]
+    assert (beside.batch, beside.beside, desk.seats_taken) == (0, True, 2)
+
+
+def adaptive(seats: int = 4) -> Preset:
+    """A window that learns, of a second at the most."""
+    return small_preset(seats, batching={"strategy": "dynamic", "window": "adaptive", "window_ms": 1000})
+
+
+def taught(preset: Preset, gap_s: float) -> Desk:
+    """A desk after 30 batches, of one request for one seat and for four in turn: 4 s, and 0.1 s for each seat."""
+    desk, now_s = Desk(preset), 100.0
+    for number in range(30):
+        seats = 4 if number % 2 else 1
+        begun_s = now_s
+        if not dispatched(desk.arrive(Ticket(number, "normal", now_s, seats=seats), now_s)):
+            begun_s = now_s + 1.0
+            assert dispatched(desk.tick(begun_s)) == [number]
+        desk.leave(number, Ending.COMPLETED, begun_s + 4.0 + 0.1 * seats)
+        now_s += gap_s
+    return desk
+
+
+def test_a_desk_without_batches_has_no_window() -> None:
+    """0 under the continuous strategy, the length given under a fixed window."""
+    assert Desk(small_preset(2, batching={"window_ms": 70})).window_s(1.0) == 0.0
+    assert Desk(small_preset(2, batching={"strategy": "dynamic", "window_ms": 70})).window_s(1.0) == 0.07
+
+
+def test_an_adaptive_window_learns_from_the_desk() -> None:
+    """The longest before anything is known; then what a batch and a seat cost, and how far apart seats are wanted."""
+    assert Desk(adaptive()).window_s(1.0) == 1.0
+    desk = taught(adaptive(), gap_s=8.0)
+    learnt: Any = desk._scheduler.window
+    assert (learnt._batch.intercept, learnt._batch.slope) == pytest.approx((4.0, 0.1))
+    assert learnt._gap_s == pytest.approx(4.0 * (1 + 1 / 4) / 2, rel=0.1)  # of 4 s at the most, for one seat or four
+    assert desk.window_s(1000.0) == 0.0
+
+
+EVENTS: dict[str, Callable[[WatchedDesk], object]] = {
+    "arrive": lambda it: it.comes("batch"),
+    "leave": lambda it: it.leaves(2, Ending.CANCELLED),
+    "reseat": lambda it: it.does("reseat", 1, 0),
+    "resume": lambda it: it.does("resume"),
+    "observe": lambda it: it.does("observe", Load(1, 0, 0.5)),
+    "switch": lambda it: it.does("switch", it.desk.preset),
+    "fall_back": lambda it: it.does("fall_back", frozenset[Rung]()),
+    "open_seats": lambda it: it.does("open_seats", CapReason.MEMORY, 1.0),
+    "warmed_up": lambda it: it.does("warmed_up"),
+    "engine_back": lambda it: it.does("engine_back"),
+    "first_token": lambda it: it.token(1),
+    "tick": lambda it: it.does("tick"),
+}
+
+
+@pytest.mark.parametrize("event", EVENTS.values(), ids=EVENTS)
+def test_whatever_happens_while_a_batch_gathers_it_leaves_in_time(event: Callable[[WatchedDesk], object]) -> None:
+    """One batch runs and the next one gathers: when the first has ended, the next leaves at the end of its window."""
+    classes = {"normal": terms(2, queue_s=None, total_s=None), "batch": terms(1, queue_s=None, total_s=None)}
+    it = WatchedDesk(small_preset(4, classes=classes, batching={"strategy": "dynamic", "window_ms": 1000}))
+    it.comes("normal")
+    it.passes(1.0)
+    it.comes("batch")
+    it.comes("batch")
+    event(it)
+    if 1 in it.oracle.running:
+        it.leaves(1)
+    it.passes(0.5)
+    assert 3 not in it.oracle.running
+    assert it.oracle.wake_s == pytest.approx(2.0)
+    it.passes(0.5)
+    assert 3 in it.oracle.running
+
+
+def test_a_switch_keeps_what_has_been_learnt_of_lengths() -> None:
+    """Filed again, each ticket waits in the bin of its predicted length, and is not counted as a newcomer once more."""
+    preset = small_preset(4, batching={"strategy": "static", "bins": 2})
+    desk = Desk(preset)
+    desk.arrive(Ticket(0, "normal", 0.0), 0.0)
+    seen = len(desk._scheduler._bins._recent)
+    other = preset.model_copy(update={"ordering": preset.ordering.model_copy(update={"inside": "edf"})})
+    desk.switch(other, 1.0)
+    assert desk.ledger.queued == 1
+    assert len(desk._scheduler._bins._recent) == seen
+    batching = Batching(**(preset.batching.model_dump() | {"bins": 3, "seats": 8}))
+    desk.switch(other.model_copy(update={"batching": batching}), 2.0)
+    assert (desk._scheduler._bins._k, desk._scheduler._bins._members, len(desk._scheduler.room.lanes)) == (3, 8, 3)
+    assert [ticket.id for ticket, _ in desk.waiting()] == [0]
+
+
+def test_a_switch_files_each_ticket_in_the_bin_of_its_length_again() -> None:
+    """Under another order the short ones wait with the short ones, as before."""
+    preset = small_preset(4, batching={"strategy": "static", "bins": 2})
+    desk = Desk(preset)
+    for number in range(96):
+        desk.arrive(Ticket(number, "normal", 0.0, max_tokens=10 if number % 2 else 1000), 0.0)
+    waiting = [len(lane.order) for lane in desk._scheduler.room.lanes]
+    assert min(waiting) > 10
+    desk.switch(preset.model_copy(update={"ordering": preset.ordering.model_copy(update={"inside": "edf"})}), 1.0)
+    lanes = desk._scheduler.room.lanes
+    assert sum(len(lane.order) for lane in lanes) == sum(waiting)
+    lengths = [{ticket.max_tokens for ticket in lane.order} for lane in lanes]
+    assert lengths == [{10}, {1000}]
+
+
+def test_who_waits_behind_a_suspect_is_told_in_time() -> None:
+    """One runs alone for ten seconds: a newcomer with three seconds of patience expires after three."""
+    desk = Desk(small_preset(2))
+    desk.arrive(Ticket(1, "normal", 0.0), 0.0)
+    desk.engine_restarting({1}, 1.0)
+    desk.engine_back(2.0)
+    effects = desk.arrive(Ticket(2, "normal", 2.0, asked=Timeouts(queue_s=3.0)), 2.0)
+    assert [one.at_s for one in effects if isinstance(one, WakeAt)] == [5.0]
+    assert desk._lifecycle.crash_suspects.cleared_s is not None
+    assert desk._lifecycle.crash_suspects.cleared_s > 5.0
+
+
+def test_the_earlier_of_a_time_out_and_a_batch_wakes_the_desk() -> None:
+    """A ticket whose own time ends before the window does not wait for the window."""
+    desk = Desk(small_preset(4, batching={"strategy": "dynamic", "window_ms": 1000}))
+    effects = desk.arrive(Ticket(1, "normal", 0.0, asked=Timeouts(queue_s=0.25)), 0.0)
+    assert effects == [WakeAt(0.25)]
+    assert dispatched(desk.tick(0.25)) == []

@@ -1,0 +1,210 @@
+"""Nobody gains by what it claims, and no prediction shuts the door for good."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from small_presets import small_preset, terms
+
+from headway_policies import Desk, Dispatch, Effect, Ending, Load, Preset, Reason, Reject, Ticket, Timeouts, Usage
+from headway_policies.limits.limit import Limiting
+
+
+def gone(effects: list[Effect]) -> list[int]:
+    return [one.ticket_id for one in effects if isinstance(one, Dispatch)]
+
+
+def refused(effects: list[Effect]) -> list[Reason]:
+    return [one.reason for one in effects if isinstance(one, Reject)]
+
+
+def roomy(name: str = "normal", **more: object) -> dict[str, object]:
+    return {name: terms(2, places=100_000, queue_s=None, total_s=None, **more)}
+
+
+class Counted:
+    """A desk, its running tickets, and whom each of them belongs to."""
+
+    def __init__(self, preset: Preset) -> None:
+        self.desk, self.now_s, self.made = Desk(preset), 0.0, 0
+        self.running: list[int] = []
+        self.of: dict[int, str] = {}
+
+    def comes(self, class_name: str, tenant: str = "", **more: object) -> list[Effect]:
+        self.made += 1
+        self.of[self.made] = f"{class_name}{tenant}"
+        sizes = {"prompt_tokens": 100, "max_tokens": 200} | more
+        effects = self.desk.arrive(Ticket(self.made, class_name, self.now_s, tenant, **sizes), self.now_s)  # type: ignore[arg-type]  # keywords
+        self.running += gone(effects)
+        return effects
+
+    def ends(self, ticket_id: int, ending: Ending = Ending.COMPLETED, usage: Usage | None = None) -> list[Effect]:
+        if ticket_id in self.running:
+            self.running.remove(ticket_id)
+        effects = self.desk.leave(ticket_id, ending, self.now_s, usage)
+        self.running += gone(effects)
+        return effects
+
+    def served(self, number: int) -> Counter[str]:
+        """Whose tickets run to their end next, one after the other, each exactly as it was expected to."""
+        whose = Counter[str]()
+        for _ in range(number):
+            self.now_s += 0.01
+            ticket_id = self.running[0]
+            whose[self.of[ticket_id]] += 1
+            self.ends(ticket_id, usage=Usage(100, 200))
+        return whose
+
+
+@pytest.mark.parametrize("claimed_tokens", [200, 999_999_999])
+def test_a_claim_of_many_tokens_buys_a_class_no_share(claimed_tokens: int) -> None:
+    """One refused request that claimed a thousand million tokens changes nothing of who is served afterwards."""
+    classes = {name: terms(rank, places=100_000, queue_s=None, total_s=None)
+               for rank, name in enumerate(("batch", "normal", "realtime"))}  # fmt: skip
+    counted = Counted(small_preset(1, most_waiting=100_000, classes=classes, between="weighted"))
+    counted.comes("realtime", max_tokens=claimed_tokens)
+    counted.ends(1, Ending.INVALID)
+    for name in classes:
+        for _ in range(2500):
+            counted.comes(name)
+    whose = counted.served(3000)
+    assert whose["batch"] == pytest.approx(300, abs=30)
+    assert whose["normal"] == pytest.approx(900, abs=60)
+
+
+@pytest.mark.parametrize("claimed_tokens", [200, 999_999_999])
+def test_a_claim_of_many_tokens_buys_a_tenant_no_share(claimed_tokens: int) -> None:
+    """A tenant whose one huge claim was cancelled and refunded is served as much as the other, not more."""
+    counted = Counted(small_preset(2, most_waiting=100_000, classes=roomy(), inside="fair"))
+    counted.comes("normal", "cheat", max_tokens=claimed_tokens)
+    for _ in range(1500):
+        counted.comes("normal", "honest")
+        counted.comes("normal", "cheat")
+    counted.ends(1, Ending.CANCELLED, Usage(100, 1))
+    whose = counted.served(1000)
+    assert whose["normalhonest"] == pytest.approx(500, abs=10)
+
+
+def test_a_reserve_below_a_wide_head_does_not_let_its_class_pass() -> None:
+    """The urgent request of four waits for four seats; those of the class below may not take one after the other."""
+    classes = {"urgent": terms(3), "middle": terms(2, reserved_seats=2), "low": terms(1)}
+    counted = Counted(small_preset(4, classes=classes))
+    for _ in range(4):
+        counted.comes("middle")
+    counted.comes("urgent", seats=4)
+    for _ in range(6):
+        counted.comes("middle")
+    for ticket_id in (1, 2, 3):
+        assert gone(counted.ends(ticket_id)) == []
+    assert gone(counted.ends(4)) == [5]
+
+
+def test_a_heavy_tenant_does_not_shut_the_door_on_a_light_one() -> None:
+    """Under fair share the predicted wait of a newcomer counts those of its own tenant, not everybody in the class."""
+    classes = {"normal": terms(2, places=1000, queue_s=12.0, total_s=None)}
+    counted = Counted(small_preset(2, most_waiting=1000, classes=classes, inside="fair",
+                                   queue={"refuse_infeasible": True}))  # fmt: skip
+    for _ in range(30):  # each holds its seat for 2 s
+        counted.comes("normal", "heavy")
+        counted.now_s += 1.0
+        if len(counted.running) == 2:
+            counted.ends(counted.running[0], usage=Usage(100, 200))
+    answers = [refused(counted.comes("normal", "heavy")) for _ in range(30)]
+    assert answers[-1] == [Reason.DEADLINE_INFEASIBLE]
+    assert refused(counted.comes("normal", "light")) == []
+
+
+def slow_first_tokens(counted: Counted, class_name: str, delay_s: float, number: int) -> None:
+    """So many requests of a class run alone, each with its first token after a while."""
+    for _ in range(number):
+        counted.comes(class_name)
+        counted.now_s += delay_s
+        counted.desk.first_token(counted.running[0], counted.now_s)
+        counted.ends(counted.running[0], usage=Usage(100, 200))
+
+
+def test_slow_first_tokens_of_one_class_shed_nobody_of_another() -> None:
+    """An engine that serves batch work last says nothing about how soon realtime work has its first token."""
+    classes = {
+        "realtime": terms(3, first_token_timeout_s=15.0),
+        "batch": terms(1, queue_s=None, total_s=None, first_token_timeout_s=600.0),
+    }
+    counted = Counted(small_preset(1, classes=classes, queue={"shed_unreachable": True}))
+    slow_first_tokens(counted, "batch", 20.0, 50)
+    counted.comes("batch")
+    for _ in range(3):
+        counted.comes("realtime")
+    counted.now_s += 1.0
+    effects = counted.ends(counted.running[0])
+    assert (len(gone(effects)), refused(effects)) == (1, [])
+
+
+def test_a_wrong_prediction_sheds_at_most_one_for_each_that_goes() -> None:
+    """Where every first token is predicted too late, half of the queue is served all the same, and corrects it."""
+    classes = {"normal": terms(2, places=1000, queue_s=None, total_s=None, first_token_timeout_s=10.0)}
+    counted = Counted(small_preset(1, most_waiting=1000, classes=classes, queue={"shed_unreachable": True}))
+    slow_first_tokens(counted, "normal", 9.5, 20)
+    for _ in range(100):
+        counted.comes("normal")
+    counted.now_s += 2.0
+    for _ in range(10):
+        effects = counted.ends(counted.running[0])
+        assert len(gone(effects)) == 1
+        assert refused(effects) == [Reason.DEADLINE_UNREACHABLE]
+    counted.ends(counted.running[0])
+
+
+def test_the_limit_goes_back_to_the_preset_when_the_engine_falls_silent_whatever_event_comes() -> None:
+    """No tick is needed: an arrival after the silence already finds the preset's seats."""
+    limit = Limiting(policy="aimd", max_seats=8, inter_token_slo_ms=50, stale_after_s=5)
+    counted = Counted(small_preset(8, classes=roomy(), limit=limit))
+    for _ in range(8):
+        counted.comes("normal")
+    for _ in range(400):
+        counted.now_s += 0.2
+        counted.desk.observe(Load(8, 0, 0.1, inter_token_s=0.2), counted.now_s)
+    assert counted.desk.limit < 8
+    counted.now_s += 60.0
+    counted.comes("normal")
+    assert counted.desk.limit == 8
+
+
+def test_a_switch_that_cannot_be_made_changes_nothing() -> None:
+    """A policy of somebody else's that raises when it is made leaves preset, revision and everybody as they were."""
+    counted = Counted(small_preset(1))
+    counted.comes("normal")
+    counted.comes("normal")
+    before = counted.desk.preset
+    stubborn = small_preset(4).model_copy(
+        update={"limit": Limiting(policy="builtins:object")}
+    )  # was well when it was read
+    with pytest.raises(TypeError):
+        counted.desk.switch(stubborn, 1.0)
+    assert (counted.desk.preset, counted.desk.revision) == (before, 1)
+    assert gone(counted.ends(1)) == [2]
+
+
+def test_a_settled_ticket_takes_no_seats_again() -> None:
+    """A call that closes after the engine was lost frees seats; it cannot take any."""
+    counted = Counted(small_preset(4))
+    counted.comes("normal", seats=3)
+    counted.desk.engine_lost(1.0)
+    counted.desk.reseat(1, 3, 1.0)
+    assert counted.desk.seats_taken == 0
+
+
+def test_a_wide_ticket_is_never_said_to_hold_more_than_it_was_given() -> None:
+    """Of a request wider than the engine, the engine's own queue holds the rest: the limit and the reserves hold."""
+    classes = {"urgent": terms(3, reserved_seats=2), "batch": terms(1)}
+    counted = Counted(small_preset(8, classes=classes))
+    counted.comes("batch", seats=100)
+    counted.desk.reseat(1, 100, 0.0)
+    assert counted.desk.seats_taken == 6
+    assert gone(counted.comes("urgent")) == [2]
+
+
+def test_who_asks_for_time_may_still_be_refused_for_having_none() -> None:
+    """A client that gives itself less time than has passed is refused as timed out."""
+    counted = Counted(small_preset(1))
+    assert refused(counted.comes("normal", asked=Timeouts(queue_s=0.0))) == [Reason.QUEUE_TIMEOUT]

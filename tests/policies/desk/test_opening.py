@@ -1,0 +1,102 @@
+"""How many of the seats are open while somebody is cautious, and while a ramp is climbed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway_policies.desk.opening import CapReason, Opening
+from headway_policies.engine.warmup import Ramp
+
+RECOVERY, MEMORY = CapReason
+NO_RAMP, RAMP = Ramp(0.0), Ramp(10.0)
+
+
+def held(*ratios: tuple[CapReason, float]) -> Opening:
+    """These hold seats back."""
+    one = Opening()
+    for who, ratio in ratios:
+        one.hold(who, ratio)
+    return one
+
+
+SHARES: dict[str, tuple[list[tuple[CapReason, float]], int]] = {
+    "nobody": ([], 16),
+    "one": ([(MEMORY, 0.5)], 8),
+    "the other": ([(RECOVERY, 0.25)], 4),
+    "both": ([(RECOVERY, 0.25), (MEMORY, 0.5)], 4),
+    "both, the other way round": ([(RECOVERY, 0.5), (MEMORY, 0.25)], 4),
+    "one that let go": ([(RECOVERY, 0.25), (MEMORY, 0.5), (RECOVERY, 1.0)], 8),
+    "rounded down": ([(MEMORY, 0.3)], 4),
+    "never none": ([(MEMORY, 0.001)], 1),
+}
+
+
+@pytest.mark.parametrize(("ratios", "seats"), SHARES.values(), ids=SHARES)
+def test_the_least_share_counts_and_one_seat_is_always_open(ratios: list[tuple[CapReason, float]], seats: int) -> None:
+    """Of 16 seats; time alone opens none."""
+    one = held(*ratios)
+    assert one.seats(16, NO_RAMP, 0.0) == seats
+    assert (one.moving, one.due_s(16, NO_RAMP, 0.0)) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("now_s", "seats", "due_s"),
+    [(100.0, 1, 102.5), (102.5, 2, 103.962), (105.0, 4, 105.805), (109.99, 15, 110.0), (110.0, 16, None)],
+)
+def test_a_ramp_opens_the_seats_one_after_another(now_s: float, seats: int, due_s: float | None) -> None:
+    """From one at its beginning to all at its end, and it says when the next one opens."""
+    one = Opening()
+    one.begin(100.0)
+    assert one.seats(16, RAMP, now_s) == seats
+    assert one.due_s(16, RAMP, now_s) == (None if due_s is None else pytest.approx(due_s, abs=0.001))
+
+
+def test_a_ramp_climbs_to_the_share_that_is_held() -> None:
+    """Who is cautious is not passed by a ramp, neither on the way nor at its end."""
+    one = held((MEMORY, 0.5))
+    one.begin(0.0)
+    assert [one.seats(16, RAMP, now_s) for now_s in (0.0, 5.0, 9.99)] == [1, 2, 7]
+    assert one.due_s(16, RAMP, 0.0) == pytest.approx(10.0 / 3)
+    assert one.seats(16, RAMP, 10.0) == 8
+    one.hold(MEMORY, 1.0)
+    assert one.seats(16, RAMP, 10.0) == 16
+
+
+def test_a_ramp_that_was_climbed_is_over() -> None:
+    """Time opens nothing any more, and a longer ramp that comes into force later takes no seats away."""
+    one = Opening()
+    one.begin(0.0)
+    assert one.moving
+    assert one.seats(16, RAMP, 10.0) == 16
+    assert not one.moving
+    assert (one.seats(16, Ramp(1000.0), 11.0), one.due_s(16, Ramp(1000.0), 11.0)) == (16, None)
+    one.begin(20.0)
+    assert one.seats(16, RAMP, 20.0) == 1
+
+
+def test_without_a_ramp_a_beginning_changes_nothing() -> None:
+    """All seats at once."""
+    one = Opening()
+    one.begin(5.0)
+    assert (one.seats(16, NO_RAMP, 5.0), one.moving) == (16, False)
+
+
+@given(
+    st.integers(1, 500),
+    st.lists(st.tuples(st.sampled_from(CapReason), st.floats(0.01, 1.0)), max_size=4),
+    st.floats(0, 100),
+    st.lists(st.floats(0, 200), min_size=1),
+)
+def test_there_is_always_a_seat_and_never_more_than_the_limit(
+    limit: int, ratios: list[tuple[CapReason, float]], ramp_s: float, times_s: list[float]
+) -> None:
+    """Whoever is cautious, at any time of any ramp; and a ramp only opens."""
+    one, ramp = held(*ratios), Ramp(ramp_s)
+    whole = one.seats(limit, ramp, 0.0)
+    one.begin(0.0)
+    seen = [one.seats(limit, ramp, now_s) for now_s in sorted(times_s)]
+    assert seen == sorted(seen)
+    assert all(1 <= seats <= whole <= limit for seats in seen)
+    assert one.seats(limit, ramp, 200.0) == whole

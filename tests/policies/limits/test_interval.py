@@ -1,0 +1,56 @@
+"""When an interval closes, and what it says."""
+
+from __future__ import annotations
+
+import pytest
+from intervals import signals
+
+from headway_policies import Load, Signals
+from headway_policies.limits.interval import Interval, IntervalMeter
+
+
+def closings(every_s: float, inter_token_s: float | None, steps: int = 100) -> list[int]:
+    """After which steps an interval closed."""
+    meter = IntervalMeter(stall_s=10)
+    step = signals(8, inter_token_s)
+    return [number for number in range(steps) if meter.add(step, number * every_s) is not None]
+
+
+@pytest.mark.parametrize(
+    ("every_s", "inter_token_s", "first"),
+    [(0.01, 0.01, 50), (0.125, 0.125, 7), (0.01, None, 200), (1.0, 1.0, 2), (0.25, 12.0, 8)],
+    ids=[
+        "half a second",
+        "eight steps",
+        "two seconds without times",
+        "two seconds of slow steps",
+        "stalls are no times",
+    ],
+)
+def test_an_interval_closes_when_it_has_seen_enough(every_s: float, inter_token_s: float | None, first: int) -> None:
+    """Eight timed steps and half a second; two seconds at the most."""
+    assert closings(every_s, inter_token_s, steps=first + 1) == [first]
+
+
+def test_an_interval_is_the_means_of_its_steps() -> None:
+    """Means a step, times over the steps that had one, preemptions added up, the last word on lengths."""
+    meter = IntervalMeter(stall_s=10)
+    steps = [
+        Signals(Load(4, 1, 0.2, None, 128, 1, 900), 6, 3, limited=False),
+        Signals(Load(8, 1, 0.4, 0.05, 0, 0, 900), 8, 4, limited=True),
+        Signals(Load(12, 1, 0.6, 0.07, 64, 2, 900), 10, 5, False, 60.0, 30.0, 9.0),
+    ]
+    closed = [meter.add(step, float(number)) for number, step in enumerate(steps)]
+    assert closed[:2] == [None, None]
+    expected = Interval(8, 8, 64, pytest.approx(0.4), pytest.approx(0.06), 3, True, 5, 900, 60.0, 30.0, 9.0)
+    assert closed[2] == expected
+
+
+def test_the_next_interval_starts_empty() -> None:
+    """Nothing of a closed interval is counted again."""
+    meter = IntervalMeter(stall_s=10)
+    for number in range(8):
+        meter.add(signals(100, 0.1, preemptions=5), number / 10)
+    second = [meter.add(signals(2, 0.02, limited=False), 1 + number / 10) for number in range(10)]
+    closed = next(one for one in second if one is not None)
+    assert (closed.running, closed.preemptions, closed.limited) == (2, 0, False)

@@ -1,0 +1,245 @@
+"""Guesses of lengths and waits, and what they say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from headway_policies.conformance.windows import check_lengths
+from headway_policies.prediction.estimators import (
+    LEAST_SAMPLES,
+    AskedLength,
+    LengthPredictor,
+    QuantileLengths,
+    WaitEstimate,
+)
+from headway_policies.request.ticket import USUAL_MAX_TOKENS, Ticket, Usage
+
+CHAT = Ticket(1, "normal", 0.0, tenant="a", max_tokens=1000)
+
+
+def ended(predictor: LengthPredictor, ticket: Ticket, *lengths: int) -> None:
+    for tokens in lengths:
+        predictor.ended(ticket, Usage(64, tokens * ticket.seats))
+
+
+@pytest.mark.parametrize("make", [AskedLength, QuantileLengths])
+def test_it_conforms(make: Callable[[], LengthPredictor]) -> None:
+    """Within what was asked, the same when asked again, honest about itself."""
+    check_lengths(make)
+
+
+class Unbounded(AskedLength):
+    """Guesses more than was asked for."""
+
+    def output_tokens(self, ticket: Ticket) -> float:
+        return 2.0 * super().output_tokens(ticket)
+
+
+class Restless(QuantileLengths):
+    """Counts being asked as a case."""
+
+    def output_tokens(self, ticket: Ticket) -> float:
+        self._score.add(1.0, 1.0)
+        return super().output_tokens(ticket)
+
+
+@pytest.mark.parametrize("make", [Unbounded, Restless])
+def test_conformance_catches_what_does_not_conform(make: Callable[[], LengthPredictor]) -> None:
+    """A guess above what was asked, and one that learns from being asked, are found out."""
+    with pytest.raises(AssertionError, match="seed 0, step"):
+        check_lengths(make)
+
+
+@pytest.mark.parametrize(("max_tokens", "expected"), [(400, 400), (7, 7), (None, USUAL_MAX_TOKENS)])
+def test_without_history_a_request_is_taken_at_its_word(max_tokens: int | None, expected: int) -> None:
+    """Until enough have ended, the guess is what it asks for, or what is usual."""
+    lengths, ticket = QuantileLengths(), replace(CHAT, max_tokens=max_tokens)
+    assert lengths.output_tokens(ticket) == expected
+    ended(lengths, ticket, *[3] * (LEAST_SAMPLES - 1))
+    assert lengths.output_tokens(ticket) == expected
+    assert lengths.quantile(ticket, 0.5) == expected
+
+
+def test_the_guess_is_the_mean_of_like_requests() -> None:
+    """A tenant with a history of its own in a class is guessed from that."""
+    lengths = QuantileLengths()
+    ended(lengths, CHAT, *[10, 30] * 20)
+    ended(lengths, replace(CHAT, tenant="b"), *[600] * 40)
+    assert lengths.output_tokens(CHAT) == 20
+    assert lengths.output_tokens(replace(CHAT, tenant="b")) == 600
+
+
+def test_a_stranger_is_guessed_from_its_class_and_then_from_all() -> None:
+    """What is not known of a tenant is taken from its class, what is not known of a class from all requests."""
+    lengths = QuantileLengths()
+    ended(lengths, CHAT, *[100] * 20)
+    ended(lengths, replace(CHAT, class_name="batch", tenant="c"), *[300] * 20)
+    assert lengths.output_tokens(replace(CHAT, tenant="new")) == 100
+    assert lengths.output_tokens(replace(CHAT, class_name="new", tenant="new")) == 200
+
+
+def test_who_always_uses_all_it_asks_for_is_expected_to_use_all() -> None:
+    """Fixed lengths are guessed exactly, even at a max_tokens not seen before."""
+    lengths = QuantileLengths()
+    for asked in (64, 70, 80, 90) * 5:
+        ended(lengths, replace(CHAT, max_tokens=asked), asked)
+    assert lengths.output_tokens(replace(CHAT, max_tokens=127)) == 127
+    assert lengths.quantile(replace(CHAT, max_tokens=127), 0.1) == 127
+
+
+def test_a_small_max_tokens_does_not_make_other_answers_short() -> None:
+    """Requests that ask for much less are another kind."""
+    lengths = QuantileLengths()
+    ended(lengths, CHAT, *[400] * 20)
+    ended(lengths, replace(CHAT, max_tokens=1), *[1] * 500)
+    assert lengths.output_tokens(CHAT) == 400
+
+
+def test_the_guess_is_for_each_sequence() -> None:
+    """Usage is summed over the sequences of a request, the guess is not."""
+    lengths = QuantileLengths()
+    ended(lengths, replace(CHAT, seats=4), *[50] * 20)
+    assert lengths.output_tokens(CHAT) == 50
+
+
+@pytest.mark.parametrize(("q", "expected"), [(0.0, 1), (0.01, 1), (0.5, 50), (0.9, 90), (1.0, 100)])
+def test_a_quantile_is_the_length_that_so_many_do_not_exceed(q: float, expected: int) -> None:
+    """By nearest rank, over the history of like requests."""
+    lengths, order = QuantileLengths(), list(range(1, 101))
+    Random(1).shuffle(order)
+    ended(lengths, CHAT, *order)
+    assert lengths.quantile(CHAT, q) == expected
+
+
+def test_old_lengths_are_forgotten() -> None:
+    """Only the last 256 lengths of a kind count."""
+    lengths = QuantileLengths()
+    ended(lengths, CHAT, *[900] * 300, *[10] * 256)
+    assert lengths.output_tokens(CHAT) == 10
+    assert lengths.quantile(CHAT, 1.0) == 10
+
+
+def test_the_guess_is_never_above_what_is_asked_for() -> None:
+    """Like requests that were allowed more do not raise the guess above this one's own max_tokens."""
+    lengths = QuantileLengths()
+    ended(lengths, CHAT, *[900] * 20)
+    modest = replace(CHAT, max_tokens=600)
+    assert lengths.output_tokens(modest) == 600
+    assert lengths.quantile(modest, 0.5) == 600
+
+
+def test_memory_is_bounded_however_many_tenants_come() -> None:
+    """A flood of tenants pushes out those who stay away, never those who come back now and then, nor their class."""
+    lengths, away = QuantileLengths(), replace(CHAT, tenant="away")
+    ended(lengths, CHAT, *[100] * 20)
+    ended(lengths, away, *[100] * 20)
+    for number in range(3000):
+        ended(lengths, replace(CHAT, tenant=f"t{number}"), *[500] * 2)
+        if number % 200 == 0:
+            ended(lengths, CHAT, 100)
+    assert len(lengths._histories) == 512
+    assert lengths.output_tokens(CHAT) == 100
+    assert lengths.output_tokens(away) > 490  # from its class: its own is gone
+
+
+def test_nobody_is_believed_beyond_the_longest_answer_seen() -> None:
+    """A claim of a thousand million tokens counts as what is usual, then as the longest answer there has been."""
+    lengths, boaster = QuantileLengths(), replace(CHAT, max_tokens=10**9)
+    assert lengths.output_tokens(boaster) == USUAL_MAX_TOKENS
+    ended(lengths, replace(CHAT, max_tokens=3000), 2800)
+    assert lengths.output_tokens(boaster) == 2800
+
+
+def test_the_accuracy_of_lengths_is_that_of_what_was_guessed() -> None:
+    """Perfect guesses have no error; guesses twice too high have a whole one, and as much bias."""
+    lengths = QuantileLengths()
+    chat = replace(CHAT, max_tokens=500)
+    ended(lengths, chat, *[250] * 4)  # taken at their word: 500
+    found = lengths.accuracy()
+    assert (found.samples, found.error_ratio, found.bias_ratio) == (4, 1.0, 1.0)
+    ended(lengths, chat, *[250] * 3000)
+    found = lengths.accuracy()
+    assert found.samples == 256
+    assert found.error_ratio == pytest.approx(0, abs=1e-3)
+
+
+def taught(residence_s: float, seats: int = 1, endings: int = 50) -> WaitEstimate:
+    waits = WaitEstimate()
+    for number in range(endings):
+        waits.ended(seats, residence_s, float(number))
+    return waits
+
+
+def test_the_wait_is_by_littles_law() -> None:
+    """Eight seats held for 4 s each come free two a second."""
+    waits = taught(4.0)
+    assert waits.wait_s(seats_ahead=10, free=0, limit=8) == pytest.approx(5.0)
+    assert waits.wait_s(seats_ahead=10, free=2, limit=8) == pytest.approx(4.0)
+
+
+def test_who_finds_a_free_seat_does_not_wait() -> None:
+    """With seats enough the wait is 0, and that needs no knowledge."""
+    assert WaitEstimate().wait_s(seats_ahead=2, free=2, limit=8) == 0
+
+
+def test_nobody_is_refused_for_lack_of_knowledge() -> None:
+    """Until enough seats have been given up, and after hours of quiet, there is no guess."""
+    assert taught(4.0, endings=LEAST_SAMPLES - 1).wait_s(10, 0, 8) is None
+    waits = taught(4.0)
+    waits.ended(1, 4.0, 20_000.0)
+    assert waits.wait_s(10, 0, 8) is None
+
+
+def test_the_wait_follows_the_traffic() -> None:
+    """After some hundred seats of another residence the old one is forgotten."""
+    waits = taught(4.0, endings=2000)
+    for number in range(300):
+        waits.ended(1, 1.0, 2000.0 + number)
+    assert waits.wait_s(8, 0, 8) == pytest.approx(1.0, rel=0.05)
+
+
+def test_the_predicted_wait_comes_true_in_a_queue() -> None:
+    """On 8 seats with exponential residence and a standing queue, predictions are right within 15 % on the mean."""
+    random, waits, limit, behind = Random(5), WaitEstimate(), 8, 40
+    now_s, ends = 0.0, sorted((random.expovariate(0.5), 0.0) for _ in range(8))
+    queue: list[tuple[float, float | None]] = [(0.0, None)] * behind
+    for _ in range(4000):
+        end_s, began_s = ends.pop(0)
+        now_s = end_s
+        waits.ended(1, end_s - began_s, now_s)
+        arrived_s, predicted_s = queue.pop(0)
+        if predicted_s is not None:
+            waits.waited(predicted_s, now_s - arrived_s)
+        ends = sorted([*ends, (now_s + random.expovariate(0.5), now_s)])
+        queue.append((now_s, waits.wait_s(behind, 0, limit)))
+    accuracy = waits.accuracy()
+    assert accuracy.samples == 256
+    assert accuracy.error_ratio < 0.25
+    assert abs(accuracy.bias_ratio) < 0.15
+
+
+def test_the_first_token_is_guessed_from_the_prompt() -> None:
+    """Delays that grow with the prompt are learnt as a line."""
+    waits = WaitEstimate()
+    for number in range(LEAST_SAMPLES):
+        assert waits.first_token_s("chat", 500) is None
+        waits.learn_first_token("chat", 100 * number, 0.03 + 0.0003 * 100 * number)
+    for number in range(300):
+        waits.learn_first_token("chat", number % 9 * 100, 0.03 + 0.0003 * (number % 9 * 100))
+    assert waits.first_token_s("chat", 500) == pytest.approx(0.18, rel=0.05)
+    assert waits.first_token_s("chat", 2000) == pytest.approx(0.63, rel=0.05)
+
+
+def test_a_doubtful_first_token_is_expected_early() -> None:
+    """The guess is lower by its mean error, so that a scatter costs few requests that would have made it."""
+    waits, random = WaitEstimate(), Random(4)
+    delays_s = [random.uniform(0.1, 0.5) for _ in range(2000)]
+    for delay_s in delays_s:
+        waits.learn_first_token("chat", 64, delay_s)
+    guess_s = waits.first_token_s("chat", 64)
+    assert guess_s == pytest.approx(0.2, abs=0.04)
+    assert waits.first_token_s("chat", 0) is not None

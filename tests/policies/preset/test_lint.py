@@ -1,0 +1,88 @@
+"""Settings that are allowed and probably not meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway_policies import parse_preset
+from headway_policies.preset import lint
+
+BASE = 'name = "mine"\nextends = "balanced"\n'
+DYNAMIC = 'batching.strategy = "dynamic"\nclasses.realtime.reserved_seats = 0\n'
+STATIC = 'batching.strategy = "static"\nclasses.realtime.reserved_seats = 0\n'
+FLUSHED = STATIC + "batching.flush_after_s = 1\n"
+
+CAUTIONS: dict[str, tuple[str, list[str]]] = {
+    "a window too short": (DYNAMIC + "batching.window_ms = 49", ["batching.window_ms: 49 is outside"]),
+    "a window too long": (DYNAMIC + "batching.window_ms = 201", ["batching.window_ms: 201 is outside"]),
+    "seats beyond the knee": ("batching.seats = 65", ["batching.seats: beyond 64"]),
+    "bins where no batch ends as one": ("batching.bins = 2", ["batching.bins: no effect under continuous"]),
+    "an adaptive window that nothing uses": ('batching.window = "adaptive"', ["batching.window: no effect"]),
+    "preferred sizes of static": (FLUSHED + "batching.preferred_batch_sizes = [8]", ["batching.preferred_batch_sizes"]),
+    "a flush that nothing uses": (DYNAMIC + "batching.flush_after_s = 5", ["batching.flush_after_s: no effect"]),
+    "a tail that waits": (STATIC, ["batching.flush_after_s: not set"]),
+    "a tail that times out first": (
+        STATIC + "batching.flush_after_s = 5",
+        ["classes.realtime.queue_timeout_s: ends before a batch that does not fill leaves (5 s)"],
+    ),
+    "a reserve in a batch": (
+        'batching.strategy = "dynamic"\nclasses.realtime.reserved_seats = 2',
+        ["classes.realtime.reserved_seats: stay empty in every batch"],
+    ),
+    "a reserve of the last": ("classes.batch.reserved_seats = 1", ["classes.batch.reserved_seats: no effect"]),
+    "strict order": (
+        'ordering.between = "strict"',
+        ["ordering.between: strict", "classes: share has no effect under strict"],
+    ),
+    "ageing with shares": ('ordering.between = "ageing"', ["classes: share has no effect under ageing"]),
+    "a stall shorter than the promise": (
+        'limit = { policy = "aimd", inter_token_slo_ms = 30000 }',
+        ["classes.realtime.stall_timeout_s", "classes.normal.stall_timeout_s"],
+    ),
+    "a wait longer than the first token may take": (
+        "classes.realtime.queue_timeout_s = 16",
+        ["classes.realtime.queue_timeout_s: no effect: first_token_timeout_s is shorter"],
+    ),
+    "a wait longer than all may take": (
+        "classes.realtime = { queue_timeout_s = 6, first_token_timeout_s = 7, total_timeout_s = 5 }",
+        ["classes.realtime.queue_timeout_s: no effect", "classes.realtime.first_token_timeout_s: no effect"],
+    ),
+    "a pause for errors that nobody counts": (
+        "fallback.pause_on_errors = true",
+        ["fallback.pause_on_errors: no effect: fallback.error_ratio is not set"],
+    ),
+    "a hung engine that must not be replaced": (
+        "recovery = { max_restarts = 0, restart_hung = true }",
+        ["recovery.restart_hung: no effect: recovery.max_restarts is 0"],
+    ),
+    "a recycle that waits less than an answer takes": (
+        "memory = { recycle_every_s = 86400, recycle_drain_s = 600 }",
+        ["memory.recycle_drain_s: shorter than an answer of batch may take"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), CAUTIONS.values(), ids=CAUTIONS)
+def test_a_doubtful_setting_is_told_and_nothing_else(text: str, expected: list[str]) -> None:
+    """Each caution names its key; no other is raised with it."""
+    found = lint(parse_preset(BASE + text, "mine.toml"))
+    assert len(found) == len(expected)
+    for line, start in zip(found, expected, strict=True):
+        assert line.startswith(start)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DYNAMIC + "batching.window_ms = 50",
+        DYNAMIC + "batching.window_ms = 200",
+        DYNAMIC + 'batching.bins = 4\nbatching.window = "adaptive"\nbatching.preferred_batch_sizes = [8]',
+        "batching.window_ms = 0",
+        "batching.seats = 64",
+        FLUSHED + "batching.bins = 4",
+        'limit = { policy = "model", inter_token_slo_ms = 29999 }',
+    ],
+)
+def test_what_is_usual_raises_no_caution(text: str) -> None:
+    """The bounds themselves are fine, and a window that nothing uses may be anything."""
+    assert lint(parse_preset(BASE + text, "mine.toml")) == []

@@ -1,0 +1,296 @@
+"""Preset files: what they mean, and what their authors are told when they are wrong."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_presets import small_preset, terms
+
+from headway_policies import Batching, Change, Preset, PresetError, bundled_presets, changes, load_preset, parse_preset
+from headway_policies.limits.limit import Limiting
+from headway_policies.preset import lint
+
+BALANCED = (resources.files("headway_policies.preset") / "bundled" / "balanced.toml").read_text(encoding="utf-8")
+BUNDLED = ["latency", "interactive", "balanced", "offline", "throughput"]
+SEATS_AND_WINDOWS = {"latency": (8, 10), "balanced": (32, 50), "throughput": (64, 100)}
+
+
+def test_the_bundled_presets_come_fewest_seats_first() -> None:
+    """Five ship, in this order, each under its own name."""
+    presets = bundled_presets()
+    assert list(presets) == BUNDLED
+    assert [one.name for one in presets.values()] == BUNDLED
+    seats = [one.batching.seats for one in presets.values()]
+    assert seats == sorted(seats)
+
+
+@pytest.mark.parametrize(("name", "seats", "window_ms"), [(one, *two) for one, two in SEATS_AND_WINDOWS.items()])
+def test_the_three_presets_of_the_texts_have_exactly_their_seats_and_window(
+    name: str, seats: int, window_ms: float
+) -> None:
+    """The batch size and the window of latency, balanced and throughput are as promised, and their limit is fixed."""
+    preset = bundled_presets()[name]
+    assert (preset.batching.strategy, preset.batching.seats) == ("continuous", seats)
+    assert (preset.batching.window_ms, preset.limit.policy) == (window_ms, "fixed")
+
+
+def test_offline_work_runs_in_full_batches_and_interactive_work_under_an_adaptive_limit() -> None:
+    """Offline: static, large, the tail flushed, for batch work. Interactive: continuous, adaptive, with a reserve."""
+    offline, interactive = (bundled_presets()[name] for name in ("offline", "interactive"))
+    assert (offline.batching.strategy, offline.default_class) == ("static", "batch")
+    assert offline.batching.flush_after_s is not None
+    assert interactive.batching.strategy == "continuous"
+    assert interactive.limit.policy != "fixed"
+    assert interactive.classes["realtime"].reserved_seats > 0
+
+
+def test_no_bundled_preset_has_a_warning() -> None:
+    """What ships follows its own advice."""
+    assert {name: lint(one) for name, one in bundled_presets().items()} == {name: [] for name in BUNDLED}
+
+
+@pytest.mark.parametrize("preset", bundled_presets().values(), ids=BUNDLED)
+def test_a_bundled_preset_leaves_each_class_its_own_room(preset: Preset) -> None:
+    """The total bound holds every class at its own bound, so a flood of batch work takes no realtime place."""
+    assert sum(one.max_waiting for one in preset.classes.values()) <= preset.queue.max_waiting
+    assert preset.by_urgency() == ["realtime", "normal", "batch"]
+    assert preset.queue.max_waiting == 10_000
+
+
+BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
+    "a number as text": ("seats = 32", 'seats = "8"', ["batching.seats", "integer"]),
+    "a truth value as a number": ("seats = 32", "seats = true", ["batching.seats", "integer"]),
+    "a fraction of a seat": ("seats = 32", "seats = 32.5", ["batching.seats", "integer"]),
+    "no seat": ("seats = 32", "seats = 0", ["batching.seats", "greater than or equal to 1"]),
+    "too many seats": ("seats = 32", "seats = 1_000_000", ["batching.seats", "less than or equal to 65536"]),
+    "a missing key": ("seats = 32\n", "", ["batching.seats", "missing"]),
+    "an unknown key": (
+        "seats = 32",
+        "seats = 32\nchairs = 8",
+        ["batching.chairs", "seats, strategy, urgent_window_ms, window, window_ms"],
+    ),
+    "an unknown section": ("[queue]", "[queues]", ["queues", "unknown key", "batching, classes", "queue: missing"]),
+    "an unknown key of a class": (
+        "priority = 3",
+        "priority = 3\nweight = 2",
+        [
+            "classes.realtime.weight",
+            "max_waiting, max_waiting_bytes",
+            "service_tiers, share, sheddable, stall_timeout_s",
+        ],
+    ),
+    "an unknown strategy": ('"continuous"', '"magic"', ["batching.strategy", "'continuous'"]),
+    "no number": ("window_ms = 50", "window_ms = nan", ["batching.window_ms", "60000"]),
+    "no end": ("queue_timeout_s = 5", "queue_timeout_s = inf", ["classes.realtime.queue_timeout_s", "86400"]),
+    "a negative time": ("queue_timeout_s = 5", "queue_timeout_s = -1", ["queue_timeout_s", "greater than 0"]),
+    "text for a list": ('["flex"]', '"flex"', ["classes.batch.service_tiers", "list"]),
+    "numbers for names": ('["flex"]', "[1]", ["classes.batch.service_tiers.0", "string"]),
+    "a tier of two classes": ('["flex"]', '["auto"]', ["classes", "one class only"]),
+    "one priority for two classes": ("priority = 1\n", "priority = 2\n", ["classes", "priority of its own"]),
+    "a default that is no class": (
+        'default_class = "normal"',
+        'default_class = "gold"',
+        ["default_class", '"gold"', "batch, normal, realtime"],
+    ),
+    "a name with capitals": ('name = "balanced"', 'name = "Balanced"', ["name", "[a-z0-9]"]),
+    "a class name that no header can carry": ("[classes.batch]", '[classes."b\\r\\nx"]', ["classes", "[a-z0-9]"]),
+    "a key of two lines": ("seats = 32", '"a\\nb" = 1\nseats = 32', ["batching.a b", "unknown key"]),
+    "a missing section": ("[queue]\nmax_waiting = 10000\n", "", ["queue", "missing"]),
+    "shares of more than all": ("share = 0.6", "share = 0.8", ["classes", "the shares sum to 1.2, more than 1"]),
+    "a reserve of all seats": ("share = 0.6", "share = 0.6\nreserved_seats = 32", ["32 reserved_seats of 32", "none"]),
+    "a preferred size beyond the seats": (
+        "seats = 32",
+        "seats = 32\npreferred_batch_sizes = [8, 33]",
+        ["batching.preferred_batch_sizes", "33 is not between 1 and the 32 seats"],
+    ),
+    "an adaptive limit whose rails leave the seats out": (
+        'policy = "fixed"',
+        'policy = "model"\nmax_seats = 16',
+        ["batching.seats: 32 is not between limit.min_seats and limit.max_seats"],
+    ),
+    "a policy that is nowhere": (
+        'inside = "fair"',
+        'inside = "no_such_module:Discipline"',
+        ["ordering.inside: no_such_module cannot be imported: No module named 'no_such_module'"],
+    ),
+    "a policy that is no class": (
+        'policy = "fixed"',
+        'policy = "headway_policies.preset.model:changes"',
+        ["limit.policy: headway_policies.preset.model:changes is not a class but function"],
+    ),
+    "two things wrong": (
+        'between = "weighted"\ninside = "fair"',
+        'between = "no_such_module:Order"\ninside = "no_such_module:Discipline"',
+        ["ordering.between: no_such_module", "ordering.inside: no_such_module"],
+    ),
+    "no TOML": ("seats = 32", "seats 8", ["not valid TOML", "line"]),
+    "a doubled key": ("seats = 32", "seats = 32\nseats = 9", ["not valid TOML"]),
+}
+
+
+@pytest.mark.parametrize(("good", "bad", "told"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_bad_file_is_refused_in_one_line_that_names_file_key_and_what_is_allowed(
+    good: str, bad: str, told: list[str], tmp_path: Path
+) -> None:
+    """The author reads one line: which file, which key, what may stand there."""
+    assert good in BALANCED
+    path = tmp_path / "mine.toml"
+    path.write_text(BALANCED.replace(good, bad, 1), encoding="utf-8")
+    with pytest.raises(PresetError) as caught:
+        load_preset(path)
+    line = str(caught.value)
+    assert line.startswith(f"{path}: ")
+    assert "\n" not in line
+    for word in told:
+        assert word in line
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda path: None, "cannot be read: No such file"),
+        (lambda path: path.mkdir(), "cannot be read: Is a directory"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "cannot be read: not UTF-8 text"),
+        (
+            lambda path: path.write_text('extends = "a\\u0000b.toml"'),
+            "a\\x00b.toml': cannot be read: not the name",
+        ),
+        (lambda path: path.write_text('description = "\\u001b[31m"'), "description: has control characters"),
+    ],
+    ids=["absent", "a folder", "binary", "nul", "escapes"],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_one_line(make: object, why: str, tmp_path: Path) -> None:
+    """A missing, wrong or binary file gives the same kind of error as a wrong setting."""
+    path = tmp_path / "mine.toml"
+    assert callable(make)
+    make(path)
+    with pytest.raises(PresetError, match=re.escape(why)) as caught:
+        load_preset(path)
+    assert str(caught.value).startswith(f"{path}")
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    """As some editors leave it."""
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'\xef\xbb\xbfname = "mine"\nextends = "balanced"\n')
+    assert load_preset(path).name == "mine"
+
+
+def test_settings_that_are_not_set_are_left_out_and_lists_stay_lists() -> None:
+    """A time-out that does not exist is no setting; preferred sizes are numbers."""
+    batching = Batching(strategy="dynamic", seats=8, window_ms=50, preferred_batch_sizes=(4, 8))
+    settings = small_preset().model_copy(update={"batching": batching}).settings()
+    assert settings["batching.preferred_batch_sizes"] == [4, 8]
+    assert "batching.flush_after_s" not in settings
+    assert "classes.normal.stall_timeout_s" not in settings
+    assert None not in settings.values()
+
+
+@pytest.mark.parametrize(
+    ("limit", "seats"),
+    [
+        (Limiting(), 8),
+        (Limiting(policy="aimd", max_seats=24), 24),
+        (Limiting(policy="aimd"), 8),
+        (Limiting(max_seats=24), 8),
+    ],
+    ids=["fixed", "adaptive with a top", "adaptive without", "a top that nothing uses"],
+)
+def test_the_most_seats_are_those_an_adaptive_limit_may_come_to(limit: Limiting, seats: int) -> None:
+    """The engine is started with room for what the limit may grow to."""
+    assert small_preset(seats=8).model_copy(update={"limit": limit}).most_seats() == seats
+
+
+def test_a_policy_of_your_own_is_named_by_its_import_path() -> None:
+    """Any class that can be imported is accepted, and listed as not one of Headway's own."""
+    text = BALANCED.replace('inside = "fair"', 'inside = "headway_policies.queueing.disciplines:Fifo"')
+    assert parse_preset(text, "mine.toml").named_policies() == {
+        "ordering.inside": "headway_policies.queueing.disciplines:Fifo"
+    }
+    assert parse_preset(BALANCED, "mine.toml").named_policies() == {}
+
+
+@given(st.text(max_size=200))
+def test_no_text_makes_the_reader_fail_otherwise(text: str) -> None:
+    """Whatever the file says, the answer is a preset or a PresetError of one line."""
+    told = ""
+    try:
+        told = f"mine.toml: {parse_preset(text, 'mine.toml').name}"
+    except PresetError as error:
+        told = str(error)
+    assert told.startswith("mine.toml: ")
+    assert len(told.splitlines()) == 1
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=4))
+def test_a_seat_count_is_a_whole_number_in_range_or_refused(value: object) -> None:
+    """Nothing is turned into a number that is not one."""
+    table = small_preset().model_dump()
+    table["batching"]["seats"] = value
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65_536:
+        assert Preset.model_validate(table).batching.seats == value
+    else:
+        with pytest.raises(ValueError, match=r"batching\.seats"):
+            Preset.model_validate(table)
+
+
+@pytest.mark.parametrize("preset", bundled_presets().values(), ids=BUNDLED)
+def test_settings_are_flat_and_in_the_order_of_the_file(preset: Preset) -> None:
+    """Every setting stands under its dotted key, name and description apart."""
+    settings = preset.settings()
+    assert list(settings)[:4] == ["default_class", "batching.strategy", "batching.seats", "batching.window_ms"]
+    assert settings["classes.realtime.priority"] == 3
+    assert settings["classes.batch.service_tiers"] == ["flex"]
+    assert not {"name", "description"} & set(settings)
+    assert not any(isinstance(value, dict) for value in settings.values())
+
+
+def test_changes_list_what_differs_and_nothing_else() -> None:
+    """From latency to throughput exactly the seats and the window change."""
+    presets = bundled_presets()
+    assert changes(presets["latency"], presets["throughput"]) == [
+        Change("batching.seats", 8, 64),
+        Change("batching.window_ms", 10.0, 100.0),
+    ]
+    assert changes(presets["latency"], presets["latency"]) == []
+
+
+def test_changes_show_a_setting_that_one_side_does_not_have() -> None:
+    """A class that appears or goes away shows as None on the other side."""
+    one = small_preset(classes={"only": terms(1)})
+    two = small_preset(classes={"only": terms(1), "more": terms(2)})
+    added = changes(one, two)
+    assert {change.setting.rpartition(".")[0] for change in added} == {"classes.more"}
+    assert all(change.before is None and change.after is not None for change in added)
+    assert changes(two, one) == [Change(change.setting, change.after, None) for change in added]
+
+
+@pytest.mark.parametrize(
+    ("tier", "name"),
+    [
+        ("priority", "realtime"),
+        ("fast", "realtime"),
+        ("auto", "normal"),
+        ("default", "normal"),
+        ("flex", "batch"),
+        ("platinum", None),
+        ("", None),
+    ],
+)
+def test_a_service_tier_stands_for_a_class_or_for_none(tier: str, name: str | None) -> None:
+    """OpenAI's and Anthropic's words lead to our classes; an unknown word to no class."""
+    assert bundled_presets()["balanced"].class_for_tier(tier) == name
+
+
+@pytest.mark.parametrize(
+    ("priority", "name"),
+    [(99, "realtime"), (3, "realtime"), (2, "normal"), (1, "batch"), (0, "batch"), (-5, "batch")],
+)
+def test_a_larger_number_is_more_urgent(priority: int, name: str) -> None:
+    """A number falls into the highest class not above it; below all of them, into the lowest."""
+    assert bundled_presets()["balanced"].class_for_priority(priority) == name
