@@ -7,7 +7,7 @@ Every failure is one of these, each with a sentence fit for a page:
      +-- SwitchedOffError   404: the server was started without a token
      +-- TokenError         401: no token, or a wrong one
      +-- RoleError          403: the token may only read
-     +-- StaleError         412: somebody changed the preset meanwhile
+     +-- StaleError         412: somebody preset was changed meanwhile
      +-- RefusedError       any other refusal (409, 415, 422, 428, 501, 5xx)
 """
 
@@ -52,7 +52,7 @@ class RoleError(AdminError):
 
 
 class StaleError(AdminError):
-    """Somebody changed the preset meanwhile."""
+    """Somebody preset was changed meanwhile."""
 
 
 class RefusedError(AdminError):

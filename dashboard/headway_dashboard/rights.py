@@ -1,4 +1,4 @@
-"""What may this page do at the server, and what is missing?
+"""What the Control page may do at the server, and what it lacks for more.
 
 The server decides on every request; this only keeps a page from offering what would be refused.
 """
@@ -25,7 +25,7 @@ class Rights:
 
 
 def ask(settings: Settings, client: AdminClient) -> tuple[Presets | None, Rights]:
-    """The server's presets, None where it does not tell them, and what may be done with them."""
+    """The server's presets, None where they are not known, and what may be done with them."""
     if settings.token is None:
         problem = f"{settings.token_problem} " if settings.token_problem else ""
         return None, Rights(False, f"{problem}{_HOW_TO_APPLY}")

@@ -1,4 +1,4 @@
-"""Which source do all visitors share, and from when on does it watch?
+"""The sources that all visitors of a process share.
 
 From the start of the process, not from the first visit: whoever opens the page sees what happened before.
 """
@@ -26,7 +26,7 @@ def source_for(url: str, prometheus_url: str | None, refresh_s: float) -> Source
 
 @st.cache_resource(show_spinner=False, on_release=lambda telling: telling.close())
 def telling_for(url: str, refresh_s: float, _token: str | None) -> StatusSource:
-    """What the server says of itself, for all visitors. The underscore keeps the token out of the key."""
+    """The server's status, for all visitors. The underscore keeps the token out of the key."""
     return StatusSource(url, _token, interval_s=refresh_s)
 
 

@@ -1,4 +1,4 @@
-"""Which presets can be shown to a visitor whom the server does not tell? Those that come with Headway."""
+"""The bundled presets, shown where the server's own are not known."""
 
 from __future__ import annotations
 

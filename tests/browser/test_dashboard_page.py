@@ -122,10 +122,10 @@ def test_a_restart_is_told_while_it_lasts(page: Page, dashboard: Callable[..., s
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         world = stub.world
         world.standing, world.trying, world.tries, world.ready = "restarting", "starting another engine", 2, False
-        expect(page.get_by_text("Try 2 of 3: starting another engine")).to_be_visible()
+        expect(page.get_by_text("Attempt 2 of 3: starting another engine")).to_be_visible()
         expect(page.get_by_test_id("stProgress")).to_be_visible()
         world.standing, world.trying, world.tries, world.ready = "up", "", 0, True
-        expect(page.get_by_text("Try 2 of 3")).to_have_count(0)
+        expect(page.get_by_text("Attempt 2 of 3")).to_have_count(0)
         expect(page.get_by_text("engine restarts")).to_have_count(6)
 
 
@@ -140,7 +140,7 @@ def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str
         expect(card.get_by_text("Nothing was ordered")).to_be_visible()
         card.get_by_label('Type "shed" to confirm').fill("shed")
         card.get_by_role("button", name="Order shed").click()
-        expect(card.get_by_text("The ladder stands on shed, as ordered.")).to_be_visible()
+        expect(card.get_by_text("The ladder is at shed, as ordered.")).to_be_visible()
         expect(page.get_by_text("fallback: shed")).to_be_visible()
         assert stub.world.rung.word == "shed"
 

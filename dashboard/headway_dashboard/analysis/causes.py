@@ -1,4 +1,4 @@
-"""Why did a request end without an answer?
+"""The causes for which a request ended without an answer.
 
 Each end is counted once, under its most exact name: a request that the server refused or gave up counts by its
 ``Reason``, any other by its ``Outcome``. What neither completed nor was cancelled by its client has failed. An invalid
@@ -26,8 +26,8 @@ CAUSES: dict[str, tuple[str, str]] = {
     Reason.CLASS_QUEUE_FULL: ("class queue full", palette.GOLD),
     Reason.NO_FREE_SEAT: ("no free seat", "#f0b96b"),
     Reason.DEADLINE_INFEASIBLE: ("expected wait too long", "#5a4fcf"),
-    Reason.DEADLINE_UNREACHABLE: ("too late to be served", palette.SKY),
-    Reason.EVICTED: ("replaced by a more urgent one", "#b86a1f"),
+    Reason.DEADLINE_UNREACHABLE: ("deadline unreachable", palette.SKY),
+    Reason.EVICTED: ("evicted by a more urgent one", "#b86a1f"),
     Reason.QUEUE_TIMEOUT: ("timed out waiting", palette.BLUE),
     Reason.FIRST_TOKEN_TIMEOUT: ("no first token in time", palette.PURPLE),
     Reason.STALL_TIMEOUT: ("answer stalled", "#d79bc6"),
@@ -45,7 +45,7 @@ _UNKNOWN_COLOUR = "#b3a9a0"
 
 
 def words(name: str) -> str:
-    """A cause as a reader says it; one that is not known here under its own name."""
+    """A cause in words; an unknown one under its own name."""
     return CAUSES[name][0] if name in CAUSES else f"other: {name}"
 
 

@@ -1,6 +1,6 @@
-"""Can the numbers be believed, and is anything going on?
+"""The condition of the server and of its figures: connecting, down, stale, not ready, no traffic, live.
 
-Six conditions that must never be mistaken for each other: nothing heard yet, down, stale, not ready, no traffic, live.
+The six must never be mistaken for each other.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def condition(health: Health, activity: Activity, now_s: float, interval_s: floa
     """
     if health.last_ok_s is None:
         if health.failures < _FAILURES_UNTIL_DOWN:
-            return Condition(State.CONNECTING, "Waiting for the first numbers.")
+            return Condition(State.CONNECTING, "Waiting for the first figures.")
         return Condition(State.DOWN, f"Not reached since this page started: {health.detail}.")
     age_s = max(0.0, now_s - health.last_ok_s)
     if _is_down(health, now_s):
@@ -66,12 +66,12 @@ def condition(health: Health, activity: Activity, now_s: float, interval_s: floa
         return Condition(State.DOWN, sentence)
     if age_s > 3 * interval_s + 2:
         reason = f": {health.detail}" if health.detail else ""
-        return Condition(State.STALE, f"No new numbers{reason}. {_last_known(age_s)}")
+        return Condition(State.STALE, f"No new figures{reason}. {_last_known(age_s)}")
     if activity.ready == 0:
         return Condition(State.NOT_READY, "The server runs but takes no traffic (it is warming up or draining).")
     if activity.arrivals_per_s == 0 and activity.queued == 0 and activity.in_flight == 0:
         return Condition(State.NO_TRAFFIC, "The server is ready; no requests have come in the last 30 s.")
-    return Condition(State.LIVE, f"Numbers are {duration(round(age_s))} old." if age_s >= 1 else "Numbers are current.")
+    return Condition(State.LIVE, f"Figures are {duration(round(age_s))} old." if age_s >= 1 else "Figures are current.")
 
 
 def _is_down(health: Health, now_s: float) -> bool:

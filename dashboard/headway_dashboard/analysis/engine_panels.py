@@ -19,9 +19,9 @@ def _plain(name: str, *by: str) -> Metric:
 
 
 DEATHS_BY_CAUSE = Gauge(_plain("headway_engine_deaths_total", "cause"))
-SILENCES = Gauge(_plain("headway_engine_hangs_total"))
-REPLAYS = Gauge(_plain("headway_retries_total"))
-REPLAYS_BY_CLASS = Gauge(_plain("headway_retries_total", "class"))
+HANGS = Gauge(_plain("headway_engine_hangs_total"))
+RETRIES = Gauge(_plain("headway_retries_total"))
+RETRIES_BY_CLASS = Gauge(_plain("headway_retries_total", "class"))
 ENGINE_RUNNING = Gauge(_plain("headway_engine_running"))
 ENGINE_WAITING = Gauge(_plain("headway_engine_waiting"))
 RECYCLES = Gauge(_plain("headway_recycles_total"))
@@ -48,7 +48,7 @@ RESIDENT_PANEL = replace(
 RUNG_PANEL = Panel(
     "rung",
     "Fallback ladder",
-    "The rung the ladder stands on: normal takes nothing from anybody; each further rung takes more, but only "
+    "The current rung: normal degrades no request; each further rung takes more, but only "
     "from the classes whose preset allows it.",
     "count",
     (Line("rung", panels.RUNG, palette.ORANGE, kind="step"),),
@@ -57,8 +57,8 @@ RUNG_PANEL = Panel(
 )
 DEGRADED_PANEL = Panel(
     "degraded",
-    "What requests lost to the ladder",
-    "Requests a second that got less than they asked for, by what they had to do without.",
+    "Requests degraded by the ladder",
+    "Requests a second that the ladder degraded, by kind.",
     "per_s",
     (
         Line(
@@ -66,8 +66,8 @@ DEGRADED_PANEL = Panel(
             words=palette.words_of(palette.LOSSES), colours=palette.colour_of(palette.LOSSES),
         ),
     ),
-    "A shorter answer is still an answer. Refused: the class was shed, and its clients were told when to come back.",
-    quiet="no request lost anything in this time",
+    "A shorter answer is still an answer. Refused: the class was shed, and its clients got Retry-After.",
+    quiet="no request was degraded in this time",
 )  # fmt: skip
 OLDEST_PANEL = Panel(
     "oldest",
@@ -75,22 +75,22 @@ OLDEST_PANEL = Panel(
     "How long the request that waits longest in each class has waited.",
     "seconds",
     (Line("", panels.OLDEST_BY_CLASS, colours=palette.of_class),),
-    "The queue's age sets the ladder in motion where the preset says so. One class far above the others is starving.",
-    quiet="nobody waited in this time",
+    "The queue's age triggers the ladder where the preset says so. One class far above the others is starving.",
+    quiet="no request waited in this time",
 )
 QUEUE_TOKENS_PANEL = Panel(
     "queue-tokens",
-    "Prompt tokens that wait",
+    "Prompt tokens in the queue",
     "Tokens of the prompts in the queue, as far as known before they are counted.",
     "count",
     (Line("tokens", QUEUE_TOKENS, palette.PURPLE),),
-    "A few requests with many tokens: long prompts hold the others up.",
-    quiet="nobody waited in this time",
+    "A few requests with many tokens: long prompts delay the others.",
+    quiet="no request waited in this time",
 )
 LIMIT_PANEL = Panel(
     "limit",
     "Limit: live, proposed, ceiling",
-    "Seats allowed now, what the limit policy would set if it were let, and the most that any preset can get here.",
+    "Seats allowed now, what the limit policy proposes, and the most that any preset can get here.",
     "count",
     (
         Line("ceiling", panels.CEILING, palette.GREY, "dot", "step"),
@@ -98,7 +98,7 @@ LIMIT_PANEL = Panel(
         Line("live", panels.LIMIT, palette.ORANGE, "dash", "step"),
         Line("seats taken", panels.SEATS, palette.BLUE),
     ),
-    "Live below proposed: the preset only tries its policy out, or memory or a restart holds seats back for a while.",
+    "Live below proposed: shadow mode, or memory or a restart holds seats back for a while.",
 )
 WINDOW_PANEL = Panel(
     "window",
@@ -106,13 +106,13 @@ WINDOW_PANEL = Panel(
     "How long a batch may gather before it leaves. An adaptive window is shorter under load.",
     "seconds",
     (Line("window", WINDOW, palette.GREEN, kind="step"),),
-    "Everybody in a batch waits for its window: it belongs to the time to first token.",
-    quiet="no batch gathers: each request goes as soon as a seat is free",
+    "Every request of a batch waits for its window: it is part of the time to first token.",
+    quiet="no batch gathers: each request is dispatched as soon as a seat is free",
 )
 PREDICTION_PANEL = Panel(
     "prediction",
     "Prediction error",
-    "How far predictions are off on average, as a share of the mean of the truth, since the server started.",
+    "Mean absolute error of the predictions, as a share of the mean outcome, since the server started.",
     "ratio",
     (
         Line(
@@ -120,7 +120,7 @@ PREDICTION_PANEL = Panel(
             words=palette.words_of(palette.PREDICTIONS), colours=palette.colour_of(palette.PREDICTIONS),
         ),
     ),
-    "Requests are refused early when their predicted wait is too long. Far above 100 %, such refusals are guesswork.",
+    "Requests are refused early when their predicted wait is too long. Far above 100 %, they are not reliable.",
     quiet="nothing was predicted yet",
 )  # fmt: skip
 CAP_PANEL = Panel(
@@ -129,7 +129,7 @@ CAP_PANEL = Panel(
     "Share of the limit that may be used. It falls while the KV cache or a GPU is near full, and comes back slowly.",
     "ratio",
     (Line("share of the limit", MEMORY_CAP, palette.ORANGE, kind="step"),),
-    "100 %: memory holds nobody back.",
+    "100 %: memory limits nothing.",
     ceiling=1.0,
 )
 QUEUE_BYTES_PANEL = Panel(
@@ -138,8 +138,8 @@ QUEUE_BYTES_PANEL = Panel(
     "Bytes of the requests that wait for a seat.",
     "bytes",
     (Line("bytes", QUEUE_BYTES, palette.BLUE),),
-    "Bounded by the preset: beyond it newcomers are refused.",
-    quiet="nobody waited in this time",
+    "Bounded by the preset: beyond it new requests are refused.",
+    quiet="no request waited in this time",
 )
 CLEARS_PANEL = Panel(
     "clears",
@@ -152,13 +152,13 @@ CLEARS_PANEL = Panel(
             words=palette.words_of(palette.CACHES), colours=palette.colour_of(palette.CACHES),
         ),
     ),
-    "Clearing costs whoever comes next. Often: the memory is too small for this traffic.",
+    "The next requests pay for a cleared cache. Often: the memory is too small for this traffic.",
     quiet="no cache was cleared since the server started",
 )  # fmt: skip
 GC_PANEL = Panel(
     "gc",
-    "Pauses by Python's collector (p99)",
-    "How long the collector stopped the server: 99 of 100 pauses were shorter, by what it looked through.",
+    "Garbage-collection pauses (p99)",
+    "How long Python's collector stopped the server: 99 of 100 pauses were shorter, by generation.",
     "seconds",
     (
         Line(
@@ -166,47 +166,47 @@ GC_PANEL = Panel(
             words=palette.words_of(palette.GENERATIONS), colours=palette.colour_of(palette.GENERATIONS),
         ),
     ),
-    "Every token of every stream waits meanwhile. Above 100 ms: look at the server's own memory.",
+    "Every token of every stream waits meanwhile. Above 100 ms: check the server's own memory.",
     idle="the collector did not run in this time",
 )  # fmt: skip
 STANDING_PANEL = Panel(
     "standing",
-    "How the engine stands",
-    "Up: it serves. Silent: no sign of life, nobody is sent to it. Restarting: another one is being started. "
-    "Lost: nobody is admitted.",
+    "Engine state",
+    "Up: it serves. Silent: unresponsive, dispatch is suspended. Restarting: another one is being started. "
+    "Lost: no request is admitted.",
     "count",
     (
         Line(
-            "", panels.STANDING, kind="state",
-            words=palette.words_of(palette.STANDINGS), colours=palette.colour_of(palette.STANDINGS),
+            "", panels.ENGINE_STATE, kind="state",
+            words=palette.words_of(palette.ENGINE_STATES), colours=palette.colour_of(palette.ENGINE_STATES),
         ),
     ),
     "While it is silent or restarting, requests wait in the queue, within their time limits.",
-    quiet="the engine's standing was not known in this time",
+    quiet="the engine's state was not known in this time",
 )  # fmt: skip
 DEATHS_PANEL = Panel(
     "deaths",
     "Engine deaths and hangs",
-    "How many engines died or were ended since the server started, by cause, and how often one fell silent.",
+    "How many engines died or were ended since the server started, by cause, and how often one hung.",
     "count",
     (
         Line(
             "", DEATHS_BY_CAUSE, kind="bar",
             words=palette.words_of(palette.DEATHS), colours=palette.colour_of(palette.DEATHS),
         ),
-        Line("hangs", SILENCES, palette.GOLD, "dot", "step"),
+        Line("hangs", HANGS, palette.GOLD, "dot", "step"),
     ),
-    "A crash takes its requests with it; those that had shown nothing yet go again.",
-    quiet="the engine has neither died nor been silent since the server started",
+    "A crash ends its requests; those that had sent no output yet are retried.",
+    quiet="the engine has neither died nor hung since the server started",
 )  # fmt: skip
-REPLAYS_PANEL = Panel(
+RETRIES_PANEL = Panel(
     "retries",
-    "Requests that went again",
-    "How many requests went to another engine after theirs had died, since the server started.",
+    "Retried requests",
+    "How many requests were retried on another engine after theirs had died, since the server started.",
     "count",
-    (Line("", REPLAYS_BY_CLASS, kind="bar", colours=palette.of_class),),
-    "Their clients saw nothing but a longer wait.",
-    quiet="no request had to go again since the server started",
+    (Line("", RETRIES_BY_CLASS, kind="bar", colours=palette.of_class),),
+    "Their clients saw only a longer wait.",
+    quiet="no request was retried since the server started",
 )
 REQUESTS_PAGE = (RUNG_PANEL, DEGRADED_PANEL, OLDEST_PANEL, QUEUE_TOKENS_PANEL)
 LIMIT_SECTION = (LIMIT_PANEL, panels.BATCH_PANEL, WINDOW_PANEL, PREDICTION_PANEL)
@@ -220,8 +220,8 @@ ENGINE_PANEL = Panel(
         Line("running", ENGINE_RUNNING, palette.BLUE),
         Line("waiting inside", ENGINE_WAITING, palette.ORANGE, "dash"),
     ),
-    "Requests wait at the gate, not in there: many inside point to a KV cache that is too small.",
+    "Requests wait in Headway's queue, not in the engine: many inside point to a KV cache that is too small.",
 )
-SERVER_PAGE = (STANDING_PANEL, DEATHS_PANEL, REPLAYS_PANEL, ENGINE_PANEL)
-SERVER_FIGURES = (SILENCES, REPLAYS, RECYCLES, WARMUP_S)
+SERVER_PAGE = (STANDING_PANEL, DEATHS_PANEL, RETRIES_PANEL, ENGINE_PANEL)
+SERVER_FIGURES = (HANGS, RETRIES, RECYCLES, WARMUP_S)
 PANELS = (RESIDENT_PANEL, *REQUESTS_PAGE, *LIMIT_SECTION, *MEMORY_SECTION, *SERVER_PAGE)

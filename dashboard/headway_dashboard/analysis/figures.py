@@ -1,4 +1,4 @@
-"""How does a panel's reading become a plotly figure?
+"""The plotly figure of a panel's reading.
 
 Pure: a panel and its series in, a plain figure dictionary out. The x values are left out of the traces (every trace has
 the same), and colours of text and grid are left to the browser, which knows the theme.

@@ -1,15 +1,15 @@
-"""What is going on at the engine that an operator must see at once?
+"""Notices about the engine that an operator must see at once.
 
-Pure: how the engine stands and what the server says of itself in, sentences out. The numbers alone are enough for
-every notice; where the server also tells, the notice names the try, the stage and the reason.
+Pure functions of the engine's state and the server's status. The metrics alone are enough for every notice; where the
+status is known too, the notice names the attempt, the stage and the reason.
 
-    engine       notice    says
-    silent       warning   for how long, and who waits
-    restarting   warning   the try, what it is doing, and who waits
-    recycle      info      who still runs, or what it is doing
-    lost         error     whether anything is still tried
-    warm-up      info      which attempt, what is done; failed: error, with the reason
-    order        warning   that it went wrong, how, and who is served in which order now
+    engine state   notice    content
+    silent         warning   for how long, and how many requests wait
+    restarting     warning   the attempt, its current step, and how many requests wait
+    recycle        info      how many seats are still taken, or the current step
+    lost           error     whether another attempt follows
+    warm-up        info      which attempt, what is done; failed: error, with the reason
+    order          warning   which error disabled it, and which order is used instead
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STEPS = ("pausing", "starting", "warming")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing to say. ``progress`` is from 0 to 1, None where nobody can tell; ``step`` says what it stands at."""
+    """One notice. ``progress`` is from 0 to 1, None where it is not known; ``step`` names the current step."""
 
     kind: Kind
     title: str
@@ -45,7 +45,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the numbers say: how the engine stands, for how long (None: longer than is known), and who waits."""
+    """What the metrics say: the engine's state, for how long (None: longer than is known), and the queue."""
 
     ready: float | None = None
     standing: str = ""
@@ -55,16 +55,16 @@ class Situation:
 
 
 def notices(now: Situation, told: Status) -> list[Notice]:
-    """Everything to say, the most urgent first; empty while all is well."""
+    """All notices, the most urgent first; empty in normal operation."""
     standing = told.engine.standing or now.standing
     found = [_engine(standing, now, told), _warmup(standing, told.warmup)]
     if standing in ("", "up") and not told.known and now.ready == 0 and told.reasons:
         reasons = ", ".join(told.reasons)
-        found.append(Notice("warning", "The server takes no traffic", f"It says: {reasons}."))
+        found.append(Notice("warning", "The server takes no traffic", f"Reasons: {reasons}."))
     if told.order_failed:
         text = f"Its {told.order_failed}. Until a preset with another order is in force, "
-        text += "those who wait share by weight and tenant."
-        found.append(Notice("warning", "The order of this preset was put aside", text))
+        text += "waiting requests are dispatched by class share and evenly by tenant."
+        found.append(Notice("warning", "The custom order of this preset was disabled", text))
     return [one for one in found if one is not None]
 
 
@@ -79,68 +79,68 @@ def stage_words(stage: str) -> str:
 def _engine(standing: str, now: Situation, told: Status) -> Notice | None:
     match standing:
         case "silent":
-            text = f"It gives no sign of life{_for(now)}, so nobody is sent to it; {_waiting(now)}. "
-            text += "When it answers again, everything goes on by itself."
-            return Notice("warning", "The engine is silent", text)
+            text = f"Dispatch is suspended{_for(now)}; {_waiting(now)}. "
+            text += "It resumes by itself when the engine responds."
+            return Notice("warning", "The engine is unresponsive", text)
         case "restarting":
             return _restarting(now, told)
         case "lost":
             return _lost(now, told)
     if told.recycling:
         running = told.seats_taken
-        still = f"{_number(running, 'seat is', 'seats are')} still taken" if running else "nobody runs any more"
-        text = f"Nobody new is sent to the engine; {still}, {_waiting(now)}. Once it is empty, another one takes over."
+        still = f"{_number(running, 'seat is', 'seats are')} still taken" if running else "no seat is taken any more"
+        text = f"No new request is sent to the engine; {still}, {_waiting(now)}. Once it is empty, it is replaced."
         return Notice("info", "Recycle: the engine is about to be replaced", text)
     return None
 
 
 def _restarting(now: Situation, told: Status) -> Notice:
-    """Another engine is on its way, and who comes may wait for it."""
+    """Another engine is being started, and requests may wait for it."""
     progress, step = _trying(told)
     doing = _doing(told)
     if told.recycling:
-        text = f"{_sentence(doing)}{_for(now)}; {_waiting(now)} for it. Time-outs go on."
+        text = f"{_sentence(doing)}{_for(now)}; {_waiting(now)} for it. Time-outs keep running."
         return Notice("info", "Recycle: the engine is being replaced", text, progress, step)
-    text = f"{_try(now, told)}: {doing}{_for(now)}; {_waiting(now)} for it, and newcomers may queue."
+    text = f"{_try(now, told)}: {doing}{_for(now)}; {_waiting(now)} for it, and new requests may queue."
     return Notice("warning", "The engine died and is being restarted", text, progress, step)
 
 
 def _lost(now: Situation, told: Status) -> Notice | None:
-    """No engine, and newcomers are refused: for a while, before the first warm-up, or for good."""
+    """No engine, and new requests are refused: for a while, before the first warm-up, or for good."""
     if told.engine.trying:
         progress, step = _trying(told)
-        text = f"{_try(now, told)}: {told.engine.trying}{_for(now)}. Newcomers are refused until it is back."
+        text = f"{_try(now, told)}: {told.engine.trying}{_for(now)}. New requests are refused until it is back."
         return Notice("error", "The engine is gone and is being restarted", text, progress, step)
     if told.warmup.state in ("pending", "running", "failed"):
         return None  # it has not begun to serve: the warm-up's notice says why
     if told.known:
         tries = told.engine.most_tries
-        why = f"All {tries} tries are used up" if tries > 1 else "No try is left"
+        why = f"All {tries} restart attempts failed" if tries > 1 else "No restart attempt is left"
         if not tries:
             why = "This server cannot replace its engine"
-        text = f"{why}, and nobody is admitted. Look at the server's log, then start it again."
+        text = f"{why}, and no request is admitted. Check the server's log, then start it again."
         return Notice("error", "The engine is lost", text)
-    says = f" The server says: {', '.join(told.reasons)}." if told.reasons else ""
-    text = f"Nobody is admitted. If this lasts, look at the server's log and start it again.{says}"
+    says = f" Reasons: {', '.join(told.reasons)}." if told.reasons else ""
+    text = f"No request is admitted. If this lasts, check the server's log and start it again.{says}"
     return Notice("error", "The engine is gone or not warm", text)
 
 
 def _try(now: Situation, told: Status) -> str:
     if told.engine.tries and told.engine.most_tries:
-        return f"Try {told.engine.tries} of {told.engine.most_tries}"
-    return f"Death number {compact(now.deaths)} since the server started" if now.deaths else "Another one is on its way"
+        return f"Attempt {told.engine.tries} of {told.engine.most_tries}"
+    return f"Death number {compact(now.deaths)} since the server started" if now.deaths else "A restart is under way"
 
 
 def _doing(told: Status) -> str:
-    """What is done to get another engine, as the server says it."""
+    """The current step towards another engine, as the server reports it."""
     if told.engine.trying:
         return told.engine.trying
     _, _, after = next(iter(told.reasons), "").partition(": ")
-    return after or "another engine is on its way"
+    return after or "another engine is being started"
 
 
 def _trying(told: Status) -> tuple[float | None, str]:
-    """How far a try has come: it pauses, starts an engine, and warms it up."""
+    """How far a restart has come: it pauses, starts an engine, and warms it up."""
     at = next((index for index, word in enumerate(_STEPS) if told.engine.trying.startswith(word)), None)
     if at is None:
         return None, ""
@@ -154,7 +154,7 @@ def _for(now: Situation) -> str:
 def _waiting(now: Situation) -> str:
     if now.queued is None:
         return "an unknown number of requests wait"
-    return _number(now.queued, "waits", "wait") if now.queued else "nobody waits"
+    return _number(now.queued, "request waits", "requests wait") if now.queued else "no request waits"
 
 
 def _number(number: float, one: str, more: str) -> str:
@@ -193,7 +193,7 @@ def _warming(warmup: Warmup) -> Notice:
         text += f" {_sentence(_ended(warmup.reason))}"
     before_batches = len(Stage) - 1
     at = min(list(Stage).index(passed[-1]) + 1, before_batches) if passed else 0
-    progress = at / len(Stage) + 0.05 * min(rounds, 4)  # nobody knows how many batches it will take
+    progress = at / len(Stage) + 0.05 * min(rounds, 4)  # how many batches it takes is not known before
     title = "The engine is being warmed up" if warmup.attempt <= 1 else f"Warm-up, attempt {warmup.attempt}"
     return Notice("info", title, text, progress, f"{at} of {len(Stage)} stages done")
 

@@ -1,4 +1,4 @@
-"""Which colour means what? Fixed by meaning, the same on every page and in both themes.
+"""The colours, by meaning. Fixed by meaning, the same on every page and in both themes.
 
 The hues are those of Okabe and Ito (2008), which stay apart for colour-blind readers, lightened or darkened a little so
 that they hold on white and on dark grey. Lines that share a chart differ in dash as well.
@@ -22,15 +22,15 @@ BROWN = "#9c6b4e"
 _CLASSES = {"realtime": ORANGE, "normal": BLUE, "batch": GREEN}
 _OTHERS = (PURPLE, GOLD, SKY, BROWN, RED)
 
-#: How the engine stands: the word on the page and the colour.
-STANDINGS = {
+#: Engine state: the word on the page and the colour.
+ENGINE_STATES = {
     "up": ("up", GREEN),
-    "silent": ("silent", GOLD),
+    "silent": ("unresponsive", GOLD),
     "restarting": ("restarting", ORANGE),
     "lost": ("lost", RED),
 }
 
-#: Why an engine is no longer there.
+#: Why an engine ended.
 DEATHS = {
     "crash": ("crashed", RED),
     "out_of_memory": ("out of memory", PURPLE),
@@ -38,10 +38,10 @@ DEATHS = {
     "recycle": ("replaced (recycle)", GREEN),
 }
 
-#: What a request had to do without.
+#: What the ladder took from a request.
 LOSSES = {
     "max_tokens": ("shorter answer", BLUE),
-    "order": ("let others pass", GOLD),
+    "order": ("out of order", GOLD),
     "refused": ("refused", RED),
     "model": ("another model answered", PURPLE),
 }
@@ -63,7 +63,7 @@ Meanings = Mapping[str, tuple[str, str]]
 
 
 def words_of(meanings: Meanings) -> Callable[[str], str]:
-    """How a reader says each of these."""
+    """The words for each of these."""
     return lambda name: meanings[name][0] if name in meanings else name.replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""The catalogue: every tile and chart, what it means, and the expression behind it.
+"""The catalogue of tiles and charts: what each means, and the expression behind it.
 
 Pages draw from this list and Prometheus is asked from this list, so a title, its help text and its query cannot drift
 apart. Error share and causes are read from the same series (``causes``).
@@ -127,18 +127,18 @@ GPU_USED = Gauge(_plain("headway_gpu_memory_used_bytes"))
 GPU_TOTAL = Gauge(_plain("headway_gpu_memory_total_bytes"))
 RESIDENT = Gauge(_plain("headway_process_resident_bytes"))
 READY = Gauge(_plain("headway_ready"))
-STANDING = Gauge(_plain("headway_engine_state", "standing"), largest=True)
+ENGINE_STATE = Gauge(_plain("headway_engine_state", "standing"), largest=True)
 DEATHS = Gauge(_plain("headway_engine_deaths_total"))
 RUNG = Gauge(_plain("headway_fallback_rung"), largest=True)
 PRESET = Gauge(_plain("headway_preset_info", "preset", "revision"), largest=True)
 BACKEND = Gauge(_plain("headway_build_info", "backend"), largest=True)
 
 TILES = (
-    Tile("requests", "Requests", "Requests that came, a second, over the last 30 s.", "per_s", ARRIVALS),
+    Tile("requests", "Requests", "Arrivals a second, over the last 30 s.", "per_s", ARRIVALS),
     Tile("tokens", "Output tokens", "Tokens generated a second, over the last 30 s, all classes.", "per_s", TOKENS),
     Tile("batch", "Batch size", "Mean sequences in an engine step, and the live limit.", "count", BATCH),
     Tile("queue", "Waiting", "Requests that wait for a seat now.", "count", QUEUED),
-    Tile("oldest", "Oldest wait", "How long the request at the head of the queue has waited.", "seconds", OLDEST),
+    Tile("oldest", "Oldest wait", "How long the oldest request in the queue has waited.", "seconds", OLDEST),
     Tile("ttft", "TTFT p95", "95 of 100 first tokens came within this time, waiting included.", "seconds", TTFT[0.95]),
     Tile(
         "errors",
@@ -169,7 +169,7 @@ QUEUE_PANEL = Panel(
     "count",
     (Line("", QUEUED_BY_CLASS, kind="bar", colours=palette.of_class),),
     "A short peak is what a queue is for. A queue that keeps growing needs more seats or more servers.",
-    quiet="nobody waited in this time",
+    quiet="no request waited in this time",
 )
 TTFT_PANEL = Panel(
     "ttft",
@@ -191,7 +191,7 @@ ERROR_PANEL = Panel(
     "error share.",
     "per_s",
     (Line("", ERRORS_BY_CAUSE, kind="bar", words=causes.words, colours=causes.colour),),
-    "Queue full, expected wait too long or timed out waiting: overload, and clients were told when to come back. "
+    "Queue full, expected wait too long or timed out waiting: overload, and clients got Retry-After. "
     "Failed: read the log.",
     quiet="no errors in this time",
 )
@@ -251,7 +251,7 @@ CLASS_TABLE = (
     ERROR_SHARE_BY_CLASS,
 )
 FACTS = (ARRIVALS, BATCH, SEATS, LIMIT, CEILING, QUEUED, OLDEST, IN_FLIGHT, KV_USE, ERROR_SHARE, READY, TTFT[0.95])
-ENGINE = (STANDING, DEATHS)
+ENGINE = (ENGINE_STATE, DEATHS)
 HEAD = (ARRIVALS, QUEUED, IN_FLIGHT, READY, RUNG, PRESET, *ENGINE)
 IDENTITY = (PRESET, BACKEND, GPU_USED, GPU_TOTAL, RESIDENT)
 

@@ -1,4 +1,4 @@
-"""How is a number written? Milliseconds below a second, KiB, MiB and GiB, and a dash for what was not measured."""
+"""Numbers as text: milliseconds below a second, KiB, MiB and GiB, and a dash for what was not measured."""
 
 from __future__ import annotations
 

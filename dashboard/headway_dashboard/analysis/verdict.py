@@ -1,8 +1,8 @@
-"""What limits the server now, and what would help? One sentence with its evidence, after those about what goes wrong.
+"""The verdict: what limits the server now and what would help, in a few sentences with their evidence.
 
-What goes wrong is said first: errors, and first tokens that come later than the time-out of their class. Then the rules
-on what limits the server are tried in order; the first that holds speaks. A sentence that finds the server well needs
-every figure it rests on: where one is unknown, the load is told without a judgement and the sentence names what lacks.
+Problems come first: errors, and first tokens that are later than the time-out of their class. Then the rules on what
+limits the server are tried in order; the first that holds is stated. A favourable verdict needs every figure that it
+rests on: where one is unknown, the load is stated without a judgement, and the sentence names what is missing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def verdict(facts: Facts) -> str:
 
 
 def troubles(facts: Facts) -> tuple[str, ...]:
-    """What goes wrong, a sentence each: errors above 1 %, and first tokens later than their time-out."""
+    """The problems, a sentence each: errors above 1 %, and first tokens later than their time-out."""
     return _troubles(_measured(facts))
 
 
@@ -107,7 +107,7 @@ def _late(facts: Facts) -> Iterator[str]:
 
 
 def _limiting(facts: Facts) -> str:
-    """What holds requests up; empty where nothing does."""
+    """What delays requests; empty where nothing does."""
     if facts.kv_ratio is not None and facts.kv_ratio >= KV_FULL:
         return (
             f"Limited by memory: the KV cache is {written(facts.kv_ratio, 'ratio')} full"
@@ -131,8 +131,8 @@ def _unlimited(facts: Facts) -> str:
         return f"{_load(facts)}{_first_tokens(facts)} Not known: {'; '.join(lacking)}."
     used_share = (_used(facts) or 0.0) / (facts.limit or 1.0)
     if used_share >= AT_LIMIT:
-        return f"Full but not late: {_load(facts)} The limit fits the traffic."
-    room = "Plenty of room" if used_share < FAR_BELOW else "Room to spare"
+        return f"At capacity, without delay: {_load(facts)} The limit fits the traffic."
+    room = "Far below capacity" if used_share < FAR_BELOW else "Below capacity"
     return f"{room}: {_load(facts)}{_first_tokens(facts)}"
 
 
@@ -159,8 +159,8 @@ def _used(facts: Facts) -> float | None:
 
 
 def _load(facts: Facts) -> str:
-    nobody = ", nobody waits" if facts.queued == 0 else ""
-    return f"{compact(_used(facts) or 0)} of {compact(facts.limit or 0)} seats taken{_waiting(facts) or nobody}."
+    idle = ", no request waits" if facts.queued == 0 else ""
+    return f"{compact(_used(facts) or 0)} of {compact(facts.limit or 0)} seats taken{_waiting(facts) or idle}."
 
 
 def _first_tokens(facts: Facts) -> str:

@@ -1,4 +1,4 @@
-"""The line above everything: can the numbers be believed, what runs, and where do they come from?"""
+"""The banner: condition, running preset, and source of the figures."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def banner(
 
 
 def plain(text: str) -> str:
-    """Text of others, shown as it is: nothing in it is taken for Markdown, HTML or a directive."""
+    """Untrusted text, shown as it is: nothing in it is taken for Markdown, HTML or a directive."""
     return "".join(f"\\{letter}" if letter in "\\`*_{}[]()<>#+-!|~$:&" else letter for letter in text)

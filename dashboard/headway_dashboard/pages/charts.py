@@ -1,4 +1,4 @@
-"""How are several panels drawn beside each other, each in a card of its own?"""
+"""Panels drawn side by side, each in a card of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import chain
 
 import streamlit as st
 
-from headway_dashboard.analysis import account, panels
+from headway_dashboard.analysis import descriptions, panels
 from headway_dashboard.analysis.figures import figure
 from headway_dashboard.analysis.panels import Panel
 from headway_dashboard.components import live_plot
@@ -17,9 +17,9 @@ _COLUMN_PX = 420
 
 def charts(shown: tuple[Panel, ...], source: Source, range_s: float, *, key: str) -> None:
     """Draw the panels over this range, with the moments that matter marked on every one of them."""
-    wanted = {panels.PRESET, panels.STANDING, *chain.from_iterable(panel.expressions for panel in shown)}
+    wanted = {panels.PRESET, panels.ENGINE_STATE, *chain.from_iterable(panel.expressions for panel in shown)}
     history = source.read(tuple(wanted), range_s)
-    marks = account.marks_of(history)
+    marks = descriptions.marks_of(history)
     with st.grid(2, min_column_width=_COLUMN_PX, gap="small", key=key):
         for panel in shown:
             with st.container(border=True, gap="xsmall"):

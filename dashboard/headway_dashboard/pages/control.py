@@ -1,4 +1,4 @@
-"""Control: which preset runs, what would another one change, and who changed what when?"""
+"""The Control page: presets, what a switch would change, orders, and the audit log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway_dashboard.admin import (
     Switched,
     differences,
 )
-from headway_dashboard.analysis import panels, watch
+from headway_dashboard.analysis import newest_values, panels
 from headway_dashboard.analysis.units import MISSING, compact
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import orders
@@ -43,7 +43,7 @@ def show(settings: Settings, source: Source, telling: StatusSource) -> None:
     _say_result()
     if not rights.may_apply:
         st.info(rights.sentence)
-    listed = presets or shipped(watch.running_preset(source.read((panels.PRESET,), RECENT_S)))
+    listed = presets or shipped(newest_values.running_preset(source.read((panels.PRESET,), RECENT_S)))
     chosen = _cards(listed)
     _proposal(settings, listed, chosen, rights)
     orders.show(settings, telling, rights)
@@ -55,17 +55,17 @@ def show(settings: Settings, source: Source, telling: StatusSource) -> None:
 def _running_now(source: Source, telling: StatusSource) -> None:
     reading = source.read((*panels.FACTS, *panels.HEAD), RECENT_S)
     head(reading, telling.read())
-    _, revision = watch.running_preset(reading)
+    _, revision = newest_values.running_preset(reading)
     figures = [
-        ("limit", watch.now(reading, panels.LIMIT)),
-        ("ceiling", watch.now(reading, panels.CEILING)),
-        ("seats taken", watch.now(reading, panels.SEATS)),
-        ("waiting", watch.now(reading, panels.QUEUED)),
+        ("limit", newest_values.now(reading, panels.LIMIT)),
+        ("ceiling", newest_values.now(reading, panels.CEILING)),
+        ("seats taken", newest_values.now(reading, panels.SEATS)),
+        ("waiting", newest_values.now(reading, panels.QUEUED)),
     ]
     st.markdown(" · ".join(f"{words} **{MISSING if value is None else compact(value)}**" for words, value in figures))
     shown = st.session_state.get("shown_revision")
     if revision and shown and int(revision) > shown:
-        st.warning("The preset was changed elsewhere since this page was drawn.")
+        st.warning("The preset was changed elsewhere after this page was drawn.")
         if st.button("Show the new state"):
             st.rerun()
 
@@ -126,7 +126,9 @@ def _proposal(settings: Settings, presets: Presets, chosen: Preset | None, right
             st.table(rows, border="horizontal", hide_index=True)
         else:
             st.caption("Both presets have the same settings.")
-        st.caption("Nobody who waits is dropped and nobody who runs is stopped; fewer seats empty as requests finish.")
+        st.caption(
+            "No waiting request is dropped and no running request is stopped; surplus seats drain as requests finish."
+        )
         _apply_form(settings, chosen, rights)
         st.caption("The same from a shell:")
         st.code(_command(settings, chosen.name), language="bash")
@@ -170,12 +172,10 @@ def _apply(settings: Settings, name: str) -> None:
     except StaleError:
         state["result"] = (
             "warning",
-            "Somebody changed the preset meanwhile. Nothing was applied; this is the new state.",
+            "The preset was changed meanwhile. Nothing was applied; this is the new state.",
         )
     except RoleError as error:
-        state["viewer_only"] = (
-            f"The server lets this token only read ({error}). An operator's token is needed to apply."
-        )
+        state["viewer_only"] = f"This token may only read ({error}). An operator's token is needed to apply."
     except AdminError as error:
         state["result"] = ("error", f"Nothing was applied. {error}")
     else:
@@ -201,21 +201,21 @@ def _say_result() -> None:
 
 
 def _audit(client: AdminClient) -> None:
-    st.markdown("#### Who changed what, when")
+    st.markdown("#### Audit log")
     try:
         entries = client.audit(50)
     except AdminError as error:
         st.caption(plain(str(error)))
         return
     if not entries:
-        st.caption("Nobody has changed anything since the server started.")
+        st.caption("Nothing was changed since the server started.")
         return
     rows = [
         {
             "When (UTC)": one.time.replace("T", " ").removesuffix("Z"),
-            "Who": one.actor or one.role,
-            "From": one.address,
-            "What": one.action.replace("_", " "),
+            "Actor": one.actor or one.role,
+            "Address": one.address,
+            "Action": one.action.replace("_", " "),
             "Before": one.before,
             "After": one.after,
             "Revision": one.revision,

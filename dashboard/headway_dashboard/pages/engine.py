@@ -1,10 +1,10 @@
-"""Batching & memory: how many seats are there and why, how long does a batch gather, and is memory in hand?"""
+"""The Batching & memory page: the limit and its reason, the batch window, and memory."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from headway_dashboard.analysis import account, engine_panels, panels, watch
+from headway_dashboard.analysis import descriptions, engine_panels, newest_values, panels
 from headway_dashboard.pages.charts import charts
 from headway_dashboard.pages.head import RECENT_S, head, range_only
 from headway_dashboard.settings import Settings
@@ -31,13 +31,13 @@ def _live(source: Source, telling: StatusSource, range_s: float) -> None:
     recent = source.read(_RECENT, RECENT_S)
     head(recent, told)
     st.markdown("#### Seats and batches")
-    st.markdown(f"Limit: {account.limit_words(recent, told)}")
+    st.markdown(f"Limit: {descriptions.limit_words(recent, told)}")
     charts(engine_panels.LIMIT_SECTION, source, range_s, key="headway-limit")
-    if words := account.prediction_words(recent):
+    if words := descriptions.prediction_words(recent):
         st.caption(words)
     st.markdown("#### Memory")
-    memory = watch.memory_panel(recent)
+    memory = newest_values.memory_panel(recent)
     both = (memory, engine_panels.RESIDENT_PANEL) if memory is panels.GPU_PANEL else (memory,)
     charts((*both, *engine_panels.MEMORY_SECTION), source, range_s, key="headway-memory")
-    if words := account.pause_words(told):
+    if words := descriptions.pause_words(told):
         st.caption(words)

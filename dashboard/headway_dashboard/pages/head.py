@@ -1,4 +1,4 @@
-"""What stands at the top of every page: which classes and range, can the numbers be believed, what goes on?"""
+"""The head of every page: class filter and range, the condition banner, and the notices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import streamlit as st
 
-from headway_dashboard.analysis import account, panels, watch
+from headway_dashboard.analysis import descriptions, newest_values, panels
 from headway_dashboard.analysis.condition import Condition
 from headway_dashboard.analysis.status import Status
 from headway_dashboard.components import banner, notice
@@ -18,7 +18,7 @@ RANGES_S = {"5 min": 300.0, "15 min": 900.0, "30 min": 1800.0}
 
 def class_and_range(source: Source) -> tuple[tuple[str, ...], tuple[str, ...], float]:
     """The controls in one row. Returns the classes there are, those that were chosen, and the range in seconds."""
-    known = watch.classes_of(source.read((panels.QUEUED_BY_CLASS,), RECENT_S))
+    known = newest_values.classes_of(source.read((panels.QUEUED_BY_CLASS,), RECENT_S))
     with _row("distribute"):
         classes = tuple(
             st.pills(
@@ -26,7 +26,7 @@ def class_and_range(source: Source) -> tuple[tuple[str, ...], tuple[str, ...], f
                 known,
                 selection_mode="multi",
                 key="classes",
-                help="Tiles and charts that know classes show these only. None chosen: all of them.",
+                help="Limits tiles and charts to these classes, where their metric has classes. None chosen: all.",
             )
             if known
             else ()
@@ -42,16 +42,16 @@ def range_only() -> float:
 
 def head(recent: Reading, told: Status) -> Condition:
     """Draw the banner and every notice. ``recent`` must hold the answers to ``panels.HEAD``."""
-    state = watch.condition_of(recent, time.time())
-    name, revision = watch.running_preset(recent)
-    found = account.notices_of(recent, told, state)
+    state = newest_values.condition_of(recent, time.time())
+    name, revision = newest_values.running_preset(recent)
+    found = descriptions.notices_of(recent, told, state)
     with st.container(gap="xsmall", key="headway-head"):
         banner(
             state,
             preset=f"{name} · revision {revision}" if name else "",
             source=recent.source,
             note=recent.note,
-            rung=rung if (rung := account.rung(recent)) != account.NORMAL else "",
+            rung=rung if (rung := descriptions.rung(recent)) != descriptions.NORMAL else "",
             told=bool(found),
         )
         for one in found:

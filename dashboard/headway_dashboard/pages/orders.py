@@ -1,4 +1,4 @@
-"""What may an operator order beside a preset: a rung of the fallback ladder, and another engine.
+"""The orders beside a preset: a rung of the fallback ladder, and a recycle of the engine.
 
 Each wants a word typed, so that nothing is ordered by a slip of the hand; the server checks the token and has the last
 word. Its answer is shown, whatever it is.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from headway_dashboard.admin import AdminClient, AdminError, RoleError
-from headway_dashboard.analysis import account
+from headway_dashboard.analysis import descriptions
 from headway_dashboard.components.banner import plain
 from headway_dashboard.rights import Rights
 from headway_dashboard.settings import Settings
@@ -39,12 +39,12 @@ def _ladder(settings: Settings, telling: StatusSource, rights: Rights) -> None:
     ladder = telling.read().ladder
     st.markdown("**Fallback ladder**", help="What a rung takes, it takes only from classes whose preset allows it.")
     st.fragment(_stands, run_every=settings.refresh_s)(telling)
-    words = (*account.orderable(ladder), AUTO)
+    words = (*descriptions.orderable(ladder), AUTO)
     chosen = st.pills(
-        "Put it on",
+        "Set it to",
         words,
         key="rung",
-        format_func=lambda word: "let it move by itself" if word == AUTO else word,
+        format_func=lambda word: "automatic" if word == AUTO else word,
         disabled=not rights.may_apply,
     )
     if chosen is None:
@@ -56,24 +56,24 @@ def _ladder(settings: Settings, telling: StatusSource, rights: Rights) -> None:
     if chosen == AUTO:
         st.caption("The ladder follows the preset's thresholds again.")
     else:
-        st.caption(f"From then on, until it is let move by itself again: {account.order_words(ladder, chosen)}.")
-    _form("order", chosen, f"Order {chosen}" if chosen != AUTO else "Let it move by itself", settings, rights)
+        st.caption(f"From then on, until it is set to automatic: {descriptions.order_words(ladder, chosen)}.")
+    _form("order", chosen, f"Order {chosen}" if chosen != AUTO else "Set to automatic", settings, rights)
     command = ["headway", "fallback", *([AUTO] if chosen == AUTO else ["set", chosen]), "--url", settings.url]
     st.code(shlex.join(command), language="bash")
     _say("order_result")
 
 
 def _stands(telling: StatusSource) -> None:
-    """Where the ladder stands now, in the server's own words."""
-    words = account.ladder_words(telling.read().ladder)
-    st.markdown(words or "Where it stands is shown when the dashboard has a token of the server.")
+    """The ladder's state now, as the server reports it."""
+    words = descriptions.ladder_words(telling.read().ladder)
+    st.markdown(words or "Its state is shown when the dashboard has a token of the server.")
 
 
 def _recycle(settings: Settings, rights: Rights) -> None:
-    st.markdown("**Recycle the engine**", help="Another engine is put in the place of the living one.")
+    st.markdown("**Recycle the engine**", help="The running engine is replaced by another one.")
     st.markdown(
-        "Who runs finishes first, within the preset's time; who comes meanwhile waits. Then the engine is replaced, "
-        "which takes as long as loading the model. Time-outs go on meanwhile."
+        "Running requests finish first, within the preset's time; new ones wait. Then the engine is replaced, "
+        "which takes as long as loading the model. Time-outs keep running meanwhile."
     )
     _form("recycle", RECYCLE, "Recycle the engine", settings, rights)
     st.code(shlex.join(["headway", "recycle", "--url", settings.url]), language="bash")
@@ -103,8 +103,8 @@ def _order(settings: Settings, word: str) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
         ladder = client.order(None if word == AUTO else word, reason=reason, actor=actor)
         if ladder.ordered:
-            return f"The ladder stands on {ladder.rung}, as ordered."
-        return f"The ladder moves by itself again; it stands on {ladder.rung} now."
+            return f"The ladder is at {ladder.rung}, as ordered."
+        return f"The ladder is automatic again; it is at {ladder.rung} now."
 
     _carry_out(settings, "order", word, ask)
 
@@ -113,7 +113,7 @@ def _ask_recycle(settings: Settings, word: str) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
         running = client.recycle(reason=reason, actor=actor)
         still = f"{running} seats are still taken. " if running else ""
-        return f"Accepted. {still}What becomes of it is told at the top of this page, and in the audit log."
+        return f"Accepted. {still}Its progress is shown at the top of this page, its result in the audit log."
 
     _carry_out(settings, "recycle", word, ask)
 
@@ -129,7 +129,7 @@ def _carry_out(settings: Settings, key: str, word: str, ask: Callable[[AdminClie
     try:
         said = ask(client, str(state.get(f"{key}_reason", "")), str(state.get(f"{key}_actor", "")))
     except RoleError as error:
-        state["viewer_only"] = f"The server lets this token only read ({error}). An operator's token is needed."
+        state["viewer_only"] = f"This token may only read ({error}). An operator's token is needed."
     except AdminError as error:
         state[result] = ("error", f"Nothing was ordered. {error}")
     else:

@@ -1,10 +1,10 @@
-"""Overview: is all well, and if not, what limits the server?"""
+"""The Overview page: the verdict, key figures, charts, and the class table."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from headway_dashboard.analysis import panels, watch
+from headway_dashboard.analysis import newest_values, panels
 from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.panels import Panel, for_classes
 from headway_dashboard.components import tile
@@ -37,18 +37,18 @@ def _live(
 ) -> None:
     tiles = [(one, for_classes(one.expression, classes)) for one in panels.TILES]
     recent = source.read((*_ALWAYS, *(expression for _, expression in tiles)), RECENT_S)
-    if (found := watch.classes_of(recent)) and found != known:
+    if (found := newest_values.classes_of(recent)) and found != known:
         st.rerun()
     told = telling.read()
     state = head(recent, told)
-    st.markdown(f"#### {plain(watch.sentence(recent, state.state, told))}")
+    st.markdown(f"#### {plain(newest_values.sentence(recent, state.state, told))}")
     with st.grid(4, min_column_width=_TILE_PX, gap="xsmall", key="headway-tiles"):
         for one, expression in tiles:
             chosen = one
             if one.id == "memory":
-                chosen = watch.memory_tile(recent)
+                chosen = newest_values.memory_tile(recent)
                 expression = chosen.expression
-            text = watch.tile_text(chosen, recent, expression, state)
+            text = newest_values.tile_text(chosen, recent, expression, state)
             course = recent[expression].line()
             tile(text.label, text.value, explanation=text.explanation, course=course, note=text.note)
     _charts(source, recent, classes, range_s)
@@ -62,9 +62,9 @@ def _charts(source: Source, recent: Reading, classes: tuple[str, ...], range_s: 
         panels.TTFT_PANEL,
         panels.ERROR_PANEL,
         panels.KV_PANEL,
-        watch.memory_panel(recent),
+        newest_values.memory_panel(recent),
     )
-    charts(tuple(watch.limited_to(panel, classes) for panel in six), source, range_s, key="headway-charts")
+    charts(tuple(newest_values.limited_to(panel, classes) for panel in six), source, range_s, key="headway-charts")
 
 
 def _class_table(recent: Reading, classes: tuple[str, ...]) -> None:
@@ -72,4 +72,4 @@ def _class_table(recent: Reading, classes: tuple[str, ...]) -> None:
         return
     with st.container(border=True, gap="xsmall"):
         st.markdown("**Classes**", help="The newest numbers of each priority class; rates over the last 30 s.")
-        st.table(watch.class_rows(recent, classes), border="horizontal", hide_index=True)
+        st.table(newest_values.class_rows(recent, classes), border="horizontal", hide_index=True)

@@ -1,10 +1,10 @@
-"""Requests: who waits for how long, and what does the fallback ladder take from whom?"""
+"""The Requests page: queue and waits by class, and the fallback ladder."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from headway_dashboard.analysis import account, engine_panels, panels, watch
+from headway_dashboard.analysis import descriptions, engine_panels, newest_values, panels
 from headway_dashboard.analysis.status import Ladder
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.charts import charts
@@ -25,9 +25,9 @@ def _live(source: Source, telling: StatusSource, classes: tuple[str, ...], range
     told = telling.read()
     recent = source.read((*panels.HEAD, engine_panels.RUNG_STEPS), RECENT_S)
     head(recent, told)
-    if words := account.ladder_words(told.ladder, account.rung(recent)):
+    if words := descriptions.ladder_words(told.ladder, descriptions.rung(recent)):
         st.markdown(words)
-    shown = tuple(watch.limited_to(panel, classes) for panel in engine_panels.REQUESTS_PAGE)
+    shown = tuple(newest_values.limited_to(panel, classes) for panel in engine_panels.REQUESTS_PAGE)
     charts(shown, source, range_s, key="headway-requests")
     with st.grid(2, min_column_width=_TABLE_PX, gap="small", key="headway-ladder"):
         _steps(recent)
@@ -37,9 +37,9 @@ def _live(source: Source, telling: StatusSource, classes: tuple[str, ...], range
 def _steps(recent: Reading) -> None:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown(
-            "**Steps of the ladder**", help="How often it moved to each rung since the server started, and why."
+            "**Steps of the ladder**", help="How often it moved to each rung since the server started, by trigger."
         )
-        rows = account.step_rows(recent)
+        rows = descriptions.step_rows(recent)
         if rows:
             st.table(rows, border="horizontal", hide_index=True)
         else:
@@ -48,8 +48,8 @@ def _steps(recent: Reading) -> None:
 
 def _moves(ladder: Ladder) -> None:
     with st.container(border=True, gap="xsmall", height="stretch"):
-        st.markdown("**Its last moves**", help="The newest first. The server tells them to those who have a token.")
-        rows = account.move_rows(ladder)
+        st.markdown("**Its last moves**", help="The newest first. Readable with a token only.")
+        rows = descriptions.move_rows(ladder)
         if rows:
             st.table([{key: plain(value) for key, value in row.items()} for row in rows], border="horizontal",
                      hide_index=True)  # fmt: skip

@@ -1,10 +1,10 @@
-"""Server: how does its engine stand, how often did it die, and how did its warm-up go?"""
+"""The Server page: the engine's state, deaths and hangs, and the warm-up."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from headway_dashboard.analysis import account, engine_panels, panels
+from headway_dashboard.analysis import descriptions, engine_panels, panels
 from headway_dashboard.analysis.status import Status
 from headway_dashboard.components import tile
 from headway_dashboard.components.banner import plain
@@ -27,7 +27,7 @@ def _live(source: Source, telling: StatusSource, range_s: float) -> None:
     recent = source.read((*panels.HEAD, *engine_panels.SERVER_FIGURES), RECENT_S)
     state = head(recent, told)
     with st.grid(6, min_column_width=_TILE_PX, gap="xsmall", key="headway-server-tiles"):
-        for text in account.server_tiles(recent, told, state):
+        for text in descriptions.server_tiles(recent, told, state):
             tile(text.label, text.value, explanation=text.explanation, note=text.note)
     charts(engine_panels.SERVER_PAGE, source, range_s, key="headway-server")
     _warmup(recent, told)
@@ -35,10 +35,12 @@ def _live(source: Source, telling: StatusSource, range_s: float) -> None:
 
 def _warmup(recent: Reading, told: Status) -> None:
     with st.container(border=True, gap="xsmall"):
-        st.markdown("**Warm-up**", help="What ran through the engine before it took traffic, and how long each took.")
-        if words := account.warmup_words(told.warmup):
+        st.markdown(
+            "**Warm-up**", help="The stages that ran through the engine before it took traffic, and their durations."
+        )
+        if words := descriptions.warmup_words(told.warmup):
             st.caption(plain(words))
-        rows = account.warmup_rows(recent, told.warmup)
+        rows = descriptions.warmup_rows(recent, told.warmup)
         if rows:
             st.table([{key: plain(value) for key, value in row.items()} for row in rows], border="horizontal",
                      hide_index=True)  # fmt: skip

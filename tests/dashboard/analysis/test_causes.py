@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stub_server import CLASSES, StubServer
 
-from headway_dashboard.analysis import panels, watch
+from headway_dashboard.analysis import newest_values, panels
 from headway_dashboard.analysis.causes import BY_REASON, CAUSES, NOT_FAILED, colour, words
 from headway_dashboard.analysis.figures import figure
 from headway_dashboard.analysis.model import Grid, Point
@@ -103,7 +103,7 @@ def test_a_new_name_is_never_left_out(key: tuple[str, tuple[tuple[str, str], ...
     done = outcome_key("normal", Outcome.COMPLETED)
     ring = filled([{done: 9.0 * at, key: 1.0 * at} for at in range(30)])
     assert ring.evaluate(panels.ERROR_SHARE, GRID).latest() == pytest.approx(0.1)
-    assert watch.causes_now(reading_of(ring)) == {f"other: {dict(key[1]).popitem()[1]}": pytest.approx(0.5)}
+    assert newest_values.causes_now(reading_of(ring)) == {f"other: {dict(key[1]).popitem()[1]}": pytest.approx(0.5)}
     assert sums_to_the_share(
         lambda one: ring.evaluate(one, GRID), panels.ERROR_SHARE, panels.ERROR_PANEL.expressions
     ) == len(GRID.times_s)
@@ -138,7 +138,7 @@ def test_the_stub_can_end_requests_in_every_way(stub: StubServer, how: str) -> N
     assert sum(world.arrived.values()) == sum(world.outcomes.values()) == 10 * STEP_S * len(CLASSES)
     failed = how not in NOT_FAILED
     assert reading[panels.ERROR_SHARE].latest() in ((1.0,) if failed else (None, 0.0))
-    assert watch.causes_now(reading) == ({words(how): pytest.approx(len(CLASSES))} if failed else {})
+    assert newest_values.causes_now(reading) == ({words(how): pytest.approx(len(CLASSES))} if failed else {})
     drawn = figure(panels.ERROR_PANEL, reading)
     assert [trace["name"] for trace in drawn.traces] == ([words(how)] if failed else [])
     assert drawn.layout["showlegend"] is failed
@@ -158,5 +158,5 @@ def test_all_causes_at_once(stub: StubServer) -> None:
     assert (
         sums_to_the_share(lambda one: ring.evaluate(one, GRID), panels.ERROR_SHARE, panels.ERROR_PANEL.expressions) >= 8
     )
-    found: dict[str, Point] = dict(watch.causes_now(reading_of(ring)))
+    found: dict[str, Point] = dict(newest_values.causes_now(reading_of(ring)))
     assert {words(how) for how in (*CAUSES, UNKNOWN_REASON)} == set(found)

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 
 from headway.operator.metrics import METRIC_NAMES
-from headway_dashboard.analysis import engine_panels, panels, watch
+from headway_dashboard.analysis import engine_panels, newest_values, panels
 from headway_dashboard.analysis.expressions import Either, Expression, Metric, Share
 from headway_dashboard.analysis.figures import figure
 from headway_dashboard.analysis.model import Mark, Series
@@ -137,12 +137,12 @@ def lone(expression: Expression, *labels: str, value: float = 1.0) -> tuple[Expr
 def test_memory_panel_follows_the_hardware() -> None:
     """A GPU chart only with a GPU; on a CPU the title says so; a GPU without figures is called that."""
     gpu = reading(dict([lone(panels.GPU_TOTAL), lone(panels.GPU_USED), lone(panels.BACKEND, "cuda")]))
-    assert watch.memory_panel(gpu) is panels.GPU_PANEL
-    assert watch.memory_tile(gpu).label == "GPU memory"
+    assert newest_values.memory_panel(gpu) is panels.GPU_PANEL
+    assert newest_values.memory_tile(gpu).label == "GPU memory"
     cpu = reading(dict([lone(panels.BACKEND, "cpu"), lone(panels.RESIDENT)]))
-    assert watch.memory_panel(cpu) is panels.CPU_PANEL
-    assert "CPU backend - no GPU" in watch.memory_panel(cpu).title
-    assert watch.memory_panel(reading(dict([lone(panels.BACKEND, "cuda")]))) is panels.GPU_UNKNOWN_PANEL
+    assert newest_values.memory_panel(cpu) is panels.CPU_PANEL
+    assert "CPU backend - no GPU" in newest_values.memory_panel(cpu).title
+    assert newest_values.memory_panel(reading(dict([lone(panels.BACKEND, "cuda")]))) is panels.GPU_UNKNOWN_PANEL
 
 
 def test_classes_have_an_order_and_colours_of_their_own() -> None:

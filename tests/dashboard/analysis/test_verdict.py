@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headway_dashboard.analysis import account, panels, watch
+from headway_dashboard.analysis import descriptions, newest_values, panels
 from headway_dashboard.analysis.condition import Condition, State
 from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import Series
@@ -23,7 +23,7 @@ JUST_ABOVE = math.nextafter(0.01, 1)
 JUST_BELOW = math.nextafter(0.01, 0)
 
 #: What a sentence says only of a server that does well.
-FAVOURABLE = ("plenty of room", "room to spare", "not late", "fits the traffic", "nobody loses", "nobody is lost")
+FAVOURABLE = ("below capacity", "without delay", "fits the traffic", "plenty of room", "no request is lost")
 
 NORMAL = ClassFacts("normal", ttft_p95_s=0.1, first_token_timeout_s=60.0, error_share=0.0)
 WELL = Facts(
@@ -42,17 +42,20 @@ def is_favourable(text: str) -> bool:
 @pytest.mark.parametrize(
     ("changed", "opening"),
     [
-        ({}, "Plenty of room: 5 of 32 seats taken, nobody waits. First tokens within 120\u00a0ms (p95)."),
-        ({"seats_taken": 20}, "Room to spare: 20 of 32 seats taken"),
-        ({"seats_taken": 32}, "Full but not late: 32 of 32 seats taken, nobody waits. The limit fits the traffic."),
-        ({"seats_taken": 32, "error_share": 0.001}, "Full but not late"),
+        ({}, "Far below capacity: 5 of 32 seats taken, no request waits. First tokens within 120\u00a0ms (p95)."),
+        ({"seats_taken": 20}, "Below capacity: 20 of 32 seats taken"),
+        (
+            {"seats_taken": 32},
+            "At capacity, without delay: 32 of 32 seats taken, no request waits. The limit fits the traffic.",
+        ),
+        ({"seats_taken": 32, "error_share": 0.001}, "At capacity, without delay"),
         (
             {"seats_taken": 32, "queued": 41, "oldest_wait_s": 3.2},
             "Limited by seats: 32 of 32 seats taken, 41 waiting, the oldest for 3.2\u00a0s.",
         ),
         ({"seats_taken": 10, "queued": 4}, "Requests wait although seats are free"),
         ({"seats_taken": 20, "queued": 9, "kv_ratio": 0.97}, "Limited by memory"),
-        ({"error_share": 0.2}, "20\u00a0% of requests end without an answer. 5 of 32 seats taken, nobody waits."),
+        ({"error_share": 0.2}, "20\u00a0% of requests end without an answer. 5 of 32 seats taken, no request waits."),
         (
             {"error_share": 0.2, "causes": {"expected wait too long": 2.0, "failed": 1.0}},
             "20\u00a0% of requests end without an answer, most of them: expected wait too long.",
@@ -68,7 +71,7 @@ def is_favourable(text: str) -> bool:
         (
             {"classes": (replace(NORMAL, ttft_p95_s=61.0),)},
             "First tokens of class normal come too late: 1\u00a0min 1\u00a0s (p95), its time-out is 1\u00a0min. "
-            "5 of 32 seats taken, nobody waits.",
+            "5 of 32 seats taken, no request waits.",
         ),
         ({"seats_taken": None}, "Batch size and limit are not measured"),
         ({"limit": None}, "Batch size and limit are not measured"),
@@ -101,7 +104,7 @@ def test_what_is_not_known_is_not_favourable(changed: dict[str, object], lacks: 
     assert text.startswith("5 of 32 seats taken")
     assert text.endswith(f"Not known: {lacks}.")
     assert not is_favourable(text)
-    assert ("nobody waits" in text) is ("queued" not in changed)
+    assert ("no request waits" in text) is ("queued" not in changed)
 
 
 def test_an_idle_class_has_nothing_to_tell() -> None:
@@ -137,16 +140,16 @@ def test_first_tokens_are_late_above_their_time_out(ttft_s: float, late: bool) -
 @pytest.mark.parametrize(
     ("changed", "opening"),
     [
-        ({"kv_ratio": math.nextafter(0.95, 0)}, "Plenty of room"),
+        ({"kv_ratio": math.nextafter(0.95, 0)}, "Far below capacity"),
         ({"kv_ratio": 0.95}, "Limited by memory"),
-        ({"limit": 10, "seats_taken": 9}, "Full but not late"),
-        ({"limit": 10, "seats_taken": 8.99}, "Room to spare"),
-        ({"limit": 10, "seats_taken": 5}, "Room to spare"),
-        ({"limit": 10, "seats_taken": 4.99}, "Plenty of room"),
+        ({"limit": 10, "seats_taken": 9}, "At capacity, without delay"),
+        ({"limit": 10, "seats_taken": 8.99}, "Below capacity"),
+        ({"limit": 10, "seats_taken": 5}, "Below capacity"),
+        ({"limit": 10, "seats_taken": 4.99}, "Far below capacity"),
         ({"limit": 10, "seats_taken": 9, "queued": 1}, "Limited by seats"),
         ({"limit": 10, "seats_taken": 8.99, "queued": 1}, "Requests wait although"),
-        ({"limit": 10, "seats_taken": 9, "queued": 0.99}, "Full but not late"),
-        ({"limit": 0, "seats_taken": 0}, "No seat is open: 0 of 0 seats taken, nobody waits."),
+        ({"limit": 10, "seats_taken": 9, "queued": 0.99}, "At capacity, without delay"),
+        ({"limit": 0, "seats_taken": 0}, "No seat is open: 0 of 0 seats taken, no request waits."),
     ],
 )
 def test_where_one_rule_ends_and_the_next_begins(changed: dict[str, object], opening: str) -> None:
@@ -249,7 +252,7 @@ def readings(draw: st.DrawFn) -> Reading:
         lines = {labels: [draw(shares)] * 2 for labels in series.get(one, Series((), {(): []})).lines}
         series[one] = Series(TIMES_S, {key: [None if p != p else p for p in line] for key, line in lines.items()})
     standing = draw(st.sampled_from(["up", "silent", "restarting", "lost"]))
-    series[panels.STANDING] = Series(TIMES_S, {(standing,): [1, 1]})
+    series[panels.ENGINE_STATE] = Series(TIMES_S, {(standing,): [1, 1]})
     last_ok_s = draw(st.sampled_from([None, 1002.0, 900.0]))
     trouble = draw(st.sampled_from([None, "refused", "silent"]))
     health = Health(last_ok_s, draw(st.integers(0, 3)), trouble, "-", 990.0 if trouble else None)
@@ -258,18 +261,18 @@ def readings(draw: st.DrawFn) -> Reading:
 
 def said(reading: Reading, told: Status, state: Condition) -> str:
     """Every sentence that the functions behind the pages make of the newest numbers."""
-    found = account.notices_of(reading, told, state)
+    found = descriptions.notices_of(reading, told, state)
     return "\n".join(
         (
             state.sentence,
-            watch.sentence(reading, state.state, told),
+            newest_values.sentence(reading, state.state, told),
             *(f"{one.title} {one.text} {one.step}" for one in found),
-            account.ladder_words(told.ladder, account.rung(reading)),
-            account.limit_words(reading, told),
-            account.prediction_words(reading),
-            account.warmup_words(told.warmup),
-            account.pause_words(told),
-            *(f"{tile.label} {tile.value} {tile.note}" for tile in account.server_tiles(reading, told, state)),
+            descriptions.ladder_words(told.ladder, descriptions.rung(reading)),
+            descriptions.limit_words(reading, told),
+            descriptions.prediction_words(reading),
+            descriptions.warmup_words(told.warmup),
+            descriptions.pause_words(told),
+            *(f"{tile.label} {tile.value} {tile.note}" for tile in descriptions.server_tiles(reading, told, state)),
         )
     )
 
@@ -282,13 +285,13 @@ def test_no_page_is_friendly_while_something_goes_wrong(
 ) -> None:
     """Headline, banner, notices, ladder, limit, warm-up and tiles together, in every state of the server."""
     told = Status(True, recycling=recycling, ladder=Ladder("normal"), first_token_timeout_s=timeouts_s)
-    state = watch.condition_of(reading, 1002.0)
+    state = newest_values.condition_of(reading, 1002.0)
     share = reading[panels.ERROR_SHARE].latest()
     too_many = share is not None and share > 0.01
     late = any(
         ttft_s is not None and ttft_s > timeouts_s.get(labels[0], INF)
         for labels, line in reading[panels.TTFT_P95_BY_CLASS].lines.items()
-        if labels[0] in watch.classes_of(reading)
+        if labels[0] in newest_values.classes_of(reading)
         for ttft_s in line[-1:]
     )
     assume(too_many or late or share is None or state.state is not State.LIVE)
@@ -306,7 +309,7 @@ def test_the_reading_above_can_be_favourable() -> None:
     series |= {one: Series(TIMES_S, {("normal",): [value] * 2}) for one, value in table}
     reading = Reading(series, Health(1002.0), 2.0, "test", range_s=4.0, end_s=1002.0)
     told = Status(known=True, first_token_timeout_s={"normal": 60.0})
-    state = watch.condition_of(reading, 1002.0)
+    state = newest_values.condition_of(reading, 1002.0)
     assert is_favourable(said(reading, told, state))
     assert not is_favourable(said(reading, Status(), state))
 
@@ -327,8 +330,8 @@ def test_a_class_is_idle_when_nothing_of_it_moves(
     series: dict[Expression, Series] = {one: Series(TIMES_S, {("batch",): [value] * 2}) for one, value in activity}
     plain = ((panels.SEATS, 5), (panels.LIMIT, 32), (panels.QUEUED, 0), (panels.KV_USE, 0.1), (panels.ERROR_SHARE, 0))
     series |= {one: Series(TIMES_S, {(): [value] * 2}) for one, value in plain}
-    text = watch.sentence(Reading(series, Health(1002.0), 2.0, "test"), State.LIVE, Status())
-    assert text.startswith("Plenty of room") is idle
+    text = newest_values.sentence(Reading(series, Health(1002.0), 2.0, "test"), State.LIVE, Status())
+    assert text.startswith("Far below capacity") is idle
     assert text.endswith("Not known: time to first token of batch.") is not idle
 
 
@@ -340,8 +343,8 @@ def test_an_idle_server_still_names_its_errors() -> None:
 
     def idle(share: float | None) -> str:
         found = series | {panels.ERROR_SHARE: Series(TIMES_S, {(): [share] * 2})}
-        return watch.sentence(Reading(found, Health(1002.0), 2.0, "test"), State.NO_TRAFFIC, Status())
+        return newest_values.sentence(Reading(found, Health(1002.0), 2.0, "test"), State.NO_TRAFFIC, Status())
 
-    assert idle(None) == idle(0.01) == "Idle: nothing to judge until requests come."
+    assert idle(None) == idle(0.01) == "Idle: no verdict until requests arrive."
     named = "100\u00a0% of requests end without an answer, most of them: timed out waiting."
-    assert idle(1.0) == f"{named} No request comes now."
+    assert idle(1.0) == f"{named} No requests arrive now."

@@ -98,17 +98,17 @@ def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
     stub.moving = True
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     text = again_until(app, "of requests end without an answer, most of them: expected wait too long.")
-    assert "Plenty of room" not in text
+    assert "Far below capacity" not in text
     assert "Not known" not in text
 
 
 def test_overview_of_a_server_that_does_well(visit: Open, stub: StubServer) -> None:
     """Room is promised only with a token, because the time-outs it is measured by are the preset's."""
     stub.moving, stub.world.fail_ratio, stub.world.expire_per_s = True, 0.0, 0.0
-    again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN), "Plenty of room")
+    again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN), "Far below capacity")
     st.cache_resource.clear()
     text = again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=""), "Not known: first-token time-out of")
-    assert "Plenty of room" not in text
+    assert "Far below capacity" not in text
 
 
 def test_overview_with_a_gpu(visit: Open) -> None:
@@ -156,7 +156,7 @@ def test_overview_stale(visit: Open, stub: StubServer, monkeypatch: pytest.Monke
     app = visit("overview", stub.url)
     again_until(app, "Live")
     stub.delay_s = 1.0
-    text = again_until(app, "No new numbers")
+    text = again_until(app, "No new figures")
     assert "Stale" in text
     assert "Down" not in text
 
@@ -168,7 +168,9 @@ def test_overview_not_ready(visit: Open, stub: StubServer) -> None:
     assert "Not ready" in again_until(app, "takes no traffic")
     stub.world.standing, stub.world.trying = "restarting", "starting another engine"
     stub.world.deaths["crash"] = 2
-    assert "nobody waits for it" in again_until(app, "Death number 2 since the server started: starting another engine")
+    assert "no request waits for it" in again_until(
+        app, "Death number 2 since the server started: starting another engine"
+    )
 
 
 def test_class_filter_and_range(visit: Open, stub: StubServer) -> None:
@@ -211,7 +213,7 @@ def test_control_applies_a_preset(visit: Open, stub: StubServer) -> None:
     assert stub.world.preset == "latency"
     assert "revision 2" in app.success[0].value.replace("\\", "")
     log = app.dataframe[0].value.iloc[0]
-    assert (log["Who"], log["After"], log["Reason"], log["Result"]) == ("anna", "latency", "rush hour", "applied")
+    assert (log["Actor"], log["After"], log["Reason"], log["Result"]) == ("anna", "latency", "rush hour", "applied")
 
 
 def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
@@ -239,7 +241,7 @@ def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     stub.world.switch("throughput", {"actor": "ben", "role": "operator", "address": "-"}, "")
     press(app, "Apply latency")
     assert stub.world.preset == "throughput"
-    assert "changed the preset meanwhile" in app.warning[0].value
+    assert "preset was changed meanwhile" in app.warning[0].value
     assert list(app.table[0].value["Now"]) == ["64", "100"]
 
 
@@ -313,7 +315,7 @@ def test_control_stale(visit: Open, stub: StubServer, monkeypatch: pytest.Monkey
     monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
     monkeypatch.setattr("headway_dashboard.admin.TIMEOUT_S", (0.2, 0.3))
     stub.delay_s = 1.0
-    assert "did not answer in time" in again_until(app, "No new numbers")
+    assert "did not answer in time" in again_until(app, "No new figures")
 
 
 def test_the_token_is_nowhere_on_a_page(visit: Open, stub: StubServer) -> None:
@@ -336,13 +338,13 @@ def world_of(stub: StubServer, **what: object) -> None:
 @pytest.mark.parametrize(
     ("what", "words_there", "bar"),
     [
-        ({"standing": "silent", "ready": False}, "The engine is silent.", False),
+        ({"standing": "silent", "ready": False}, "The engine is unresponsive.", False),
         (
             {"standing": "restarting", "ready": False, "trying": "starting another engine", "tries": 2},
-            "Try 2 of 3: starting another engine",
+            "Attempt 2 of 3: starting another engine",
             True,
         ),
-        ({"standing": "lost", "ready": False}, "All 3 tries are used up", False),
+        ({"standing": "lost", "ready": False}, "All 3 restart attempts failed", False),
         (
             {"ready": False, "warmup": Warming("running", stages={"single": [0.4]})},
             "Done so far: one request alone",
@@ -350,9 +352,9 @@ def world_of(stub: StubServer, **what: object) -> None:
         ),
         ({"ready": False, "warmup": Warming("failed", "batch: boom", 2)}, "Attempt 2: batch: boom.", False),
         ({"recycling": True}, "Recycle: the engine is about to be replaced", False),
-        ({"order_failed": "head raised KeyError"}, "The order of this preset was put aside", False),
+        ({"order_failed": "head raised KeyError"}, "The custom order of this preset was disabled", False),
     ],
-    ids=["silent", "restarting", "lost", "warming up", "warm-up failed", "recycle", "an order put aside"],
+    ids=["silent", "restarting", "lost", "warming up", "warm-up failed", "recycle", "a disabled order"],
 )
 def test_overview_tells_what_goes_on(
     visit: Open, stub: StubServer, what: dict[str, object], words_there: str, bar: bool
@@ -409,7 +411,7 @@ def test_pages_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPa
     again_until(app, "No traffic")
     monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
     stub.delay_s = 1.0
-    again_until(app, "No new numbers")
+    again_until(app, "No new figures")
 
 
 def test_requests_shows_the_ladder(visit: Open, stub: StubServer) -> None:
@@ -418,7 +420,7 @@ def test_requests_shows_the_ladder(visit: Open, stub: StubServer) -> None:
     stub.world.climb(Rung.SHED, "queue_age")
     app = visit("requests", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     text = again_until(app, "fallback: shed")
-    assert "stands on **shed** because of the age of the queue" in text
+    assert "is at **shed** because of the age of the queue" in text
     steps, moves = (one.value for one in app.table)
     assert list(steps["To"]) == ["cap", "shed"]
     assert list(moves["Move"]) == ["cap → shed", "normal → cap"]
@@ -429,7 +431,7 @@ def test_requests_without_a_token_has_no_moves(visit: Open, stub: StubServer) ->
     stub.world.climb(Rung.PAUSE, "errors")
     app = visit("requests", stub.url)
     text = again_until(app, "fallback: pause")
-    assert "stands on **pause**: everybody waits." in text
+    assert "is at **pause**: all requests wait." in text
     assert "when the dashboard has a token" in text
 
 
@@ -439,8 +441,8 @@ def test_engine_says_why_the_limit_is_what_it_is(visit: Open, stub: StubServer) 
     app = visit("engine", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     text = again_until(app, "live **32** · proposed **32** · ceiling **64**")
     assert "no growth: the time between tokens is over the SLO" in text
-    assert "longest pause since the server started: 31" in text
-    assert "answer length: 100 cases" in text
+    assert "collection pause since the server started: 31" in text
+    assert "answer length: 100 samples" in text
     assert "CPU backend - no GPU" in text
 
 
@@ -457,8 +459,8 @@ def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> N
     world_of(stub, hangs=4, suspects=2, retries=Counter({"normal": 6}), recycled=Counter({"command": 1}))
     app = visit("server", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     refresh_until(app, lambda: tiles(app).get("Engine deaths") == "3")
-    assert (tiles(app)["Engine"], tiles(app)["Silences"]) == ("up", "4")
-    assert (tiles(app)["Went again"], tiles(app)["Replaced"]) == ("6", "1")
+    assert (tiles(app)["Engine"], tiles(app)["Hangs"]) == ("up", "4")
+    assert (tiles(app)["Retried"], tiles(app)["Recycles"]) == ("6", "1")
     assert list(app.table[0].value["Rounds"]) == ["1", "1", "1", "3"]
 
 
@@ -467,24 +469,24 @@ def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> N
 
 def order(app: AppTest, rung: str, confirm: str) -> AppTest:
     """Choose a rung, type the word, and press."""
-    next(group for group in app.button_group if group.label == "Put it on").set_value(rung).run()
+    next(group for group in app.button_group if group.label == "Set it to").set_value(rung).run()
     app.text_input(key="order_reason").set_value("half the GPUs are away")
     app.text_input(key="order_actor").set_value("anna")
     app.text_input(key="order_confirm").set_value(confirm)
-    return press(app, "Let it move by itself" if rung == "auto" else f"Order {rung}")
+    return press(app, "Set to automatic" if rung == "auto" else f"Order {rung}")
 
 
 def test_control_orders_a_rung_and_lets_it_go(visit: Open, stub: StubServer) -> None:
-    """Choose, confirm, and see the server's answer and the audit line; then let it move by itself again."""
+    """Choose, confirm, and see the server's answer and the audit line; then automatic again."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     order(app, "shed", "Shed ")
     assert stub.world.rung is Rung.SHED
-    assert "stands on shed, as ordered" in words(app)
+    assert "is at shed, as ordered" in words(app)
     log = app.dataframe[0].value.iloc[0]
-    assert (log["Who"], log["What"], log["After"]) == ("anna", "order fallback", "shed")
+    assert (log["Actor"], log["Action"], log["After"]) == ("anna", "order fallback", "shed")
     order(app, "auto", "auto")
     assert not stub.world.ordered
-    assert "moves by itself again" in words(app)
+    assert "is automatic again" in words(app)
 
 
 def test_control_recycles(visit: Open, stub: StubServer) -> None:
@@ -517,7 +519,7 @@ def test_orders_are_off_for_readers(visit: Open, stub: StubServer, environment: 
     """Who may only read can press nothing."""
     app = visit("control", stub.url, **environment)
     assert all(one.disabled for one in app.button if one.label == "Recycle the engine")
-    assert all(group.disabled for group in app.button_group if group.label == "Put it on")
+    assert all(group.disabled for group in app.button_group if group.label == "Set it to")
 
 
 def test_orders_learn_that_the_token_only_reads(visit: Open, stub: StubServer) -> None:

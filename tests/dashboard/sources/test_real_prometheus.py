@@ -18,7 +18,7 @@ from causes_and_share import sums_to_the_share
 from counter_histories import UNKNOWN_REASON, Scrape, broken_history, ledger_history
 from stub_server import StubServer
 
-from headway_dashboard.analysis import panels, watch
+from headway_dashboard.analysis import newest_values, panels
 from headway_dashboard.analysis.causes import CAUSES, NOT_FAILED, words
 from headway_dashboard.analysis.expressions import Share
 from headway_dashboard.analysis.model import newest
@@ -101,7 +101,7 @@ def test_panels_read_their_series_from_prometheus(
     assert isinstance(panels.ERROR_SHARE, Share)
     share = (panels.ERROR_SHARE, panels.ERROR_SHARE.whole, *panels.ERROR_PANEL.expressions)
     every = {words(how) for how in (*CAUSES, UNKNOWN_REASON)}
-    until(lambda: set(watch.causes_now(source.read(share, 300.0))) == every)
+    until(lambda: set(newest_values.causes_now(source.read(share, 300.0))) == every)
     read = source.read(share, 300.0)
     assert sums_to_the_share(lambda one: read[one], panels.ERROR_SHARE, panels.ERROR_PANEL.expressions)
 

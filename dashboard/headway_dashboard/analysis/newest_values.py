@@ -1,4 +1,4 @@
-"""What do the newest points of a reading say? Between the series and the views: no drawing, no fetching."""
+"""What the newest points of a reading say: condition, verdict, tiles and the class table. No drawing, no fetching."""
 
 from __future__ import annotations
 
@@ -42,21 +42,19 @@ def condition_of(reading: Reading, now_s: float) -> Condition:
 
 
 def sentence(reading: Reading, state: State, told: Status) -> str:
-    """The verdict; while the numbers are not of now, what to do about that instead."""
+    """The verdict; while the figures are old, what to do about that instead."""
     match state:
         case State.DOWN:
-            return "The server cannot be reached: look at its log, and at the address this page was started with."
+            return "The server cannot be reached: check its log, and the address this dashboard was started with."
         case State.CONNECTING:
             return "Connecting to the server."
         case State.STALE:
-            return "No verdict on old numbers."
+            return "No verdict on old figures."
         case State.NOT_READY:
             return "No verdict until the server takes traffic."
         case State.NO_TRAFFIC:
             wrong = troubles(_facts(reading, told))
-            return (
-                " ".join((*wrong, "No request comes now.")) if wrong else "Idle: nothing to judge until requests come."
-            )
+            return " ".join((*wrong, "No requests arrive now.")) if wrong else "Idle: no verdict until requests arrive."
         case State.LIVE:
             return verdict(_facts(reading, told))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway_dashboard.analysis import account, engine_panels, panels
+from headway_dashboard.analysis import descriptions, engine_panels, panels
 from headway_dashboard.analysis.condition import Condition, State
 from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import Mark, Series
@@ -26,43 +26,43 @@ def reading(*answers: tuple[Expression, dict[tuple[str, ...], list[float | None]
 
 def test_every_rung_has_words() -> None:
     """A rung that is added to the policies fails here, not on the page."""
-    assert list(account.RUNGS) == [rung.word for rung in Rung]
-    assert not any("_" in account.trigger_words(trigger) for trigger in Trigger)
-    assert {*account.STAGES} == {*Stage}
+    assert list(descriptions.RUNGS) == [rung.word for rung in Rung]
+    assert not any("_" in descriptions.trigger_words(trigger) for trigger in Trigger)
+    assert {*descriptions.STAGES} == {*Stage}
 
 
 @pytest.mark.parametrize(
     ("ladder", "by_numbers", "words"),
     [
         (Ladder(), "", ""),
-        (Ladder(), "shed", "stands on **shed**: whole classes are refused."),
-        (Ladder("normal"), "", "stands on **normal**: it takes nothing from any request."),
+        (Ladder(), "shed", "is at **shed**: whole classes are refused."),
+        (Ladder("normal"), "", "is at **normal**: no request is degraded."),
         (
             Ladder("divert", "", "engine_down", ("divert",)),
             "",
-            "stands on **divert** because of an engine that is down: another model answers.",
+            "is at **divert** because of an engine that is down: another model answers.",
         ),
         (
             Ladder("bypass", "bypass", "operator", ("cap", "bypass")),
             "",
-            "by an operator's order, until it is let move by itself again: answers are shorter, a few requests go",
+            "by an operator's order, until it is set to automatic: answers are shorter, a few requests are dispatched",
         ),
     ],
     ids=["nobody tells", "numbers only", "normal", "by itself", "ordered"],
 )
 def test_ladder_words(ladder: Ladder, by_numbers: str, words: str) -> None:
     """Where it stands, who put it there, and what it takes; only what is in force, not all that lies below."""
-    assert words in account.ladder_words(ladder, by_numbers)
-    assert bool(words) == bool(account.ladder_words(ladder, by_numbers))
+    assert words in descriptions.ladder_words(ladder, by_numbers)
+    assert bool(words) == bool(descriptions.ladder_words(ladder, by_numbers))
 
 
 def test_what_an_operator_may_order() -> None:
     """Only rungs that would change something, beside the two that always do; an order takes all up to its rung."""
     ladder = Ladder("normal", usable=("cap", "shed"))
-    assert account.orderable(ladder) == ("normal", "cap", "shed", "pause")
-    assert account.order_words(ladder, "shed") == "answers are shorter, whole classes are refused"
-    assert account.order_words(ladder, "normal") == "it takes nothing from any request"
-    assert account.orderable(Ladder()) == tuple(account.RUNGS)
+    assert descriptions.orderable(ladder) == ("normal", "cap", "shed", "pause")
+    assert descriptions.order_words(ladder, "shed") == "answers are shorter, whole classes are refused"
+    assert descriptions.order_words(ladder, "normal") == "no request is degraded"
+    assert descriptions.orderable(Ladder()) == tuple(descriptions.RUNGS)
 
 
 def test_steps_and_moves() -> None:
@@ -73,12 +73,12 @@ def test_steps_and_moves() -> None:
             {("shed", "queue_age"): [0, 1, 2], ("cap", "kv_pressure"): [1, 1, 1], ("pause", "errors"): [0, 0, 0]},
         )
     )
-    assert account.step_rows(counted) == [
+    assert descriptions.step_rows(counted) == [
         {"To": "cap", "Why": "a full KV cache", "Times": "1"},
         {"To": "shed", "Why": "the age of the queue", "Times": "2"},
     ]
     move = Move("2026-11-21T10:11:12.345Z", "normal", "cap", "operator")
-    rows = account.move_rows(Ladder("cap", moves=(move,) * 30))
+    rows = descriptions.move_rows(Ladder("cap", moves=(move,) * 30))
     assert len(rows) == 10
     assert rows[0] == {"When (UTC)": "2026-11-21 10:11:12", "Move": "normal → cap", "Why": "an operator's order"}
 
@@ -86,14 +86,14 @@ def test_steps_and_moves() -> None:
 def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
     """Without a token the last round of each stage; with one every round, and what the engine refuses."""
     numbers = reading((engine_panels.WARMUP_S, {("batch",): [2, 2, 1.5], ("single",): [0.4] * 3}))
-    assert [(row["Stage"], row["Took"]) for row in account.warmup_rows(numbers, Warmup())] == [
+    assert [(row["Stage"], row["Took"]) for row in descriptions.warmup_rows(numbers, Warmup())] == [
         ("one request alone", "400\u00a0ms"),
         ("full batches", "1.5\u00a0s"),
     ]
     told = Warmup("done", stages={"single": (0.4,), "batch": (2.0, 1.5)}, refused=("logprobs",), settled=True)
-    assert [tuple(row.values()) for row in account.warmup_rows(numbers, told)] == [
+    assert [tuple(row.values()) for row in descriptions.warmup_rows(numbers, told)] == [
         ("one request alone", "1", "400\u00a0ms"),
-        ("log probabilities", "0", "the engine refuses it"),
+        ("log probabilities", "0", "not supported by the engine"),
         ("full batches", "2", "2\u00a0s → 1.5\u00a0s"),
     ]
 
@@ -110,24 +110,24 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
 )
 def test_warmup_words(told: Warmup, words: str) -> None:
     """How it ended, in a sentence."""
-    assert words in account.warmup_words(told)
+    assert words in descriptions.warmup_words(told)
 
 
 @pytest.mark.parametrize("why", [*WHYS, "", "new"])
 def test_the_limit_says_why(why: str) -> None:
     """Each word of the policies has its meaning; an unknown one is shown as it is."""
     numbers = reading((panels.LIMIT, {(): [32] * 3}), (panels.CEILING, {(): [64] * 3}))
-    text = account.limit_words(numbers, Status(limit_why=why))
+    text = descriptions.limit_words(numbers, Status(limit_why=why))
     assert text.startswith("live **32** · proposed **—** · ceiling **64**")
     assert text.endswith(WHYS.get(why, why) or "**64**")
 
 
 def test_tiles_of_a_server_that_is_away_are_named_as_old() -> None:
     """Counts stay with their age; how the engine stands now is not known."""
-    numbers = reading((panels.STANDING, {("up",): [1] * 3}), (panels.DEATHS, {(): [2] * 3}))
-    tiles = {one.label: one for one in account.server_tiles(numbers, Status(), NOW)}
-    assert (tiles["Engine"].value, tiles["Engine deaths"].value, tiles["Silences"].value) == ("up", "2", "—")
-    away = {one.label: one for one in account.server_tiles(numbers, Status(), Condition(State.DOWN, ""))}
+    numbers = reading((panels.ENGINE_STATE, {("up",): [1] * 3}), (panels.DEATHS, {(): [2] * 3}))
+    tiles = {one.label: one for one in descriptions.server_tiles(numbers, Status(), NOW)}
+    assert (tiles["Engine"].value, tiles["Engine deaths"].value, tiles["Hangs"].value) == ("up", "2", "—")
+    away = {one.label: one for one in descriptions.server_tiles(numbers, Status(), Condition(State.DOWN, ""))}
     assert away["Engine"].value == "—"
     assert (away["Engine deaths"].value, away["Engine deaths"].note) == ("2", "last known")
 
@@ -136,13 +136,13 @@ def test_marks_of_presets_and_of_the_engine_stand_in_their_order() -> None:
     """Both kinds on every chart."""
     numbers = reading(
         (panels.PRESET, {("balanced", "1"): [1, 1, 0], ("latency", "2"): [0, 0, 1]}),
-        (panels.STANDING, {("up",): [1, 0, 1], ("restarting",): [0, 1, 0]}),
+        (panels.ENGINE_STATE, {("up",): [1, 0, 1], ("restarting",): [0, 1, 0]}),
     )
-    assert account.marks_of(numbers) == [Mark(1002.0, "engine restarts"), Mark(1004.0, "latency")]
+    assert descriptions.marks_of(numbers) == [Mark(1002.0, "engine restarts"), Mark(1004.0, "latency")]
 
 
 def test_old_numbers_raise_no_notice() -> None:
     """While the server is away, nobody knows how its engine stands."""
-    numbers = reading((panels.STANDING, {("silent",): [1] * 3}))
-    assert account.notices_of(numbers, Status(), NOW)
-    assert account.notices_of(numbers, Status(), Condition(State.STALE, "")) == []
+    numbers = reading((panels.ENGINE_STATE, {("silent",): [1] * 3}))
+    assert descriptions.notices_of(numbers, Status(), NOW)
+    assert descriptions.notices_of(numbers, Status(), Condition(State.STALE, "")) == []

@@ -1,6 +1,6 @@
-"""What do the numbers and the server's own words say together of engine, ladder, warm-up and limit?
+"""Texts and table rows about the engine, the fallback ladder, the warm-up and the limit.
 
-Between the sources and the views, as ``watch``: no drawing, no fetching.
+Made of the metrics and of the server's status; no drawing, no fetching.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections.abc import Iterable
 from headway_dashboard.analysis import engine_panels, palette, panels
 from headway_dashboard.analysis.condition import Condition
 from headway_dashboard.analysis.model import Mark, Point, change_marks, held_s, newest, onset_marks
+from headway_dashboard.analysis.newest_values import TileText, now
 from headway_dashboard.analysis.notices import STAGES, Notice, Situation, notices, stage_words
 from headway_dashboard.analysis.reading import Reading
 from headway_dashboard.analysis.status import Ladder, Status, Warmup
 from headway_dashboard.analysis.units import MISSING, compact, duration
-from headway_dashboard.analysis.watch import TileText, now
 from headway_policies.limits import WHYS
 
 NORMAL = "normal"
 _QUIET = "quiet"
 _MOST_MOVES = 10
 
-#: What gives way on each rung, as a reader says it, the mildest first.
+#: What each rung takes from requests, the mildest first.
 RUNGS = {
-    NORMAL: "it takes nothing from any request",
+    NORMAL: "no request is degraded",
     "cap": "answers are shorter",
-    "bypass": "a few requests go beside the batch that runs",
+    "bypass": "a few requests are dispatched beside the running batch",
     "shed": "whole classes are refused",
     "divert": "another model answers",
-    "pause": "everybody waits",
+    "pause": "all requests wait",
 }
 _ALWAYS_OPEN = (NORMAL, "pause")
 
@@ -38,27 +38,27 @@ _TRIGGERS = {
     "errors": "too many errors",
     "engine_down": "an engine that is down",
     "operator": "an operator's order",
-    _QUIET: "all quiet again",
+    _QUIET: "the trigger has cleared",
 }
 
 
-def engine_standing(reading: Reading) -> str:
-    """How the engine stands: up, silent, restarting or lost; empty where nobody says."""
-    lines = reading[panels.STANDING].lines
+def engine_state_of(reading: Reading) -> str:
+    """The engine's state: up, silent, restarting or lost; empty where it is not known."""
+    lines = reading[panels.ENGINE_STATE].lines
     return next((labels[0] for labels, line in lines.items() if line and line[-1] == 1), "")
 
 
 def rung(reading: Reading) -> str:
-    """The rung of the fallback ladder, by the numbers; empty where they do not tell."""
+    """The rung of the fallback ladder, by the metrics; empty where it is not known."""
     at = now(reading, panels.RUNG)
     steps = engine_panels.RUNG_PANEL.steps
     return steps[int(at)] if at is not None and 0 <= at < len(steps) else ""
 
 
 def situation(reading: Reading) -> Situation:
-    """How the engine stands, by the numbers."""
-    standing = engine_standing(reading)
-    series = reading[panels.STANDING]
+    """The engine's state, by the metrics."""
+    standing = engine_state_of(reading)
+    series = reading[panels.ENGINE_STATE]
     return Situation(
         ready=now(reading, panels.READY),
         standing=standing,
@@ -69,14 +69,14 @@ def situation(reading: Reading) -> Situation:
 
 
 def notices_of(reading: Reading, told: Status, state: Condition) -> list[Notice]:
-    """What to say above everything. Old numbers say nothing of now."""
+    """The notices at the top of a page; none while the figures are old."""
     return notices(situation(reading), told) if state.current else []
 
 
 def marks_of(reading: Reading) -> list[Mark]:
-    """The vertical lines of every chart: another preset, and trouble with the engine."""
-    trouble = {"silent": "engine silent", "restarting": "engine restarts", "lost": "engine lost"}
-    marks = [*change_marks(reading[panels.PRESET]), *onset_marks(reading[panels.STANDING], trouble)]
+    """The vertical lines of every chart: preset switches, and changes of the engine's state."""
+    trouble = {"silent": "engine unresponsive", "restarting": "engine restarts", "lost": "engine lost"}
+    marks = [*change_marks(reading[panels.PRESET]), *onset_marks(reading[panels.ENGINE_STATE], trouble)]
     return sorted(marks, key=lambda mark: mark.time_s)
 
 
@@ -106,22 +106,22 @@ def move_rows(ladder: Ladder) -> list[dict[str, str]]:
 
 
 def ladder_words(ladder: Ladder, by_numbers: str = "") -> str:
-    """Where the ladder stands, who put it there, and what it takes; empty where nobody says."""
+    """The ladder's rung, its cause, and what it takes from requests; empty where it is not known."""
     word = ladder.rung or by_numbers
     if not word:
         return ""
     if ladder.ordered:
-        why = " by an operator's order, until it is let move by itself again"
+        why = " by an operator's order, until it is set to automatic"
     elif ladder.trigger in _TRIGGERS and ladder.trigger != _QUIET and word != NORMAL:
         why = f" because of {trigger_words(ladder.trigger)}"
     else:
         why = ""
     taken = taken_words(ladder.in_force or (word,))
-    return f"The fallback ladder stands on **{word}**{why}: {taken}."
+    return f"The fallback ladder is at **{word}**{why}: {taken}."
 
 
 def taken_words(rungs: Iterable[str]) -> str:
-    """What gives way while these rungs are in force."""
+    """What these rungs take from requests."""
     taken = [RUNGS[word] for word in rungs if word in RUNGS and word != NORMAL]
     return ", ".join(taken) or RUNGS[NORMAL]
 
@@ -132,7 +132,7 @@ def orderable(ladder: Ladder) -> tuple[str, ...]:
 
 
 def order_words(ladder: Ladder, chosen: str) -> str:
-    """What an ordered rung takes: an order puts all up to it in force."""
+    """What an ordered rung takes: an order puts all rungs up to it in force."""
     upto = rung_place(chosen)
     return taken_words(word for word in orderable(ladder) if rung_place(word) <= upto)
 
@@ -144,12 +144,12 @@ def rung_place(word: str) -> int:
 
 
 def trigger_words(trigger: str) -> str:
-    """Why the ladder moved, as a reader says it."""
+    """Why the ladder moved, in words."""
     return _TRIGGERS.get(trigger) or trigger.replace("_", " ")
 
 
 def warmup_rows(reading: Reading, told: Warmup) -> list[dict[str, str]]:
-    """The stages of the warm-up in their order: every round where the server tells, else the last from the numbers."""
+    """The stages of the warm-up in their order: all rounds where the status is known, else the last by the metrics."""
     last_s = {labels[0]: newest(line) for labels, line in reading[engine_panels.WARMUP_S].lines.items()}
     rounds: dict[str, tuple[float, ...]] = dict(told.stages) or {
         stage: (took_s,) for stage, took_s in last_s.items() if took_s is not None
@@ -163,14 +163,14 @@ def warmup_rows(reading: Reading, told: Warmup) -> list[dict[str, str]]:
             {
                 "Stage": stage_words(stage),
                 "Rounds": compact(len(took_s)) if told.stages else MISSING,
-                "Took": " → ".join(duration(one) for one in took_s) or "the engine refuses it",
+                "Took": " → ".join(duration(one) for one in took_s) or "not supported by the engine",
             }
         )
     return rows
 
 
 def warmup_words(told: Warmup) -> str:
-    """How the warm-up ended, or how it stands, in a sentence or two; empty where the server does not tell."""
+    """The warm-up's result or progress, in a sentence or two; empty where the status is not known."""
     match told.state:
         case "":
             return ""
@@ -179,7 +179,7 @@ def warmup_words(told: Warmup) -> str:
         case "done":
             end = "Done, although the last two batches did not take equally long."
         case "skipped":
-            return "Skipped, as the server was told to."
+            return "Skipped, as configured."
         case _:
             end = f"{told.state.capitalize()}."
     size = f" A full batch has {told.batch_size} requests." if told.batch_size else ""
@@ -197,31 +197,37 @@ def limit_words(reading: Reading, told: Status) -> str:
 
 
 def prediction_words(reading: Reading) -> str:
-    """On how many cases the prediction errors rest."""
+    """The number of samples behind the prediction errors."""
     lines = reading[engine_panels.PREDICTION_SAMPLES].lines
     say = palette.words_of(palette.PREDICTIONS)
-    known = [f"{say(labels[0])}: {compact(number)} cases" for labels, line in lines.items() if (number := newest(line))]
-    return f"The predictions were compared with what came: {', '.join(known)}." if known else ""
+    known = [
+        f"{say(labels[0])}: {compact(number)} samples" for labels, line in lines.items() if (number := newest(line))
+    ]
+    return f"Predictions compared with the outcome: {', '.join(known)}." if known else ""
 
 
 def pause_words(told: Status) -> str:
-    """The longest pause by Python's collector; empty where the server does not tell or there was none."""
+    """The longest garbage-collection pause; empty where it is not known or there was none."""
     longest_s = told.longest_gc_pause_s
-    return f"The collector's longest pause since the server started: {duration(longest_s)}." if longest_s else ""
+    return f"Longest garbage-collection pause since the server started: {duration(longest_s)}." if longest_s else ""
 
 
 def server_tiles(reading: Reading, told: Status, state: Condition) -> list[TileText]:
     """The server page's key figures."""
-    standing = told.engine.standing or engine_standing(reading)
-    of_standing = palette.words_of(palette.STANDINGS)(standing) if standing and state.current else MISSING
+    standing = told.engine.standing or engine_state_of(reading)
+    of_standing = palette.words_of(palette.ENGINE_STATES)(standing) if standing and state.current else MISSING
     suspects = told.engine.suspects
     counted = (
         ("Engine deaths", panels.DEATHS, "Engines that died or were ended since the server started."),
-        ("Silences", engine_panels.SILENCES, "Times the engine gave no sign of life for too long."),
-        ("Went again", engine_panels.REPLAYS, "Requests that went to another engine after theirs had died."),
-        ("Replaced", engine_panels.RECYCLES, "Living engines that were replaced: by order, by the clock, or by size."),
+        ("Hangs", engine_panels.HANGS, "Times the engine was unresponsive for too long."),
+        ("Retried", engine_panels.RETRIES, "Requests retried on another engine after theirs had died."),
+        (
+            "Recycles",
+            engine_panels.RECYCLES,
+            "Running engines that were replaced: by order, on schedule, or for their memory.",
+        ),
     )
-    tiles = [TileText("Engine", of_standing, "How the engine stands now.", f"{suspects} run alone" if suspects else "")]
+    tiles = [TileText("Engine", of_standing, "The engine's state now.", f"{suspects} run alone" if suspects else "")]
     for label, expression, explanation in counted:
         value = newest(reading[expression].line())
         old = "" if value is None or state.current else "last known"

@@ -1,4 +1,4 @@
-"""What the server says of itself, kept fresh by one thread for all visitors.
+"""The server's status, kept fresh by one thread for all visitors.
 
 With a token the admin API is asked; without one, or while the server refuses it, the readiness probe, which needs none
 and gives the reasons only. A refused token is tried again rarely, since the server writes every refusal into its audit
@@ -49,7 +49,7 @@ class StatusSource:
         return self._status
 
     def poll(self) -> None:
-        """Ask once. Never raises: what the server does not tell is not known."""
+        """Poll once. Never raises: what the server does not report is unknown."""
         self._status = self._ask()
         self._told.set()
 
