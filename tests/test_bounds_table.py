@@ -60,7 +60,7 @@ BOUNDS = {
     "time of head and body": f"`HEADWAY_BODY_TIMEOUT_S`, {LIMITS.body_timeout_s:g} s, extended by bytes at "
     f"`HEADWAY_MIN_BODY_BYTES_PER_S`, {LIMITS.min_body_bytes_per_s}",
     "the id of a request": f"{calls.MAX_ID_CHARS} characters, printable",
-    "tenants that wait for nothing": f"{fairness.RECENT}",
+    "tenants without waiting requests": f"{fairness.RECENT}",
     "lengths by tenant, class and size": f"{prediction._KINDS} kinds of {prediction._HISTORY} lengths",
     "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
     "an order to the admin API": f"{size(admin.MAX_BODY_BYTES)} within {admin.BODY_WITHIN_S:g} s",
@@ -78,7 +78,7 @@ BOUNDS = {
     f"{inheritance.MAX_LINE_CHARS} characters",
     "presets that extend one another": f"{inheritance.MAX_PARENTS}",
     "classes of a preset": f"{preset._MAX_CLASSES}",
-    "mistakes told of a preset": f"{issues.MAX_ISSUES}",
+    "errors reported of a preset": f"{issues.MAX_ISSUES}",
     "presets in the operator's folder": f"{catalogue.MAX_FILES}",
     "a file with a token or a key": f"{size(secret_text.MAX_FILE_BYTES)} of a regular file",
     "a trace, and one of its lines": f"{trace.MAX_ROWS} requests, {trace.MAX_LINE_CHARS} characters",
@@ -96,7 +96,7 @@ BOUNDS = {
 #: Those whose bound is no one constant of the code.
 WITHOUT_A_CONSTANT = {"sequences of a request: prompts times `n`", "labels of `/metrics`"}
 
-SECTION = (ROOT / "plugin" / "README.md").read_text(encoding="utf-8").split("## What a stranger may send")[1]
+SECTION = (ROOT / "plugin" / "README.md").read_text(encoding="utf-8").split("## Bounds of untrusted input")[1]
 ROWS = {
     cells[0]: cells
     for line in SECTION.split("\n## ")[0].splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from running_server import ROOT
 from starlette.routing import Route
 
+from headway.cli import main
 from headway.http.admin import routes
 from headway.http.auth import Tokens
 from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
@@ -119,3 +121,18 @@ def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
         if hosts.search(line) or homes.search(line)
     ]
     assert found == []
+
+
+def test_the_figures_on_the_first_page_are_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    """The share of realtime requests within their objectives, with a preset of Headway and without it."""
+    page = " ".join(_read("README.md").split())
+    load, share = re.findall(r"At ([\d.]+) times the load that the engine can serve, (\d+) % of the `realtime`", page)[
+        0
+    ]
+    (share_without,) = re.findall(r"without Headway, (\d+) % do", page)
+    (command,) = re.findall(r"On a model of the engine: `headway (simulate [^`]+)`", page)
+    assert f"--load {load}" in command
+    assert main([*command.split(), "--json"]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    attained = [f"{100 * one['classes']['realtime']['attained_ratio']:.0f}" for one in runs]
+    assert attained == [share, share_without]

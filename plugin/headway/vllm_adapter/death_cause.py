@@ -14,7 +14,7 @@ from typing import Any
 
 from headway_policies import Cause
 
-VARIABLE = "HEADWAY_LAST_WORDS"
+VARIABLE = "HEADWAY_DEATH_CAUSE"
 _OUT_OF_MEMORY = ("out of memory", "outofmemory", "cannot allocate memory", "bad_alloc")
 
 
