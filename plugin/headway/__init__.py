@@ -1,4 +1,4 @@
-"""Headway: a timetable for vLLM.
+"""Headway: admission control and priority scheduling for vLLM.
 
     engine = headway.wrap(engine, preset="balanced")
 

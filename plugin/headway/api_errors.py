@@ -1,4 +1,4 @@
-"""A refusal in the words of the API it was asked through.
+"""Refusals and errors in the format of the API that was called (OpenAI, Anthropic).
 
 OpenAI's chat, completions and responses and Anthropic's messages each have their own error body and their own event
 for an error in the middle of a stream.
@@ -66,7 +66,7 @@ def error_event(path: str, status: HTTPStatus, message: str, code: str) -> bytes
 
 
 def refusal_headers(refused: Refused, class_name: str | None) -> list[tuple[bytes, bytes]]:
-    """What a client needs to know to come back at the right time, or not at all."""
+    """The headers that tell a client when to retry, or not to."""
     headers = [_JSON, (b"x-headway-reason", str(refused.reason).encode())]
     if class_name is not None:
         headers.append((b"x-headway-class", class_name.encode()))

@@ -1,4 +1,4 @@
-"""What can go wrong, as a tree.
+"""The tree of errors.
 
     HeadwayError
     ├── NoEngineError         vLLM is needed and not installed, or the engine did not start, or has died
@@ -91,7 +91,7 @@ class BatchFunctionError(HeadwayError):
 
 
 class Refused(HeadwayError):
-    """A request was turned away. ``retry_after_s`` is whole seconds, 1 to 30."""
+    """A request was refused. ``retry_after_s`` is whole seconds, 1 to 30."""
 
     def __init__(self, reason: Reason, retry_after_s: int) -> None:
         self.reason = reason

@@ -1,4 +1,4 @@
-"""How does freed memory get back to the system?
+"""Freed heap memory returned to the operating system (``malloc_trim``).
 
 glibc keeps what a program frees for its next request; ``malloc_trim`` gives it back. It needs no interpreter lock, so
 it belongs on a thread. Where there is another C library, nothing happens.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 
 def give_back() -> bool:
-    """Give freed memory back; whether there was any to give."""
+    """Return freed memory to the system; whether any was returned."""
     trim = _trim()
     return trim is not None and bool(trim(0))
 

@@ -1,4 +1,4 @@
-"""Which release of Headway is this?"""
+"""The release of Headway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where does a secret come from?
+"""Secrets from an environment variable, or from a file that one names.
 
 From the environment, or from a file that the environment names: never from an argument, which every user can read.
 """

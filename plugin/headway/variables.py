@@ -11,7 +11,7 @@ _MOST_DIGITS = 15
 
 
 def whole_number(environment: Mapping[str, str], variable: str, usual: int, *, least: int = 1) -> int:
-    """What a variable says, ``usual`` where it is not set. Raises HeadwayError in one line that names it."""
+    """The value of a variable, ``usual`` where it is not set. Raises HeadwayError in one line that names it."""
     text = environment.get(variable) or str(usual)
     digits = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
     if not digits or int(text) < least:

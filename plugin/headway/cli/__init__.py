@@ -16,21 +16,21 @@ from headway_policies import PresetError
 
 __all__ = ["main"]
 
-_ABOUT = "Gives a vLLM server a timetable: priority classes, bounded queues, deadlines and live presets."
+_ABOUT = "Admission control and priority scheduling for vLLM, with live presets and a dashboard that acts."
 
 _EPILOG = """\
 a first session:
-  headway serve ./my-model --preset balanced       serve a model (every vLLM flag is understood)
-  headway status                                   what is running, waiting and refused
-  headway preset use throughput                    switch while it runs; nobody is dropped
-  headway dashboard                                the same as charts, in the browser
-  headway demo                                     all of it at once, with traffic to look at
-  headway simulate --preset latency                 try a preset on a model of the engine, without a server
+  headway serve ./my-model --preset balanced       serve a model (all flags of vllm serve work)
+  headway status                                   readiness, preset, limit, counts by class
+  headway preset use throughput                    switch while it runs; no request is dropped
+  headway dashboard                                charts and controls in the browser
+  headway demo                                     server, dashboard and sample traffic at once
+  headway simulate --preset latency                try a preset on a model of the engine
 
 environment:
   HEADWAY_URL                the server to talk to (default http://127.0.0.1:8000)
   HEADWAY_ADMIN_TOKEN        its admin token, or HEADWAY_ADMIN_TOKEN_FILE, a file that holds it
-  HEADWAY_PRESET_DIR         a folder with preset files of your own
+  HEADWAY_PRESET_DIR         a folder with your own preset files
 
 exit codes:
   0 done   1 the operation failed   2 wrong usage or input   3 server not reachable   4 token missing or wrong

@@ -1,4 +1,4 @@
-"""``headway calibrate``: how fast is this server, in the constants of ``headway simulate``?"""
+"""``headway calibrate``: measures a server's speed as constants of ``headway simulate``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway.simulator.fit import CalibrationError, Fit, Point, fit
 from headway.simulator.probe import Measured, Probe
 
 NAME = "calibrate"
-SUMMARY = "Measure a running server, and print the constants with which `headway simulate` behaves like it."
+SUMMARY = "Measure a running server, and print the constants that make `headway simulate` behave like it."
 EPILOG = """\
 examples:
   headway calibrate                                             the server at HEADWAY_URL
@@ -25,8 +25,8 @@ examples:
   headway calibrate --within 30 -o engine.json                  shorter; keep the fit and every measurement
   headway simulate --preset latency $(headway calibrate --flags)
 
-Any OpenAI-compatible server will do. It is loaded for the time given with up to 32 short requests at once: do it while
-nobody else needs the server, and under a preset with at least 32 seats, else fewer run together than are asked for.
+Works with any OpenAI-compatible server. It is loaded with up to 32 short requests at once for the time given: run it
+while the server has no other traffic, under a preset with at least 32 seats; with fewer, fewer requests run together.
 exit codes: 0 done   1 the server refused or too little was measured   2 wrong usage   3 not reachable
 """
 _WITHIN_S = 60.0
@@ -35,9 +35,9 @@ _WITHIN_S = 60.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add_url(parser)
-    parser.add_argument("--model", metavar="M", help="the model to ask (default: the first the server lists)")
+    parser.add_argument("--model", metavar="M", help="the model to query (default: the first one listed)")
     parser.add_argument(
-        "--within", type=seconds, default=_WITHIN_S, metavar="S", help=f"measure so long (default: {_WITHIN_S:g})"
+        "--within", type=seconds, default=_WITHIN_S, metavar="S", help=f"measure for S seconds (default: {_WITHIN_S:g})"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the fit and the measurements as JSON")
     parser.add_argument("--flags", action="store_true", help="print nothing but the flags for `headway simulate`")
@@ -68,7 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(fitted: Fit, measured: Measured) -> str:
-    """The fit as a person reads it."""
+    """The fit as text."""
     rows: list[list[object]] = [
         ["a step", fitted.base_s * 1000, "ms"],
         ["more for each sequence", fitted.seat_s * 1000, "ms"],

@@ -1,4 +1,4 @@
-"""``headway demo``: the words of the demo's command line. What it does is in ``headway.demo``."""
+"""``headway demo``: the command line of the demo. Its work is done in ``headway.demo``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headway.console import DEFAULT_PRESET, VLLM_PORT, add_json, port, seconds
 from headway.demo.options import DEFAULT_MODEL, DEFAULT_RATE, Options
 
 NAME = "demo"
-SUMMARY = "Run it all on this machine: a server, the dashboard, and light traffic of three classes."
+SUMMARY = "Run a server, the dashboard and light traffic of three classes on this machine."
 EPILOG = """\
 examples:
   headway demo                          until Ctrl-C, which leaves no process behind
@@ -17,7 +17,7 @@ examples:
   headway demo --model ./my-model --rate 3
 
 Needs vLLM, the dashboard's packages and a model; in a clone of the repository `make demo` prepares all of them.
-exit codes: 0 all of it worked   1 something failed   2 a taken port, no model, or a missing package
+exit codes: 0 all checks passed   1 a check or a process failed   2 a port in use, no model, or a missing package
 """
 
 

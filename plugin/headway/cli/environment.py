@@ -1,4 +1,4 @@
-"""What does the plugin find in its environment? The only way to it that reaches every process vLLM starts."""
+"""The environment of the plugin: the only settings that reach every process vLLM starts."""
 
 from __future__ import annotations
 

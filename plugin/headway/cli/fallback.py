@@ -1,4 +1,4 @@
-"""``headway fallback``: how far down has service gone, why, and where should it stand?"""
+"""``headway fallback``: shows the fallback ladder, sets it to a rung, or makes it automatic."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from headway.api import FallbackNow, RefusedOrderError, UsageError, connect
 from headway.console import add_json, add_url, table
 
 NAME = "fallback"
-SUMMARY = "Show where a server's fallback ladder stands, put it on a rung, or let it move by itself."
+SUMMARY = "Show a server's fallback ladder, set it to a rung, or make it automatic."
 EPILOG = """\
 examples:
   headway fallback                                  the rung, its reason, and the last moves
-  headway fallback set shed --reason "half the GPUs are away"
-  headway fallback set normal                       take nothing from anybody, whatever happens
-  headway fallback auto                             let it move by itself again
+  headway fallback set shed --reason "half of the GPUs are down"
+  headway fallback set normal                       degrade no request, whatever happens
+  headway fallback auto                             follow the thresholds of the preset again
 
-The rungs, from the mildest on: normal, cap, bypass, shed, divert, pause. What a rung takes away it takes only from the
-classes whose preset allows it. An order holds until the next one, also across preset switches.
-exit codes: 0 done   1 refused   2 no such rung, or a useless one   3 not reachable   4 token missing or wrong
+The rungs, from the mildest on: normal, cap, bypass, shed, divert, pause. A rung affects only the classes whose
+preset allows it. An order holds until the next one, also across preset switches.
+exit codes: 0 done   1 refused   2 no such rung, or one without effect   3 not reachable   4 token missing or wrong
 """
 
 
@@ -28,14 +28,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add_json(parser)
     parser.add_argument("action", nargs="?", choices=("show", "set", "auto"), default="show", help="default: show")
-    parser.add_argument("rung", nargs="?", metavar="RUNG", help="where to stand, for set")
-    parser.add_argument("--reason", metavar="TEXT", help="why; kept in the server's audit")
-    parser.add_argument("--actor", metavar="WHO", help="who; kept in the audit (default: $USER)")
+    parser.add_argument("rung", nargs="?", metavar="RUNG", help="the rung, for set")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the server's audit log")
+    parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Look, or give an order."""
+    """Show the ladder, or order a rung."""
     if (chosen.action == "set") != (chosen.rung is not None):
         raise UsageError("set needs a RUNG, and only set does (see: headway fallback --help)")
     with connect(chosen.url, os.environ) as client:
@@ -52,11 +52,11 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(now: FallbackNow) -> str:
-    """The ladder as a person reads it."""
+    """The ladder as text."""
     other = now.upstream
     facts = [
         ("rung", now.rung + ("" if now.trigger is None else f"  ({now.trigger})")),
-        ("moves", "by itself" if now.ordered is None else f"no more: an operator has put it on {now.ordered}"),
+        ("mode", "automatic" if now.ordered is None else f"ordered: an operator has set it to {now.ordered}"),
         ("in force", ", ".join(now.in_force) or "nothing"),
         ("usable", ", ".join(now.usable) or "nothing: no class of the preset allows anything"),
         ("other", "none" if other is None else f"{other.model}, breaker {other.breaker}, {other.in_flight} in flight"),
@@ -64,5 +64,5 @@ def text(now: FallbackNow) -> str:
     lines = [f"{name:<9} {value}" for name, value in facts]
     if now.moves:
         rows = [[move.time, move.before, move.after, move.trigger] for move in now.moves[:10]]
-        lines += ["", table(["time", "from", "to", "because of"], rows, indent="")]
+        lines += ["", table(["time", "from", "to", "trigger"], rows, indent="")]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``headway preset``: which presets are there, what is in one, and which is in force? Its other actions stand apart."""
+"""``headway preset``: lists, shows and switches presets. Its other actions are in modules of their own."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ examples:
   headway preset list --url http://127.0.0.1:8000   those of a running server; * marks the one in force
   headway preset show latency
   headway preset diff balanced ./night.toml         what differs
-  headway preset validate ./night.toml              errors and warnings of a file of your own
+  headway preset validate ./night.toml              errors and warnings of your own file
   headway preset recommend --latency-sensitive      which one fits, and why
   headway preset use throughput --reason "nightly jobs"
 
-A switch takes effect at once and drops nobody: fewer seats drain, more seats fill.
+A switch takes effect at once and drops no request: fewer seats drain, more seats fill.
 """
 _USE_EPILOG = """\
 examples:
   headway preset use throughput --reason "nightly jobs"
   headway preset use latency --url http://10.0.0.5:8000
 
-The preset in force is left alone: no new revision, no line in the audit.
-exit codes: 0 switched, or in force already   1 refused, or somebody else switched meanwhile   2 unknown preset
+Switching to the preset in force changes nothing: no new revision, no audit line.
+exit codes: 0 switched, or in force already   1 refused, or the preset was changed meanwhile   2 unknown preset
             3 not reachable   4 token missing or wrong
 """
 
@@ -84,15 +84,15 @@ def _configure_use(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add_json(parser)
     parser.add_argument("name", metavar="NAME", help="a preset")
-    parser.add_argument("--reason", metavar="TEXT", help="why; kept in the server's audit")
-    parser.add_argument("--actor", metavar="WHO", help="who; kept in the audit (default: $USER)")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the server's audit log")
+    parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
     parser.set_defaults(run=_use)
 
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
     add_url(parser, default=False)
     add_json(parser)
-    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with presets of your own")
+    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own presets")
 
 
 def _list(chosen: argparse.Namespace) -> int:
@@ -143,7 +143,7 @@ def _use(chosen: argparse.Namespace) -> int:
 def _overtaken(client: AdminClient, seen: str) -> str:
     now, _ = client.preset()
     return (
-        f"somebody else switched from {seen} meanwhile; in force now: {now.name} (revision {now.revision}). "
+        f"the preset {seen} was changed meanwhile; in force now: {now.name} (revision {now.revision}). "
         "Nothing was changed; run it again if you still want to switch"
     )
 

@@ -1,4 +1,4 @@
-"""``headway preset diff`` and ``validate``: how do two presets differ, and is a file fit for use?"""
+"""``headway preset diff`` and ``validate``: compare two presets, and check preset files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ examples:
   headway preset diff balanced ./night.toml --json  for scripts
 
 A dash stands for a setting that one of them does not have.
-exit codes, as diff has them: 0 no setting differs   1 some do   2 unknown preset or bad file
+exit codes, as those of diff: 0 no setting differs   1 some differ   2 unknown preset or bad file
 """
 
 
@@ -34,7 +34,7 @@ def _rule(rule: Rule) -> str:
     return f"  {'*' if rule.acceptable else ' '} {rule.name:<20}  {words}\n"
 
 
-VALIDATE_SUMMARY = "Check preset files: errors, settings that are probably not meant, policies of your own."
+VALIDATE_SUMMARY = "Check preset files: errors, settings without effect, and custom policies."
 VALIDATE_EPILOG = f"""\
 examples:
   headway preset validate ./night.toml
@@ -43,10 +43,10 @@ examples:
   PYTHONPATH=. headway preset validate ./mine.toml  its policy is a class of this folder
   PYTHONPATH=. headway preset validate ./mine.toml --accept recovers
 
-All errors of a file are told; settings are compared with each other once each is right alone. A warning is no error:
-the file works, but perhaps not as you hope. A policy named by import path (package.module:Class) is imported, which
-runs its code, and has to pass the conformance suite of its kind. The rules of a limit policy; its author may break
-those with a star on purpose, with --accept:
+All errors of a file are listed; settings are compared with each other once each is valid by itself. A warning is no
+error: the file is valid, but a setting may not have the effect you expect. A policy named by import path
+(package.module:Class) is imported, which runs its code, and must pass the conformance suite of its kind. The rules of
+a limit policy follow; those with a star may be broken on purpose, with --accept:
 {"".join(_rule(rule) for rule in RULES.values())}
 exit codes: 0 all are valid, with warnings, accepted rules or without   2 at least one is not
 """
@@ -54,7 +54,7 @@ exit codes: 0 all are valid, with warnings, accepted rules or without   2 at lea
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be said about one file; ``preset`` is None where it could not be read.
+    """The result for one file; ``preset`` is None where it could not be read.
 
     ``accepted`` are the errors that the author breaks a rule with on purpose.
     """
@@ -70,7 +70,7 @@ def configure_diff(parser: argparse.ArgumentParser) -> None:
     """Add the options of diff."""
     parser.add_argument("one", metavar="A", help="a preset or a file")
     parser.add_argument("other", metavar="B", help="a preset or a file")
-    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with presets of your own")
+    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own presets")
     add_json(parser)
     parser.set_defaults(run=diff)
 
@@ -131,7 +131,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     for error in verdict.errors:
         yield f"  error: {_text(error, verdict.file)}"
         if error.rule in ACCEPTABLE:
-            yield f"    if that is meant: --accept {error.rule}"
+            yield f"    if intended: --accept {error.rule}"
     yield from (f"  accepted: {_text(one, verdict.file)}" for one in verdict.accepted)
     yield from (f"  warning: {text}" for text in verdict.warnings)
 

@@ -1,4 +1,4 @@
-"""``headway preset recommend``: which preset fits, and what would help this server now?"""
+"""``headway preset recommend``: names the preset that fits, and advice for a running server."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from headway.cli.traffic import watch
 from headway.console import add_json, add_url, seconds
 from headway_policies.preset import Needs, Recommendation, recommend
 
-SUMMARY = "Recommend a preset for what you need; with --url, read a running server's traffic, too."
+SUMMARY = "Recommend a preset for your needs; with --url, also from a running server's traffic."
 EPILOG = """\
 examples:
   headway preset recommend                          asks two questions (without a terminal: balanced)
-  headway preset recommend --latency-sensitive      a person waits for each answer
-  headway preset recommend --inter-token-slo-ms 60  the time between tokens is promised
+  headway preset recommend --latency-sensitive      answers are read as they arrive
+  headway preset recommend --inter-token-slo-ms 60  an objective for the time between tokens
   headway preset recommend --offline                a file of prompts, by tomorrow
   headway preset recommend --url http://127.0.0.1:8000 --watch 30
-                                                    and what 30 s of its traffic suggest, with reasons
+                                                    also from 30 s of its traffic, with reasons
 
-the tree:
-  is a time between tokens promised?          interactive
-  does somebody wait for each answer?         latency
-  is all work there, and nobody waits?        offline
-  are tokens a second what counts?            throughput
-  neither                                     balanced
+decision tree:
+  an objective for the time between tokens?   interactive
+  are answers read as they arrive?            latency
+  is all work known in advance?               offline
+  do total tokens per second matter most?     throughput
+  none of these                               balanced
 
 Nothing is changed; `headway preset use NAME` switches. --url needs the admin token of the server.
 exit codes: 0 done   2 wrong usage   3 not reachable   4 token missing or wrong
@@ -40,13 +40,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser, default=False)
     add_json(parser)
     aim = parser.add_mutually_exclusive_group()
-    aim.add_argument("--latency-sensitive", action="store_true", help="somebody waits for each answer")
-    aim.add_argument("--throughput", action="store_true", help="tokens a second are what counts")
-    aim.add_argument("--offline", action="store_true", help="all work is there at the start; nobody waits")
+    aim.add_argument("--latency-sensitive", action="store_true", help="answers are read as they arrive")
+    aim.add_argument("--throughput", action="store_true", help="total tokens per second matter most")
+    aim.add_argument("--offline", action="store_true", help="all work is known in advance; latency does not matter")
     parser.add_argument(
-        "--inter-token-slo-ms", type=_milliseconds, metavar="MS", help="the time between tokens to hold"
+        "--inter-token-slo-ms", type=_milliseconds, metavar="MS", help="the objective for the time between tokens"
     )
-    parser.add_argument("--watch", type=seconds, default=5.0, metavar="S", help="how long to watch --url (default: 5)")
+    parser.add_argument(
+        "--watch", type=seconds, default=5.0, metavar="S", help="how long to observe --url (default: 5)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -65,7 +67,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(found: Recommendation) -> str:
-    """The recommendation as a person reads it."""
+    """The recommendation as text."""
     lines = [f"{found.preset}\n  {found.because}"]
     if found.advice:
         lines.append("\nwhat the traffic suggests")

@@ -1,4 +1,4 @@
-"""``headway recycle``: put another engine in the place of the one that runs."""
+"""``headway recycle``: replaces the running engine."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from headway.api import RecycleAccepted, connect
 from headway.console import add_json, add_url
 
 NAME = "recycle"
-SUMMARY = "Replace the engine of a running server by a fresh one, losing nobody."
+SUMMARY = "Replace the engine of a running server by a new one, without losing a request."
 EPILOG = """\
 examples:
-  headway recycle --reason "memory in pieces after a week"
+  headway recycle --reason "memory fragmented after a week"
   headway status                                    state: paused, then open again; memory.recycled counts it
 
-Who runs finishes first, for as long as memory.recycle_drain_s of the preset allows; who comes meanwhile waits. Then
-the engine is replaced, which takes as long as loading the model. What became of it stands in the server's audit.
-exit codes: 0 begun   1 refused: this server cannot, or not now   3 not reachable   4 token missing or wrong
+Running requests finish first, within memory.recycle_drain_s of the preset; new requests wait meanwhile. Then the
+engine is replaced, which takes as long as loading the model. The result is in the server's audit log.
+exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reachable   4 token missing or wrong
 """
 
 
@@ -25,13 +25,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add_url(parser)
     add_json(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="why; kept in the server's audit")
-    parser.add_argument("--actor", metavar="WHO", help="who; kept in the audit (default: $USER)")
+    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the server's audit log")
+    parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Give the order."""
+    """Send the order."""
     actor = chosen.actor or os.environ.get("USER") or None
     with connect(chosen.url, os.environ) as client:
         accepted = client.recycle(reason=chosen.reason, actor=actor)
@@ -40,6 +40,6 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def text(accepted: RecycleAccepted) -> str:
-    """What happens now, as a person reads it."""
-    first = "at once" if not accepted.running else f"when the {accepted.running} that run have finished"
-    return f"begun: the engine is replaced {first}; who comes meanwhile waits"
+    """What happens now, as text."""
+    first = "at once" if not accepted.running else f"when {accepted.running} running requests have finished"
+    return f"accepted: the engine is replaced {first}; new requests wait meanwhile"

@@ -1,4 +1,4 @@
-"""``headway serve``: a vLLM server with the plugin in it. Checks first, then the environment, then vLLM."""
+"""``headway serve``: a vLLM server with the plugin: checks, then the environment, then vLLM."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from headway.release import version
 NAME = "serve"
 SUMMARY = "Serve a model with vLLM and Headway in one process."
 EPILOG = """\
-Every other flag goes to vLLM unchanged and in order, also --flag=value; after `--` all words are vLLM's. Its own list:
+All other flags are passed to vLLM unchanged and in order, also --flag=value; all words after `--` are vLLM's. Its list:
   headway serve --help=all          (the same as: vllm serve --help=all)
 
 Added for vLLM, unless you give them or your --config FILE sets them:
-  --scheduling-policy priority      so that a shortage of memory hits the least urgent class
-  --max-num-seqs N                  N = the most seats any known preset has, so that presets can be switched live
+  --scheduling-policy priority      a shortage of KV space affects the least urgent class
+  --max-num-seqs N                  N = the most seats of any known preset, so that presets can be switched live
 
 examples:
   headway serve ./my-model --preset balanced
@@ -43,11 +43,11 @@ examples:
   headway serve ./my-model --preset ./night.toml --preset-dir ./presets
 
 The admin API (status, preset switch, dashboard control) is on if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is
-set to a secret of at least 32 characters. HEADWAY_VIEWER_TOKEN(_FILE) adds one that may only read.
+set to a secret of at least 32 characters. HEADWAY_VIEWER_TOKEN(_FILE) adds a read-only token.
 
-Bounds of what a request may have, all of them variables: HEADWAY_MAX_HEADER_BYTES, HEADWAY_MAX_BODY_BYTES,
-HEADWAY_MAX_BODIES_BYTES (all bodies on their way), HEADWAY_BODY_TIMEOUT_S, HEADWAY_MIN_BODY_BYTES_PER_S.
-exit codes: 0 stopped   1 the engine failed   2 wrong usage, bad preset, missing model, taken port
+Bounds of requests, all of them environment variables: HEADWAY_MAX_HEADER_BYTES, HEADWAY_MAX_BODY_BYTES,
+HEADWAY_MAX_BODIES_BYTES (all bodies in transit), HEADWAY_BODY_TIMEOUT_S, HEADWAY_MIN_BODY_BYTES_PER_S.
+exit codes: 0 stopped   1 the engine failed   2 wrong usage, bad preset, missing model, port in use
 """
 _HELP_ALL = "--help="
 
@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE",
         help=f"the preset to start with (default: $HEADWAY_PRESET, else {DEFAULT_PRESET})",
     )
-    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with preset files of your own")
+    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own preset files")
     parser.add_argument("--no-warmup", action="store_true", help="listen at once, without warm-up requests")
 
 
@@ -120,7 +120,7 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
 
 
 def banner(plan: Plan) -> str:
-    """A few lines that say what is about to run."""
+    """A few lines about what is about to run."""
     preset = plan.chosen.preset
     admin = "on" if plan.admin_on else "off; set HEADWAY_ADMIN_TOKEN (32 characters or more) to turn it on"
     return "\n".join(
@@ -147,7 +147,9 @@ def _too_few_seats(engine: Sequence[str], chosen: Listed) -> str | None:
     text = value_of(engine, "--max-num-seqs") or ""
     seats = chosen.preset.batching.seats
     if text.isascii() and text.isdigit() and int(text) < seats:
-        return f"--max-num-seqs {text} is less than the {seats} seats of preset {chosen.preset.name}; {text} will run"
+        return (
+            f"--max-num-seqs {text} is less than the {seats} seats of preset {chosen.preset.name}: {text} is the limit"
+        )
     return None
 
 

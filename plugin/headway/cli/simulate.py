@@ -1,4 +1,4 @@
-"""``headway simulate``: what would a preset do with this traffic? Asked of a model, before a server has to answer."""
+"""``headway simulate``: runs presets on a model of the engine, with the same requests for each."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from headway.simulator.tuning import sweep
 from headway.simulator.workload import WORKLOADS, Workload
 
 NAME = "simulate"
-SUMMARY = "Try presets on a model of the engine: the same requests for each, no server, seconds instead of hours."
+SUMMARY = "Compare presets on a model of the engine: the same requests for each, without a server, in seconds."
 EPILOG = """\
 examples:
-  headway simulate --preset latency --preset throughput              chat at 1.5 times what can be served in time
+  headway simulate --preset latency --preset throughput              chat at 1.5 times the ceiling
   headway simulate --preset balanced --preset ./mine.toml --workload W3 --load 2.5 --html compare.html
   headway simulate --preset balanced --trace day.csv --scale-lengths 0.0625 --load 1.2
   headway simulate --strategies 32 --workload W4                     serial, static, dynamic, continuous
   headway simulate --sweep                                           1 to 128 seats: throughput, latency, the knee
-  headway simulate --timeline                                        seven sequences on four seats, as a picture
+  headway simulate --timeline                                        seven sequences on four seats
 
 workloads:
 {workloads}
@@ -37,7 +37,7 @@ workloads:
 A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
 Traces have the columns TIMESTAMP, ContextTokens, GeneratedTokens. The engine's constants come from your own server
 with `headway calibrate`; without them they are those of a 135 M model on two CPU cores. The same seed, the same run.
-A policy of your own that fails is named above the table, in the CSV file and in the JSON; the exit code stays 0.
+A custom policy that fails is named above the table, in the CSV file and in the JSON; the exit code stays 0.
 exit codes: 0 done   2 wrong usage, a bad preset or trace, or plotly missing for --html
 """
 DEFAULT_PRESET = "balanced"
@@ -67,11 +67,11 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         metavar="NAME",
         help=f"a preset or a file; again for each (default: {DEFAULT_PRESET})",
     )
-    group.add_argument("--preset-dir", metavar="DIR", help="a folder with presets of your own")
+    group.add_argument("--preset-dir", metavar="DIR", help="a folder with your own presets")
     group.add_argument("--engine-alone", action="store_true", help="also the engine without Headway")
     group.add_argument("--strategies", type=_whole, metavar="SEATS", help="instead: each batching strategy by itself")
-    group.add_argument("--sweep", action="store_true", help="instead: how many seats are worth it")
-    group.add_argument("--timeline", action="store_true", help="instead: the strategies as a picture")
+    group.add_argument("--sweep", action="store_true", help="instead: throughput and latency against seats")
+    group.add_argument("--timeline", action="store_true", help="instead: a timeline of each strategy")
 
 
 def _add_traffic(group: argparse._ArgumentGroup) -> None:
@@ -79,9 +79,11 @@ def _add_traffic(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--trace", metavar="FILE", help="replay this file instead")
     group.add_argument("--scale-lengths", type=_factor, default=1.0, metavar="X", help="multiply the trace's lengths")
     group.add_argument("--scale-time", type=_factor, metavar="X", help="multiply the trace's times; or give --load")
-    group.add_argument("--load", type=_factor, metavar="X", help="times the ceiling (default: the workload's own)")
+    group.add_argument(
+        "--load", type=_factor, metavar="X", help="multiple of the ceiling (default: the workload's own)"
+    )
     group.add_argument("--duration", type=seconds, metavar="S", help=f"seconds to simulate (default: {_DURATION_S:g})")
-    group.add_argument("--patience", type=seconds, metavar="S", help="clients give up without a first token by then")
+    group.add_argument("--patience", type=seconds, metavar="S", help="clients disconnect without a first token after S")
     group.add_argument("--seed", type=int, default=1, metavar="N", help="(default: 1)")
 
 
@@ -148,7 +150,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _check_output(chosen: argparse.Namespace) -> None:
-    """Nothing that is asked for is left out in silence. Raises UsageError."""
+    """Refuse combinations of options that would be ignored. Raises UsageError."""
     if chosen.sweep and chosen.timeline:
         raise UsageError("give either --sweep or --timeline")
     if chosen.sweep and (chosen.trace or chosen.csv or chosen.html or chosen.preset or chosen.strategies):

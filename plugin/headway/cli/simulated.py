@@ -1,4 +1,4 @@
-"""How is a simulation shown? On the terminal, as JSON, as a CSV file, as a page."""
+"""The output of a simulation: a table, JSON, a CSV file, or a page."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ def _facts(comparison: Comparison) -> list[str]:
         f"objectives: first token within {milliseconds(slo.ttft_s)} ms, "
         f"{milliseconds(slo.inter_token_s)} ms between tokens",
         *(
-            f"{run.name}: not what its preset says: a policy failed and a built-in one took its place "
-            f"({run.summary.put_aside})"
+            f"{run.name}: a custom policy failed and was replaced by a built-in one ({run.summary.put_aside})"
             for run in comparison.runs
             if run.summary.put_aside
         ),
@@ -53,7 +52,7 @@ def _facts(comparison: Comparison) -> list[str]:
 
 
 def show_timeline(chosen: argparse.Namespace) -> int:
-    """The picture of the strategies."""
+    """The timeline of the strategies."""
     drawn = timelines()
     if chosen.html:
         _write_page(chosen.html, "Static, dynamic, continuous", [], [], [], [timeline_chart(drawn)])

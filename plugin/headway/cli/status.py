@@ -1,4 +1,4 @@
-"""``headway status``: what is running, waiting and refused on a server?"""
+"""``headway status``: the state of a server, and the counts of each class."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add_url(parser)
     add_json(parser)
-    parser.add_argument("--watch", type=seconds, metavar="S", help="show it again every S seconds")
+    parser.add_argument("--watch", type=seconds, metavar="S", help="repeat every S seconds")
     parser.set_defaults(run=run)
 
 
@@ -52,7 +52,7 @@ def _show(client: AdminClient, *, as_json: bool) -> int:
 
 
 def text(status: Status, url: str) -> str:
-    """The status as a person reads it."""
+    """The status as text."""
     readiness = "ready" if status.ready else f"NOT READY: {'; '.join(status.reasons) or 'no reason given'}"
     facts = [
         ("server", f"{url}  (headway {status.version}, up {duration(status.uptime_s)})"),

@@ -1,4 +1,4 @@
-"""What has the traffic of a running server been in the last seconds? Two looks at its status and its metrics."""
+"""The traffic of a running server over a few seconds, from two samples of its status and metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Look:
 
 
 def watch(client: AdminClient, over_s: float) -> Traffic:
-    """Look, wait ``over_s`` seconds and look again. Raises the errors of the client."""
+    """Take a sample, wait ``over_s`` seconds, take another. Raises the errors of the client."""
     before = Look(client.status(), fetch_samples(client.url))
     time.sleep(over_s)
     after = Look(client.status(), fetch_samples(client.url))
@@ -42,7 +42,7 @@ def watch(client: AdminClient, over_s: float) -> Traffic:
 
 
 def between(before: Look, after: Look, settings: Mapping[str, object], over_s: float) -> Traffic:
-    """What happened between two looks, under a preset with these settings."""
+    """What happened between two samples, under a preset with these settings."""
     grown = {key: value - before.samples.get(key, 0.0) for key, value in after.samples.items()}
     steps = grown.get(("headway_batch_size_count", ""), 0.0)
     slo_ms = settings.get("limit.inter_token_slo_ms", Limiting().inter_token_slo_ms)

@@ -1,4 +1,4 @@
-"""How far is it? One line on a terminal that is rewritten; silent elsewhere, and for what is over in a second."""
+"""A progress bar: one line of a terminal, rewritten; none elsewhere, nor for work of less than a second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Bar:
         self._shown = False
 
     def show(self, what: str, ratio: float) -> None:
-        """``what`` is done to this part."""
+        """Show ``what`` as done to this part, 0 to 1."""
         if self._shows and time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + _EVERY_S
             self._shown = True

@@ -1,4 +1,4 @@
-"""Which presets does this machine know? The server's own catalogue, with errors a command can end in."""
+"""Presets on this machine: the server's own catalogue, with errors for the command line."""
 
 from __future__ import annotations
 

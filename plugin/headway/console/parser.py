@@ -1,4 +1,4 @@
-"""How do all commands read their words? One parser class, and the options that several commands share."""
+"""The argument parser of all commands, and the options that several share."""
 
 from __future__ import annotations
 

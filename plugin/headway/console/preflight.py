@@ -1,4 +1,4 @@
-"""Can this serve at all? Everything that can be found out before vLLM is imported, which takes seconds.
+"""Checks before a server starts: all that can be found out before vLLM is imported, which takes seconds.
 
 Each check raises UsageError with one line that says what to do next.
 """
@@ -63,7 +63,7 @@ def port_of(engine: Sequence[str]) -> int:
 
 
 def try_bind(host: str, port: int, flag: str = "--port") -> None:
-    """Bind and let go again, as vLLM will. Raises UsageError where that fails."""
+    """Bind and release, as vLLM will. Raises UsageError where that fails."""
     try:
         kind, _, _, _, address = socket.getaddrinfo(
             host or None,
@@ -89,7 +89,7 @@ def check_tokens(environ: Mapping[str, str]) -> bool:
 
 
 def check_upstream(environ: Mapping[str, str]) -> FallbackSettings | None:
-    """Refuse a fallback model that is only half described. Returns where it is, if there is one."""
+    """Refuse incomplete settings of a fallback model. Returns them, if there are any."""
     try:
         return FallbackSettings.from_environment(environ)
     except HeadwayError as error:
@@ -131,7 +131,7 @@ def _in_hub_cache(model: str, environ: Mapping[str, str]) -> bool:
 def _why_not_bound(host: str, port: int, flag: str, error: OSError) -> str:
     where = f"{host or '0.0.0.0'}:{port}"  # noqa: S104 - only shown
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is taken ({where}); choose another with {flag} {port + 1 if port < 65535 else 8000}"
+        return f"port {port} is in use ({where}); choose another with {flag} {port + 1 if port < 65535 else 8000}"
     if error.errno in {errno.EACCES, errno.EPERM}:
         return f"port {port} may not be used by this user ({where}); choose one above 1023 with {flag}"
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:

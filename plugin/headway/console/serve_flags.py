@@ -1,4 +1,4 @@
-"""Which words of ``headway serve`` are ours, and which are vLLM's? Ours are taken out; the rest is left as it stands.
+"""The flags of ``headway serve``: Headway's own are taken out, vLLM's are left unchanged.
 
 argparse is not used here on purpose: it would guess at abbreviations, read negative numbers as flags and reorder what
 it does not know. A word is ours only if it is exactly one of our flags. After ``--`` everything is vLLM's.

@@ -1,4 +1,4 @@
-"""How do rows become text? Columns as wide as their widest cell, numbers to the right.
+"""Tables as text: columns as wide as their widest cell, numbers to the right.
 
 Numbers are printed exactly. A figure that was measured is rounded by its caller; a setting never is.
 """

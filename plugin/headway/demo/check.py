@@ -1,4 +1,4 @@
-"""Can the demo run here? Everything that can be found out before anything is started."""
+"""Checks before the demo: all that can be found out before a process is started."""
 
 from __future__ import annotations
 

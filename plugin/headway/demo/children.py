@@ -1,4 +1,4 @@
-"""Processes that leave nothing behind.
+"""Child processes of the demo, ended with all their descendants.
 
 Each child leads a session of its own, so that Ctrl-C in the terminal reaches us alone and we choose the order of the
 end. A stop is SIGTERM to the child, then to what is left of its tree, then SIGKILL. Its tree is every process ever seen
@@ -150,7 +150,7 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _is_there(process: psutil.Process, parents: set[int]) -> bool:
-    """Whether it still runs, or has ended and one of ``parents`` must still take its exit code."""
+    """Whether it still runs, or has ended and one of ``parents`` must still reap it."""
     try:
         if not process.is_running():
             return False

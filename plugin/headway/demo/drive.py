@@ -1,4 +1,4 @@
-"""The plan carried out: an open loop of streaming chat requests through the ``openai`` client, as a user would send.
+"""The demo's clients: an open loop of streaming chat requests through the ``openai`` client, as a user would send.
 
 The loop never waits for an answer before the next request is due. Every request ends in exactly one ``Served``.
 The client's own retries are off, so that its count and the server's can be compared.
@@ -72,7 +72,7 @@ class Driver:
             await asyncio.wait(set(self._open), timeout=within_s)
 
     async def close(self) -> None:
-        """Give up what has not ended, and close the connections."""
+        """Abandon requests that have not ended, and close the connections."""
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)

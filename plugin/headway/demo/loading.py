@@ -1,4 +1,4 @@
-"""What is the server doing before it is ready? Read from its log, shown as one line."""
+"""The start-up stage of the server, read from its log and shown as one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did the command line choose?"""
+"""The demo's options."""
 
 from __future__ import annotations
 

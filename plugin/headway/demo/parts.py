@@ -1,4 +1,4 @@
-"""How are the two child processes called? Their command lines and environments."""
+"""Command lines and environments of the demo's child processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens while everything runs: start, wait until ready, traffic, one switch, the figures."""
+"""The demo's run: start, wait until ready, traffic, one switch, the figures."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Play:
         options = self._options
         body = (
             f'{{"model": "{options.model_name}", "max_tokens": 40, '
-            '"messages": [{"role": "user", "content": "What is a timetable?"}]}'
+            '"messages": [{"role": "user", "content": "What is a scheduler?"}]}'
         )
         until = "Ctrl-C stops everything." if options.exit_after_s is None else ""
         return f"""

@@ -1,4 +1,4 @@
-"""What do the demo's clients ask? Short questions for people who wait, tasks for jobs that do not."""
+"""Prompts of the demo's clients: short questions for interactive classes, tasks for batch jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a run told? The summary as text, or as JSON for scripts."""
+"""The summary of a demo run as text, or as JSON for scripts."""
 
 from __future__ import annotations
 

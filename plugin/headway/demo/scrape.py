@@ -1,4 +1,4 @@
-"""What does the server count? Its ``/metrics`` text as the numbers the demo checks."""
+"""The server's ``/metrics`` text as the figures that the demo checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
-    """One class: everything that came is waiting, running, or ended in one outcome."""
+    """The counts of one class: each arrival is waiting, running, or ended in one outcome."""
 
     arrived: int = 0
     queued: int = 0
@@ -19,7 +19,7 @@ class ClassCounts:
 
     @property
     def unaccounted(self) -> int:
-        """Admission that are nowhere (or counted twice, if negative). Zero at every scrape."""
+        """Arrivals in no count (or counted twice, if negative). Zero at every scrape."""
         return self.arrived - self.queued - self.in_flight - sum(self.outcomes.values())
 
     def since(self, earlier: ClassCounts) -> ClassCounts:

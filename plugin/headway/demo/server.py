@@ -1,4 +1,4 @@
-"""What the demo asks of the two running servers, off the event loop: the clients underneath block."""
+"""Calls to the two running servers, off the event loop: the clients underneath block."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Servers:
 
 
 def _get(url: str) -> requests.Response | None:
-    """GET from this machine, past any proxy; None where nobody answers."""
+    """GET from this machine, past any proxy; None without an answer."""
     with requests.Session() as session:
         session.trust_env = False
         try:

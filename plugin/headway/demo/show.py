@@ -62,7 +62,7 @@ class _Show:
         return self._close(result, left, was_running=play.running)
 
     def _interrupt(self) -> None:
-        """Ctrl-C stops; a second one does not wait for anybody."""
+        """Ctrl-C stops; a second one stops at once."""
         if self._stop.is_set():
             self._family.hurry()
         else:
@@ -70,7 +70,7 @@ class _Show:
         self._stop.set()
 
     async def _until_the_end(self, playing: Coroutine[None, None, Result]) -> Result | None:
-        """What the play returns, or None where a signal came first. A child that ends is a failure."""
+        """What the run returns, or None where a signal came first. A child that ends is a failure."""
         play = asyncio.create_task(playing)
         stopped = asyncio.create_task(self._stop.wait())
         ended = asyncio.create_task(self._family.first_exit())

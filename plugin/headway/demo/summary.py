@@ -1,4 +1,4 @@
-"""Does it add up? The figures of a run, from what the clients saw and what the server counted, and the checks on them.
+"""The figures of a run, from the clients and from the server's metrics, and the checks on them.
 
 Pure arithmetic: no clock, no network. Percentiles are by nearest rank (Hyndman and Fan, 1996, definition 1).
 """
@@ -51,7 +51,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that had to be so; ``detail`` says what was instead, if it was not."""
+    """One check; ``detail`` says what was found instead, if it failed."""
 
     promise: str
     held: bool
@@ -137,7 +137,7 @@ def _figures(name: str, sent: int, served: Sequence[Served]) -> ClassFigures:
 
 
 def _same_count(summary: Summary) -> Check:
-    """The server counted what the clients sent and got; more means somebody else used it meanwhile."""
+    """The server counted what the clients sent and got; more means that it had other clients meanwhile."""
     differences = []
     for one in summary.classes:
         counts = summary.counted.classes.get(one.class_name)

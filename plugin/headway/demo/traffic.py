@@ -1,4 +1,4 @@
-"""What arrives when? A plan of requests drawn from a seed, without end; no clock and no network.
+"""The arrival plan of the demo: requests drawn from a seed, without end; no clock and no network.
 
 Admission are an open loop: a Poisson process whose rate and mix of classes change with the phase, by thinning a
 faster process (Lewis and Shedler, 1979), plus a small burst of batch requests now and then. The first three requests
@@ -55,7 +55,7 @@ CYCLE_S = sum(phase.length_s for phase in PHASES)
 
 
 def arrivals(seed: int, rate_per_s: float) -> Iterator[Arrival]:
-    """Every request from now to never, in order of ``at_s``. The same seed gives the same requests."""
+    """All requests, without end, in order of ``at_s``. The same seed gives the same requests."""
     rng = random.Random(seed)
     steady, burst = random.Random(rng.random()), random.Random(rng.random())
     streams = (_roll_call(rng), _poisson(steady, rate_per_s), _bursts(burst))

@@ -37,7 +37,7 @@ def test_a_taken_port_is_exit_code_two(became: list[list[str]], capsys: pytest.C
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert main(["dashboard", "--port", str(port)]) == 2
-    assert f"port {port} is taken" in capsys.readouterr().err
+    assert f"port {port} is in use" in capsys.readouterr().err
     assert became == []
 
 

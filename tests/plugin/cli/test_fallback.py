@@ -17,7 +17,7 @@ def test_it_says_where_the_ladder_stands_and_why(
     """The rung, its trigger, what is in force, the other model, and the last moves."""
     assert main(words) == 0
     out = capsys.readouterr().out
-    for line in ("rung      cap  (queue_age)", "moves     by itself", "other     small, breaker closed, 2 in flight"):
+    for line in ("rung      cap  (queue_age)", "mode      automatic", "other     small, breaker closed, 2 in flight"):
         assert line in out
     assert out.splitlines()[-1].split() == ["2026-01-01T00:00:00.000Z", "normal", "cap", "queue_age"]
 
@@ -25,7 +25,7 @@ def test_it_says_where_the_ladder_stands_and_why(
 def test_an_order_is_sent_with_its_reason(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """And taken back with auto."""
     assert main(["fallback", "set", "divert", "--reason", "night", "--actor", "ann"]) == 0
-    assert "no more: an operator has put it on divert" in capsys.readouterr().out
+    assert "ordered: an operator has set it to divert" in capsys.readouterr().out
     assert main(["fallback", "auto", "--json", "--actor", "ann"]) == 0
     assert json.loads(capsys.readouterr().out) == operator.fallback()
     bodies = [body for method, _, _, body in operator.seen if method == "PUT"]

@@ -108,7 +108,7 @@ def test_use_after_somebody_else_switched_changes_nothing(operator: Stub, capsys
     operator.overtaken_by = "latency"
     assert main(["preset", "use", "throughput"]) == 1
     err = capsys.readouterr().err
-    assert "somebody else switched" in err
+    assert "was changed meanwhile" in err
     assert "latency (revision 4)" in err
     assert operator.current == "latency"
 

@@ -29,13 +29,13 @@ def free_port() -> int:
 
 def test_a_taken_port_is_named_with_the_way_to_another(taken_port: int) -> None:
     """The line says which port and which flag."""
-    with pytest.raises(UsageError, match=rf"port {taken_port} is taken .*--port {taken_port + 1}"):
+    with pytest.raises(UsageError, match=rf"port {taken_port} is in use .*--port {taken_port + 1}"):
         preflight.check_address(["m", "--host", "127.0.0.1", "--port", str(taken_port)])
 
 
 def test_a_taken_port_is_seen_from_all_addresses(taken_port: int) -> None:
     """vLLM listens on every address by default, so one taken address is enough."""
-    with pytest.raises(UsageError, match="is taken"):
+    with pytest.raises(UsageError, match="is in use"):
         preflight.check_address(["m", f"--port={taken_port}"])
 
 

@@ -146,7 +146,7 @@ def test_a_taken_port_is_named_with_its_own_flag(field: str, flag: str, runnable
     """The user has two to choose."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(UsageError, match=rf"port {port} is taken .* with {flag} "):
+        with pytest.raises(UsageError, match=rf"port {port} is in use .* with {flag} "):
             checking.check(dataclasses.replace(runnable, **{field: port}))
 
 
