@@ -61,7 +61,7 @@ class Calls:
         return len(self._by_id)
 
     def open(self, permit: Permit, request_id: str, seats: int, *, silent: bool, ends_late: bool) -> Call:
-        """Lifecycle a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
+        """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
         wanted = unique = _bounded(request_id)
         while unique in self._by_id or unique in self.stopping:
             unique = f"{wanted}~{next(self._suffixes)}"  # never the same twice: a thousand of one id are found at once

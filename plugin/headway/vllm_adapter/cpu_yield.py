@@ -1,10 +1,10 @@
-"""On a CPU machine the engine must leave the others some CPU.
+"""CPU yielding of vLLM's processes on machines with few cores.
 
 vLLM's engine and worker processes wait for each other by spinning on ``sched_yield`` for up to a second after each
 message (distributed/device_communicators/shm_broadcast.py). On a GPU host with cores to spare that is right. On two
 cores it was seen to keep a runnable web server, dashboard and client off the CPU for more than ten seconds, with plain
 vLLM as well. There the wait becomes a very short sleep: seen with a model of 3 ms a step, it made a step 1.5 ms longer,
-and everything else on the machine prompt again.
+and the rest of the machine responsive again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Why did EngineCore die?
+"""The cause of EngineCore's death, passed on in a file.
 
-It tells its client that it is dead and not why, so the reason is left in a file: one word, written in the process that
-dies, read in the one that starts another. A process that was killed writes nothing, which says enough.
+EngineCore tells its client that it is dead, but not why. So the process that dies writes one word into a file, and the
+one that starts another engine reads it. A process that was killed writes nothing; that counts as a crash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OUT_OF_MEMORY = ("out of memory", "outofmemory", "cannot allocate memory", "bad
 
 
 def prepare_death_cause() -> None:
-    """Choose the file, before the engine is started: the environment is how it learns of it."""
+    """Choose the file, before the engine is started; its name is passed in the environment."""
     if VARIABLE not in os.environ:
         handle, path = tempfile.mkstemp(prefix="headway-", suffix=".last-words")
         os.close(handle)
@@ -48,14 +48,14 @@ def listen_for_death_cause(core: type[Any]) -> None:
 
 
 def write_last_words(error: BaseException | None) -> None:
-    """Leave one word: what kind of death it was."""
+    """Write one word: the cause of death."""
     path = os.environ.get(VARIABLE)
     if path is not None:
         Path(path).write_text(cause_of(error), encoding="ascii")
 
 
 def read_death_cause() -> Cause:
-    """The word that was left, once."""
+    """The word that was written, once."""
     path = os.environ.get(VARIABLE)
     if path is None:
         return Cause.CRASH

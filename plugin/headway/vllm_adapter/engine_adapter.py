@@ -1,4 +1,4 @@
-"""What the gateway needs to know about vLLM."""
+"""vLLM's side of the engine port."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class VllmAdapter:
         return getattr(getattr(sampling_params, "output_kind", None), "name", "") == "FINAL_ONLY"
 
     def tokens(self, engine: Any, request_id: str) -> int | None:
-        """By the output processor's books, kept under ids of its own (v1/engine/output_processor.py)."""
+        """By the output processor's records, kept under ids of its own (v1/engine/output_processor.py)."""
         processor = getattr(engine, "output_processor", None)
         ids, states = getattr(processor, "external_req_ids", None), getattr(processor, "request_states", None)
         if ids is None or states is None:
@@ -122,7 +122,7 @@ class VllmAdapter:
         return Answer(frozenset(Hold(one) for one in held))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
-        """What EngineCore writes down (``headway.vllm_adapter.progress``)."""
+        """EngineCore's progress reports (``headway.vllm_adapter.progress``)."""
         if self._progress is None:
             self._progress = ProgressReader.from_environment()
         return () if self._progress is None else self._progress.read()
@@ -134,7 +134,7 @@ class VllmAdapter:
         return int(scheduler.max_num_seqs if most is None else max(1, min(scheduler.max_num_seqs, most)))
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
-        """Set the scheduler's limit between two steps, through the knob the general plugin added."""
+        """Set the scheduler's limit between two steps, through the method that the general plugin added."""
         core = engine.engine_core
         await core.call_utility_async(SET_LIMITS, {"max_num_active_reqs": seats})
         limits = await core.call_utility_async(GET_LIMITS)

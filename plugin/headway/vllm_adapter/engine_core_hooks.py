@@ -1,4 +1,4 @@
-"""The general plugin: knobs inside EngineCore.
+"""The general plugin: methods added to EngineCore.
 
 vLLM loads it in every process; it acts only where EngineCore lives. EngineCore answers utility calls on its own thread
 between two steps (v1/engine/core.py), so a method added to it changes the scheduler without a race and without a
@@ -28,8 +28,8 @@ _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
 
 
 def register() -> None:
-    """Add the knobs to EngineCore, in the process that has one; prepare a process that will start one; on a small CPU
-    machine, leave the others some CPU."""
+    """Add the methods to EngineCore, in the process that has one; prepare a process that will start one; on a small CPU
+    machine, make vLLM's processes yield the CPU."""
     yield_cpu()
     watch_starts(_manager_of_engines(), prepare_progress)
     watch_starts(getattr(sys.modules.get("vllm.v1.executor.multiproc_executor"), "MultiprocExecutor", None))
@@ -64,7 +64,7 @@ def get_limits(core: Any) -> dict[str, int]:
 
 
 def get_holds(core: Any) -> list[str]:
-    """What keeps the engine from running anything: a pause of its scheduler, memory that is not there."""
+    """What keeps the engine from running: a pause of its scheduler, or sleep."""
     paused = getattr(core, "is_scheduler_paused", bool)()
     asleep = bool(getattr(core.model_executor, "is_sleeping", False))
     held = {Hold.ENGINE_PAUSED: paused, Hold.ENGINE_ASLEEP: asleep}

@@ -34,7 +34,7 @@ class VllmReplacer:
     def kill(self) -> None:
         """End the engine's processes, also stopped ones, and those of an engine that is still starting.
 
-        Where nothing runs in it nobody reads from it any more, and vLLM logs no disaster.
+        Where nothing runs in it, the reading task is stopped first, so that vLLM logs no fatal error.
         """
         reader = self._client.output_handler
         if reader is not None and not self._client.output_processor.request_states:
@@ -45,7 +45,7 @@ class VllmReplacer:
                     process.kill()
 
     async def start(self) -> None:
-        """Start another EngineCore and connect to it; the event loop goes on meanwhile."""
+        """Start another EngineCore and connect to it; the event loop keeps running meanwhile."""
         client = self._client
         _end_questions(client.engine_core)
         await asyncio.to_thread(_bury, client.engine_core)
@@ -74,7 +74,7 @@ def _another_core(client: Any) -> Any:
 
 
 def _bury(core: Any) -> None:
-    """End what is left of the dead engine: its workers, its sockets, its books."""
+    """End what is left of the dead engine: its workers, its sockets, its request records."""
     left = _processes(core)
     core.shutdown(timeout=0)
     for process in left:
@@ -94,7 +94,7 @@ def _processes(core: Any) -> list[psutil.Process]:
 
 
 def _end_questions(core: Any) -> None:
-    """Tell whoever waits for an answer of the dead engine, vLLM's own routes too, that none will come."""
+    """Fail all open queries to the dead engine, those of vLLM's own routes too."""
     from vllm.v1.engine.exceptions import EngineDeadError
 
     for answer in list(getattr(core, "utility_results", {}).values()):
@@ -103,5 +103,5 @@ def _end_questions(core: Any) -> None:
 
 
 def _forget_requests(processor: Any) -> None:
-    """Drop the books of requests that died with the old engine; who waited for them has been told."""
+    """Drop the records of requests that died with the old engine; their callers have been answered."""
     processor.abort_requests(list(processor.request_states), internal=True)

@@ -98,7 +98,7 @@ def _find(modules: Sequence[str], name: str) -> Any:
 
 
 def _cause(error: BaseException) -> str:
-    """One line: what a validation found, or the error's first line and where the rest of the story is."""
+    """One line: what a validation found, or the error's first line and where the details are."""
     findings = getattr(error, "errors", None)
     if callable(findings):
         text = "; ".join(str(one.get("msg", one)).removeprefix("Value error, ") for one in findings())

@@ -1,9 +1,9 @@
-"""The process that ends what a killed server leaves behind; ``orphans`` starts it and says why it is one of its own.
+"""The process that ends what a killed server leaves behind; ``parent_watch`` starts it, and says why.
 
-Run as a script, without Headway, site packages or an environment: a few MB, and nothing that could hold it up. Its
+Run as a script, without Headway, site packages or an environment: a few MB, and nothing that could delay it. Its
 standard input is a pipe whose other end only the server has. On the first line is the server's mark; the lines after it
-name files to remove. The end of the input is the end of the server, however it came. Since a child of the server
-that has not reached its own program yet still has that pipe, nobody is on the way then.
+name files to remove. The end of the input is the end of the server, however it came. A child of the server that
+has not reached its own program yet still holds that pipe, so no process is being started then.
 
 Resource trackers (multiprocessing) end last: they remove the shared memory of the others.
 """
@@ -59,7 +59,7 @@ def _is_tracker(pid: int) -> bool:
 
 
 def end_all(mark: str) -> None:
-    """Kill until there has been nobody for several looks. What cannot be killed is left after half a minute."""
+    """Kill until several searches have found no process. What cannot be killed is left after half a minute."""
     began_s, clean = time.monotonic(), 0
     while clean < _CLEAN_LOOKS and (past_s := time.monotonic() - began_s) < _AT_MOST_S:
         found = belonging(mark)

@@ -1,11 +1,11 @@
-"""No process of a server outlives it.
+"""A watch on the parent process: no process of a server outlives it.
 
-vLLM's EngineCore and workers go on, with the GPU's memory in their hands, when their parent is killed; one that is
-still importing cannot even notice. So a process that is about to start an engine, and EngineCore when it is about to
-start its workers, starts another process first, which waits for its end and kills whatever it leaves behind
+vLLM's EngineCore and workers continue, and keep the GPU's memory, when their parent is killed; one that is still
+importing cannot even notice. So a process that is about to start an engine, and EngineCore when it is about to
+start its workers, starts another process first, which waits for its end and kills the processes it leaves behind
 (``orphan_killer``), at any moment, also processes that are stopped.
 
-It is known whose a process is by a mark in the environment, which each program started below the server inherits;
+A process is identified by a mark in its environment, which each program started below the server inherits;
 EngineCore adds its own. A server started below another one has both marks, and ends with the outer one too.
 ``SPT_NOENV`` keeps ``setproctitle`` from overwriting that environment. ``PR_SET_PDEATHSIG`` would need code in the
 child, and ends it with a parent *thread*.
@@ -34,7 +34,7 @@ _NOT_FOR_THE_KILLER = (VARIABLE, "LD_PRELOAD")
 
 
 def watch_starts(starter: type[Any] | None, prepare: Callable[[], None] | None = None) -> None:
-    """Whoever makes an instance of this class of vLLM's, which starts processes, is watched first; then ``prepare``."""
+    """Watch a process before it makes an instance of this vLLM class, which starts processes; then call ``prepare``."""
     start: Any = getattr(starter, "__init__", None)
     if starter is None or getattr(start, "headway_watches", False):
         return
@@ -88,7 +88,7 @@ _watch: _Watch | None = None
 
 
 def watch_this_process() -> None:
-    """From now on nothing that this process starts outlives it. Does nothing the second time, and only on Linux."""
+    """From now on no process started by this one outlives it. Linux only; further calls do nothing."""
     global _watch
     if sys.platform == "linux" and (_watch is None or _watch.pid != os.getpid()):
         _watch = _Watch()
@@ -101,7 +101,7 @@ def remove_at_the_end(path: str) -> None:
 
 
 def is_killer(process: psutil.Process) -> bool:
-    """Whether this process waits for the end of another one: to kill it would leave what that one leaves."""
+    """Whether this process is an orphan killer: to kill it would leave the orphans of the process it watches."""
     try:
         return orphan_killer.__file__ in process.cmdline()
     except psutil.Error:

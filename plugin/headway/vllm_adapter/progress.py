@@ -1,8 +1,8 @@
-"""Is EngineCore at a step, or has it stopped?
+"""EngineCore's progress reports: whether it is at a step or a call, and whether its process lives.
 
-Its busy thread answers no question while it runs a step or a call, so it writes down when one begins and ends, and a
-thread beside it counts on for as long as the process lives. Both stand in a small file that EngineCore and the API
-server map into their memory: reading it asks nobody and cannot be held up. ``headway_policies.engine.watchdog`` judges.
+Its busy thread answers no query while it runs a step or a call, so it records when one begins and ends, and a second
+thread counts for as long as the process lives. Both records are in a small file that EngineCore and the API server map
+into their memory: reading it needs no other process and cannot block. ``headway_policies.engine.watchdog`` judges.
 
 The thread also looks at the processes below EngineCore: how many are stopped, and, on a CPU, how much CPU time they
 have used (compilers that they started included). On a GPU a step may wait for the device without using any, so none is
@@ -48,7 +48,7 @@ _prepared_by: int | None = None
 
 
 def prepare_progress() -> None:
-    """Make the file, before an engine is started: the environment is how it learns of it."""
+    """Make the file, before an engine is started; its name is passed in the environment."""
     global _prepared_by
     if _prepared_by == os.getpid():  # the variable alone may be that of a server above this one
         return
@@ -61,7 +61,7 @@ def prepare_progress() -> None:
 
 
 def report_progress(core: type[Any], proc: type[Any] | None) -> None:
-    """In EngineCore's process: write down each step, and each call it answers between two steps."""
+    """In EngineCore's process: record each step, and each call it answers between two steps."""
     if VARIABLE not in os.environ or hasattr(core, "headway_reports_progress"):
         return
     core.headway_reports_progress = True
@@ -123,7 +123,7 @@ class Reporter:
         self._seen_works = 0
 
     def start(self, *, cpu_time: bool) -> None:
-        """Count on, and look at the workers, in a thread of its own."""
+        """Count, and inspect the workers, in a separate thread."""
         threading.Thread(target=self._run, args=(cpu_time,), name="headway-progress", daemon=True).start()
 
     @contextmanager
@@ -137,7 +137,7 @@ class Reporter:
             fields[_WORKS] = works + 1
 
     def beat(self, *, cpu_time: bool) -> None:
-        """Count on, and look at the processes below."""
+        """Count, and inspect the processes below."""
         fields = self._fields
         fields[_BEATS] += 1
         slow = fields[_WORKS] % 2 == 1 and fields[_WORKS] == self._seen_works
@@ -145,7 +145,7 @@ class Reporter:
         self._look(slow=slow, cpu_time=cpu_time)
 
     def _look(self, *, slow: bool, cpu_time: bool) -> None:
-        """Who they are is asked again and again only in a slow step, which may start compilers: it costs the most."""
+        """List the processes anew only in a slow step, which may start compilers: listing costs the most."""
         self._census_due -= 1
         if self._census_due <= 0 or (slow and self._census_due % 2 == 0):
             self._census_due = _CENSUS_BEATS

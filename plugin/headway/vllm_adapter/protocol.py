@@ -55,17 +55,17 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(  # type: ignore[override]  # as uvicorn's own: it serves transports that can write
         self, transport: asyncio.Transport
     ) -> None:
-        """From here on a head is waited for."""
+        """Start the time limit of a head."""
         super().connection_made(transport)
         self._limit_wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """End the time limit."""
         self._end_limit()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what the parser keeps to itself: a field is handed on only when it is complete."""
+        """Count bytes that the parser buffers: it passes a field on only when it is complete."""
         self._unread_bytes += len(data)
         super().data_received(data)
         if self._unread_bytes > self.bounds.max_header_bytes + MAX_TARGET_BYTES and not self.transport.is_closing():
@@ -94,7 +94,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is here: the body has a limit of its own where it is read."""
+        """The head is complete: the body has a time limit of its own where it is read."""
         self._in_head, self._unread_bytes = False, 0
         self._end_limit()
         super().on_headers_complete()
@@ -110,7 +110,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The answer is out; what is left of the request has a moment to come, and the next request after it.
+        """The answer is sent; the rest of the request has a limited time to arrive, and the next request after it.
 
         uvicorn's own limit for an idle connection is ended by the first byte that comes after the answer.
         """
@@ -119,7 +119,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._limit_wait()
 
     def send_400_response(self, msg: str) -> None:
-        """The parser gave up: because of us, or because of what it read."""
+        """The parser stopped: by our bounds, or by a syntax error."""
         if self._refusal is None:
             super().send_400_response(msg)
         else:
@@ -140,7 +140,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.cycle is not None and bool(self.cycle.response_complete)
 
     def _limit_wait(self) -> None:
-        """From now on the connection has the time of a slow body to get on."""
+        """From now on the connection has the time limit of a slow body."""
         self._end_limit()
         self._limit = self.loop.call_later(self.bounds.body_timeout_s, self._waited_too_long)
 

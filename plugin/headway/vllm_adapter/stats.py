@@ -1,7 +1,8 @@
-"""The stat-logger plugin: what each engine step reported, and which sequences ended in it.
+"""The stat-logger plugin: the figures of each engine step, and the sequences that ended in it.
 
-vLLM calls ``record`` once for each step with output, and never while idle. It reads the fields it knows and lives
-without those a version lacks. Known weak spot: vLLM counts the tokens of a chunked prefill when its last chunk is done.
+vLLM calls ``record`` once for each step with output, and never while idle. It reads the fields it knows and does
+without those that a version lacks. Known weak spot: vLLM counts the tokens of a chunked prefill when its last chunk is
+done.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from headway_policies import Load
 
 
 class HeadwayStatLogger(AggregateStatLoggerBase):
-    """Passes each step on to whoever listens; does nothing until somebody does."""
+    """Passes each step on to its listener; does nothing without one."""
 
     def __init__(self, vllm_config: Any, engine_indexes: Sequence[int] = (0,)) -> None:
         self.listener: StepListener | None = None
@@ -60,7 +61,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
 
 
 def _prefill_tokens(iteration_stats: Any) -> int:
-    """The prompt tokens computed in the step; where a version does not tell them apart, the cached ones as well."""
+    """The prompt tokens computed in the step; where a version does not distinguish them, the cached ones as well."""
     sources = getattr(iteration_stats, "prompt_token_stats", None)
     return int(getattr(iteration_stats, "num_prompt_tokens", 0) if sources is None else sources.computed)
 
