@@ -15,7 +15,7 @@ from goal import Goal
 from headway.admission.gate import Gate
 from headway.errors import Refused
 from headway_policies import Desk, Ending, Preset, Ticket, bundled_presets
-from headway_policies.queueing.factory import Ordering, make_order
+from headway_policies.queueing.factory import OrderSettings, make_order
 
 REQUESTS = 20_000
 _TRIES = 3
@@ -146,7 +146,7 @@ def _turn_us(between: str, inside: str, waiting: int) -> float:
 
     The best of three tries: other work on the machine only ever adds.
     """
-    order = make_order(Ordering(between=between, inside=inside), _roomy().classes)
+    order = make_order(OrderSettings(between=between, inside=inside), _roomy().classes)
     for number in range(waiting):
         order.push(_ticket(number), "normal", 128.0, 0.0)
 

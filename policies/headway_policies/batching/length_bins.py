@@ -24,8 +24,8 @@ from math import sqrt
 _SAMPLE = 512
 _FIRST_FIT = 32
 _GROUPS = 64
-_LEAST_SAVING = 0.005
-_MOST_MEMBERS = 64  # of a batch, in E[max]: more change little, and the powers stay within a float
+_MIN_SAVING = 0.005
+_MAX_MEMBERS = 64  # of a batch, in E[max]: more change little, and the powers stay within a float
 
 
 class LengthBins:
@@ -33,7 +33,7 @@ class LengthBins:
 
     def __init__(self, k: int, members: int = 32) -> None:
         self._k = k
-        self._members = min(members, _MOST_MEMBERS)
+        self._members = min(members, _MAX_MEMBERS)
         self._recent: deque[float] = deque(maxlen=_SAMPLE)
         self._until_fit = self._next_fit = _FIRST_FIT
         self._edges: list[float] = []
@@ -103,7 +103,7 @@ def _cuts(costs: list[list[float]], k: int) -> list[int]:
         found, start = list(best), [0] * (size + 1)
         for end in range(bins, size + 1):
             found[end], start[end] = min((best[cut] + costs[cut][end], cut) for cut in range(bins - 1, end))
-        if found[size] > (1 - _LEAST_SAVING) * best[size]:
+        if found[size] > (1 - _MIN_SAVING) * best[size]:
             break
         best = found
         starts.append(start)

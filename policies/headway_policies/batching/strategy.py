@@ -81,7 +81,7 @@ class Static:
         """All seats once they can be filled."""
         due_s = self.due_s(gathered, now_s)
         overdue = due_s is not None and now_s >= due_s
-        return gathered.most_seats if gathered.full or overdue else 0
+        return gathered.max_seats if gathered.full or overdue else 0
 
     def due_s(self, gathered: Gathered, now_s: float) -> float | None:
         """When the first arrival has waited ``flush_after_s``."""
@@ -104,7 +104,7 @@ class Dynamic:
     def leaving(self, gathered: Gathered, now_s: float) -> int:
         """As many seats as there are, once the batch is full or its time has come."""
         if gathered.full or now_s >= self.due_s(gathered, now_s):
-            return gathered.most_seats
+            return gathered.max_seats
         return max((size for size in self.preferred if size <= gathered.seats), default=0)
 
     def due_s(self, gathered: Gathered, now_s: float) -> float:

@@ -26,7 +26,7 @@ from typing import Literal, Protocol
 
 from headway_policies.prediction import LinearFit
 
-_LEAST_BATCHES = 4
+_MIN_BATCHES = 4
 _BATCHES = 32  # batches remembered
 _ARRIVALS = 16  # arrivals remembered
 _CLIP = 4  # a pause counts as at most so many longest windows: one night must not outweigh the morning
@@ -41,7 +41,7 @@ class Gathered:
     """
 
     seats: int
-    most_seats: int
+    max_seats: int
     opened_s: float
     full: bool = False
     urgent_s: float | None = None
@@ -92,7 +92,7 @@ class AdaptiveWindow:
 
     def length_s(self, gathered: Gathered, now_s: float) -> float:
         """From the first arrival to the end of patience; arrivals and batches move it, time does not."""
-        if self._batch.samples < _LEAST_BATCHES or self._last_s is None or not self._gaps:
+        if self._batch.samples < _MIN_BATCHES or self._last_s is None or not self._gaps:
             return self.longest_s
         seats = max(1, gathered.seats)
         patience_s = (self._batch.intercept - seats * self._batch.slope) / (seats + 1)

@@ -18,7 +18,7 @@ from itertools import pairwise
 from random import Random
 
 from headway_policies.import_path import FAILURES, cause
-from headway_policies.limits import WHYS, Governor, Interval, Limit, Limiting, LimitPolicy, Load, Signals
+from headway_policies.limits import WHYS, Governor, Interval, Limit, LimitPolicy, LimitSettings, Load, Signals
 
 _STEPS = 120
 _STEP_S = 0.1
@@ -69,10 +69,10 @@ class Violation:
     rule: Rule
     event: str
     expected: str
-    came: str
+    actual: str
 
     def __str__(self) -> str:
-        return f"{self.rule.name}: {self.rule.statement} At {self.event}: expected {self.expected}, came {self.came}"
+        return f"{self.rule.name}: {self.rule.statement} At {self.event}: expected {self.expected}, got {self.actual}"
 
 
 def check_limit(
@@ -82,29 +82,29 @@ def check_limit(
     accept: Collection[str] = (),
 ) -> None:
     """Raise AssertionError unless the limits that ``make`` makes keep, under that SLO, all rules but ``accept``."""
-    book = _Book()
+    report = _Report()
     for seed in seeds:
-        _History(make(), inter_token_slo_s, seed, book, f"seed {seed}").run()
-        _refuse(book.found(), accept)
+        _History(make(), inter_token_slo_s, seed, report, f"seed {seed}").run()
+        _refuse(report.found(), accept)
 
 
 def check_limit_policy(
-    make: Callable[[Limiting, int], LimitPolicy], seeds: Iterable[int] = range(10), accept: Collection[str] = ()
+    make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterable[int] = range(10), accept: Collection[str] = ()
 ) -> None:
     """Raise AssertionError unless the policies that ``make`` makes keep all rules but ``accept`` on the rails."""
     _refuse(violations(make, seeds), accept)
 
 
-def violations(make: Callable[[Limiting, int], LimitPolicy], seeds: Iterable[int] = range(10)) -> list[Violation]:
+def violations(make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterable[int] = range(10)) -> list[Violation]:
     """Every rule that the policies ``make`` makes break on the rails, with the first time that each is broken."""
-    book = _Book()
+    report = _Report()
     for seed in seeds:
         for fixed in _SEATS:
-            limiting = Limiting()
-            governor = Governor(_Watched(make(limiting, fixed), book), limiting, fixed, None)
+            settings = LimitSettings()
+            governor = Governor(_Watched(make(settings, fixed), report), settings, fixed, None)
             history = f"seed {seed}, {fixed} seats to start with"
-            _History(governor, limiting.inter_token_slo_ms / 1000, seed, book, history).run()
-    return book.found()
+            _History(governor, settings.inter_token_slo_ms / 1000, seed, report, history).run()
+    return report.found()
 
 
 def _refuse(found: Iterable[Violation], accept: Collection[str]) -> None:
@@ -117,17 +117,17 @@ class _Ended(Exception):
     """A history that cannot go on."""
 
 
-class _Book:
+class _Report:
     """The first violation of each rule. ``event`` is where the history stands."""
 
     def __init__(self) -> None:
         self.event = ""
         self._found: dict[str, Violation] = {}
 
-    def expect(self, rule: str, kept: bool, expected: str, came: str) -> None:
+    def expect(self, rule: str, kept: bool, expected: str, actual: str) -> None:
         """Write down that a rule was not kept."""
         if not kept and rule not in self._found:
-            self._found[rule] = Violation(RULES[rule], self.event, expected, came)
+            self._found[rule] = Violation(RULES[rule], self.event, expected, actual)
 
     def found(self) -> list[Violation]:
         """In the order in which they came."""
@@ -137,18 +137,18 @@ class _Book:
 class _Watched:
     """Passes a policy's proposals on and writes down what is wrong with them."""
 
-    def __init__(self, policy: LimitPolicy, book: _Book) -> None:
+    def __init__(self, policy: LimitPolicy, report: _Report) -> None:
         self._policy = policy
-        self._book = book
+        self._report = report
 
     def propose(self, seen: Interval, allowed: int) -> int:
         try:
             proposal = self._policy.propose(seen, allowed)
         except FAILURES as error:
-            self._book.expect("never-raises", False, _asked(seen, allowed), cause(error))
+            self._report.expect("never-raises", False, _asked(seen, allowed), cause(error))
             raise
         if type(proposal) is not int:
-            self._book.expect("whole-number", False, _asked(seen, allowed), repr(proposal))
+            self._report.expect("whole-number", False, _asked(seen, allowed), repr(proposal))
         return proposal
 
 
@@ -159,10 +159,10 @@ def _asked(seen: Interval, allowed: int) -> str:
 class _History:
     """One limit in a closed loop, through all parts in an order of the seed."""
 
-    def __init__(self, limit: Limit, slo_s: float, seed: int, book: _Book, name: str) -> None:
+    def __init__(self, limit: Limit, slo_s: float, seed: int, report: _Report, name: str) -> None:
         self._limit = limit
         self._slo_s = slo_s
-        self._book = book
+        self._report = report
         self._name = name
         self._random = Random(seed)  # noqa: S311 - repeatable, not secret
         self._now_s = self._random.choice((0.0, 1e6))
@@ -183,12 +183,12 @@ class _History:
             late = list(enumerate(allowed))[_BREACH_SHOWS_STEPS:]
             for (_, earlier), (step, seats) in pairwise(late):
                 self._at(part, step)
-                self._book.expect("no-growth-in-breach", seats <= earlier, f"{earlier} seats or fewer", f"{seats}")
+                self._report.expect("no-growth-in-breach", seats <= earlier, f"{earlier} seats or fewer", f"{seats}")
         if part == "storm":
             after = max(self._play("fair")[-1] for _ in range(_FAIR_PARTS))
             self._at("after the storm", _FAIR_PARTS * _STEPS)
             least = f"{(before + 1) // 2} seats or more, with {before} before the storm"
-            self._book.expect("recovers", 2 * after >= before, least, f"{after}")
+            self._report.expect("recovers", 2 * after >= before, least, f"{after}")
 
     def _play(self, part: str) -> list[int]:
         """The limit after each step of a part."""
@@ -227,17 +227,17 @@ class _History:
     def _check(self, part: str, step: int) -> int:
         """The rules that hold at every moment. Raises _Ended for a limit that nothing can be done with."""
         self._at(part, step)
-        book, limit, now_s = self._book, self._limit, self._now_s
+        report, limit, now_s = self._report, self._limit, self._now_s
         seats, proposed = limit.seats(now_s), limit.proposed(now_s)
         for number in (seats, proposed):
             whole = type(number) is int and number >= 1
-            book.expect("at-least-one", whole, "a whole number of at least 1", repr(number))
+            report.expect("at-least-one", whole, "a whole number of at least 1", repr(number))
             if not whole:
                 raise _Ended
         again = limit.seats(now_s), limit.proposed(now_s)
-        book.expect("repeatable", again == (seats, proposed), f"{(seats, proposed)} again", f"{again}")
-        book.expect("known-reason", limit.why in WHYS, "a word of governor.WHYS", repr(limit.why))
+        report.expect("repeatable", again == (seats, proposed), f"{(seats, proposed)} again", f"{again}")
+        report.expect("known-reason", limit.why in WHYS, "a word of governor.WHYS", repr(limit.why))
         return seats
 
     def _at(self, part: str, step: int) -> None:
-        self._book.event = f"{self._name}, {part}, step {step}"
+        self._report.event = f"{self._name}, {part}, step {step}"

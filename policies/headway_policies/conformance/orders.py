@@ -2,7 +2,7 @@
 
 Pseudo-random histories of arrivals, dispatches, cancellations, returns and corrections run against a book that is kept
 apart: a plain list for each class. Checked after every step: nothing is lost or doubled, the head is one of those who
-wait and stays the same when asked again, a ticket can be taken out from anywhere, barred classes are passed over, and
+wait and stays the same when asked again, a ticket can be taken out from anywhere, excluded classes are passed over, and
 all counts and views agree. At the end everybody comes out. Not checked: which of the waiting is the head, and the cost.
 """
 
@@ -15,7 +15,7 @@ from headway_policies.queueing import Discipline, MakeDiscipline, Order, fifo
 from headway_policies.request import NO_TIMEOUTS, PriorityClass, Ticket, Timeouts
 
 _STEPS = 250
-_STRANGER = -1
+_UNKNOWN_ID = -1
 _ONLY = {"only": PriorityClass(priority=0, max_waiting=1000)}
 _CLASSES = {
     "lowest": PriorityClass(priority=-7, max_waiting=1000, queue_timeout_s=300.0),
@@ -27,7 +27,7 @@ _CLASSES = {
 def check_discipline(make_discipline: Callable[[], Discipline], seeds: Iterable[int] = range(20)) -> None:
     """Raise AssertionError unless the lines that ``make_discipline`` makes keep the promises of ``Discipline``."""
     for seed in seeds:
-        _History(_Alone(make_discipline()), _ONLY, seed).run()
+        _History(_SingleClassOrder(make_discipline()), _ONLY, seed).run()
 
 
 def check_order(
@@ -40,40 +40,40 @@ def check_order(
         _History(make_order(_CLASSES, make_discipline), _CLASSES, seed).run()
 
 
-class _Alone:
+class _SingleClassOrder:
     """A line as the order of the only class there is."""
 
-    def __init__(self, line: Discipline) -> None:
-        self._line = line
-        self.remove = line.remove
+    def __init__(self, discipline: Discipline) -> None:
+        self._discipline = discipline
+        self.remove = discipline.remove
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
-        self._line.push(ticket, tokens, now_s)
+        self._discipline.push(ticket, tokens, now_s)
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
-        return None if barred else self._line.head(now_s)
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
+        return None if excluded else self._discipline.head(now_s)
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        self._line.charge(ticket, tokens)
+        self._discipline.charge(ticket, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        self._line.correct(ticket, tokens)
+        self._discipline.correct(ticket, tokens)
 
     def worst_below(self, priority: int) -> Ticket | None:
-        return self._line.newest() if priority > _ONLY["only"].priority else None
+        return self._discipline.newest() if priority > _ONLY["only"].priority else None
 
     def waiting(self, class_name: str) -> int:
-        return len(self._line)
+        return len(self._discipline)
 
     def oldest(self) -> Iterator[Ticket]:
-        oldest = self._line.oldest()
+        oldest = self._discipline.oldest()
         return iter(() if oldest is None else (oldest,))
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._discipline)
 
     def __iter__(self) -> Iterator[Ticket]:
-        return iter(self._line)
+        return iter(self._discipline)
 
 
 class _History:
@@ -118,11 +118,11 @@ class _History:
         """One of those who wait is taken out, from anywhere; who is not here cannot be."""
         if self.waiting():
             self.take(self.random.choice(self.waiting()))
-        absent = self.gone[-1][0].id if self.gone else _STRANGER
+        absent = self.gone[-1][0].id if self.gone else _UNKNOWN_ID
         self.expect(self.order.remove(absent) is None, f"removing ticket {absent}, which is not here, gave a ticket")
 
     def dispatch(self) -> None:
-        """The head goes, of the classes that are not barred."""
+        """The head goes, of the classes that are not excluded."""
         self.go(self.random.sample(self.ranked, self.random.randrange(len(self.ranked) + 1)))
 
     def end(self) -> None:
@@ -135,15 +135,15 @@ class _History:
         self.order.push(ticket, name, self.tokens(), self.now_s)
         self.book[name].append(ticket)
 
-    def go(self, barred: Collection[str]) -> None:
+    def go(self, excluded: Collection[str]) -> None:
         """The head out, by the way the desk takes: head, charge, remove."""
-        head, again = self.order.head(self.now_s, barred), self.order.head(self.now_s, barred)
+        head, again = self.order.head(self.now_s, excluded), self.order.head(self.now_s, excluded)
         self.expect(head is again, f"the head was {_id(head)}, and {_id(again)} when asked again")
-        allowed = [ticket for name in self.ranked if name not in barred for ticket in self.book[name]]
+        allowed = [ticket for name in self.ranked if name not in excluded for ticket in self.book[name]]
         if head is None:
-            self.expect(not allowed, f"nobody goes next, though {_ids(allowed)} wait and are not barred")
+            self.expect(not allowed, f"nobody goes next, though {_ids(allowed)} wait and are not excluded")
             return
-        self.expect(head in allowed, f"the head is {head.id}, but only {_ids(allowed)} wait and are not barred")
+        self.expect(head in allowed, f"the head is {head.id}, but only {_ids(allowed)} wait and are not excluded")
         self.order.charge(head, self.class_of(head), self.tokens())
         self.take(head)
 

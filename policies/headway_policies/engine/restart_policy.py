@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_MOST_PAUSE_S = 60.0
+_MAX_PAUSE_S = 60.0
 _OUT_OF_MEMORY_RATIO = 0.5
 
 
@@ -27,7 +27,7 @@ class Recovery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     max_restarts: int = Field(default=3, ge=0, le=1000)
-    backoff_s: float = Field(default=1.0, ge=0.0, le=_MOST_PAUSE_S)
+    backoff_s: float = Field(default=1.0, ge=0.0, le=_MAX_PAUSE_S)
     healthy_after_s: float = Field(default=120.0, gt=0.0, le=86_400.0)
     probation_s: float = Field(default=10.0, gt=0.0, le=3600.0)
     hang_after_s: float = Field(default=10.0, ge=1.0, le=3600.0)
@@ -93,4 +93,4 @@ class RestartPolicy:
 
     def _pause_s(self, config: Recovery) -> float:
         before = self.deaths_in_a_row - 1
-        return min(_MOST_PAUSE_S, config.backoff_s * 2.0 ** min(before - 1, 16)) if before else 0.0
+        return min(_MAX_PAUSE_S, config.backoff_s * 2.0 ** min(before - 1, 16)) if before else 0.0

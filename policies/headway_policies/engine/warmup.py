@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 _FIRST_PAUSE_S = 5.0
-_MOST_PAUSE_S = 60.0
+_MAX_PAUSE_S = 60.0
 
 PromptTokens = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -71,14 +71,14 @@ class WarmupPlan:
 
     def __init__(self, config: Warmup) -> None:
         self.config = config
-        self._ahead = deque(_stages(config))
+        self._remaining = deque(_stages(config))
         self.took_s: dict[Stage, list[float]] = {}
         self.refused: list[Stage] = []
 
     @property
     def stage(self) -> Stage | None:
         """What runs next; None when the warm-up is over."""
-        return self._ahead[0] if self._ahead else None
+        return self._remaining[0] if self._remaining else None
 
     @property
     def settled(self) -> bool:
@@ -90,17 +90,17 @@ class WarmupPlan:
         stage = self._now()
         self.took_s.setdefault(stage, []).append(took_s)
         if stage is not Stage.BATCH or self._enough():
-            self._ahead.popleft()
+            self._remaining.popleft()
 
     def refuse(self) -> None:
         """The engine will not run this stage: go on without it."""
         self.refused.append(self._now())
-        self._ahead.popleft()
+        self._remaining.popleft()
 
     def _now(self) -> Stage:
-        if not self._ahead:
+        if not self._remaining:
             raise ValueError("the warm-up is over")
-        return self._ahead[0]
+        return self._remaining[0]
 
     def _enough(self) -> bool:
         """No further batch: they agree, there were enough of them, or another one would not be done in time."""
@@ -137,10 +137,10 @@ class Ramp:
 
 def retry_after_s(failures: int) -> float:
     """How long to wait after so many failed warm-ups in a row: 5 s, doubled each time, 60 s at most."""
-    return min(_MOST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16))
+    return min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16))
 
 
-def is_cooling(config: Warmup, idle_s: float) -> bool:
+def keep_warm_due(config: Warmup, idle_s: float) -> bool:
     """Whether an engine that has been idle for so long wants a request."""
     return config.keep_warm_after_s is not None and idle_s >= config.keep_warm_after_s
 

@@ -78,7 +78,7 @@ class Watchdog:
     def hung(self, now_s: float, config: Recovery) -> bool:
         """Whether it has been silent for too long. To be asked several times within ``hang_after_s``."""
         if now_s - self._looked_s > config.hang_after_s / 2:
-            self._begin_anew(now_s)
+            self._reset(now_s)
         self._looked_s = now_s
         if any(one.stopped_s(now_s) > config.hang_after_s for one in self._reports.values()):
             return True
@@ -93,7 +93,7 @@ class Watchdog:
             and any(one.computes(now_s, config.hang_after_s) for one in reports)
         )
 
-    def _begin_anew(self, now_s: float) -> None:
+    def _reset(self, now_s: float) -> None:
         self._heard_s = now_s
         self._reports = {engine: _Reported(one.progress, now_s) for engine, one in self._reports.items()}
 
@@ -103,20 +103,20 @@ class _Reported:
 
     def __init__(self, progress: Progress, now_s: float) -> None:
         self.progress = progress
-        self._beat_s = self._whole_s = self._computed_s = now_s
+        self._beat_s = self._running_s = self._computed_s = now_s
 
     def update(self, progress: Progress, now_s: float) -> None:
         before, self.progress = self.progress, progress
         if progress.beats != before.beats:
             self._beat_s = now_s
         if not progress.stopped:
-            self._whole_s = now_s
+            self._running_s = now_s
         if progress.works != before.works or progress.cpu_s != before.cpu_s or progress.cpu_s is None:
             self._computed_s = now_s
 
     def stopped_s(self, now_s: float) -> float:
         """For how long one of its workers has been stopped."""
-        return now_s - self._whole_s if self.progress.stopped else 0.0
+        return now_s - self._running_s if self.progress.stopped else 0.0
 
     def alive(self, now_s: float, hang_after_s: float) -> bool:
         """Whether it still reports."""

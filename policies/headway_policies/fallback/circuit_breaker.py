@@ -47,11 +47,11 @@ NEXT: dict[tuple[BreakerState, Verdict], BreakerState] = {
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Opens after ``failures`` in a row; ``cool_s`` doubles up to ``most_cool_s`` and starts anew with a success."""
+    """Opens after ``failures`` in a row; ``cool_s`` doubles up to ``max_cool_s`` and starts anew with a success."""
 
     failures: int = 3
     cool_s: float = 5.0
-    most_cool_s: float = 120.0
+    max_cool_s: float = 120.0
     state: BreakerState = BreakerState.CLOSED
     _in_a_row: int = 0
     _opened: int = 0
@@ -61,7 +61,7 @@ class CircuitBreaker:
     def begin(self, now_s: float) -> int | None:
         """Ask for a try: its number, which ``ended`` wants back, or None: stay away."""
         if self.state is BreakerState.OPEN and now_s >= self._due_s:
-            self._go(Verdict.COOLED)
+            self._move(Verdict.COOLED)
             return self._number
         return self._number if self.state is BreakerState.CLOSED else None
 
@@ -76,19 +76,19 @@ class CircuitBreaker:
         if self.state is BreakerState.CLOSED and self._in_a_row >= self.failures:
             verdict = Verdict.TRIPPED
         before = self.state
-        self._go(verdict)
+        self._move(verdict)
         if self.state is BreakerState.OPEN and before is not BreakerState.OPEN:
-            self._rest(verdict, now_s)
+            self._open(verdict, now_s)
 
-    def _go(self, verdict: Verdict) -> None:
+    def _move(self, verdict: Verdict) -> None:
         after = NEXT.get((self.state, verdict))
         if after is not None:
             self.state = after
             self._number += 1
 
-    def _rest(self, verdict: Verdict, now_s: float) -> None:
+    def _open(self, verdict: Verdict, now_s: float) -> None:
         if verdict is Verdict.UNDECIDED:
             self._due_s = now_s
             return
-        self._due_s = now_s + min(self.most_cool_s, self.cool_s * 2.0 ** min(self._opened, 16))
+        self._due_s = now_s + min(self.max_cool_s, self.cool_s * 2.0 ** min(self._opened, 16))
         self._opened += 1

@@ -40,10 +40,10 @@ class Degradation(StrEnum):
 
 def capped_tokens(ticket: Ticket, terms: PriorityClass, in_force: Collection[Rung]) -> int | None:
     """The most tokens each answer may have now; None where what was asked for stands."""
-    most_tokens = terms.fallback_max_tokens if Rung.CAP in in_force else None
-    if most_tokens is None or (ticket.max_tokens is not None and ticket.max_tokens <= most_tokens):
+    max_tokens = terms.fallback_max_tokens if Rung.CAP in in_force else None
+    if max_tokens is None or (ticket.max_tokens is not None and ticket.max_tokens <= max_tokens):
         return None
-    return most_tokens
+    return max_tokens
 
 
 def sheds(terms: PriorityClass, in_force: Collection[Rung]) -> bool:

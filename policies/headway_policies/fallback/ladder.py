@@ -63,7 +63,7 @@ class Ladder:
     def __init__(self, config: Fallback, rungs: Collection[Rung]) -> None:
         self._config = config
         self._usable = frozenset(rungs)
-        self._stairs = {trigger: TriggerState(_stair(trigger, self._usable)) for trigger in Trigger}
+        self._states = {trigger: TriggerState(_rungs_of(trigger, self._usable)) for trigger in Trigger}
         self._ordered: Rung | None = None
         self.steps: Counter[tuple[Rung, Trigger]] = Counter()
         self.since_s = 0.0
@@ -78,7 +78,7 @@ class Ladder:
         """All rungs in force; what none of the triggers climbed is not."""
         if self._ordered is not None:
             return frozenset(rung for rung in self._usable | {self._ordered} if Rung.NORMAL < rung <= self._ordered)
-        return _NOTHING.union(*(stair.climbed for stair in self._stairs.values()))
+        return _NOTHING.union(*(state.climbed for state in self._states.values()))
 
     @property
     def ordered(self) -> Rung | None:
@@ -96,13 +96,13 @@ class Ladder:
         if self._ordered is not None:
             return Trigger.OPERATOR
         worst = self._worst()
-        return next((one for one, stair in self._stairs.items() if stair.height and stair.rung is worst), None)
+        return next((one for one, state in self._states.items() if state.height and state.rung is worst), None)
 
-    def look(self, signs: FallbackSignals, now_s: float) -> Rung:
-        """Weigh the signs; returns the rung from now on. To be asked a few times within ``enter_s``."""
+    def look(self, signals: FallbackSignals, now_s: float) -> Rung:
+        """Weigh the signals; returns the rung from now on. To be asked a few times within ``enter_s``."""
         before, reason = self.rung, self.why
-        for trigger, stair in self._stairs.items():
-            stair.look(strength(trigger, signs, self._config), self._config, now_s)
+        for trigger, state in self._states.items():
+            state.look(strength(trigger, signals, self._config), self._config, now_s)
         return self._moved(before, reason, now_s)
 
     def operator(self, rung: Rung | None, now_s: float) -> Rung:
@@ -117,14 +117,14 @@ class Ladder:
         """Another preset is in force. Nobody climbs for that; an order that is useless now is dropped."""
         before, reason = self.rung, self.why
         self._config, self._usable = config, frozenset(rungs)
-        for trigger, stair in self._stairs.items():
-            stair.refit(_stair(trigger, self._usable))
+        for trigger, state in self._states.items():
+            state.refit(_rungs_of(trigger, self._usable))
         if self._ordered not in (None, Rung.NORMAL, Rung.PAUSE) and self._ordered not in self._usable:
             self._ordered = None
         return self._moved(before, reason, now_s)
 
     def _worst(self) -> Rung:
-        return max(stair.rung for stair in self._stairs.values())
+        return max(state.rung for state in self._states.values())
 
     def _moved(self, before: Rung, reason: Trigger | None, now_s: float) -> Rung:
         """Count a move: under the trigger that brought it here, or the one that let go."""
@@ -136,5 +136,5 @@ class Ladder:
         return after
 
 
-def _stair(trigger: Trigger, usable: frozenset[Rung]) -> tuple[Rung, ...]:
+def _rungs_of(trigger: Trigger, usable: frozenset[Rung]) -> tuple[Rung, ...]:
     return tuple(rung for rung, triggers in CLIMBED_FOR.items() if trigger in triggers and rung in usable)

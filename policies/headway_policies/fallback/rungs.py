@@ -91,17 +91,17 @@ class FallbackSignals:
     engine_up: bool = True
 
 
-def strength(trigger: Trigger, signs: FallbackSignals, config: Fallback) -> float:
+def strength(trigger: Trigger, signals: FallbackSignals, config: Fallback) -> float:
     """How near a trigger is to its threshold: 1 has reached it. One without a threshold has no strength."""
     match trigger:
         case Trigger.QUEUE_AGE:
-            return _part(signs.queue_age_s, config.queue_age_s)
+            return _part(signals.queue_age_s, config.queue_age_s)
         case Trigger.KV_PRESSURE:
-            return _part(signs.kv_usage_ratio, config.kv_usage_ratio)
+            return _part(signals.kv_usage_ratio, config.kv_usage_ratio)
         case Trigger.ERRORS:
-            return _part(signs.error_ratio, config.error_ratio)
+            return _part(signals.error_ratio, config.error_ratio)
         case Trigger.ENGINE_DOWN:
-            return float(config.engine_down and not signs.engine_up)
+            return float(config.engine_down and not signals.engine_up)
         case Trigger.OPERATOR:
             return 0.0
 

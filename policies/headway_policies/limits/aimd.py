@@ -12,7 +12,7 @@ decisions after a sudden change.
 from __future__ import annotations
 
 from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 _BAND_RATIO = 0.06
 _FAR_RATIO = 0.75
@@ -21,8 +21,8 @@ _FAR_RATIO = 0.75
 class Aimd:
     """Proposes from the limit in force and the last interval alone; it remembers nothing."""
 
-    def __init__(self, limiting: Limiting, fixed: int) -> None:
-        self._set_point_s = limiting.set_point_ratio * limiting.inter_token_slo_ms / 1000
+    def __init__(self, settings: LimitSettings, fixed: int) -> None:
+        self._set_point_s = settings.set_point_ratio * settings.inter_token_slo_ms / 1000
 
     def propose(self, seen: Interval, allowed: int) -> int:
         """A step up or down from ``allowed``, or no step."""

@@ -23,7 +23,7 @@ from typing import Protocol
 from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.interval import Interval, IntervalMeter
-from headway_policies.limits.limit import FixedLimit, Limit, Limiting, Signals
+from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Signals
 from headway_policies.limits.memory_bound import MemoryBound
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.sla_search import SlaSearch
@@ -39,7 +39,7 @@ WHYS = {
     "settling": "no growth: the last fall was a moment ago",
     "idle": "unmoved: the limit held nobody up",
     "step": "towards the proposal, one bounded step at a time",
-    "floor": "the least the preset allows",
+    "min_seats": "the least the preset allows",
     "ceiling": "the most the preset or the engine allows",
     "stale": "the preset's number: the engine runs but reports nothing",
     "failed": "the preset's number: the policy raised or returned no number",
@@ -50,7 +50,7 @@ _CAREFUL_S = 30.0
 _FALL_RATIO = 0.9
 _STEP_UP_RATIO = 1.5
 _STEP_DOWN_RATIO = 0.5
-_MOST_ERROR_CHARS = 160
+_MAX_ERROR_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class LimitFailure:
 
 
 class LimitPolicy(Protocol):
-    """Anything that proposes a limit. A policy of your own is made as ``Class(limiting, fixed)``."""
+    """Anything that proposes a limit. A policy of your own is made as ``Class(settings, fixed)``."""
 
     def propose(self, seen: Interval, allowed: int) -> int:
         """How many seats it would allow after this interval, ``allowed`` being what it allowed before."""
@@ -74,7 +74,7 @@ class LimitPolicy(Protocol):
 class Fixed:
     """Proposes the preset's number, for the rails to hold it where the KV cache is too small."""
 
-    def __init__(self, limiting: Limiting, fixed: int) -> None:
+    def __init__(self, settings: LimitSettings, fixed: int) -> None:
         self._fixed = fixed
 
     def propose(self, seen: Interval, allowed: int) -> int:
@@ -85,12 +85,12 @@ class Fixed:
 _POLICIES: dict[str, type[LimitPolicy]] = {"fixed": Fixed, "aimd": Aimd, "sla": SlaSearch, "model": ModelFit}
 
 
-def make_limit(limiting: Limiting, fixed: int, ceiling: int | None) -> Limit:
+def make_limit(settings: LimitSettings, fixed: int, ceiling: int | None) -> Limit:
     """The limit that a preset describes. Raises ValueError for an import path that names no class."""
-    if limiting.policy == "fixed" and not limiting.memory_aware:
+    if settings.policy == "fixed" and not settings.memory_aware:
         return FixedLimit(fixed)
-    policy = _POLICIES.get(limiting.policy) or find_class(limiting.policy)
-    return Governor(policy(limiting, fixed), limiting, fixed, ceiling)
+    policy = _POLICIES.get(settings.policy) or find_class(settings.policy)
+    return Governor(policy(settings, fixed), settings, fixed, ceiling)
 
 
 class Governor:
@@ -99,17 +99,17 @@ class Governor:
     ``failure`` says how the policy has failed so far; None as long as it has not.
     """
 
-    def __init__(self, policy: LimitPolicy, limiting: Limiting, fixed: int, ceiling: int | None) -> None:
+    def __init__(self, policy: LimitPolicy, settings: LimitSettings, fixed: int, ceiling: int | None) -> None:
         self.failure: LimitFailure | None = None
         self._policy = policy
-        self._limiting = limiting
-        self._most = max(1, min(one for one in (limiting.max_seats, ceiling, 65_536) if one is not None))
-        self._floor = min(limiting.min_seats, self._most)
-        self._fixed = max(self._floor, min(fixed, self._most))
+        self._settings = settings
+        self._max_seats = max(1, min(one for one in (settings.max_seats, ceiling, 65_536) if one is not None))
+        self._min_seats = min(settings.min_seats, self._max_seats)
+        self._fixed = max(self._min_seats, min(fixed, self._max_seats))
         self._allowed = self._fixed
-        self._slo_s = limiting.inter_token_slo_ms / 1000
-        self._memory = MemoryBound(limiting.kv_reserve_ratio) if limiting.memory_aware else None
-        self._meter = IntervalMeter(stall_s=limiting.stale_after_s)
+        self._slo_s = settings.inter_token_slo_ms / 1000
+        self._memory = MemoryBound(settings.kv_reserve_ratio) if settings.memory_aware else None
+        self._meter = IntervalMeter(stall_s=settings.stale_after_s)
         self._decided = "start"
         self._failed = self._stale = self._running = False
         self._seen_s = self._timed_s = 0.0
@@ -122,11 +122,11 @@ class Governor:
 
     def seats(self, now_s: float) -> int:
         """The limit in force: the preset's number in shadow mode, the governed one otherwise."""
-        return self._fixed if self._limiting.shadow else self.proposed(now_s)
+        return self._fixed if self._settings.shadow else self.proposed(now_s)
 
     def proposed(self, now_s: float) -> int:
         """The governed limit; the preset's number while signals are stale or the policy fails."""
-        self._stale = self._running and now_s - self._seen_s > self._limiting.stale_after_s
+        self._stale = self._running and now_s - self._seen_s > self._settings.stale_after_s
         return self._fixed if self._stale or self._failed else self._allowed
 
     def observe(self, signals: Signals, now_s: float) -> None:
@@ -149,7 +149,7 @@ class Governor:
             return
         self._failed = False
         if (
-            now_s - self._timed_s > self._limiting.stale_after_s
+            now_s - self._timed_s > self._settings.stale_after_s
         ):  # nothing tells how long tokens take: no reason to stay low
             proposal = max(proposal, self._fixed)
         target, why = self._guard(seen, proposal, now_s)
@@ -161,33 +161,33 @@ class Governor:
     def _note(self, error: BaseException, now_s: float) -> None:
         """Keep the first failure, and count them."""
         if self.failure is None:
-            self.failure = LimitFailure(self._limiting.policy, cause(error)[:_MOST_ERROR_CHARS], now_s)
+            self.failure = LimitFailure(self._settings.policy, cause(error)[:_MAX_ERROR_CHARS], now_s)
         else:
             self.failure = replace(self.failure, times=self.failure.times + 1)
 
     def _guard(self, seen: Interval, proposal: int, now_s: float) -> tuple[int, str]:
         """What is left of a proposal, and why."""
         allowed = self._allowed
-        least = int(_STEP_DOWN_RATIO * allowed)
+        lowest = int(_STEP_DOWN_RATIO * allowed)
         trouble = self._trouble(seen)
         if trouble is not None:
             self._careful_until_s = now_s + _CAREFUL_S
             draining = seen.seats_taken > allowed
             fall = allowed if draining else int(_FALL_RATIO * min(allowed, seen.seats_taken))
-            return max(least, min(proposal, fall)), trouble
+            return max(lowest, min(proposal, fall)), trouble
         unmoved = self._unmoved(seen, proposal, now_s)
         if unmoved is not None:
             return allowed, unmoved
         careful = now_s < self._careful_until_s
-        most = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
-        target = max(least, min(proposal, most))
+        highest = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
+        target = max(lowest, min(proposal, highest))
         return target, "policy" if target == proposal else "step"
 
     def _trouble(self, seen: Interval) -> str | None:
         """Why the limit must fall at once."""
         if seen.preemptions:
             return "preemption"
-        return "kv" if seen.kv_usage_ratio > 1 - self._limiting.kv_reserve_ratio else None
+        return "kv" if seen.kv_usage_ratio > 1 - self._settings.kv_reserve_ratio else None
 
     def _unmoved(self, seen: Interval, proposal: int, now_s: float) -> str | None:
         """Why the limit may not move the way it is proposed to."""
@@ -203,6 +203,6 @@ class Governor:
         holds = self._memory.seats(seen) if self._memory is not None else None
         if holds is not None and holds < target:
             target, why = holds, "kv"
-        if target < self._floor:
-            return self._floor, "floor"
-        return (self._most, "ceiling") if target > self._most else (target, why)
+        if target < self._min_seats:
+            return self._min_seats, "min_seats"
+        return (self._max_seats, "ceiling") if target > self._max_seats else (target, why)

@@ -1,7 +1,7 @@
 """What have the last steps shown?
 
 One step is noise; limits are decided on the means of a few. An interval closes when it has seen enough steps with a
-time between tokens and lasted long enough, or at the latest after ``_MOST_S`` with what there is.
+time between tokens and lasted long enough, or at the latest after ``_MAX_S`` with what there is.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from headway_policies.limits.limit import Signals
 
-_LEAST_STEPS = 8
-_LEAST_S = 0.5
-_MOST_S = 2.0
+_MIN_STEPS = 8
+_MIN_S = 0.5
+_MAX_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class IntervalMeter:
             sums.timed_steps += 1
             sums.inter_token_s += between_s
         lasted_s = now_s - sums.opened_s
-        if lasted_s < _LEAST_S or (sums.timed_steps < _LEAST_STEPS and lasted_s < _MOST_S):
+        if lasted_s < _MIN_S or (sums.timed_steps < _MIN_STEPS and lasted_s < _MAX_S):
             return None
         self._sums = _Sums(now_s)
         return _means(sums, signals)

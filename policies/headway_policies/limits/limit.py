@@ -90,7 +90,7 @@ class FixedLimit:
         """A fixed limit learns nothing."""
 
 
-class Limiting(BaseModel):
+class LimitSettings(BaseModel):
     """``[limit]`` of a preset: which policy sets the limit, and within which rails.
 
     ``policy``: ``fixed``, ``aimd``, ``sla`` (noisy binary search, arXiv 2503.05248), ``model`` (fitted step time), or

@@ -21,7 +21,7 @@ from headway_policies.limits.interval import Interval
 
 _THETA = 1.0
 _WEIGHT = 0.2
-_LEAST_RATIO = 1e-6  # less than this in use tells nothing
+_MIN_RATIO = 1e-6  # less than this in use tells nothing
 
 
 class MemoryBound:
@@ -33,7 +33,7 @@ class MemoryBound:
 
     def seats(self, seen: Interval) -> int | None:
         """The most sequences that fit; None while nothing has run."""
-        if seen.running > 0 and seen.kv_usage_ratio > _LEAST_RATIO:
+        if seen.running > 0 and seen.kv_usage_ratio > _MIN_RATIO:
             held_ratio = seen.kv_usage_ratio / seen.running
             weight = _WEIGHT if self._held_ratio else 1.0
             self._held_ratio += weight * (held_ratio - self._held_ratio)

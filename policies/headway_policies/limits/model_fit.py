@@ -18,7 +18,7 @@ after short ones take about ten seconds, while all other changes take five.
 from __future__ import annotations
 
 from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 from headway_policies.limits.step_time import StepTimeFit
 
 _FORGETTING = 0.98
@@ -26,14 +26,14 @@ _SPEED_WEIGHT = 0.3
 _MIX_WEIGHT = 0.25
 _BAND_RATIO = 0.03
 _PROBE_RATIO = 0.9
-_MOST_SEATS = 65_536
+_MAX_SEATS = 65_536
 
 
 class ModelFit:
     """Remembers the fit, and the mix of late."""
 
-    def __init__(self, limiting: Limiting, fixed: int) -> None:
-        self._set_point_s = limiting.set_point_ratio * limiting.inter_token_slo_ms / 1000
+    def __init__(self, settings: LimitSettings, fixed: int) -> None:
+        self._set_point_s = settings.set_point_ratio * settings.inter_token_slo_ms / 1000
         self._fit = StepTimeFit(_FORGETTING)
         self._model = self._fit.solve()
         self._seat_tokens: float | None = None
@@ -57,7 +57,7 @@ class ModelFit:
         seats = room_s / seat_s
         band = max(0.5, _BAND_RATIO * allowed)
         if abs(seats - allowed - 0.5) >= 0.5 + band:
-            return int(max(0.0, min(seats, _MOST_SEATS)))
+            return int(max(0.0, min(seats, _MAX_SEATS)))
         return allowed + (seen.inter_token_s < _PROBE_RATIO * self._set_point_s)
 
     def _mix(self, seen: Interval) -> float:

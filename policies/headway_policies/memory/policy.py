@@ -106,17 +106,17 @@ Remedy = CapSeats | Clear | Recycle
 
 
 @dataclass(frozen=True, slots=True)
-class _Usage:
-    """Where a usage ratio presses, and below which it is quiet again."""
+class _Thresholds:
+    """Where a usage ratio high, and below which it is quiet again."""
 
-    presses: float
-    quiet: float
+    high: float
+    low: float
 
     @classmethod
-    def above(cls, base_ratio: float, threshold_ratio: float, leave_ratio: float) -> _Usage:
+    def above(cls, base_ratio: float, threshold_ratio: float, leave_ratio: float) -> _Thresholds:
         """For a ratio that stands at ``base_ratio`` for good."""
-        presses = 1.0 if threshold_ratio >= 1 else max(threshold_ratio, (1 + base_ratio) / 2)
-        return cls(presses, base_ratio + leave_ratio * (presses - base_ratio))
+        high = 1.0 if threshold_ratio >= 1 else max(threshold_ratio, (1 + base_ratio) / 2)
+        return cls(high, base_ratio + leave_ratio * (high - base_ratio))
 
 
 class MemoryPolicy:
@@ -163,10 +163,10 @@ class MemoryPolicy:
 
     def _weigh_seats(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
         before = self._cap.ratio
-        kv = _Usage(config.kv_usage_ratio, config.leave_ratio * config.kv_usage_ratio)
+        kv = _Thresholds(config.kv_usage_ratio, config.leave_ratio * config.kv_usage_ratio)
         gpu, gpu_ratio = self._gpu(config), reading.gpu_usage_ratio or 0.0
-        pressed = reading.kv_usage_ratio > kv.presses or gpu_ratio > gpu.presses
-        quiet = reading.kv_usage_ratio <= kv.quiet and gpu_ratio <= gpu.quiet
+        pressed = reading.kv_usage_ratio > kv.high or gpu_ratio > gpu.high
+        quiet = reading.kv_usage_ratio <= kv.low and gpu_ratio <= gpu.low
         if self._cap.look(config, now_s, pressed=pressed, quiet=quiet) != before:
             yield CapSeats(self._cap.ratio)
 
@@ -185,7 +185,7 @@ class MemoryPolicy:
 
     def _to_clear(self, reading: Reading, config: Memory) -> tuple[tuple[Cache, ...], str]:
         """The most pressing first; the others have their turn next time."""
-        if (reading.gpu_usage_ratio or 0.0) > self._gpu(config).presses and config.caches:
+        if (reading.gpu_usage_ratio or 0.0) > self._gpu(config).high and config.caches:
             return config.caches, "GPU memory"
         if reading.running > config.clear_max_running:
             return (), ""
@@ -202,8 +202,8 @@ class MemoryPolicy:
             self._replaced_s = now_s  # where it cannot be replaced, it is asked for again as late as if it had been
             yield Recycle("schedule" if too_old else "growth")
 
-    def _gpu(self, config: Memory) -> _Usage:
-        return _Usage.above(self._gpu_base_ratio or 0.0, config.gpu_usage_ratio, config.leave_ratio)
+    def _gpu(self, config: Memory) -> _Thresholds:
+        return _Thresholds.above(self._gpu_base_ratio or 0.0, config.gpu_usage_ratio, config.leave_ratio)
 
 
 def _own_bytes(reading: Reading) -> int:

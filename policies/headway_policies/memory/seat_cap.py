@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-_EASE_RATIO = 0.1
+_INCREASE_RATIO = 0.1
 
 
-class Terms(Protocol):
+class SeatCapSettings(Protocol):
     """How far, and how fast."""
 
     @property
@@ -44,19 +44,19 @@ class SeatCap:
         self._falling = False
         self._since_s: float | None = None
 
-    def look(self, terms: Terms, now_s: float, *, pressed: bool, quiet: bool) -> float:
+    def look(self, settings: SeatCapSettings, now_s: float, *, pressed: bool, quiet: bool) -> float:
         """Go down or up when it has been time for it for long enough; returns the share from now on."""
-        falling = pressed and self.ratio > terms.min_ratio
+        falling = pressed and self.ratio > settings.min_ratio
         rising = quiet and not pressed and self.ratio < 1.0
         if not (falling or rising):
             self._since_s = None
             return self.ratio
         if self._since_s is None or falling != self._falling:
             self._since_s, self._falling = now_s, falling
-        if now_s - self._since_s >= (terms.lower_after_s if falling else terms.raise_after_s):
-            self.ratio = self._lower(terms) if falling else min(1.0, round(self.ratio + _EASE_RATIO, 6))
+        if now_s - self._since_s >= (settings.lower_after_s if falling else settings.raise_after_s):
+            self.ratio = self._lower(settings) if falling else min(1.0, round(self.ratio + _INCREASE_RATIO, 6))
             self._since_s = now_s  # the next move needs a time of its own
         return self.ratio
 
-    def _lower(self, terms: Terms) -> float:
-        return max(terms.min_ratio, round(self.ratio * terms.decrease_ratio, 6))
+    def _lower(self, settings: SeatCapSettings) -> float:
+        return max(settings.min_ratio, round(self.ratio * settings.decrease_ratio, 6))

@@ -11,7 +11,7 @@ with ``whole`` of the samples having used all: exact where every request does (b
 Wait: Little's law. ``limit`` seats that are held for a mean residence each come free at limit / residence a second, so
 a seat with ``ahead`` before it and ``free`` free ones comes in (ahead - free) * residence / limit. First token: a line
 in the prompt's tokens. Both lean to optimism where in doubt, since a false refusal is worse than a time-out in the
-queue: None until ``LEAST_SAMPLES``, no allowance for urgent ones yet to come, a first token sooner by its mean error.
+queue: None until ``MIN_SAMPLES``, no allowance for urgent ones yet to come, a first token sooner by its mean error.
 
 Weak spots: lengths of one tenant that follow its prompts look like noise here; after a change of traffic it takes some
 hundred requests to forget; the first to end after a start are the short ones, so the first waits are guessed too short.
@@ -29,7 +29,7 @@ from headway_policies.prediction.linear_fit import LinearFit
 from headway_policies.request import USUAL_MAX_TOKENS, Ticket, Usage
 
 #: From so many samples on a history is believed.
-LEAST_SAMPLES = 8
+MIN_SAMPLES = 8
 _HISTORY = 256  # lengths of one kind of request
 _KINDS = 512  # at about 5 KB, when all are full
 _SCORED = 256
@@ -100,7 +100,7 @@ class QuantileLengths:
         asked_tokens = ticket.max_tokens
         for kind in _kinds(ticket):
             history = self._histories.get(kind)
-            if history is not None and len(history.lengths) >= LEAST_SAMPLES:
+            if history is not None and len(history.lengths) >= MIN_SAMPLES:
                 mean_tokens = history.mean_tokens(asked_tokens or 0)
                 return mean_tokens if asked_tokens is None else min(mean_tokens, asked_tokens)
         return USUAL_MAX_TOKENS if asked_tokens is None else asked_tokens
@@ -110,7 +110,7 @@ class QuantileLengths:
         asked_tokens = USUAL_MAX_TOKENS if ticket.max_tokens is None else ticket.max_tokens
         for kind in _kinds(ticket):
             history = self._histories.get(kind)
-            if history is not None and len(history.lengths) >= LEAST_SAMPLES:
+            if history is not None and len(history.lengths) >= MIN_SAMPLES:
                 tokens = history.quantile_tokens(q, asked_tokens)
                 return tokens if ticket.max_tokens is None else min(tokens, asked_tokens)
         return asked_tokens
@@ -158,7 +158,7 @@ class WaitEstimate:
         """The expected wait for the seat after ``seats_ahead`` others; None while too little is known."""
         if seats_ahead <= free:
             return 0.0
-        if self._weight < LEAST_SAMPLES:
+        if self._weight < MIN_SAMPLES:
             return None
         return (seats_ahead - free) * self._residence_s / max(limit, 1)
 
@@ -174,14 +174,14 @@ class WaitEstimate:
         fit = self._first_tokens.get(class_name)
         if fit is None:
             fit = self._first_tokens[class_name] = LinearFit(_FIRST_TOKENS)
-        if fit.samples >= LEAST_SAMPLES:
+        if fit.samples >= MIN_SAMPLES:
             self._first_score.add(fit.at(prompt_tokens), delay_s)
         fit.add(prompt_tokens, delay_s)
 
     def first_token_s(self, class_name: str, prompt_tokens: int) -> float | None:
         """How soon after its dispatch a prompt of this size may well have its first token; None while unknown."""
         fit = self._first_tokens.get(class_name)
-        if fit is None or fit.samples < LEAST_SAMPLES:
+        if fit is None or fit.samples < MIN_SAMPLES:
             return None
         return max(0.0, fit.at(prompt_tokens) - fit.error)
 

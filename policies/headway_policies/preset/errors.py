@@ -16,8 +16,8 @@ MAX_ISSUES = 20
 _MAX_KEY_CHARS = 80
 
 _IN_TOML = {"tuple_type": "must be a list", "dict_type": "must be a table", "model_type": "must be a table"}
-_MOST_VALUE_CHARS = 60
-_MOST_LINES_SOUGHT = 10  # each costs a few readings of the text
+_MAX_VALUE_CHARS = 60
+_MAX_LOCATED = 10  # each costs a few readings of the text
 
 #: A TOML text by the source that names it in messages, the file itself first, then what it extends.
 Sources = Sequence[tuple[str, str]]
@@ -72,9 +72,9 @@ def explain(error: ValidationError, model: type[BaseModel], sources: Sources = (
     """
     details = error.errors()
     found = [one for detail in details[:MAX_ISSUES] for one in _issues(detail, model)]
-    told = [_located(one, sources) if number < _MOST_LINES_SOUGHT else one for number, one in enumerate(found)]
+    located = [_located(one, sources) if number < _MAX_LOCATED else one for number, one in enumerate(found)]
     more = len(details) - MAX_ISSUES
-    return [*told, Issue("", f"and {more} more")] if more > 0 else told
+    return [*located, Issue("", f"and {more} more")] if more > 0 else located
 
 
 def one_line(text: str) -> str:
@@ -90,7 +90,7 @@ def shown(value: object) -> str | None:
         text = toml_text(value) if isinstance(value, str | int | float) else one_line(str(value))
     except ValueError:  # Python writes no number of more than 4,300 digits
         text = "a number of very many digits"
-    return text if len(text) <= _MOST_VALUE_CHARS else f"{text[: _MOST_VALUE_CHARS - 3]}..."
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[: _MAX_VALUE_CHARS - 3]}..."
 
 
 def _issues(detail: Any, model: type[BaseModel]) -> Iterable[Issue]:

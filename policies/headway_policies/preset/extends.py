@@ -100,13 +100,13 @@ def _not_toml(error: str, source: str) -> Issue:
     return Issue("", one_line(f"not valid TOML: {what}, column {column}"), file=source, line=line)
 
 
-def _found(parent: object, heir: str, bundled: Bundled) -> tuple[str, str]:
+def _found(parent: object, child: str, bundled: Bundled) -> tuple[str, str]:
     try:
         if not isinstance(parent, str) or not parent:
             raise PresetError("must be the name of a bundled preset, or a file")
         if "/" not in parent and not parent.endswith(".toml"):
             return bundled(parent)
-        path = str(Path(heir).parent / parent)
+        path = str(Path(child).parent / parent)
         return path, read_text(path)
     except PresetError as error:
-        raise PresetError(one_line(f"{heir}: extends: {error}")) from None
+        raise PresetError(one_line(f"{child}: extends: {error}")) from None

@@ -15,7 +15,7 @@ from headway_policies.preset.model import Preset
 from headway_policies.preset.rungs_used import usable_rungs
 from headway_policies.preset.toml_text import toml_text
 
-_LEAST_MS, _MOST_MS = 50, 200
+_MIN_MS, _MAX_MS = 50, 200
 _KNEE_SEATS = 64
 
 #: For each setting that some strategies ignore: those that use it.
@@ -52,9 +52,9 @@ def lint(preset: Preset) -> list[str]:
 
 def _batching(batching: Batching) -> Iterator[str]:
     window_ms = batching.window_ms
-    if batching.strategy == "dynamic" and not _LEAST_MS <= window_ms <= _MOST_MS:
-        effect = "many small batches" if window_ms < _LEAST_MS else "a wait that users notice"
-        usual = f"{_LEAST_MS} to {_MOST_MS}"
+    if batching.strategy == "dynamic" and not _MIN_MS <= window_ms <= _MAX_MS:
+        effect = "many small batches" if window_ms < _MIN_MS else "a wait that users notice"
+        usual = f"{_MIN_MS} to {_MAX_MS}"
         yield f"batching.window_ms: {toml_text(window_ms)} is outside the usual {usual}: expect {effect}"
     if batching.seats > _KNEE_SEATS:
         yield (
@@ -113,7 +113,7 @@ def _time_outs(preset: Preset) -> Iterator[str]:
 
 
 def _fallback(preset: Preset) -> Iterator[str]:
-    config, usable = preset.fallback, usable_rungs(preset, upstream=True)
+    config, usable = preset.fallback, usable_rungs(preset, fallback_model=True)
     if config.bypass_seats and Rung.BYPASS not in usable:
         continuous = preset.batching.strategy == "continuous"
         why = "under continuous a request waits for no batch" if continuous else "no class has may_bypass"

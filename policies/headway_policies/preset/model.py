@@ -19,11 +19,11 @@ from headway_policies.batching import Batching
 from headway_policies.engine import Recovery, Warmup
 from headway_policies.fallback import Fallback
 from headway_policies.import_path import FAILURES, cause, find_class
-from headway_policies.limits import Limiting, make_limit
+from headway_policies.limits import LimitSettings, make_limit
 from headway_policies.memory import Memory
 from headway_policies.preset.errors import ContradictionError, Issue, PresetError, explain, shown
 from headway_policies.preset.extends import read_table, read_text
-from headway_policies.queueing import Ordering, Queue, make_discipline, make_order
+from headway_policies.queueing import OrderSettings, QueueSettings, make_discipline, make_order
 from headway_policies.request import PriorityClass
 
 __all__ = [
@@ -52,9 +52,9 @@ class Preset(BaseModel):
     description: str = Field(default="", max_length=400)
     default_class: str
     batching: Batching
-    ordering: Ordering = Ordering()
-    limit: Limiting = Limiting()
-    queue: Queue
+    ordering: OrderSettings = OrderSettings()
+    limit: LimitSettings = LimitSettings()
+    queue: QueueSettings
     classes: dict[Annotated[str, Field(pattern=_NAME)], PriorityClass] = Field(min_length=1, max_length=_MAX_CLASSES)
     warmup: Warmup = Warmup()
     recovery: Recovery = Recovery()
@@ -103,11 +103,11 @@ class Preset(BaseModel):
         if too_large:
             text = f"{too_large[0]} is not between 1 and the {seats} seats"
             yield Issue("batching.preferred_batch_sizes", text, str(too_large[0]))
-        yield from self._endless_gathering()
+        yield from self._unfillable_batch()
         if limit.policy != "fixed" and not limit.min_seats <= seats <= (limit.max_seats or seats):
             yield Issue("batching.seats", f"{seats} is not between limit.min_seats and limit.max_seats", str(seats))
 
-    def _endless_gathering(self) -> Iterator[Issue]:
+    def _unfillable_batch(self) -> Iterator[Issue]:
         """A static batch that the queue has no room for would never leave."""
         batching, queue = self.batching, self.queue
         if batching.strategy == "continuous":
@@ -171,7 +171,7 @@ class Preset(BaseModel):
         """The seats that may be taken beside a batch; none where no batch is formed."""
         return 0 if self.batching.strategy == "continuous" else self.fallback.bypass_seats
 
-    def most_seats(self) -> int:
+    def max_seats(self) -> int:
         """The most seats it may ever ask of the engine."""
         adaptive = self.limit.policy != "fixed"
         return max(self.batching.seats, (self.limit.max_seats or 0) if adaptive else 0) + self.bypass_seats()

@@ -28,11 +28,11 @@ class AgeingOrder(ClassQueues):
         super().__init__(classes, make_discipline)
         self._step_s = step_s
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The head of the class with the smallest key."""
         best, best_s = None, inf
-        for one in self._lines:
-            oldest = one.line.oldest() if one.waiting and one.name not in barred else None
+        for one in self._queues:
+            oldest = one.discipline.oldest() if one.waiting and one.name not in excluded else None
             if oldest is not None and (key_s := oldest.arrived_s - one.rank * self._step_s) < best_s:
                 best, best_s = one, key_s
-        return None if best is None else best.line.head(now_s)
+        return None if best is None else best.discipline.head(now_s)

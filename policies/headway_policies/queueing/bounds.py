@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Queue(BaseModel):
+class QueueSettings(BaseModel):
     """``[queue]`` of a preset: the bounds over all classes, and whom to turn away beyond them.
 
     ``evict``: a newcomer of a more urgent class pushes out the worst waiting one when there is no room.

@@ -27,7 +27,7 @@ class ClassQueue:
     name: str
     rank: int
     priority: int
-    line: Discipline
+    discipline: Discipline
     waiting: int = 0
 
 
@@ -36,17 +36,17 @@ class ClassQueues:
 
     def __init__(self, classes: Mapping[str, PriorityClass], make_discipline: MakeDiscipline = fifo) -> None:
         ranked = sorted(classes, key=lambda name: classes[name].priority)
-        self._lines = [
+        self._queues = [
             ClassQueue(name, rank, classes[name].priority, make_discipline(classes[name]))
             for rank, name in enumerate(ranked)
         ][::-1]
-        self._by_name = {one.name: one for one in self._lines}
+        self._by_name = {one.name: one for one in self._queues}
         self._by_ticket: dict[int, ClassQueue] = {}
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
         """Put a ticket into the line of a class."""
         one = self._by_name[class_name]
-        one.line.push(ticket, tokens, now_s)
+        one.discipline.push(ticket, tokens, now_s)
         one.waiting += 1
         self._by_ticket[ticket.id] = one
 
@@ -56,23 +56,23 @@ class ClassQueues:
         if one is None:
             return None
         one.waiting -= 1
-        return one.line.remove(ticket_id)
+        return one.discipline.remove(ticket_id)
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
         """Only the line inside the class keeps books."""
-        self._by_name[class_name].line.charge(ticket, tokens)
+        self._by_name[class_name].discipline.charge(ticket, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
         """Only the line inside the class keeps books."""
-        self._by_name[class_name].line.correct(ticket, tokens)
+        self._by_name[class_name].discipline.correct(ticket, tokens)
 
     def worst_below(self, priority: int) -> Ticket | None:
         """The newest of the least urgent class that has one."""
-        for one in reversed(self._lines):
+        for one in reversed(self._queues):
             if one.priority >= priority:
                 return None
             if one.waiting:
-                return one.line.newest()
+                return one.discipline.newest()
         return None
 
     def waiting(self, class_name: str) -> int:
@@ -81,11 +81,11 @@ class ClassQueues:
 
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class that has one."""
-        return (ticket for one in self._lines if (ticket := one.line.oldest()) is not None)
+        return (ticket for one in self._queues if (ticket := one.discipline.oldest()) is not None)
 
     def __len__(self) -> int:
         return len(self._by_ticket)
 
     def __iter__(self) -> Iterator[Ticket]:
-        for one in self._lines:
-            yield from one.line
+        for one in self._queues:
+            yield from one.discipline

@@ -23,7 +23,7 @@ from headway_policies.queueing.weighted import WeightedOrder
 from headway_policies.request import PriorityClass
 
 
-class Ordering(BaseModel):
+class OrderSettings(BaseModel):
     """``[ordering]`` of a preset: who goes next, between the classes and inside one.
 
     ``between``: ``strict``, ``ageing`` or ``weighted``; ``inside``: ``fifo``, ``edf``, ``hrrn`` or ``fair``. Either may
@@ -49,11 +49,11 @@ def make_discipline(inside: str, terms: PriorityClass) -> Discipline:
             return Hrrn()
         case "fair":
             return FairShare()
-    line: Discipline = find_class(inside)()
-    return line
+    discipline: Discipline = find_class(inside)()
+    return discipline
 
 
-def make_order(ordering: Ordering, classes: Mapping[str, PriorityClass]) -> Order:
+def make_order(ordering: OrderSettings, classes: Mapping[str, PriorityClass]) -> Order:
     """An empty order of these classes. Raises ValueError when an import path leads nowhere.
 
     A class of your own is called with ``classes`` and a function that makes the line of a class from its terms. What
@@ -65,14 +65,14 @@ def make_order(ordering: Ordering, classes: Mapping[str, PriorityClass]) -> Orde
     return SafeOrder(order, classes, lambda: WeightedOrder(classes, partial(make_discipline, "fair")))
 
 
-def _order_as_named(ordering: Ordering, classes: Mapping[str, PriorityClass]) -> Order:
-    line_of = partial(make_discipline, ordering.inside)
+def _order_as_named(ordering: OrderSettings, classes: Mapping[str, PriorityClass]) -> Order:
+    discipline_of = partial(make_discipline, ordering.inside)
     match ordering.between:
         case "strict":
-            return StrictOrder(classes, line_of)
+            return StrictOrder(classes, discipline_of)
         case "ageing":
-            return AgeingOrder(classes, line_of, ordering.ageing_step_s)
+            return AgeingOrder(classes, discipline_of, ordering.ageing_step_s)
         case "weighted":
-            return WeightedOrder(classes, line_of)
-    order: Order = find_class(ordering.between)(classes, line_of)
+            return WeightedOrder(classes, discipline_of)
+    order: Order = find_class(ordering.between)(classes, discipline_of)
     return order

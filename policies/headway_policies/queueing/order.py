@@ -15,8 +15,8 @@ class Order(Protocol):
         """Put a ticket into the line of a class; ``tokens`` is what it is expected to use in all."""
         ...
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
-        """The ticket to go next, none of a barred class; None when there is none."""
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
+        """The ticket to go next, none of a excluded class; None when there is none."""
         ...
 
     def remove(self, ticket_id: int) -> Ticket | None:

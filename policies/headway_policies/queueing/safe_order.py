@@ -26,23 +26,23 @@ class _Place:
     """What an order was told of one who waits."""
 
     ticket: Ticket
-    line: str
+    class_name: str
     tokens: float
     pushed_s: float
 
 
 class SafeOrder:
-    """``order`` until it goes wrong, and from then on what ``make_ours`` makes.
+    """``order`` until it goes wrong, and from then on what ``make_default`` makes.
 
     ``failed`` says how it went wrong, in a few words; None as long as it has not. Costs O(1) beside what the order in
     force costs, O(n log n) once, when it fails with n waiting.
     """
 
-    def __init__(self, order: Order, classes: Mapping[str, PriorityClass], make_ours: Callable[[], Order]) -> None:
+    def __init__(self, order: Order, classes: Mapping[str, PriorityClass], make_default: Callable[[], Order]) -> None:
         self.failed: str | None = None
         self._order = order
         self._classes = classes
-        self._make_ours = make_ours
+        self._make_default = make_default
         self._places: dict[int, _Place] = {}
         self._waiting: Counter[str] = Counter()
 
@@ -50,7 +50,7 @@ class SafeOrder:
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
         """Put a ticket into the line of a class."""
-        if self._tell("push", lambda order: order.push(ticket, class_name, tokens, now_s)):
+        if self._notify("push", lambda order: order.push(ticket, class_name, tokens, now_s)):
             self._order.push(ticket, class_name, tokens, now_s)
         self._places[ticket.id] = _Place(ticket, class_name, tokens, now_s)
         self._waiting[class_name] += 1
@@ -60,18 +60,18 @@ class SafeOrder:
         place = self._places.pop(ticket_id, None)
         if place is None:
             return None
-        self._waiting[place.line] -= 1
-        self._tell("remove", lambda order: order.remove(ticket_id))
+        self._waiting[place.class_name] -= 1
+        self._notify("remove", lambda order: order.remove(ticket_id))
         return place.ticket
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
         """The ticket goes to the engine next."""
-        if self._tell("charge", lambda order: order.charge(ticket, class_name, tokens)):
+        if self._notify("charge", lambda order: order.charge(ticket, class_name, tokens)):
             self._order.charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
         """The ticket has ended: book so many tokens more, or fewer, than were charged."""
-        self._tell("correct", lambda order: order.correct(ticket, class_name, tokens))
+        self._notify("correct", lambda order: order.correct(ticket, class_name, tokens))
 
     def waiting(self, class_name: str) -> int:
         """How many wait in a class."""
@@ -81,20 +81,20 @@ class SafeOrder:
         return len(self._places)
 
     def __iter__(self) -> Iterator[Ticket]:
-        ranked = sorted(self._places.values(), key=lambda place: -self._classes[place.line].priority)
+        ranked = sorted(self._places.values(), key=lambda place: -self._classes[place.class_name].priority)
         return (place.ticket for place in ranked)
 
     # ------------------------------------------------------------------ the questions
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
-        """The ticket to go next, none of a barred class."""
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
+        """The ticket to go next, none of a excluded class."""
 
         def wrong(ticket: Ticket | None) -> bool:
             if ticket is None:
-                return any(self._waiting[name] for name in self._classes if name not in barred)
-            return not self._waits(ticket) or self._places[ticket.id].line in barred
+                return any(self._waiting[name] for name in self._classes if name not in excluded)
+            return not self._waits(ticket) or self._places[ticket.id].class_name in excluded
 
-        return self._ask("head", lambda order: order.head(now_s, barred), wrong)
+        return self._ask("head", lambda order: order.head(now_s, excluded), wrong)
 
     def worst_below(self, priority: int) -> Ticket | None:
         """The newest ticket of the least urgent class that has one, if that class is less urgent than ``priority``."""
@@ -102,7 +102,7 @@ class SafeOrder:
         def wrong(ticket: Ticket | None) -> bool:
             if ticket is None:
                 return any(self._waiting[name] for name, one in self._classes.items() if one.priority < priority)
-            return not self._waits(ticket) or self._classes[self._places[ticket.id].line].priority >= priority
+            return not self._waits(ticket) or self._classes[self._places[ticket.id].class_name].priority >= priority
 
         return self._ask("worst_below", lambda order: order.worst_below(priority), wrong)
 
@@ -110,8 +110,8 @@ class SafeOrder:
         """The longest-waiting ticket of each class that has one."""
 
         def wrong(tickets: list[Ticket]) -> bool:
-            lines = [self._places[one.id].line for one in tickets if self._waits(one)]
-            return len(lines) != len(tickets) or sorted(lines) != sorted(+self._waiting)
+            names = [self._places[one.id].class_name for one in tickets if self._waits(one)]
+            return len(names) != len(tickets) or sorted(names) != sorted(+self._waiting)
 
         oldest: list[Ticket] = self._ask("oldest", lambda order: list(order.oldest()), wrong)
         return iter(oldest)
@@ -129,12 +129,12 @@ class SafeOrder:
                 answer = question(self._order)
                 if not wrong(answer):
                     return answer
-                self._put_aside(f"{what} gave a wrong answer")
+                self._disable(f"{what} gave a wrong answer")
             except FAILURES as error:  # whatever a policy of somebody else's raises
-                self._put_aside(f"{what} raised {type(error).__name__}")
+                self._disable(f"{what} raised {type(error).__name__}")
         return question(self._order)
 
-    def _tell(self, what: str, message: Callable[[Order], object]) -> bool:
+    def _notify(self, what: str, message: Callable[[Order], object]) -> bool:
         """Tell the order in force. True when it was theirs, and failed: ours has not heard it."""
         if self.failed is not None:
             message(self._order)
@@ -142,13 +142,13 @@ class SafeOrder:
         try:
             message(self._order)
         except FAILURES as error:  # whatever a policy of somebody else's raises
-            self._put_aside(f"{what} raised {type(error).__name__}")
+            self._disable(f"{what} raised {type(error).__name__}")
             return True
         return False
 
-    def _put_aside(self, why: str) -> None:
+    def _disable(self, why: str) -> None:
         """Ours takes over, with everybody who waits."""
         self.failed = why
-        self._order = self._make_ours()
+        self._order = self._make_default()
         for place in self._places.values():
-            self._order.push(place.ticket, place.line, place.tokens, place.pushed_s)
+            self._order.push(place.ticket, place.class_name, place.tokens, place.pushed_s)

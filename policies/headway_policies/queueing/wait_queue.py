@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from headway_policies.queueing.bounds import Queue
+from headway_policies.queueing.bounds import QueueSettings
 from headway_policies.queueing.order import Order
 from headway_policies.request import PriorityClass, Reason, Ticket
 
@@ -43,7 +43,7 @@ class Sum:
         self.bytes += sign * ticket.prompt_bytes
         self.seats += sign * ticket.seats
 
-    def over(self, ticket: Ticket, bounds: Queue | PriorityClass) -> bool:
+    def over(self, ticket: Ticket, bounds: QueueSettings | PriorityClass) -> bool:
         """Whether one more ticket would break the bounds."""
         return (
             self.requests >= bounds.max_waiting
@@ -68,7 +68,7 @@ class WaitQueue:
     """All waiting tickets of one preset. ``lanes`` is never empty."""
 
     classes: Mapping[str, PriorityClass]
-    queue: Queue
+    queue: QueueSettings
     lanes: list[Lane]
     total: Sum = field(default_factory=Sum)
     by_class: dict[str, Sum] = field(init=False)
@@ -143,4 +143,4 @@ class WaitQueue:
         else:
             self._by_tenant[tenant] -= ticket.seats
         lane.seats += sign * ticket.seats
-        lane.tokens += sign * ticket.most_tokens
+        lane.tokens += sign * ticket.total_tokens

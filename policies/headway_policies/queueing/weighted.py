@@ -3,13 +3,13 @@
 Deficit round robin (Shreedhar and Varghese, IEEE/ACM ToN 1996), in the form that sends first and pays afterwards
 (surplus round robin; Adiseshu et al., SIGCOMM 1996). Each class has a credit in tokens. The most urgent class that
 waits with a credit above 0 goes next and pays what its ticket is expected to use, even into debt. When no such class is
-left a new round begins and gives every class a quantum in proportion to its share; an idle or barred class keeps at
+left a new round begins and gives every class a quantum in proportion to its share; an idle or excluded class keeps at
 most one quantum. The lowest quantum is one usual ticket, so whoever waits sends something each round, or pays off a
 larger ticket. Rounds in which nobody could go are skipped in one step. When the queue has been empty all begin anew
 with one quantum: what a class had while nobody waited is not held against it.
 
 Bounds, with Q a class's largest quantum, A its largest ticket and exact guesses. Share: while a class waits and is not
-barred, of T tokens sent it gets at least ``share * (T - sum(Q + A)) - Q - A``, the sum over all classes: a constant
+excluded, of T tokens sent it gets at least ``share * (T - sum(Q + A)) - Q - A``, the sum over all classes: a constant
 short of its share, however long and hard the others push. Latency: a class with credit goes before all less urgent
 ones; one with debt D lets pass at most ``(2 + D / Q) * sum(Q) + sum(A)`` tokens, the sums over the other classes. A
 wrong guess shifts both by the tokens it was wrong, until the ticket ends and is corrected. Known weak spot: a class
@@ -67,14 +67,14 @@ class WeightedOrder(ClassQueues):
             self._anew = True
         super().push(ticket, class_name, tokens, now_s)
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The head of the most urgent class with credit; a new round when none has any."""
         self._begin()
         while self._by_ticket:
-            for one in self._lines:
-                if one.waiting and self._credits[one.name] > 0 and one.name not in barred:
-                    return one.line.head(now_s)
-            in_turn = [one for one in self._lines if one.waiting and one.name not in barred]
+            for one in self._queues:
+                if one.waiting and self._credits[one.name] > 0 and one.name not in excluded:
+                    return one.discipline.head(now_s)
+            in_turn = [one for one in self._queues if one.waiting and one.name not in excluded]
             if not in_turn:
                 break
             self._next_round(in_turn)
@@ -106,7 +106,7 @@ class WeightedOrder(ClassQueues):
         """As many rounds as it takes until one of those in turn has credit."""
         quanta = {name: self._quantum(name) for name in self._weights}
         rounds = 1 + min(floor(-self._credits[one.name] / quanta[one.name]) for one in in_turn)
-        for one in self._lines:
+        for one in self._queues:
             credit, quantum = self._credits[one.name], quanta[one.name]
             topped_up = min(credit + rounds * quantum, quantum)
             self._credits[one.name] = max(credit, topped_up) if one.waiting else topped_up

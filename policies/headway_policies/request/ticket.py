@@ -68,7 +68,7 @@ class Ticket:
             raise ValueError(f"ticket {self.id}: seats must be at least 1, not {self.seats}")
 
     @property
-    def most_tokens(self) -> int:
+    def total_tokens(self) -> int:
         """The most tokens it may come to hold in the engine: for each sequence the prompt and all it may generate."""
         return self.seats * (self.prompt_tokens + (USUAL_MAX_TOKENS if self.max_tokens is None else self.max_tokens))
 

@@ -311,7 +311,7 @@ def test_validate_proves_a_policy_of_your_own(
         (
             "Patient",
             "before the storm, at least. At seed 0, 500 seats to start with, after the storm, step 720: "
-            "expected 250 seats or more, with 500 before the storm, came 71\n"
+            "expected 250 seats or more, with 500 before the storm, got 71\n"
             "    if that is meant: --accept recovers\n",
         ),
     ],

@@ -43,7 +43,7 @@ def test_every_line_conforms(make: Callable[[], Discipline]) -> None:
 def test_every_order_conforms_with_every_line(
     make: Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order], inside: str
 ) -> None:
-    """An order loses and doubles nobody, bars who is barred, and all its views agree, whatever the line inside."""
+    """An order loses and doubles nobody, bars who is excluded, and all its views agree, whatever the line inside."""
     check_order(make, partial(make_discipline, inside), seeds=range(8))
 
 
@@ -108,7 +108,7 @@ def test_a_broken_line_is_found_out(broken: Callable[[], Discipline]) -> None:
 
 
 class IgnoresBars(StrictOrder):
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         return super().head(now_s)
 
 

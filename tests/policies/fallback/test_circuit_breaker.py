@@ -15,7 +15,7 @@ ENDINGS = (Verdict.SUCCESS, Verdict.FAILURE, Verdict.UNDECIDED)
 
 def opened(failures: int = 3, cool_s: float = 5.0) -> CircuitBreaker:
     """A breaker that has just opened, at second 0."""
-    breaker = CircuitBreaker(failures, cool_s, most_cool_s=40.0)
+    breaker = CircuitBreaker(failures, cool_s, max_cool_s=40.0)
     for _ in range(failures):
         fail(breaker, 0.0)
     assert breaker.state is BreakerState.OPEN
@@ -99,7 +99,7 @@ def test_a_late_ending_from_before_is_not_the_probes() -> None:
 @given(steps=st.lists(st.tuples(st.floats(0, 20), st.sampled_from(ENDINGS))))
 def test_it_never_stays_shut(steps: list[tuple[float, Verdict]]) -> None:
     """Whatever happened, after the longest rest one may go, and its success lets everybody in."""
-    breaker, now_s = CircuitBreaker(failures=2, cool_s=1.0, most_cool_s=8.0), 0.0
+    breaker, now_s = CircuitBreaker(failures=2, cool_s=1.0, max_cool_s=8.0), 0.0
     for passed_s, verdict in steps:
         now_s += passed_s
         number = breaker.begin(now_s)

@@ -12,11 +12,11 @@ from small_presets import small_preset
 
 from headway_policies import Desk, FixedLimit, Limit, Load, Signals
 from headway_policies.limits.governor import make_limit
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 
 def governed(policy: str, **settings: bool) -> Callable[[int], Limit]:
-    return lambda seats: make_limit(Limiting.model_validate({"policy": policy, **settings}), seats, None)
+    return lambda seats: make_limit(LimitSettings.model_validate({"policy": policy, **settings}), seats, None)
 
 
 #: Every limit there is, made for a number of seats.
@@ -78,7 +78,7 @@ def test_the_live_limit_never_passes_what_the_engine_can_give(seats: int, ceilin
 @pytest.mark.parametrize("policy", ["fixed", "aimd", "sla", "model", "limits:Mine", "my_package.limits:Mine2"])
 def test_a_policy_is_one_of_ours_or_an_import_path(policy: str) -> None:
     """The four names, and ``package.module:Class``, are accepted."""
-    assert Limiting(policy=policy).policy == policy
+    assert LimitSettings(policy=policy).policy == policy
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_a_policy_is_one_of_ours_or_an_import_path(policy: str) -> None:
 def test_what_makes_no_limit_is_refused(wrong: dict[str, object]) -> None:
     """Unknown names and values out of range are errors when the preset is read."""
     with pytest.raises(ValidationError):
-        Limiting.model_validate(wrong)
+        LimitSettings.model_validate(wrong)

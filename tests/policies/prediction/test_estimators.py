@@ -10,7 +10,7 @@ import pytest
 
 from headway_policies.conformance.windows import check_lengths
 from headway_policies.prediction.estimators import (
-    LEAST_SAMPLES,
+    MIN_SAMPLES,
     AskedLength,
     LengthPredictor,
     QuantileLengths,
@@ -59,7 +59,7 @@ def test_without_history_a_request_is_taken_at_its_word(max_tokens: int | None, 
     """Until enough have ended, the guess is what it asks for, or what is usual."""
     lengths, ticket = QuantileLengths(), replace(CHAT, max_tokens=max_tokens)
     assert lengths.output_tokens(ticket) == expected
-    ended(lengths, ticket, *[3] * (LEAST_SAMPLES - 1))
+    ended(lengths, ticket, *[3] * (MIN_SAMPLES - 1))
     assert lengths.output_tokens(ticket) == expected
     assert lengths.quantile(ticket, 0.5) == expected
 
@@ -188,7 +188,7 @@ def test_who_finds_a_free_seat_does_not_wait() -> None:
 
 def test_nobody_is_refused_for_lack_of_knowledge() -> None:
     """Until enough seats have been given up, and after hours of quiet, there is no guess."""
-    assert taught(4.0, endings=LEAST_SAMPLES - 1).wait_s(10, 0, 8) is None
+    assert taught(4.0, endings=MIN_SAMPLES - 1).wait_s(10, 0, 8) is None
     waits = taught(4.0)
     waits.ended(1, 4.0, 20_000.0)
     assert waits.wait_s(10, 0, 8) is None
@@ -225,7 +225,7 @@ def test_the_predicted_wait_comes_true_in_a_queue() -> None:
 def test_the_first_token_is_guessed_from_the_prompt() -> None:
     """Delays that grow with the prompt are learnt as a line."""
     waits = WaitEstimate()
-    for number in range(LEAST_SAMPLES):
+    for number in range(MIN_SAMPLES):
         assert waits.first_token_s("chat", 500) is None
         waits.learn_first_token("chat", 100 * number, 0.03 + 0.0003 * 100 * number)
     for number in range(300):

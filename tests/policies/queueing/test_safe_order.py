@@ -10,7 +10,7 @@ from small_presets import small_preset
 from watched_desk import WatchedDesk, dispatched
 
 from headway_policies import PriorityClass, StrictOrder, Ticket
-from headway_policies.queueing.factory import Order, Ordering, make_order
+from headway_policies.queueing.factory import Order, OrderSettings, make_order
 from headway_policies.queueing.safe_order import SafeOrder
 
 CLASSES = {name: PriorityClass(priority=rank, max_waiting=9) for rank, name in enumerate(("batch", "normal", "urgent"))}
@@ -89,7 +89,7 @@ def test_whatever_cannot_be_right_is_not_believed(what: str, answer: Any, monkey
 def test_nobody_is_right_where_all_are_barred_or_gone() -> None:
     """An empty order, and one whose classes may not go, have no head: that is no fault."""
     order = guarded(StrictOrder(CLASSES))
-    assert order.head(7.0, barred=("urgent", "normal", "batch")) is None
+    assert order.head(7.0, excluded=("urgent", "normal", "batch")) is None
     assert order.worst_below(0) is None
     assert drained(order) == [2, 5, 1, 4, 0, 3]
     assert (order.head(8.0), order.remove(2), list(order.oldest()), order.failed) == (None, None, [], None)
@@ -101,7 +101,7 @@ def test_somebody_barred_is_not_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     order = guarded(theirs)
     urgent = theirs.head(7.0)
     monkeypatch.setattr(theirs, "head", lambda *_: urgent)
-    head = order.head(7.0, barred=("urgent",))
+    head = order.head(7.0, excluded=("urgent",))
     assert head is not None
     assert (head.class_name, order.failed) == ("normal", "head gave a wrong answer")
 
@@ -113,8 +113,8 @@ def test_only_what_is_not_ours_is_guarded(key: str) -> None:
         "between": "headway_policies.queueing.factory:StrictOrder",
         "inside": "headway_policies.queueing.disciplines:Fifo",
     }
-    assert isinstance(make_order(Ordering(**{key: paths[key]}), CLASSES), SafeOrder)
-    assert not isinstance(make_order(Ordering(), CLASSES), SafeOrder)
+    assert isinstance(make_order(OrderSettings(**{key: paths[key]}), CLASSES), SafeOrder)
+    assert not isinstance(make_order(OrderSettings(), CLASSES), SafeOrder)
 
 
 @pytest.mark.parametrize(("key", "path"), [("between", "FaultyOrder"), ("inside", "FaultyLine"), ("inside", "Quitter")])
