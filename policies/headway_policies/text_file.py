@@ -1,4 +1,4 @@
-"""A text file that somebody else may have written: a regular file of UTF-8, read whole within a bound."""
+"""Bounded reading of an untrusted text file: a regular file of UTF-8, read whole."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 class TextFileError(ValueError):
-    """A file that is not read. Its text says why, without naming the file and without anything of its content."""
+    """A file that cannot be read. The text says why; it holds neither the file's name nor any of its content."""
 
 
 def read_text_file(path: str | Path, max_bytes: int) -> str:
-    """The text, a mark of some editors at its begin aside. Raises TextFileError.
+    """The text of the file, without a byte order mark. Raises TextFileError.
 
-    A pipe or a device is refused, not waited for: it may never end, or never begin.
+    A pipe or a device is refused at once: reading it might block for ever.
     """
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:

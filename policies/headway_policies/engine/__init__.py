@@ -1,6 +1,6 @@
-"""The engine's life: its state, the hang watchdog, restarts, warm-up plans, and the suspects of a crash.
+"""The engine's life cycle: its state, the hang watchdog, restarts, warm-up plans, and crash suspects.
 
-Each is a function of events and the time; none of them knows how an engine is started or asked.
+Pure functions of events and time; none of them knows how an engine is started or queried.
 """
 
 from headway_policies.engine.crash_suspects import CrashSuspects

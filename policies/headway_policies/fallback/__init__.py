@@ -1,6 +1,6 @@
-"""The fallback ladder: its rungs and triggers, what each rung takes from a request, and the circuit breaker.
+"""The fallback ladder: its rungs and triggers, how each rung degrades requests, and the circuit breaker.
 
-What it takes, it takes only from classes that allow it.
+A rung degrades only requests of classes that allow it.
 """
 
 from headway_policies.fallback.circuit_breaker import BreakerState, CircuitBreaker, Verdict

@@ -1,6 +1,6 @@
 """Concurrency limits: how many sequences may run in the engine at once.
 
-A limit policy proposes, the governor bounds it; both learn from engine steps.
+A limit policy proposes, the governor bounds the proposal; both learn from engine steps.
 """
 
 from headway_policies.limits.governor import WHYS, Governor, LimitFailure, LimitPolicy, make_limit

@@ -1,16 +1,16 @@
-"""How many seats, by a noisy binary search for the time between tokens that the SLO allows?
+"""A noisy binary search for the most seats within the SLO: Algorithm 2 of arXiv 2503.05248 (Pang, Li, Wang 2025).
 
-Algorithm 2 of arXiv 2503.05248 (Pang, Li, Wang 2025). Two marks, low and high; the limit is their middle. With tau the
-mean time between tokens, b the mean number running, D the set point and eps half the band:
+Two marks, low and high; the limit is their middle. With tau the mean time between tokens, b the mean number running, D
+the set point and eps half the band:
 
-    tau > D + eps   high = max(b, low + alpha)         low = max(low - delta, least)
-    tau < D - eps   low = min(b, high - alpha)         high = min(high + delta, most + alpha)
-    else            high = min(b + alpha / 2, most)    low = max(b - alpha / 2, least)
+    tau > D + eps   high = max(b, low + alpha)         low = max(low - delta, min_seats)
+    tau < D - eps   low = min(b, high - alpha)         high = min(high + delta, max_seats + alpha)
+    else            high = min(b + alpha / 2, max_seats)    low = max(b - alpha / 2, min_seats)
 
-``alpha`` keeps the marks apart, ``delta`` lets them wander, so the search never ends and follows a change. The paper's
+``alpha`` keeps the marks apart, ``delta`` moves them on, so the search never ends and follows a change. The paper's
 constants are fixed (alpha 20, delta 5): with them no limit under 11 can be reached. Here alpha is a quarter of b, at
-least 2, and delta half of alpha; and the paper's "most" of the second line is raised by alpha, or the middle would stay
-half an alpha short of it for ever. A published implementation has max for the min there: it jumps upwards.
+least 2, and delta half of alpha; and max_seats in the second line is raised by alpha, or the middle would stay half an
+alpha short of it for ever. A published implementation has max for the min there: it jumps upwards.
 """
 
 from __future__ import annotations

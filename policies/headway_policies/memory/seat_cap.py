@@ -1,8 +1,8 @@
-"""Which share of the limit may be used while memory is short?
+"""The share of the limit that may be used while memory is short.
 
-A fall after each ``lower_after_s`` of pressure without a break, down to ``min_ratio``; a tenth more after each
-``raise_after_s`` of quiet. Between the two thresholds nothing moves: that is the hysteresis. A share is of the limit,
-so the limit policy goes on beneath it; a gate gives one seat at the least, whatever the share.
+The share falls after each ``lower_after_s`` of uninterrupted pressure, down to ``min_ratio``, and grows by a tenth
+after each ``raise_after_s`` without pressure. Between the two thresholds it does not change (hysteresis). It is a share
+of the limit, so the limit policy goes on unchanged; at least one seat stays open, whatever the share.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _INCREASE_RATIO = 0.1
 
 
 class SeatCapSettings(Protocol):
-    """How far, and how fast."""
+    """How far, and how fast, the share changes."""
 
     @property
     def lower_after_s(self) -> float:
@@ -22,7 +22,7 @@ class SeatCapSettings(Protocol):
 
     @property
     def decrease_ratio(self) -> float:
-        """The part that a fall leaves."""
+        """The factor of one fall."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class SeatCapSettings(Protocol):
 
     @property
     def raise_after_s(self) -> float:
-        """How long quiet must last before seats come back."""
+        """How long pressure must be absent before seats come back."""
         ...
 
 
@@ -45,7 +45,7 @@ class SeatCap:
         self._since_s: float | None = None
 
     def look(self, settings: SeatCapSettings, now_s: float, *, pressed: bool, quiet: bool) -> float:
-        """Go down or up when it has been time for it for long enough; returns the share from now on."""
+        """Lower or raise the share where its condition has lasted long enough; returns the share from now on."""
         falling = pressed and self.ratio > settings.min_ratio
         rising = quiet and not pressed and self.ratio < 1.0
         if not (falling or rising):

@@ -1,6 +1,6 @@
 """The waiting queue: its bounds, the order between classes, and the queueing discipline inside each.
 
-An order decides which ticket is dispatched next; a custom one is isolated by ``SafeOrder``.
+An order decides which ticket is dispatched next; ``SafeOrder`` contains the errors of a custom one.
 """
 
 from headway_policies.queueing.bounds import QueueSettings

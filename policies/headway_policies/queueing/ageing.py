@@ -1,13 +1,13 @@
-"""How does waiting make a class more urgent?
+"""Priority with ageing between classes.
 
-Ageing: every ``step_s`` of waiting is worth one class. The class goes next whose longest-waiting ticket has the
-smallest ``arrived_s - rank * step_s``. Time moves all keys alike, so nothing is ever re-sorted.
+Every ``step_s`` of waiting counts as one class. The next class is the one whose longest-waiting ticket has the smallest
+``arrived_s - rank * step_s``. Time moves all keys alike, so nothing is ever re-sorted.
 
-Bound, with first come, first served inside the classes: only what arrived less than ``step_s * (levels - 1)`` later
-can overtake a ticket of the lowest class, so ``wait_low <= step_s * (levels - 1) + backlog_ahead / rate``: the backlog
-is what is there when that time is up. With another line inside, the same holds for the turn of its class, and the wait
-of the single ticket is the line's own. Known weak spots: under a lasting overload the order comes close to first come,
-first served, and a ticket that its own line passes over for long lends its age to its whole class.
+Bound, with first come, first served inside the classes: only a ticket that arrived less than ``step_s * (levels - 1)``
+later can overtake a ticket of the lowest class, so ``wait_low <= step_s * (levels - 1) + backlog_ahead / rate``, with
+the backlog at the end of that time. With another discipline inside, the same bound holds for the turn of its class; the
+wait of a single ticket follows from the discipline. Known weak spots: under lasting overload the order approaches first
+come, first served, and a ticket that its own discipline keeps passing over lends its age to its whole class.
 """
 
 from __future__ import annotations

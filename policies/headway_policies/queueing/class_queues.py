@@ -1,7 +1,4 @@
-"""Which tickets wait in which class?
-
-What every order between classes has in common; who goes next is left to those who build on it, by ``head``.
-"""
+"""The queues of all classes: the common base of the orders, which only add ``head``."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass
 from headway_policies.queueing.disciplines import Discipline, Fifo
 from headway_policies.request import PriorityClass, Ticket
 
-#: Makes the line of a class from the terms of that class.
+#: Makes the discipline of a class from its terms.
 MakeDiscipline = Callable[[PriorityClass], Discipline]
 
 
@@ -22,7 +19,7 @@ def fifo(terms: PriorityClass) -> Discipline:
 
 @dataclass(slots=True, eq=False)
 class ClassQueue:
-    """The line of one class. ``rank`` is 0 for the least urgent class."""
+    """The queue of one class. ``rank`` is 0 for the least urgent class."""
 
     name: str
     rank: int
@@ -32,7 +29,7 @@ class ClassQueue:
 
 
 class ClassQueues:
-    """The lines of all classes, most urgent first. A larger ``priority`` is more urgent, below 0 too."""
+    """The queues of all classes, most urgent first. A larger ``priority`` is more urgent, below 0 too."""
 
     def __init__(self, classes: Mapping[str, PriorityClass], make_discipline: MakeDiscipline = fifo) -> None:
         ranked = sorted(classes, key=lambda name: classes[name].priority)
@@ -44,14 +41,14 @@ class ClassQueues:
         self._by_ticket: dict[int, ClassQueue] = {}
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
-        """Put a ticket into the line of a class."""
+        """Add a ticket to the queue of a class."""
         one = self._by_name[class_name]
         one.discipline.push(ticket, tokens, now_s)
         one.waiting += 1
         self._by_ticket[ticket.id] = one
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out, wherever it stands."""
+        """Remove a ticket from any position."""
         one = self._by_ticket.pop(ticket_id, None)
         if one is None:
             return None
@@ -59,11 +56,11 @@ class ClassQueues:
         return one.discipline.remove(ticket_id)
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """Only the line inside the class keeps books."""
+        """Charge the ticket to the discipline of its class."""
         self._by_name[class_name].discipline.charge(ticket, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """Only the line inside the class keeps books."""
+        """Correct the charge in the discipline of the class."""
         self._by_name[class_name].discipline.correct(ticket, tokens)
 
     def worst_below(self, priority: int) -> Ticket | None:
@@ -76,7 +73,7 @@ class ClassQueues:
         return None
 
     def waiting(self, class_name: str) -> int:
-        """How many wait in a class."""
+        """The number of waiting tickets of a class."""
         return self._by_name[class_name].waiting
 
     def oldest(self) -> Iterator[Ticket]:

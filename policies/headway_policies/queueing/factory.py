@@ -1,8 +1,8 @@
-"""Between the classes, who goes next?
+"""The settings of the queue's order, and the order and disciplines they name.
 
-``StrictOrder``: the most urgent class first. Its known weak spot: a constant stream of urgent requests starves the
-classes below for as long as it lasts; only their queue time-out ends the wait. ``AgeingOrder`` and ``WeightedOrder``
-have a bound on it; each states its own.
+``StrictOrder``: the most urgent class first. Known weak spot: a constant stream of urgent requests starves the classes
+below for as long as it lasts; only their queue time-out ends the wait. ``AgeingOrder`` and ``WeightedOrder`` bound that
+wait; each states its bound.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from headway_policies.request import PriorityClass
 
 
 class OrderSettings(BaseModel):
-    """``[ordering]`` of a preset: who goes next, between the classes and inside one.
+    """``[ordering]`` of a preset: which ticket is dispatched next, between the classes and inside one.
 
     ``between``: ``strict``, ``ageing`` or ``weighted``; ``inside``: ``fifo``, ``edf``, ``hrrn`` or ``fair``. Either may
-    be the import path ``package.module:Class`` of a policy of your own. ``ageing_step_s`` is how long a class has to
-    wait to be as urgent as the next class above it.
+    be the import path ``package.module:Class`` of a custom policy. ``ageing_step_s`` is the wait after which a class is
+    as urgent as the next class above it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -39,7 +39,7 @@ class OrderSettings(BaseModel):
 
 
 def make_discipline(inside: str, terms: PriorityClass) -> Discipline:
-    """The line of a class. Raises ValueError when an import path leads nowhere."""
+    """The discipline of a class. Raises ValueError for an import path that names no class."""
     match inside:
         case "fifo":
             return Fifo()
@@ -54,10 +54,10 @@ def make_discipline(inside: str, terms: PriorityClass) -> Discipline:
 
 
 def make_order(ordering: OrderSettings, classes: Mapping[str, PriorityClass]) -> Order:
-    """An empty order of these classes. Raises ValueError when an import path leads nowhere.
+    """An empty order of these classes. Raises ValueError for an import path that names no class.
 
-    A class of your own is called with ``classes`` and a function that makes the line of a class from its terms. What
-    is not ours is guarded: when it goes wrong, the weighted order and fair lines take its place.
+    A custom order is created with ``classes`` and a function that makes the discipline of a class from its terms. After
+    an error of custom code, the weighted order with fair disciplines replaces it.
     """
     order = _order_as_named(ordering, classes)
     if not any(":" in name for name in (ordering.between, ordering.inside)):

@@ -1,10 +1,11 @@
-"""What if an order of somebody else's goes wrong?
+"""Protection against a custom order that fails.
 
-A policy of your own decides who goes next; it does not own who waits. The guarded order keeps its own books of that,
-answers from them what needs no opinion, and asks the other only who is next, who is worst and who is oldest. When that
-one raises, or names somebody who does not wait or may not go, or nobody while somebody may, it is not asked again: an
-order of ours goes on with everybody who waits. What the other had booked is forgotten; only the corrections of those
-who were running still come. So the law of the desk holds whatever a policy does, short of not returning.
+A custom order decides which ticket is next; it does not own the waiting tickets. ``SafeOrder`` keeps its own records of
+them, answers from these what needs no decision, and queries the custom order only for the head, the worst and the
+oldest. When the custom order raises, names a ticket that does not wait or is excluded, or names none although one could
+be dispatched, it is disabled: a built-in order continues with all waiting tickets. The charges of the custom order are
+lost; only the corrections of running tickets still follow. So the desk's invariants hold whatever a custom policy does,
+except that it never returns.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What an order was told of one who waits."""
+    """The arguments of ``push`` for a waiting ticket."""
 
     ticket: Ticket
     class_name: str
@@ -32,10 +33,10 @@ class _Place:
 
 
 class SafeOrder:
-    """``order`` until it goes wrong, and from then on what ``make_default`` makes.
+    """``order`` until its first error, and from then on the order that ``make_default`` makes.
 
-    ``failed`` says how it went wrong, in a few words; None as long as it has not. Costs O(1) beside what the order in
-    force costs, O(n log n) once, when it fails with n waiting.
+    ``failed`` describes the error in a few words; None: none. Adds O(1) to the cost of the order in force, and
+    O(n log n) once, at an error with n waiting.
     """
 
     def __init__(self, order: Order, classes: Mapping[str, PriorityClass], make_default: Callable[[], Order]) -> None:
@@ -46,17 +47,17 @@ class SafeOrder:
         self._places: dict[int, _Place] = {}
         self._waiting: Counter[str] = Counter()
 
-    # ------------------------------------------------------------------ the books
+    # ------------------------------------------------------------------ records
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
-        """Put a ticket into the line of a class."""
+        """Add a ticket to the queue of a class."""
         if self._notify("push", lambda order: order.push(ticket, class_name, tokens, now_s)):
             self._order.push(ticket, class_name, tokens, now_s)
         self._places[ticket.id] = _Place(ticket, class_name, tokens, now_s)
         self._waiting[class_name] += 1
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out, wherever it stands."""
+        """Remove a ticket from any position."""
         place = self._places.pop(ticket_id, None)
         if place is None:
             return None
@@ -65,16 +66,16 @@ class SafeOrder:
         return place.ticket
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket goes to the engine next."""
+        """The ticket is dispatched next."""
         if self._notify("charge", lambda order: order.charge(ticket, class_name, tokens)):
             self._order.charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket has ended: book so many tokens more, or fewer, than were charged."""
+        """The ticket has ended: charge so many tokens more (below 0: fewer)."""
         self._notify("correct", lambda order: order.correct(ticket, class_name, tokens))
 
     def waiting(self, class_name: str) -> int:
-        """How many wait in a class."""
+        """The number of waiting tickets of a class."""
         return self._waiting[class_name]
 
     def __len__(self) -> int:
@@ -84,10 +85,10 @@ class SafeOrder:
         ranked = sorted(self._places.values(), key=lambda place: -self._classes[place.class_name].priority)
         return (place.ticket for place in ranked)
 
-    # ------------------------------------------------------------------ the questions
+    # ------------------------------------------------------------------ decisions
 
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
-        """The ticket to go next, none of a excluded class."""
+        """The ticket to dispatch next, from the classes that are not excluded."""
 
         def wrong(ticket: Ticket | None) -> bool:
             if ticket is None:
@@ -116,38 +117,38 @@ class SafeOrder:
         oldest: list[Ticket] = self._ask("oldest", lambda order: list(order.oldest()), wrong)
         return iter(oldest)
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ helpers
 
     def _waits(self, ticket: Ticket) -> bool:
         place = self._places.get(ticket.id)
         return place is not None and place.ticket is ticket
 
     def _ask(self, what: str, question: Callable[[Order], T], wrong: Callable[[T], bool]) -> T:
-        """An answer that can be right: theirs, or else ours."""
+        """A valid answer: the custom order's, or else the default order's."""
         if self.failed is None:
             try:
                 answer = question(self._order)
                 if not wrong(answer):
                     return answer
                 self._disable(f"{what} gave a wrong answer")
-            except FAILURES as error:  # whatever a policy of somebody else's raises
+            except FAILURES as error:  # a custom policy may raise anything
                 self._disable(f"{what} raised {type(error).__name__}")
         return question(self._order)
 
     def _notify(self, what: str, message: Callable[[Order], object]) -> bool:
-        """Tell the order in force. True when it was theirs, and failed: ours has not heard it."""
+        """Notify the order in force. True when the custom order failed: the default order was not notified."""
         if self.failed is not None:
             message(self._order)
             return False
         try:
             message(self._order)
-        except FAILURES as error:  # whatever a policy of somebody else's raises
+        except FAILURES as error:  # a custom policy may raise anything
             self._disable(f"{what} raised {type(error).__name__}")
             return True
         return False
 
     def _disable(self, why: str) -> None:
-        """Ours takes over, with everybody who waits."""
+        """Replace the custom order by the default one, with all waiting tickets."""
         self.failed = why
         self._order = self._make_default()
         for place in self._places.values():

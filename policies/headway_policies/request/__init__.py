@@ -1,6 +1,6 @@
 """What a policy knows of a request: its ticket, the terms of its class, and the closed lists of outcomes.
 
-Nothing of its content. Every other part of the package builds on this one.
+Nothing of the content. All other parts of the package build on this one.
 """
 
 from headway_policies.request.classes import PriorityClass

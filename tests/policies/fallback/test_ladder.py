@@ -143,9 +143,9 @@ def test_an_operator_stands_above_the_triggers() -> None:
 
 
 def test_a_useless_order_is_refused_and_changes_nothing() -> None:
-    """Normal and pause are always possible; a rung that would change nothing is told so."""
+    """Normal and pause are always possible; a rung without effect is refused."""
     one = ladder(frozenset({Rung.CAP}))
-    with pytest.raises(ValueError, match="divert would change nothing"):
+    with pytest.raises(ValueError, match="divert has no effect"):
         one.operator(Rung.DIVERT, 0.0)
     assert (one.rung, one.ordered) == (Rung.NORMAL, None)
     assert one.operator(Rung.PAUSE, 0.0) is Rung.PAUSE
