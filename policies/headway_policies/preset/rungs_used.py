@@ -1,4 +1,4 @@
-"""The rungs of the fallback ladder that change anything under a preset."""
+"""The rungs of the fallback ladder that have an effect under a preset."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from headway_policies.preset.model import Preset
 
 
 def usable_rungs(preset: Preset, *, fallback_model: bool) -> frozenset[Rung]:
-    """The rungs that change anything under a preset; ``fallback_model``: another model is configured."""
+    """The rungs that have an effect under a preset; ``fallback_model``: another model is configured."""
     classes, fallback = preset.classes.values(), preset.fallback
     barrier = preset.batching.strategy != "continuous"
     usable = {

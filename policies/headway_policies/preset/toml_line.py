@@ -14,8 +14,8 @@ _MAX_VALUE_LINES = 12
 def toml_line(text: str, path: Sequence[str]) -> int | None:
     """The number of the line, from 1 on, on which the value under this path of keys begins.
 
-    A key of a list's item stands for the list. None where the text does not set the key, is no TOML, has more than
-    ``_MAX_CHARS``, or is so contrived that it would take more than about ``_MAX_READINGS`` readings of it to tell.
+    The key of a list's item stands for the list. None where the text does not set the key, is not TOML, has more than
+    ``_MAX_CHARS``, or would have to be parsed more than about ``_MAX_READINGS`` times to find the line.
     """
     keys = list(path)
     while keys and keys[-1].isdecimal():

@@ -207,7 +207,7 @@ async def test_a_policy_that_cannot_be_made_refuses_its_preset(
         answer = await put(client)
         assert answer.status_code == 422
         assert answer.json()["detail"] == "latency: a policy it names cannot be made: RuntimeError: no licence."
-        message = "faulty_policy:Unwilling cannot be made: RuntimeError: no licence"
+        message = "faulty_policy:Unwilling cannot be created: RuntimeError: no licence"
         error = {"where": "ordering.inside", "message": message, "value": '"faulty_policy:Unwilling"'}
         assert answer.json()["errors"] == [error]
         assert (control.preset.name, control.revision) == ("balanced", 1)

@@ -114,7 +114,7 @@ class IgnoresBars(StrictOrder):
 
 class LowestFirst(StrictOrder):
     def __iter__(self) -> Iterator[Ticket]:
-        return iter([ticket for one in reversed(self._lines) for ticket in one.line])
+        return iter([ticket for one in reversed(self._queues) for ticket in one.discipline])
 
 
 class EvictsItsEqual(StrictOrder):

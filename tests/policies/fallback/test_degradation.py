@@ -95,10 +95,10 @@ USABLE: dict[str, tuple[str, bool, set[Rung]]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "upstream", "expected"), USABLE.values(), ids=USABLE)
-def test_a_rung_is_usable_where_it_changes_anything(text: str, upstream: bool, expected: set[Rung]) -> None:
+@pytest.mark.parametrize(("text", "fallback_model", "expected"), USABLE.values(), ids=USABLE)
+def test_a_rung_is_usable_where_it_changes_anything(text: str, fallback_model: bool, expected: set[Rung]) -> None:
     """What no class allows, or what has no means, is left out of the ladder."""
-    assert usable_rungs(parse_preset(BASE + text, "mine.toml"), upstream=upstream) == expected
+    assert usable_rungs(parse_preset(BASE + text, "mine.toml"), fallback_model=fallback_model) == expected
 
 
 def test_who_may_be_shed_is_meant_to_wait() -> None:
@@ -115,7 +115,7 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         "fallback.bypass_seats = 2",
         ["fallback.bypass_seats: no effect: under continuous"],
     ),
-    "a trigger for nothing": ("fallback.queue_age_s = 5", ["fallback.queue_age_s: no effect: nothing may give way"]),
+    "a trigger for nothing": ("fallback.queue_age_s = 5", ["fallback.queue_age_s: no effect: no rung is allowed"]),
     "an engine that nobody replaces": ("fallback.engine_down = true", ["fallback.engine_down: no effect"]),
     "a trigger that has a rung": ("fallback.kv_usage_ratio = 0.9\nclasses.batch.sheddable = true", []),
     "errors that pause": ("fallback = { error_ratio = 0.5, pause_on_errors = true }", []),
@@ -138,4 +138,4 @@ def test_a_threshold_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_a_preset_without_fallback_loses_nothing() -> None:
     """The default of every class allows nothing."""
-    assert usable_rungs(small_preset(), upstream=True) == frozenset()
+    assert usable_rungs(small_preset(), fallback_model=True) == frozenset()

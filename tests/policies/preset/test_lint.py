@@ -23,11 +23,11 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
     "a tail that waits": (STATIC, ["batching.flush_after_s: not set"]),
     "a tail that times out first": (
         STATIC + "batching.flush_after_s = 5",
-        ["classes.realtime.queue_timeout_s: ends before a batch that does not fill leaves (5 s)"],
+        ["classes.realtime.queue_timeout_s: ends before a batch that does not fill is dispatched (5 s)"],
     ),
     "a reserve in a batch": (
         'batching.strategy = "dynamic"\nclasses.realtime.reserved_seats = 2',
-        ["classes.realtime.reserved_seats: stay empty in every batch"],
+        ["classes.realtime.reserved_seats: stay empty in each batch"],
     ),
     "a reserve of the last": ("classes.batch.reserved_seats = 1", ["classes.batch.reserved_seats: no effect"]),
     "strict order": (
