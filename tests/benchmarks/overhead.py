@@ -32,7 +32,7 @@ def overhead() -> Iterator[Goal]:
     yield Goal("G7", "the same, p99 of single requests", 80, each_us[int(0.99 * len(each_us))], most=True, unit="µs")
     yield Goal("G7", "requests a second on one core, a task each", 30_000, max(_rates()))
     refusal_us = min(asyncio.run(_refusal_us()) for _ in range(5))
-    why = "ticket, permit and exception alone cost 1.7; the rest is bookkeeping: begin, bounds, eviction, Retry-After, ledger"
+    why = "ticket, permit, exception cost 1.7; the rest is bookkeeping: begin, bounds, eviction, Retry-After, ledger"
     yield Goal("G7", "CPU a refusal", 5, refusal_us, most=True, unit="µs", why=why)
     yield Goal("G7", "CPU a streamed token", 1, min(asyncio.run(_token_us()) for _ in range(5)), most=True, unit="µs")
 

@@ -85,14 +85,14 @@ def check_limit(
     report = _Report()
     for seed in seeds:
         _History(make(), inter_token_slo_s, seed, report, f"seed {seed}").run()
-        _refuse(report.found(), accept)
+        _raise_first(report.found(), accept)
 
 
 def check_limit_policy(
     make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterable[int] = range(10), accept: Collection[str] = ()
 ) -> None:
     """Raise AssertionError unless the policies that ``make`` makes keep all rules but ``accept`` under the governor."""
-    _refuse(violations(make, seeds), accept)
+    _raise_first(violations(make, seeds), accept)
 
 
 def violations(make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterable[int] = range(10)) -> list[Violation]:
@@ -107,7 +107,7 @@ def violations(make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterabl
     return report.found()
 
 
-def _refuse(found: Iterable[Violation], accept: Collection[str]) -> None:
+def _raise_first(found: Iterable[Violation], accept: Collection[str]) -> None:
     for one in found:
         if not (one.rule.acceptable and one.rule.name in accept):
             raise AssertionError(str(one))

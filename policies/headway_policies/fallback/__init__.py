@@ -15,10 +15,10 @@ from headway_policies.fallback.degradation import (
 )
 from headway_policies.fallback.error_rate import ErrorRate
 from headway_policies.fallback.ladder import Ladder
-from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, FallbackSignals, Rung, Trigger
+from headway_policies.fallback.rungs import RUNG_TRIGGERS, Fallback, FallbackSignals, Rung, Trigger
 
 __all__ = [
-    "CLIMBED_FOR",
+    "RUNG_TRIGGERS",
     "BreakerState",
     "CircuitBreaker",
     "Degradation",

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, FallbackSignals, Rung, Trigger, strength
+from headway_policies.fallback.rungs import RUNG_TRIGGERS, Fallback, FallbackSignals, Rung, Trigger, strength
 
 _NOTHING: frozenset[Rung] = frozenset()
 
@@ -34,7 +34,7 @@ class TriggerState:
         return self.rungs[self.height - 1] if self.height else Rung.NORMAL
 
     @property
-    def climbed(self) -> tuple[Rung, ...]:
+    def in_force(self) -> tuple[Rung, ...]:
         """All rungs up to the current one."""
         return self.rungs[: self.height]
 
@@ -78,7 +78,7 @@ class Ladder:
         """All rungs in force; a rung that every trigger skips is not."""
         if self._ordered is not None:
             return frozenset(rung for rung in self._usable | {self._ordered} if Rung.NORMAL < rung <= self._ordered)
-        return _NOTHING.union(*(state.climbed for state in self._states.values()))
+        return _NOTHING.union(*(state.in_force for state in self._states.values()))
 
     @property
     def ordered(self) -> Rung | None:
@@ -137,4 +137,4 @@ class Ladder:
 
 
 def _rungs_of(trigger: Trigger, usable: frozenset[Rung]) -> tuple[Rung, ...]:
-    return tuple(rung for rung, triggers in CLIMBED_FOR.items() if trigger in triggers and rung in usable)
+    return tuple(rung for rung, triggers in RUNG_TRIGGERS.items() if trigger in triggers and rung in usable)

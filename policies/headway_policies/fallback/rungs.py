@@ -50,7 +50,7 @@ class Trigger(StrEnum):
 
 
 #: The triggers that enter each rung. An operator may set any rung.
-CLIMBED_FOR: dict[Rung, tuple[Trigger, ...]] = {
+RUNG_TRIGGERS: dict[Rung, tuple[Trigger, ...]] = {
     Rung.CAP: (Trigger.QUEUE_AGE, Trigger.KV_PRESSURE),
     Rung.BYPASS: (Trigger.QUEUE_AGE,),
     Rung.SHED: (Trigger.QUEUE_AGE, Trigger.KV_PRESSURE),

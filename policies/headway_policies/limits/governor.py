@@ -151,7 +151,7 @@ class Governor:
         self._failed = False
         if now_s - self._timed_s > self._settings.stale_after_s:  # no token was timed: no reason to stay low
             proposal = max(proposal, self._fixed)
-        target, why = self._guard(seen, proposal, now_s)
+        target, why = self._bounded(seen, proposal, now_s)
         self._allowed, self._decided = self._clamp(seen, target, why)
         careful = now_s < self._careful_until_s
         if self._allowed < before or (careful and self._allowed > before):
@@ -164,31 +164,31 @@ class Governor:
         else:
             self.failure = replace(self.failure, times=self.failure.times + 1)
 
-    def _guard(self, seen: Interval, proposal: int, now_s: float) -> tuple[int, str]:
+    def _bounded(self, seen: Interval, proposal: int, now_s: float) -> tuple[int, str]:
         """The proposal within the rules, and the rule that decided."""
         allowed = self._allowed
         lowest = int(_STEP_DOWN_RATIO * allowed)
-        trouble = self._trouble(seen)
-        if trouble is not None:
+        pressure = self._memory_pressure(seen)
+        if pressure is not None:
             self._careful_until_s = now_s + _CAREFUL_S
             draining = seen.seats_taken > allowed
             fall = allowed if draining else int(_FALL_RATIO * min(allowed, seen.seats_taken))
-            return max(lowest, min(proposal, fall)), trouble
-        unmoved = self._unmoved(seen, proposal, now_s)
-        if unmoved is not None:
-            return allowed, unmoved
+            return max(lowest, min(proposal, fall)), pressure
+        no_change = self._no_change(seen, proposal, now_s)
+        if no_change is not None:
+            return allowed, no_change
         careful = now_s < self._careful_until_s
         highest = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
         target = max(lowest, min(proposal, highest))
         return target, "policy" if target == proposal else "step"
 
-    def _trouble(self, seen: Interval) -> str | None:
+    def _memory_pressure(self, seen: Interval) -> str | None:
         """The reason why the limit must fall at once, or None."""
         if seen.preemptions:
             return "preemption"
         return "kv" if seen.kv_usage_ratio > 1 - self._settings.kv_reserve_ratio else None
 
-    def _unmoved(self, seen: Interval, proposal: int, now_s: float) -> str | None:
+    def _no_change(self, seen: Interval, proposal: int, now_s: float) -> str | None:
         """The reason why the limit may not follow the proposal, or None."""
         breach = seen.inter_token_s is not None and seen.inter_token_s > self._slo_s
         if breach and proposal > self._allowed:

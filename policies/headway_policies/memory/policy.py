@@ -140,9 +140,9 @@ class MemoryPolicy:
         """The actions that follow from a reading; the cap only when it changed. To be called every few seconds."""
         self._remember(reading, config)
         return [
-            *self._weigh_seats(reading, config, now_s),
-            *self._weigh_caches(reading, config, now_s),
-            *self._weigh_engine(reading, config, now_s),
+            *self._check_seats(reading, config, now_s),
+            *self._check_caches(reading, config, now_s),
+            *self._check_engine(reading, config, now_s),
         ]
 
     def replaced(self, now_s: float) -> None:
@@ -161,7 +161,7 @@ class MemoryPolicy:
         if self._engine_base_bytes is None:
             self._engine_base_bytes = reading.engine_bytes
 
-    def _weigh_seats(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_seats(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
         before = self._cap.ratio
         kv = _Thresholds(config.kv_usage_ratio, config.leave_ratio * config.kv_usage_ratio)
         gpu, gpu_ratio = self._gpu(config), reading.gpu_usage_ratio or 0.0
@@ -170,7 +170,7 @@ class MemoryPolicy:
         if self._cap.look(config, now_s, pressed=pressed, quiet=quiet) != before:
             yield CapSeats(self._cap.ratio)
 
-    def _weigh_caches(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_caches(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
         if now_s < self._cleared_s + config.clear_every_s:
             return
         caches, why = self._to_clear(reading, config)
@@ -193,7 +193,7 @@ class MemoryPolicy:
             return (Cache.HEAP,), "growth"
         return (config.caches, "large job") if self._large_job else ((), "")
 
-    def _weigh_engine(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_engine(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
         age_s = now_s - self._replaced_s
         grown_bytes = reading.engine_bytes - (self._engine_base_bytes or 0)
         too_old = config.recycle_every_s is not None and age_s >= config.recycle_every_s

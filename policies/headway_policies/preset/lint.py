@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headway_policies.batching import Batching
-from headway_policies.fallback import CLIMBED_FOR, Rung, Trigger
+from headway_policies.fallback import RUNG_TRIGGERS, Rung, Trigger
 from headway_policies.preset.model import Preset
 from headway_policies.preset.rungs_used import usable_rungs
 from headway_policies.preset.toml_text import toml_text
@@ -127,8 +127,8 @@ def _fallback(preset: Preset) -> Iterator[str]:
         Trigger.ENGINE_DOWN: ("engine_down", config.engine_down or None),
     }
     for trigger, (key, threshold) in thresholds.items():
-        if threshold is not None and not any(trigger in CLIMBED_FOR[rung] for rung in usable):
-            allowing = ", ".join(_ALLOWED_BY[rung] for rung, triggers in CLIMBED_FOR.items() if trigger in triggers)
+        if threshold is not None and not any(trigger in RUNG_TRIGGERS[rung] for rung in usable):
+            allowing = ", ".join(_ALLOWED_BY[rung] for rung, triggers in RUNG_TRIGGERS.items() if trigger in triggers)
             yield f"fallback.{key}: no effect: no rung is allowed for it; set one of {allowing}"
 
 

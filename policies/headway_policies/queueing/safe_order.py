@@ -95,7 +95,7 @@ class SafeOrder:
                 return any(self._waiting[name] for name in self._classes if name not in excluded)
             return not self._waits(ticket) or self._places[ticket.id].class_name in excluded
 
-        return self._ask("head", lambda order: order.head(now_s, excluded), wrong)
+        return self._query("head", lambda order: order.head(now_s, excluded), wrong)
 
     def worst_below(self, priority: int) -> Ticket | None:
         """The newest ticket of the least urgent class that has one, if that class is less urgent than ``priority``."""
@@ -105,7 +105,7 @@ class SafeOrder:
                 return any(self._waiting[name] for name, one in self._classes.items() if one.priority < priority)
             return not self._waits(ticket) or self._classes[self._places[ticket.id].class_name].priority >= priority
 
-        return self._ask("worst_below", lambda order: order.worst_below(priority), wrong)
+        return self._query("worst_below", lambda order: order.worst_below(priority), wrong)
 
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class that has one."""
@@ -114,7 +114,7 @@ class SafeOrder:
             names = [self._places[one.id].class_name for one in tickets if self._waits(one)]
             return len(names) != len(tickets) or sorted(names) != sorted(+self._waiting)
 
-        oldest: list[Ticket] = self._ask("oldest", lambda order: list(order.oldest()), wrong)
+        oldest: list[Ticket] = self._query("oldest", lambda order: list(order.oldest()), wrong)
         return iter(oldest)
 
     # ------------------------------------------------------------------ helpers
@@ -123,7 +123,7 @@ class SafeOrder:
         place = self._places.get(ticket.id)
         return place is not None and place.ticket is ticket
 
-    def _ask(self, what: str, question: Callable[[Order], T], wrong: Callable[[T], bool]) -> T:
+    def _query(self, what: str, question: Callable[[Order], T], wrong: Callable[[T], bool]) -> T:
         """A valid answer: the custom order's, or else the default order's."""
         if self.failed is None:
             try:

@@ -18,11 +18,11 @@ from headway_policies.fallback.degradation import (
     queue_age_s,
     sheds,
 )
-from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, Rung
+from headway_policies.fallback.rungs import RUNG_TRIGGERS, Fallback, Rung
 from headway_policies.preset import lint, usable_rungs
 from headway_policies.request.ticket import Ticket
 
-ALL = frozenset(CLIMBED_FOR)
+ALL = frozenset(RUNG_TRIGGERS)
 WILLING = terms(1, fallback_max_tokens=64, may_bypass=True, sheddable=True, may_divert=True)
 UNWILLING = terms(1)
 BASE = 'name = "mine"\nextends = "balanced"\n'
@@ -56,7 +56,7 @@ def test_nobody_gets_more_than_it_asked_for(asked: int | None, cap: int, in_forc
     assert capped is None or (capped == cap and (asked is None or capped < asked) and Rung.CAP in in_force)
 
 
-@pytest.mark.parametrize("rung", CLIMBED_FOR, ids=lambda rung: rung.word)
+@pytest.mark.parametrize("rung", RUNG_TRIGGERS, ids=lambda rung: rung.word)
 def test_each_rung_takes_one_thing_from_those_who_allow_it(rung: Rung) -> None:
     """Exactly one of the five decisions changes with a rung, and none for a class that allows nothing."""
     for willing in (True, False):

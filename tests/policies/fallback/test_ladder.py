@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies.fallback.ladder import Ladder
-from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, FallbackSignals, Rung, Trigger
+from headway_policies.fallback.rungs import RUNG_TRIGGERS, Fallback, FallbackSignals, Rung, Trigger
 
-ALL = frozenset(CLIMBED_FOR)
+ALL = frozenset(RUNG_TRIGGERS)
 QUICK: dict[str, Any] = {"enter_s": 1.0, "leave_s": 2.0, "leave_ratio": 0.5}
 CALM = FallbackSignals()
 OLD, AGEING = FallbackSignals(queue_age_s=10.0), FallbackSignals(queue_age_s=7.0)
@@ -60,9 +60,9 @@ def test_each_trigger_climbs_its_own_rungs_and_comes_down_the_same_way(
 
 def test_the_table_is_whole() -> None:
     """Every rung but the ground has triggers, and every trigger but the operator a rung."""
-    assert set(CLIMBED_FOR) == set(Rung) - {Rung.NORMAL}
-    assert {one for triggers in CLIMBED_FOR.values() for one in triggers} == set(Trigger) - {Trigger.OPERATOR}
-    assert Trigger.QUEUE_AGE not in CLIMBED_FOR[Rung.PAUSE]
+    assert set(RUNG_TRIGGERS) == set(Rung) - {Rung.NORMAL}
+    assert {one for triggers in RUNG_TRIGGERS.values() for one in triggers} == set(Trigger) - {Trigger.OPERATOR}
+    assert Trigger.QUEUE_AGE not in RUNG_TRIGGERS[Rung.PAUSE]
 
 
 def test_a_dip_starts_the_time_anew() -> None:
