@@ -67,7 +67,7 @@ class Memory(BaseModel):
 class Reading:
     """Memory use at one moment.
 
-    ``gpu_usage_ratio`` is of the fullest card, None without one. ``largest_job_tokens`` is the largest request, prompt
+    ``gpu_usage_ratio`` is of the fullest card, None without one. ``largest_job_tokens`` is the largest sequence, prompt
     and output, that has ended since the last reading; 0 when none has.
     """
 

@@ -190,7 +190,7 @@ def test_prompt_lengths_are_one_number_or_several(value: str, lengths: tuple[int
         ("ramp = 1", "warmup.ramp: unknown key; allowed here: json_schema"),
     ],
 )
-def test_a_wrong_setting_is_told_in_one_line(line: str, told: str) -> None:
+def test_a_wrong_setting_is_reported_in_one_line(line: str, told: str) -> None:
     """The key, what is wrong, what is allowed; once."""
     with pytest.raises(PresetError) as caught:
         parse_preset(BASE + line, "mine.toml")

@@ -50,14 +50,14 @@ def test_answers_are_cut_to_the_cap_and_never_made_longer(asked: int | None, exp
 @given(
     asked=st.none() | st.integers(1, 10**7), cap=st.integers(1, 10**7), in_force=st.frozensets(st.sampled_from(Rung))
 )
-def test_nobody_gets_more_than_it_asked_for(asked: int | None, cap: int, in_force: frozenset[Rung]) -> None:
+def test_no_request_gets_more_than_it_asked_for(asked: int | None, cap: int, in_force: frozenset[Rung]) -> None:
     """Whatever is in force, the cap is below what was asked, and there is none off the rung."""
     capped = capped_tokens(ticket(asked), terms(1, fallback_max_tokens=cap), in_force)
     assert capped is None or (capped == cap and (asked is None or capped < asked) and Rung.CAP in in_force)
 
 
 @pytest.mark.parametrize("rung", RUNG_TRIGGERS, ids=lambda rung: rung.word)
-def test_each_rung_takes_one_thing_from_those_who_allow_it(rung: Rung) -> None:
+def test_each_rung_degrades_one_thing_where_the_class_allows_it(rung: Rung) -> None:
     """Exactly one of the five decisions changes with a rung, and none for a class that allows nothing."""
     for willing in (True, False):
         of = WILLING if willing else UNWILLING
@@ -83,7 +83,7 @@ USABLE: dict[str, tuple[str, bool, set[Rung]]] = {
     "a cap": ("classes.batch.fallback_max_tokens = 64", True, {Rung.CAP}),
     "shedding": ("classes.batch.sheddable = true", True, {Rung.SHED}),
     "diverting": ("classes.batch.may_divert = true", True, {Rung.DIVERT}),
-    "diverting to nobody": ("classes.batch.may_divert = true", False, set()),
+    "diverting without a model": ("classes.batch.may_divert = true", False, set()),
     "pausing": ("fallback.pause_on_errors = true", True, {Rung.PAUSE}),
     "a bypass": (
         'batching.strategy = "dynamic"\nclasses.batch.may_bypass = true\nfallback.bypass_seats = 2',
@@ -101,8 +101,8 @@ def test_a_rung_is_usable_where_it_changes_anything(text: str, fallback_model: b
     assert usable_rungs(parse_preset(BASE + text, "mine.toml"), fallback_model=fallback_model) == expected
 
 
-def test_who_may_be_shed_is_meant_to_wait() -> None:
-    """The queue's age is that of the others; of all where all may be shed; 0 where nobody waits."""
+def test_sheddable_classes_do_not_count_as_queue_age() -> None:
+    """The queue's age is that of the others; of all where all may be shed; 0 where none waits."""
     waits_s = {"realtime": 2.0, "batch": 900.0, "gone": 50.0}
     classes = {"realtime": terms(3), "normal": terms(2), "batch": terms(1, sheddable=True)}
     assert queue_age_s(waits_s, classes) == 2.0
@@ -116,14 +116,14 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         ["fallback.bypass_seats: no effect: under continuous"],
     ),
     "a trigger for nothing": ("fallback.queue_age_s = 5", ["fallback.queue_age_s: no effect: no rung is allowed"]),
-    "an engine that nobody replaces": ("fallback.engine_down = true", ["fallback.engine_down: no effect"]),
+    "an engine that nothing replaces": ("fallback.engine_down = true", ["fallback.engine_down: no effect"]),
     "a trigger that has a rung": ("fallback.kv_usage_ratio = 0.9\nclasses.batch.sheddable = true", []),
     "errors that pause": ("fallback = { error_ratio = 0.5, pause_on_errors = true }", []),
 }
 
 
 @pytest.mark.parametrize(("text", "expected"), CAUTIONS.values(), ids=CAUTIONS)
-def test_a_fallback_that_does_nothing_is_told(text: str, expected: list[str]) -> None:
+def test_a_fallback_without_effect_gives_a_warning(text: str, expected: list[str]) -> None:
     """Each caution names its key, and what is missing."""
     found = lint(parse_preset(BASE + text, "mine.toml"))
     assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected

@@ -92,7 +92,7 @@ def test_the_window_ends_exactly_where_it_says(now_s: float, share: float) -> No
     [(math.nextafter(1.0, 0), 5 / 20), (1.0, 0 / 10), (math.nextafter(1.0, 2), 0 / 10)],
     ids=["just less", "exactly one part", "just more"],
 )
-def test_a_window_is_told_in_64_parts(gap_s: float, share: float) -> None:
+def test_a_window_is_kept_in_64_samples(gap_s: float, share: float) -> None:
     """A look is kept once a part of the window has passed since the last: exactly a 64th is enough."""
     seen = ErrorRate()
     for at_s, failed, ended in ((0.0, 0, 0), (gap_s, 5, 10)):
@@ -102,7 +102,7 @@ def test_a_window_is_told_in_64_parts(gap_s: float, share: float) -> None:
 
 @given(steps=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 20), st.integers(0, 20)), max_size=300))
 def test_it_is_a_share_and_keeps_little(steps: list[tuple[float, int, int]]) -> None:
-    """Between 0 and 1, and a bounded memory, however often somebody looks."""
+    """Between 0 and 1, and a bounded memory, however often it is read."""
     share, now_s, failed, ended = ErrorRate(), 0.0, 0, 0
     for passed_s, bad, good in steps:
         now_s, failed, ended = now_s + passed_s, failed + bad, ended + bad + good

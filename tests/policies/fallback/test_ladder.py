@@ -104,7 +104,7 @@ def test_with_no_time_to_enter_trouble_shows_at_once() -> None:
 
 
 def test_a_rung_that_one_trigger_skips_is_not_in_force_on_its_account() -> None:
-    """An engine that is down diverts, and sheds nobody; an old queue at the same time caps, and that stays apart."""
+    """An engine that is down diverts, and sheds none; an old queue at the same time caps, and that stays apart."""
     one = ladder(enter_s=0.0)
     one.look(DOWN, 0.0)
     assert one.in_force == {Rung.DIVERT}

@@ -20,7 +20,7 @@ SLOW_S = 0.08  # over the SLO of 75 ms
 
 @dataclass
 class Says:
-    """A policy that proposes what it is told to."""
+    """A policy that proposes given numbers."""
 
     seats: float = 16
     asked: list[tuple[Interval, int]] = field(default_factory=list)
@@ -87,7 +87,7 @@ def test_many_steps_arrive() -> None:
     ids=["breach", "not limited", "kv near full", "preempted"],
 )
 def test_growth_needs_every_reason(step: Signals, why: str) -> None:
-    """Whatever a policy proposes: none over the SLO, none that nobody needs, none without memory."""
+    """Whatever a policy proposes: none over the SLO, none without need, none without memory."""
     limit = governed(Says(40))
     assert after(limit, step) <= 16
     assert limit.why == why
@@ -180,7 +180,7 @@ def test_an_idle_engine_is_not_stale() -> None:
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), None, "many"], ids=str)
-def test_a_policy_that_fails_is_put_aside(wrong: float) -> None:
+def test_while_a_policy_fails_the_fixed_number_applies(wrong: float) -> None:
     """No number, or an exception: the preset's number holds, the reason says so, and the policy is asked again."""
     policy = Says(8)
     limit = governed(policy)
@@ -200,7 +200,7 @@ def test_numbers_out_of_bounds_are_bounded(nonsense: int) -> None:
 
 
 def test_shadow_shows_and_does_not_apply() -> None:
-    """The preset's number is in force; what would be is told beside it, and goes on from there."""
+    """The preset's number is in force; the proposal is reported beside it, and goes on from there."""
     limit = governed(Says(12), shadow=True)
     show(limit, signals(16), 0.0, 5.0)
     assert (limit.seats(5.0), limit.proposed(5.0), limit.why) == (16, 12, "policy")
@@ -218,7 +218,7 @@ def test_a_policy_sees_the_interval_and_what_was_allowed() -> None:
     ("policy", "made"), [("aimd", Aimd), ("sla", SlaSearch), ("model", ModelFit), ("theirs:Stranger", Stranger)]
 )
 def test_a_preset_names_its_policy(policy: str, made: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours by name, anybody's by import path, none registered anywhere."""
+    """Built-in ones by name, custom ones by import path, none registered anywhere."""
     monkeypatch.setattr("headway_policies.limits.governor.find_class", lambda path: Stranger)
     limit = make_limit(LimitSettings(policy=policy), 16, None)
     assert isinstance(limit, Governor)
@@ -245,7 +245,7 @@ def test_a_fixed_limit_is_not_governed_unless_memory_is() -> None:
     assert after(limit, signals(16, kv_usage_ratio=0.99)) < 16
 
 
-def test_an_unknown_import_path_is_told_at_once() -> None:
+def test_an_unknown_import_path_is_refused_at_once() -> None:
     """A class that is not there is an error when the limit is made."""
     with pytest.raises(ValueError, match="no_such_module"):
         make_limit(LimitSettings(policy="no_such_module:Limit"), 16, None)

@@ -49,7 +49,7 @@ histories = st.lists(st.tuples(loads, st.integers(0, 10_000), st.booleans(), st.
 def test_a_limit_is_a_whole_number_of_at_least_one(
     make: Callable[[int], Limit], seats: int, history: list[tuple[Load, int, bool, float]]
 ) -> None:
-    """Whatever the engine reports, somebody may always be served."""
+    """Whatever the engine reports, a request may always be served."""
     limit, now_s = make(seats), 0.0
     for load, taken, limited, pause_s in history:
         now_s += pause_s
@@ -76,7 +76,7 @@ def test_the_live_limit_never_passes_what_the_engine_can_give(seats: int, ceilin
 
 
 @pytest.mark.parametrize("policy", ["fixed", "aimd", "sla", "model", "limits:Mine", "my_package.limits:Mine2"])
-def test_a_policy_is_one_of_ours_or_an_import_path(policy: str) -> None:
+def test_a_policy_is_built_in_or_an_import_path(policy: str) -> None:
     """The four names, and ``package.module:Class``, are accepted."""
     assert LimitSettings(policy=policy).policy == policy
 

@@ -108,7 +108,7 @@ def test_a_silent_engine_gets_the_fixed_number(policy: str) -> None:
 
 
 @every_policy
-def test_nobody_waiting_nothing_grows(policy: str) -> None:
+def test_without_waiting_requests_nothing_grows(policy: str) -> None:
     """Admission that 16 seats easily serve leave the limit at 16."""
     steps = run(policy, 60, arrivals_s=1.0)
     assert {one.limit for one in steps} == {16}
@@ -126,7 +126,7 @@ def test_a_preemption_storm_passes(policy: str) -> None:
 
 @pytest.mark.parametrize(("policy", "share"), [("aimd", 0.9), ("sla", 0.93), ("model", 0.93)])
 def test_a_changing_mix(policy: str, share: float) -> None:
-    """Goal G3: five phases of a minute, always somebody waiting: at least this share of the per-phase oracle, and 1.15
+    """Goal G3: five phases of a minute, always a request waiting: at least this share of the per-phase oracle, and 1.15
     times the best single fixed limit.
     """
     oracle = sum(60 * best_fixed(mix) for mix in PHASES)

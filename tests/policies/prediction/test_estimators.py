@@ -73,7 +73,7 @@ def test_the_guess_is_the_mean_of_like_requests() -> None:
     assert lengths.output_tokens(replace(CHAT, tenant="b")) == 600
 
 
-def test_a_stranger_is_guessed_from_its_class_and_then_from_all() -> None:
+def test_an_unknown_tenant_is_predicted_from_its_class_and_then_from_all() -> None:
     """What is not known of a tenant is taken from its class, what is not known of a class from all requests."""
     lengths = QuantileLengths()
     ended(lengths, CHAT, *[100] * 20)
@@ -82,7 +82,7 @@ def test_a_stranger_is_guessed_from_its_class_and_then_from_all() -> None:
     assert lengths.output_tokens(replace(CHAT, class_name="new", tenant="new")) == 200
 
 
-def test_who_always_uses_all_it_asks_for_is_expected_to_use_all() -> None:
+def test_a_tenant_that_uses_all_it_asks_for_is_expected_to_use_all() -> None:
     """Fixed lengths are guessed exactly, even at a max_tokens not seen before."""
     lengths = QuantileLengths()
     for asked in (64, 70, 80, 90) * 5:
@@ -133,7 +133,7 @@ def test_the_guess_is_never_above_what_is_asked_for() -> None:
 
 
 def test_memory_is_bounded_however_many_tenants_come() -> None:
-    """A flood of tenants pushes out those who stay away, never those who come back now and then, nor their class."""
+    """A flood of tenants pushes out those that stay away, never those that come back now and then, nor their class."""
     lengths, away = QuantileLengths(), replace(CHAT, tenant="away")
     ended(lengths, CHAT, *[100] * 20)
     ended(lengths, away, *[100] * 20)
@@ -146,7 +146,7 @@ def test_memory_is_bounded_however_many_tenants_come() -> None:
     assert lengths.output_tokens(away) > 490  # from its class: its own is gone
 
 
-def test_nobody_is_believed_beyond_the_longest_answer_seen() -> None:
+def test_no_prediction_exceeds_the_longest_answer_seen() -> None:
     """A claim of a thousand million tokens counts as what is usual, then as the longest answer there has been."""
     lengths, boaster = QuantileLengths(), replace(CHAT, max_tokens=10**9)
     assert lengths.output_tokens(boaster) == USUAL_MAX_TOKENS
@@ -181,12 +181,12 @@ def test_the_wait_is_by_littles_law() -> None:
     assert waits.wait_s(seats_ahead=10, free=2, limit=8) == pytest.approx(4.0)
 
 
-def test_who_finds_a_free_seat_does_not_wait() -> None:
+def test_a_request_with_a_free_seat_does_not_wait() -> None:
     """With seats enough the wait is 0, and that needs no knowledge."""
     assert WaitEstimate().wait_s(seats_ahead=2, free=2, limit=8) == 0
 
 
-def test_nobody_is_refused_for_lack_of_knowledge() -> None:
+def test_no_request_is_refused_for_lack_of_knowledge() -> None:
     """Until enough seats have been given up, and after hours of quiet, there is no guess."""
     assert taught(4.0, endings=MIN_SAMPLES - 1).wait_s(10, 0, 8) is None
     waits = taught(4.0)

@@ -190,7 +190,7 @@ def test_a_pipe_is_refused_as_a_preset_and_as_a_parent(name: str, tmp_path: Path
         load_preset(tmp_path / name)
 
 
-def test_of_very_many_mistakes_the_first_are_told() -> None:
+def test_of_very_many_mistakes_the_first_are_reported() -> None:
     """A line is for a person."""
     text = WHOLE + "".join(f"key{number} = 1\n" for number in range(1000)) + "k" * 900 + " = 1\n"
     with pytest.raises(PresetError) as caught:

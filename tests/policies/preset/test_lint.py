@@ -47,7 +47,7 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         "classes.realtime = { queue_timeout_s = 6, first_token_timeout_s = 7, total_timeout_s = 5 }",
         ["classes.realtime.queue_timeout_s: no effect", "classes.realtime.first_token_timeout_s: no effect"],
     ),
-    "a pause for errors that nobody counts": (
+    "a pause for errors that are not counted": (
         "fallback.pause_on_errors = true",
         ["fallback.pause_on_errors: no effect: fallback.error_ratio is not set"],
     ),
@@ -63,7 +63,7 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CAUTIONS.values(), ids=CAUTIONS)
-def test_a_doubtful_setting_is_told_and_nothing_else(text: str, expected: list[str]) -> None:
+def test_a_doubtful_setting_gives_one_warning_and_no_other(text: str, expected: list[str]) -> None:
     """Each caution names its key; no other is raised with it."""
     found = lint(parse_preset(BASE + text, "mine.toml"))
     assert len(found) == len(expected)

@@ -1,4 +1,4 @@
-"""Preset files: what they mean, and what their authors are told when they are wrong."""
+"""Preset files: what they mean, and the errors of wrong ones."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_the_decision_tree(needs: Needs, preset: str) -> None:
     assert recommend(needs).preset == preset
 
 
-def test_every_recommendation_is_a_bundled_preset_and_each_of_them_is_recommended_to_somebody() -> None:
+def test_recommendations_are_the_bundled_presets_and_each_of_them_occurs() -> None:
     """The tree and the bundle name the same presets, and no answer comes without a reason."""
     flags = (False, True)
     every = [Needs(*one) for one in product(flags, flags, flags, (None, 60.0))]
@@ -99,7 +99,7 @@ def test_the_operators_own_promise_counts_before_the_presets() -> None:
 
 
 def test_without_a_server_there_is_no_advice() -> None:
-    """Nothing is said of traffic that nobody saw."""
+    """No advice follows from traffic that was not measured."""
     assert recommend(Needs()).advice == ()
 
 

@@ -174,7 +174,7 @@ def test_weighted_keeps_the_stated_share_bound(parts: list[int], sizes: list[int
 
 @given(backlog=st.integers(0, 60), step_s=st.sampled_from([0.5, 5.0, 20.0]), seed=st.integers(0, 100))
 def test_ageing_keeps_the_stated_wait_bound(backlog: int, step_s: float, seed: int) -> None:
-    """The lowest class waits at most step * (levels - 1) and the backlog ahead, worked out from all who came before."""
+    """The lowest class waits at most step * (levels - 1) and the backlog ahead, worked out from all arrivals."""
     three, random = classes(low=0, middle=1, high=2), Random(seed)
     order = AgeingOrder(three, step_s=step_s)
     coming = deque(sorted([0.0] * backlog + [random.uniform(0.0, 60.0) for _ in range(150)]))
@@ -249,7 +249,7 @@ def test_weighted_saves_up_nothing_for_an_idle_class() -> None:
     assert names.count("normal") >= 9
 
 
-def test_weighted_passes_over_a_excluded_class_and_keeps_its_turn() -> None:
+def test_weighted_skips_an_excluded_class_and_keeps_its_turn() -> None:
     """An excluded class neither loses nor gains credit: admitted again, it goes first, for one round of tokens only."""
     order = WeightedOrder(THREE)
     lined_up(order, ["realtime", "normal"] * 300)
@@ -262,7 +262,7 @@ def test_weighted_passes_over_a_excluded_class_and_keeps_its_turn() -> None:
     assert names.count("normal") >= 15
 
 
-def test_weighted_leaves_a_barred_class_what_it_got_back() -> None:
+def test_weighted_leaves_an_excluded_class_its_returned_credit() -> None:
     """Tokens given back to a class that waits are still its own after the rounds it was excluded from."""
     order = WeightedOrder(THREE)
     lined_up(order, ["batch", "normal"] * 100)
@@ -316,7 +316,7 @@ def test_shares_are_the_named_ones_and_usual_ones_for_the_rest(
 
 
 @pytest.mark.parametrize(("inside", "line"), [("fifo", Fifo), ("edf", Edf), ("hrrn", Hrrn), ("fair", FairShare)])
-def test_a_preset_names_the_line(inside: str, line: type) -> None:
+def test_a_preset_names_the_discipline(inside: str, line: type) -> None:
     """Each name of ``inside`` makes its line."""
     assert type(make_discipline(inside, THREE["normal"])) is line
 
