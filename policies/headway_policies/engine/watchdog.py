@@ -48,7 +48,7 @@ class Watchdog:
 
     def __init__(self, now_s: float) -> None:
         self._heard_s = self._looked_s = now_s
-        self._reports: dict[int, _Reported] = {}
+        self._reports: dict[int, _EngineReport] = {}
 
     def heard(self, now_s: float) -> None:
         """The engine gave a sign of life."""
@@ -60,7 +60,7 @@ class Watchdog:
         for one in reports:
             before = known.get(one.engine)
             if before is None:
-                self._reports[one.engine] = _Reported(one, now_s)
+                self._reports[one.engine] = _EngineReport(one, now_s)
                 continue
             if one.works != before.progress.works:
                 self.heard(now_s)
@@ -95,10 +95,10 @@ class Watchdog:
 
     def _reset(self, now_s: float) -> None:
         self._heard_s = now_s
-        self._reports = {engine: _Reported(one.progress, now_s) for engine, one in self._reports.items()}
+        self._reports = {engine: _EngineReport(one.progress, now_s) for engine, one in self._reports.items()}
 
 
-class _Reported:
+class _EngineReport:
     """The last report of one engine, and when each part of it last changed."""
 
     def __init__(self, progress: Progress, now_s: float) -> None:

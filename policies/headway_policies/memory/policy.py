@@ -1,16 +1,16 @@
 """What is done when memory becomes short.
 
     condition                               action
-    KV cache over ``kv_usage_ratio``        fewer seats; vLLM evicts cached prefixes for running sequences by itself
+    KV cache over ``kv_usage_ratio``        fewer seats; the engine evicts cached prefixes by itself
     GPU memory over ``gpu_usage_ratio``     fewer seats, and the caches are cleared
     a job of ``large_job_tokens`` ended     the caches are cleared as soon as at most ``clear_max_running`` run
     server grown by ``server_growth_bytes`` its heap is trimmed then, and growth counts anew from what is left
     engine grown by ``recycle_growth_bytes``, or older than ``recycle_every_s``: it is replaced
 
-Clearing slows the next requests, so it happens at most once in ``clear_every_s``. The GPU threshold
-is never below what the engine holds from its start plus half of what that leaves free. Growth is counted from the first
-reading, to be taken when the engine is warm; a full queue does not count as growth. Known weak spot: on a CPU an engine
-grows by its whole KV cache while that is first filled.
+Clearing slows the next requests, so it happens at most once in ``clear_every_s``. The GPU threshold is never below what
+the engine holds from its start plus half of what that leaves free. Growth is counted from the first reading, to be
+taken when the engine is warm; a full queue does not count as growth. Known weak spot: on a CPU an engine grows by its
+whole KV cache while that is first filled.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway_policies.prediction.linear_fit import LinearFit
-from headway_policies.request import USUAL_MAX_TOKENS, Ticket, Usage
+from headway_policies.request import DEFAULT_MAX_TOKENS, Ticket, Usage
 
 #: A history with fewer samples is not used.
 MIN_SAMPLES = 8
@@ -68,12 +68,12 @@ class LengthPredictor(Protocol):
         ...
 
 
-class AskedLength:
+class RequestedLength:
     """Predicts that each request generates its ``max_tokens``."""
 
     def output_tokens(self, ticket: Ticket) -> float:
         """``max_tokens``, or the usual number."""
-        return USUAL_MAX_TOKENS if ticket.max_tokens is None else ticket.max_tokens
+        return DEFAULT_MAX_TOKENS if ticket.max_tokens is None else ticket.max_tokens
 
     def ended(self, ticket: Ticket, usage: Usage) -> None:
         """Nothing to learn."""
@@ -89,7 +89,7 @@ class QuantileLengths:
     def __init__(self) -> None:
         self._histories: OrderedDict[_Key, _History] = OrderedDict()
         self._score = _Score(_SCORED)
-        self._longest_tokens = float(USUAL_MAX_TOKENS)
+        self._longest_tokens = float(DEFAULT_MAX_TOKENS)
 
     def output_tokens(self, ticket: Ticket) -> float:
         """The expected mean of each sequence, at most ``max_tokens``.
@@ -105,11 +105,11 @@ class QuantileLengths:
             if history is not None and len(history.lengths) >= MIN_SAMPLES:
                 mean_tokens = history.mean_tokens(asked_tokens or 0)
                 return mean_tokens if asked_tokens is None else min(mean_tokens, asked_tokens)
-        return USUAL_MAX_TOKENS if asked_tokens is None else asked_tokens
+        return DEFAULT_MAX_TOKENS if asked_tokens is None else asked_tokens
 
     def quantile(self, ticket: Ticket, q: float) -> float:
         """The length that a share ``q`` of similar requests did not exceed, at most ``max_tokens``. Sorts a history."""
-        asked_tokens = USUAL_MAX_TOKENS if ticket.max_tokens is None else ticket.max_tokens
+        asked_tokens = DEFAULT_MAX_TOKENS if ticket.max_tokens is None else ticket.max_tokens
         for key in _keys(ticket):
             history = self._histories.get(key)
             if history is not None and len(history.lengths) >= MIN_SAMPLES:

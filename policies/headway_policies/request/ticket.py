@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: The assumed ``max_tokens`` of a request that does not set it.
-USUAL_MAX_TOKENS = 512
+DEFAULT_MAX_TOKENS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Ticket:
     @property
     def total_tokens(self) -> int:
         """The most tokens it can hold in the engine: for each sequence the prompt and all it may generate."""
-        return self.seats * (self.prompt_tokens + (USUAL_MAX_TOKENS if self.max_tokens is None else self.max_tokens))
+        return self.seats * (self.prompt_tokens + (DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens))
 
 
 @dataclass(frozen=True, slots=True)

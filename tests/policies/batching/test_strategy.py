@@ -1,4 +1,4 @@
-"""When may a batch leave? Each strategy by its pattern of batches, on a clock that only the test moves."""
+"""Batching strategies: each by its pattern of batches, on a clock that only the test moves."""
 
 from __future__ import annotations
 

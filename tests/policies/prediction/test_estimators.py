@@ -11,12 +11,12 @@ import pytest
 from headway_policies.conformance.windows import check_lengths
 from headway_policies.prediction.estimators import (
     MIN_SAMPLES,
-    AskedLength,
     LengthPredictor,
     QuantileLengths,
+    RequestedLength,
     WaitEstimate,
 )
-from headway_policies.request.ticket import USUAL_MAX_TOKENS, Ticket, Usage
+from headway_policies.request.ticket import DEFAULT_MAX_TOKENS, Ticket, Usage
 
 CHAT = Ticket(1, "normal", 0.0, tenant="a", max_tokens=1000)
 
@@ -26,13 +26,13 @@ def ended(predictor: LengthPredictor, ticket: Ticket, *lengths: int) -> None:
         predictor.ended(ticket, Usage(64, tokens * ticket.seats))
 
 
-@pytest.mark.parametrize("make", [AskedLength, QuantileLengths])
+@pytest.mark.parametrize("make", [RequestedLength, QuantileLengths])
 def test_it_conforms(make: Callable[[], LengthPredictor]) -> None:
     """Within what was asked, the same when asked again, honest about itself."""
     check_lengths(make)
 
 
-class Unbounded(AskedLength):
+class Unbounded(RequestedLength):
     """Guesses more than was asked for."""
 
     def output_tokens(self, ticket: Ticket) -> float:
@@ -54,7 +54,7 @@ def test_conformance_catches_what_does_not_conform(make: Callable[[], LengthPred
         check_lengths(make)
 
 
-@pytest.mark.parametrize(("max_tokens", "expected"), [(400, 400), (7, 7), (None, USUAL_MAX_TOKENS)])
+@pytest.mark.parametrize(("max_tokens", "expected"), [(400, 400), (7, 7), (None, DEFAULT_MAX_TOKENS)])
 def test_without_history_a_request_is_taken_at_its_word(max_tokens: int | None, expected: int) -> None:
     """Until enough have ended, the guess is what it asks for, or what is usual."""
     lengths, ticket = QuantileLengths(), replace(CHAT, max_tokens=max_tokens)
@@ -149,7 +149,7 @@ def test_memory_is_bounded_however_many_tenants_come() -> None:
 def test_no_prediction_exceeds_the_longest_answer_seen() -> None:
     """A claim of a thousand million tokens counts as what is usual, then as the longest answer there has been."""
     lengths, boaster = QuantileLengths(), replace(CHAT, max_tokens=10**9)
-    assert lengths.output_tokens(boaster) == USUAL_MAX_TOKENS
+    assert lengths.output_tokens(boaster) == DEFAULT_MAX_TOKENS
     ended(lengths, replace(CHAT, max_tokens=3000), 2800)
     assert lengths.output_tokens(boaster) == 2800
 
