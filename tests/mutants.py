@@ -92,14 +92,14 @@ MUTANTS = [
     Mutant(
         "queueing/safe_order",
         "who waits is lost with the order that went wrong",
-        "            self._order.push(place.ticket, place.line, place.tokens, place.pushed_s)",
+        "            self._order.push(place.ticket, place.class_name, place.tokens, place.pushed_s)",
         "            pass",
     ),
     Mutant("queueing/safe_order", "any answer is believed", "if not wrong(answer):", "if True:"),
     Mutant(
         "queueing/safe_order",
         "who is barred may go",
-        "return not self._waits(ticket) or self._places[ticket.id].line in barred",
+        "return not self._waits(ticket) or self._places[ticket.id].class_name in excluded",
         "return not self._waits(ticket)",
     ),
     Mutant(
@@ -108,7 +108,7 @@ MUTANTS = [
     Mutant(
         "queueing/safe_order",
         "who left is still counted",
-        "        self._waiting[place.line] -= 1\n",
+        "        self._waiting[place.class_name] -= 1\n",
         "",
     ),
     Mutant("queueing/factory", "an order of somebody else's is not guarded", '":" in name', '"::" in name'),
@@ -265,8 +265,8 @@ MUTANTS = [
     Mutant(
         "desk/scheduler",
         "the budget is off by one",
-        "self.seats.tokens + ticket.most_tokens <= budget_tokens",
-        "self.seats.tokens + ticket.most_tokens < budget_tokens",
+        "self.seats.tokens + ticket.total_tokens <= budget_tokens",
+        "self.seats.tokens + ticket.total_tokens < budget_tokens",
     ),
     Mutant(
         "desk/scheduler",
@@ -277,7 +277,7 @@ MUTANTS = [
     Mutant(
         "desk/scheduler",
         "tokens are never given back",
-        "tokens = record.ticket.most_tokens * (bool(seats) - bool(record.seats))",
+        "tokens = record.ticket.total_tokens * (bool(seats) - bool(record.seats))",
         "tokens = 0",
     ),
     Mutant(
@@ -348,14 +348,14 @@ MUTANTS = [
     Mutant(
         "queueing/strict",
         "strict serves the least urgent first",
-        "for one in self._lines:\n            if one.waiting and one.name not in barred:",
-        "for one in reversed(self._lines):\n            if one.waiting and one.name not in barred:",
+        "for one in self._queues:\n            if one.waiting and one.name not in excluded:",
+        "for one in reversed(self._queues):\n            if one.waiting and one.name not in excluded:",
     ),
     Mutant(
         "queueing/class_queues",
         "the best are evicted first",
-        "for one in reversed(self._lines):\n            if one.priority >= priority:",
-        "for one in self._lines:\n            if one.priority >= priority:",
+        "for one in reversed(self._queues):\n            if one.priority >= priority:",
+        "for one in self._queues:\n            if one.priority >= priority:",
     ),
     Mutant("queueing/class_queues", "a class forgets who left it", "        one.waiting -= 1\n", ""),
     Mutant(
@@ -407,8 +407,8 @@ MUTANTS = [
     Mutant(
         "batching/strategy",
         "static leaves half full",
-        "return gathered.most_seats if gathered.full or overdue else 0",
-        "return gathered.most_seats",
+        "return gathered.max_seats if gathered.full or overdue else 0",
+        "return gathered.max_seats",
     ),
     Mutant(
         "batching/strategy", "static never flushes", "overdue = due_s is not None and now_s >= due_s", "overdue = False"
@@ -489,7 +489,7 @@ MUTANTS = [
     Mutant(
         "engine/watchdog",
         "a watch that slept accuses",
-        "            self._begin_anew(now_s)\n",
+        "            self._reset(now_s)\n",
         "            pass\n",
     ),
     Mutant(
@@ -592,7 +592,7 @@ MUTANTS = [
     Mutant(
         "limits/governor",
         "shadow is applied",
-        "return self._fixed if self._limiting.shadow else self.proposed(now_s)",
+        "return self._fixed if self._settings.shadow else self.proposed(now_s)",
         "return self.proposed(now_s)",
     ),
     Mutant(
@@ -606,14 +606,19 @@ MUTANTS = [
         "fallback/ladder", "the lower threshold is quiet", "strong < config.leave_ratio", "strong <= config.leave_ratio"
     ),
     Mutant("fallback/ladder", "the upper threshold is no trouble", "strong >= 1.0, strong", "strong > 1.0, strong"),
-    Mutant("fallback/error_rate", "one ending more is needed", "if more >= least else", "if more > least else"),
+    Mutant(
+        "fallback/error_rate",
+        "one ending more is needed",
+        "if ended_since >= min_ended else",
+        "if ended_since > min_ended else",
+    ),
     Mutant(
         "fallback/error_rate",
         "the window is open at its start",
         ".at_s <= now_s - window_s",
         ".at_s < now_s - window_s",
     ),
-    Mutant("fallback/error_rate", "a look too near is kept", ">= window_s / _LOOKS", ">= 0 * window_s / _LOOKS"),
+    Mutant("fallback/error_rate", "a look too near is kept", ">= window_s / _SAMPLES", ">= 0 * window_s / _SAMPLES"),
     # the tie-break of who waits
     Mutant("queueing/wait_queue", "of two that came at once the first goes", "-ticket.id)", "ticket.id)"),
     Mutant(

@@ -1,6 +1,6 @@
 """Headway's policies: pure decisions, with no clock, no I/O and no engine.
 
-``Desk`` maps (event, now) to effects; every other module answers the one question in its first line.
+``Desk`` maps (event, now) to effects. The other modules are the policies that it uses.
 """
 
 from headway_policies.batching import Batching

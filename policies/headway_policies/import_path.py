@@ -1,14 +1,14 @@
-"""Which class does an import path name?
+"""The class that an import path names.
 
-A preset may name a policy of your own as ``package.module:Class``, the form of Python's entry points. Finding it
-imports the module, which runs its code: a preset file is to be trusted as much as the program that reads it.
+A preset may name a custom policy as ``package.module:Class``, the form of Python's entry points. Finding the class
+imports the module, which runs its code: trust a preset file only as far as the program that reads it.
 """
 
 from __future__ import annotations
 
 import importlib
 
-#: What the code of a policy may raise without ending us: sys.exit in it is its own end, Ctrl-C is the program's.
+#: What the code of a policy may raise without ending the program: sys.exit is caught, Ctrl-C is not.
 FAILURES = (Exception, SystemExit)
 
 
@@ -19,7 +19,7 @@ def find_class(path: str) -> type:
         raise ValueError(f"{path!r} is not of the form package.module:Class")
     try:
         module = importlib.import_module(module_name)
-    except FAILURES as error:  # whatever the module does while it is imported
+    except FAILURES as error:  # importing a module runs its code
         raise ValueError(f"{module_name} cannot be imported: {cause(error)}") from error
     try:
         found: object = getattr(module, class_name)
@@ -31,6 +31,6 @@ def find_class(path: str) -> type:
 
 
 def cause(error: BaseException) -> str:
-    """What a policy's code raised, in one line."""
+    """The error that a policy raised, in one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, ModuleNotFoundError) else f"{type(error).__name__}: {text}"

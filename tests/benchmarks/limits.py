@@ -48,8 +48,8 @@ def _oracle(load: float) -> float:
 
 
 _BEST_FIXED = (
-    "the best fixed limit reaches 0.9 of the oracle, because the desk sheds who would come too late; "
-    "more than 1.11 is not to be had"
+    "the best fixed limit reaches 0.9 of the oracle, because the desk sheds requests that would be late; "
+    "more than 1.11 is impossible"
 )
 
 
@@ -91,4 +91,6 @@ def memory() -> Iterator[Goal]:
             "G6", f"{kv}: preemptions, memory-aware : 256 seats", 0.25, aware[1] / max(fixed[256][1], 1), most=True
         )
         what = f"{kv}: tokens/s, memory-aware : best of 32/64/256 ({best})"
-        yield Goal("G6", what, 0.98, aware[0] / fixed[best][0], why="after trouble the rails hold it low for a while")
+        yield Goal(
+            "G6", what, 0.98, aware[0] / fixed[best][0], why="after KV pressure the governor keeps it low for a while"
+        )

@@ -15,7 +15,7 @@ from goal import Goal
 from headway.admission.gate import Gate
 from headway.errors import Refused
 from headway_policies import Desk, Ending, Preset, Ticket, bundled_presets
-from headway_policies.queueing.factory import Ordering, make_order
+from headway_policies.queueing.factory import OrderSettings, make_order
 
 REQUESTS = 20_000
 _TRIES = 3
@@ -32,7 +32,7 @@ def overhead() -> Iterator[Goal]:
     yield Goal("G7", "the same, p99 of single requests", 80, each_us[int(0.99 * len(each_us))], most=True, unit="µs")
     yield Goal("G7", "requests a second on one core, a task each", 30_000, max(_rates()))
     refusal_us = min(asyncio.run(_refusal_us()) for _ in range(5))
-    why = "ticket, permit and exception alone cost 1.7; the rest is books: begin, bounds, eviction, Retry-After, ledger"
+    why = "ticket, permit, exception cost 1.7; the rest is bookkeeping: begin, bounds, eviction, Retry-After, ledger"
     yield Goal("G7", "CPU a refusal", 5, refusal_us, most=True, unit="µs", why=why)
     yield Goal("G7", "CPU a streamed token", 1, min(asyncio.run(_token_us()) for _ in range(5)), most=True, unit="µs")
 
@@ -131,7 +131,7 @@ def queue_length() -> Iterator[Goal]:
         what = f"enqueue + dequeue at 10^6 waiting : at 10, {between} order, {inside} inside"
         yield Goal("G8", what, target, many / few, most=True, note=f"{few:.1f} and {many:.1f} µs")
     for waiting in (1_000, 1_000_000):
-        why = "flat in the length, but out of every book: room, order, tenant, deadline, ledger"
+        why = "constant in the length, but updates all records: queue, order, tenant, deadline, ledger"
         yield Goal("G8", f"cancel with {waiting:,} waiting", 5, _cancel_us(waiting), most=True, unit="µs", why=why)
     yield Goal("G8", "memory of a waiting ticket in the desk", 1024, _bytes_each(), most=True, unit="bytes")
     yield Goal("G8", "longest turn while 10^5 tickets expire at once, CPU", 10, _expiry_ms(), most=True, unit="ms")
@@ -146,7 +146,7 @@ def _turn_us(between: str, inside: str, waiting: int) -> float:
 
     The best of three tries: other work on the machine only ever adds.
     """
-    order = make_order(Ordering(between=between, inside=inside), _roomy().classes)
+    order = make_order(OrderSettings(between=between, inside=inside), _roomy().classes)
     for number in range(waiting):
         order.push(_ticket(number), "normal", 128.0, 0.0)
 

@@ -63,7 +63,12 @@ def tenants() -> Iterator[Goal]:
         ratios.append(_light_p99_s(fifo.visits) / _light_p99_s(fair.visits))
         conserved.append(_served_tokens(fair.visits) / _served_tokens(fifo.visits))
     yield Goal("G10", "Jain's index over served : max-min share", 0.99, mean(jains))
-    yield Goal("G10", "TTFT p99 of who asks for half a fair share, first come first served : fair", 50.0, mean(ratios))
+    yield Goal(
+        "G10",
+        "TTFT p99 of a tenant that asks for half a fair share, first come first served : fair",
+        50.0,
+        mean(ratios),
+    )
     yield Goal("G10", "tokens served while the load lasts, fair : first come first served", 0.99, mean(conserved))
 
 

@@ -87,7 +87,7 @@ class Soak:
 
     def __init__(self) -> None:
         self.registry, self.engine, catalogue = CollectorRegistry(), SwiftEngine(), PresetCatalogue()
-        meters = Meters(catalogue.class_names(), catalogue.most_seats(), self.registry)
+        meters = Meters(catalogue.class_names(), catalogue.max_seats(), self.registry)
         preset = catalogue.get("latency")
         self.control: Control = install(self.engine, PlainAdapter(), preset, catalogue, meter=meters)
         self.control.warmup = WarmupReport(state="skipped")

@@ -46,10 +46,10 @@ def test_a_module_that_ends_the_program_ends_only_itself(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("key", ["ordering.between", "ordering.inside", "limit.policy"])
-def test_a_policy_that_cannot_be_made_is_told_when_the_preset_is_read(key: str) -> None:
+def test_a_policy_that_cannot_be_created_is_reported_when_the_preset_is_read(key: str) -> None:
     """In one line with its key, before anything could be switched to it."""
     text = f'name = "mine"\nextends = "balanced"\n{key} = "faulty_policy:Unwilling"\n'
-    told = f"{key}: faulty_policy:Unwilling cannot be made: RuntimeError: no licence (line 3)"
+    told = f"{key}: faulty_policy:Unwilling cannot be created: RuntimeError: no licence (line 3)"
     with pytest.raises(PresetError) as caught:
         parse_preset(text, "mine.toml")
     assert str(caught.value).endswith(told)

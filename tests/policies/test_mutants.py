@@ -1,4 +1,4 @@
-"""Do the tests notice small faults that somebody wrote down? Behind HEADWAY_LONG_TESTS: some ten minutes."""
+"""Whether the tests notice a list of small faults. Behind HEADWAY_LONG_TESTS: some ten minutes."""
 
 from __future__ import annotations
 

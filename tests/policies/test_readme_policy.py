@@ -1,4 +1,4 @@
-"""The policy of your own that policies/README.md shows: it works as it is printed there."""
+"""The custom policy of policies/README.md: it works as printed there."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_it_serves_the_shortest_expected_first(preset: Preset) -> None:
     assert gone == [0, 2, 3, 1]
 
 
-def test_it_keeps_what_every_line_must(preset: Preset) -> None:
+def test_it_conforms_to_the_protocol_of_a_discipline(preset: Preset) -> None:
     """It passes the conformance suite, as the README says."""
     check_discipline(find_class(preset.ordering.inside))

@@ -72,8 +72,8 @@ class Rules:
     def within_budget(self, ticket: Ticket) -> bool:
         """Whether the token budget lets it in beside those who sit; alone it is always let in."""
         budget_tokens = self.preset.batching.max_total_tokens
-        held = [one.ticket.most_tokens for one in self.sitting.values() if one.seats]
-        return budget_tokens is None or not held or sum(held) + ticket.most_tokens <= budget_tokens
+        held = [one.ticket.total_tokens for one in self.sitting.values() if one.seats]
+        return budget_tokens is None or not held or sum(held) + ticket.total_tokens <= budget_tokens
 
     def fits(self, ticket: Ticket) -> bool:
         """Whether it could sit down now."""
@@ -136,7 +136,7 @@ class Rules:
 
     def _budget_full(self) -> bool:
         budget_tokens = self.preset.batching.max_total_tokens
-        return budget_tokens is not None and sum(one.most_tokens for one in self.waiting.values()) >= budget_tokens
+        return budget_tokens is not None and sum(one.total_tokens for one in self.waiting.values()) >= budget_tokens
 
     def must_leave(self, now_s: float) -> bool:
         """Whether a batch has to leave, as far as the bins or an adaptive window do not hide that from here."""

@@ -43,10 +43,10 @@ class FaultyOrder(StrictOrder):
             raise ZeroDivisionError
         super().correct(ticket, class_name, tokens)
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
-        """Raise, nobody, a stranger, or somebody of a barred class."""
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
+        """Raise, nobody, a stranger, or somebody of a excluded class."""
         if not self._wrong():
-            return super().head(now_s, barred)
+            return super().head(now_s, excluded)
         match self._asked % 4:
             case 0:
                 raise IndexError

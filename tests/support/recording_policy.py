@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, ClassVar
 
 from headway_policies import StrictOrder, Ticket
-from headway_policies.limits.limit import Limiting, Signals
+from headway_policies.limits.limit import LimitSettings, Signals
 
 
 class RecordingOrder(StrictOrder):
@@ -27,10 +27,10 @@ class RecordingOrder(StrictOrder):
         _check(now_s, tokens)
         super().push(ticket, class_name, tokens, now_s)
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The next."""
         _check(now_s)
-        return super().head(now_s, barred)
+        return super().head(now_s, excluded)
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
         """Book a ticket."""
@@ -50,7 +50,7 @@ class RecordingLimit:
 
     told: ClassVar[list[tuple[Signals, float]]] = []
 
-    def __init__(self, limiting: Limiting, seats: int, ceiling: int | None) -> None:
+    def __init__(self, settings: LimitSettings, seats: int, ceiling: int | None) -> None:
         self._seats = seats
         self.ceiling = ceiling
         self.why = "mine"

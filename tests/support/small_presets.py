@@ -7,9 +7,9 @@ from typing import Any
 
 from headway_policies import Preset, PriorityClass
 from headway_policies.batching.strategy import Batching
-from headway_policies.limits.limit import Limiting
-from headway_policies.queueing.bounds import Queue
-from headway_policies.queueing.factory import Ordering
+from headway_policies.limits.limit import LimitSettings
+from headway_policies.queueing.bounds import QueueSettings
+from headway_policies.queueing.factory import OrderSettings
 
 
 def terms(
@@ -42,7 +42,7 @@ def small_preset(
     inside: str = "fifo",
     batching: Mapping[str, Any] | None = None,
     queue: Mapping[str, Any] | None = None,
-    limit: Limiting | None = None,
+    limit: LimitSettings | None = None,
 ) -> Preset:
     """Three classes with the usual names, 10 s in the queue and 60 s in all, unless ``classes`` says otherwise.
 
@@ -59,8 +59,8 @@ def small_preset(
         name=name,
         default_class="normal" if classes is None else next(iter(classes)),
         batching=Batching(**({"seats": seats, "window_ms": 10} | dict(batching or {}))),
-        ordering=Ordering(between=between, inside=inside),
-        limit=limit or Limiting(),
-        queue=Queue(**({"max_waiting": most_waiting} | plain | dict(queue or {}))),
+        ordering=OrderSettings(between=between, inside=inside),
+        limit=limit or LimitSettings(),
+        queue=QueueSettings(**({"max_waiting": most_waiting} | plain | dict(queue or {}))),
         classes=usual if classes is None else classes,
     )

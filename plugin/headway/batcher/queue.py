@@ -13,7 +13,7 @@ from headway.batcher.arguments import whole_number
 from headway.batcher.function import T
 from headway.batcher.settings import class_name
 from headway_policies import PriorityClass, Ticket
-from headway_policies.queueing import Lane, Ordering, Queue, WaitQueue, make_order
+from headway_policies.queueing import Lane, OrderSettings, QueueSettings, WaitQueue, make_order
 
 _MOST_WAITING = 1_000_000
 
@@ -53,8 +53,8 @@ class PriorityRequestQueue(Generic[T]):
             class_name(priority, count): PriorityClass(priority=priority, max_waiting=_MOST_WAITING)
             for priority in range(count)
         }
-        lane = Lane(make_order(Ordering(between="strict", inside="fifo"), classes))
-        self._room = WaitQueue(classes, Queue(max_waiting=max_size), [lane])
+        lane = Lane(make_order(OrderSettings(between="strict", inside="fifo"), classes))
+        self._room = WaitQueue(classes, QueueSettings(max_waiting=max_size), [lane])
         self._waiting: dict[int, PrioritizedRequest[T]] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()

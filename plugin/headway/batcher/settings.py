@@ -8,7 +8,7 @@ from __future__ import annotations
 from headway.batcher.arguments import number, shown, whole_number
 from headway.errors import UnknownClassError
 from headway_policies import Batching, Preset, PriorityClass
-from headway_policies.queueing import Ordering, Queue
+from headway_policies.queueing import OrderSettings, QueueSettings
 
 MOST_TOKENS = 2**53  # more cannot be counted exactly by everybody who counts them
 _WHOLE = {
@@ -54,8 +54,8 @@ def batch_preset(
             urgent_window_ms=urgent_wait_ms,
             max_total_tokens=max_total_tokens,
         ),
-        ordering=Ordering(between="weighted", inside="fifo"),
-        queue=Queue(max_waiting=max_size, refuse_infeasible=False, shed_unreachable=False),
+        ordering=OrderSettings(between="weighted", inside="fifo"),
+        queue=QueueSettings(max_waiting=max_size, refuse_infeasible=False, shed_unreachable=False),
         classes={
             class_name(priority, priority_classes): PriorityClass(priority=priority, max_waiting=1_000_000)
             for priority in range(priority_classes)

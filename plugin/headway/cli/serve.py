@@ -105,7 +105,7 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     preflight.check_upstream(environ)
     preflight.check_bounds(environ)
     preflight.check_vllm()
-    defaults = engine_defaults(ours.engine, catalogue.most_seats())
+    defaults = engine_defaults(ours.engine, catalogue.max_seats())
     warnings = (
         preflight.exposure(ours.engine, admin_on=admin_on),
         _too_few_seats(ours.engine, chosen),

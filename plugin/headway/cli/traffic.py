@@ -10,7 +10,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway.api import AdminClient, ServerUnreachableError, Status, bounded_session
-from headway_policies.limits import Limiting
+from headway_policies.limits import LimitSettings
 from headway_policies.preset import Traffic
 
 MAX_METRICS_BYTES = 8 * 1024 * 1024
@@ -45,7 +45,7 @@ def between(before: Look, after: Look, settings: Mapping[str, object], over_s: f
     """What happened between two samples, under a preset with these settings."""
     grown = {key: value - before.samples.get(key, 0.0) for key, value in after.samples.items()}
     steps = grown.get(("headway_batch_size_count", ""), 0.0)
-    slo_ms = settings.get("limit.inter_token_slo_ms", Limiting().inter_token_slo_ms)
+    slo_ms = settings.get("limit.inter_token_slo_ms", LimitSettings().inter_token_slo_ms)
     return Traffic(
         over_s=over_s,
         strategy=str(settings.get("batching.strategy", "continuous")),

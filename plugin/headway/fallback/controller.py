@@ -72,7 +72,7 @@ class FallbackController:
         self._applied: frozenset[Rung] = frozenset()
         self._order_failed: str | None = None
         preset = gate.desk.preset
-        self.ladder = Ladder(preset.fallback, usable_rungs(preset, upstream=upstream is not None))
+        self.ladder = Ladder(preset.fallback, usable_rungs(preset, fallback_model=upstream is not None))
 
     def connect(self, upstream: FallbackClient) -> None:
         """Another model may answer from now on."""
@@ -107,7 +107,7 @@ class FallbackController:
             queue_age_s=queue_age_s(desk.oldest_wait_s(now_s), desk.preset.classes),
             kv_usage_ratio=self._load().kv_usage_ratio if desk.seats_taken else 0.0,
             error_ratio=self._errors.look(
-                failed, ended, now_s, window_s=config.error_window_s, least=config.error_min_requests
+                failed, ended, now_s, window_s=config.error_window_s, min_ended=config.error_min_requests
             ),
             engine_up=desk.engine_up,
         )
@@ -128,7 +128,7 @@ class FallbackController:
     def adopt(self) -> Rung:
         """The preset in force has changed, or what the server can do."""
         before, preset = self.ladder.rung, self._gate.desk.preset
-        rungs = usable_rungs(preset, upstream=self.upstream is not None)
+        rungs = usable_rungs(preset, fallback_model=self.upstream is not None)
         self.ladder.switch(preset.fallback, rungs, self._gate.now_s())
         return self._moved(before, self.ladder.why)
 

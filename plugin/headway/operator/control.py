@@ -219,7 +219,7 @@ class Control:
     def ceiling(self) -> int:
         """The most seats any preset can get here."""
         desk = self.gateway.gate.desk
-        return self.catalogue.most_seats() if desk.ceiling is None else desk.ceiling
+        return self.catalogue.max_seats() if desk.ceiling is None else desk.ceiling
 
     @property
     def seats_taken(self) -> int:

@@ -82,10 +82,10 @@ _SNAPSHOT_WAIT_S = 2.0
 class Meters:
     """The histograms. Each observation is one dictionary look-up and one increment."""
 
-    def __init__(self, class_names: Iterable[str], most_seats: int, registry: CollectorRegistry) -> None:
+    def __init__(self, class_names: Iterable[str], max_seats: int, registry: CollectorRegistry) -> None:
         self._waits = _histogram("headway_queue_wait_seconds", _WAIT_BUCKETS, registry, "class")
         self._first_tokens = _histogram("headway_time_to_first_token_seconds", _TOKEN_BUCKETS, registry, "class")
-        self._batch = _histogram("headway_batch_size", _sizes(most_seats), registry)
+        self._batch = _histogram("headway_batch_size", _sizes(max_seats), registry)
         self._wait_of = {name: self._waits.labels(name) for name in class_names}
         self._first_token_of = {name: self._first_tokens.labels(name) for name in class_names}
 
@@ -269,6 +269,6 @@ def _histogram(name: str, buckets: Iterable[float], registry: CollectorRegistry,
     return Histogram(name, TABLE[name][1], labels, buckets=tuple(buckets), registry=registry)
 
 
-def _sizes(most_seats: int) -> list[float]:
+def _sizes(max_seats: int) -> list[float]:
     powers = [float(2**exponent) for exponent in range(11)]
-    return sorted({*powers, float(most_seats)})
+    return sorted({*powers, float(max_seats)})

@@ -86,6 +86,6 @@ class PresetCatalogue:
         """Every class of every preset, in a fixed order."""
         return list(dict.fromkeys(name for one in self for name in one.preset.by_urgency()))
 
-    def most_seats(self) -> int:
+    def max_seats(self) -> int:
         """The largest number of seats any preset may come to ask for."""
-        return max(one.preset.most_seats() for one in self)
+        return max(one.preset.max_seats() for one in self)

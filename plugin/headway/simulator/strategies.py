@@ -12,7 +12,7 @@ from typing import Literal
 
 from headway.simulator.engine import EngineModel
 from headway_policies import Batching, Preset, PriorityClass
-from headway_policies.queueing import Ordering, Queue
+from headway_policies.queueing import OrderSettings, QueueSettings
 
 Strategy = Literal["static", "dynamic", "continuous"]
 _ENDLESS = 1_000_000
@@ -43,8 +43,8 @@ def plain(
             bins=bins,
             flush_after_s=flush_after_s if static else None,
         ),
-        ordering=Ordering(between="strict", inside="fifo"),
-        queue=Queue(max_waiting=_ENDLESS),
+        ordering=OrderSettings(between="strict", inside="fifo"),
+        queue=QueueSettings(max_waiting=_ENDLESS),
         classes={"normal": PriorityClass(priority=0, max_waiting=_ENDLESS)},
     )
 

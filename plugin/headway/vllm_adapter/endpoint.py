@@ -118,7 +118,7 @@ class HeadwayEndpoint:
         if engine_client is None:
             return
         catalogue = settings.catalogue
-        meters = Meters(catalogue.class_names(), catalogue.most_seats(), REGISTRY)
+        meters = Meters(catalogue.class_names(), catalogue.max_seats(), REGISTRY)
         control = install(engine_client, VllmAdapter(), settings.preset, catalogue, meter=meters)
         control.gateway.max_request_seats = settings.max_request_seats
         control.batch_meter = meters.step
@@ -220,7 +220,7 @@ def _served_name(args: Namespace) -> str:
 
 def _say_what_is_missing(control: Control, args: Namespace) -> None:
     """Degraded modes are allowed, silent ones are not."""
-    wanted, ceiling = control.catalogue.most_seats(), control.ceiling
+    wanted, ceiling = control.catalogue.max_seats(), control.ceiling
     if ceiling < wanted:
         log.warning(
             "the engine gives %d seats at most, a preset wants %d; start with --max-num-seqs %d to use them",

@@ -15,7 +15,7 @@ from headway.operator import Control
 from headway.vllm_adapter.internal_requests import run_internal
 from headway.vllm_adapter.warmup_requests import WarmupRequests
 from headway_policies import AdmissionState
-from headway_policies.engine import is_cooling
+from headway_policies.engine import keep_warm_due
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ async def _watch(control: Control, source: Brief) -> None:
     while not control.gateway.closing:
         await asyncio.sleep(_LOOK_AGAIN_S)
         idle_s = 0.0 if control.gateway.open_calls else now_s() - max(tried_s, control.stepped_s)
-        if is_cooling(control.preset.warmup, idle_s) and _serving(control):
+        if keep_warm_due(control.preset.warmup, idle_s) and _serving(control):
             await _once(control, source)
             tried_s = now_s()
 

@@ -1,6 +1,6 @@
 """Batching strategies: static, dynamic and continuous batches, their window, and bins of similar length.
 
-They say when a batch leaves; who is in it is decided by the queue.
+They decide when a batch is dispatched; the queue decides which requests are in it.
 """
 
 from headway_policies.batching.length_bins import LengthBins

@@ -1,8 +1,8 @@
-"""Whose answers will be about as long as mine?
+"""Bins of similar predicted output length: multi-bin batching (Guldogan, Kunde, Lee, Pedarsani, arXiv 2412.04504).
 
-Multi-bin batching (Guldogan, Kunde, Lee, Pedarsani, arXiv 2412.04504): batches are formed among requests of like
-predicted length, since a batch runs as long as its longest member. The paper cuts at equal mass; where many requests
-share one length those edges coincide and one bin gets everybody. Here the edges minimise what the paper wants minimal,
+Batches are formed among requests of similar predicted length, since a batch runs as long as its longest member. The
+paper cuts at equal mass; where many requests share one length those edges coincide and one bin gets all requests. Here
+the edges minimise what the paper wants minimal,
 
     sum over bins of  P(bin) * E[longest of a batch | bin],    E[max] = sum over v of v * (F(v)^B - F(v-)^B)
 
@@ -11,8 +11,8 @@ more bin is used only if it saves half a percent: requests of one length stay in
 
 Edges are refitted after 32, 64, ... arrivals and then after every 512; a fit costs at most 64^2/2 steps for each bin.
 ``bin_of`` is a binary search; between refits a length keeps its bin. Weak spots: until the first fit all are in bin 0;
-a prediction is taken at its word; beyond 64 distinct lengths neighbours are merged into groups of like mass; nothing is
-gained under continuous batching, where nobody waits for the longest.
+prediction errors are not considered; beyond 64 distinct lengths neighbours are merged into groups of similar mass;
+there is no gain under continuous batching, where no request waits for the longest.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from math import sqrt
 _SAMPLE = 512
 _FIRST_FIT = 32
 _GROUPS = 64
-_LEAST_SAVING = 0.005
-_MOST_MEMBERS = 64  # of a batch, in E[max]: more change little, and the powers stay within a float
+_MIN_SAVING = 0.005
+_MAX_MEMBERS = 64  # of a batch, in E[max]: larger ones change little, and the powers stay within a float
 
 
 class LengthBins:
@@ -33,7 +33,7 @@ class LengthBins:
 
     def __init__(self, k: int, members: int = 32) -> None:
         self._k = k
-        self._members = min(members, _MOST_MEMBERS)
+        self._members = min(members, _MAX_MEMBERS)
         self._recent: deque[float] = deque(maxlen=_SAMPLE)
         self._until_fit = self._next_fit = _FIRST_FIT
         self._edges: list[float] = []
@@ -43,7 +43,7 @@ class LengthBins:
         return bisect_left(self._edges, tokens)
 
     def seen(self, tokens: float) -> None:
-        """Learn from a newcomer's predicted length. Now and then this moves the edges."""
+        """Learn from an arrival's predicted length. Some calls refit the edges."""
         self._recent.append(tokens)
         self._until_fit -= 1
         if not self._until_fit:
@@ -53,7 +53,7 @@ class LengthBins:
                 self._edges = _edges(_groups(self._recent), self._k, self._members)
 
 
-#: So many of the sample, the shortest of them, and the longest.
+#: The number of samples, the shortest of them, and the longest.
 _Group = tuple[int, float, float]
 
 
@@ -95,7 +95,7 @@ def _costs(groups: list[_Group], members: int) -> list[list[float]]:
 
 
 def _cuts(costs: list[list[float]], k: int) -> list[int]:
-    """The first group of every bin but bin 0, at the least total cost, with bins only as long as they pay."""
+    """The first group of every bin but bin 0, at the least total cost; no bin that saves too little."""
     size = len(costs)
     best = list(costs[0])  # best[end]: the least cost of the first ``end`` groups with the bins so far
     starts: list[list[int]] = []  # of the last bin, for each number of bins from two on and each end
@@ -103,7 +103,7 @@ def _cuts(costs: list[list[float]], k: int) -> list[int]:
         found, start = list(best), [0] * (size + 1)
         for end in range(bins, size + 1):
             found[end], start[end] = min((best[cut] + costs[cut][end], cut) for cut in range(bins - 1, end))
-        if found[size] > (1 - _LEAST_SAVING) * best[size]:
+        if found[size] > (1 - _MIN_SAVING) * best[size]:
             break
         best = found
         starts.append(start)

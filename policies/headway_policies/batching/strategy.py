@@ -1,9 +1,9 @@
-"""When may a batch leave?
+"""Batching strategies: when the gathered requests are dispatched.
 
 ``static``      exactly ``seats`` sequences, or none; the next batch starts when the longest of this one has ended
 ``dynamic``     full, or when the window that opened with the first arrival ends; the same barrier
-``continuous``  a request leaves as soon as a seat is free, and the engine refills its running batch at every step
-                (iteration-level scheduling: Yu et al., Orca, OSDI 2022)
+``continuous``  a request is dispatched as soon as a seat is free, and the engine refills its running batch at every
+                step (iteration-level scheduling: Yu et al., Orca, OSDI 2022)
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from headway_policies.batching.window import Gathered, Window
 class Batching(BaseModel):
     """``[batching]`` of a preset: the strategy, the seats it may fill and the window in which a batch may gather.
 
-    ``window_ms`` and what follows it only matter to ``static`` and ``dynamic``: under ``continuous`` a request never
-    waits for company. ``urgent_window_ms`` is how long the most urgent class may be held for company. ``bins`` forms
-    batches of like predicted length. ``flush_after_s`` sends off a static batch that does not fill.
+    ``window_ms`` and the keys after it only matter to ``static`` and ``dynamic``: under ``continuous`` a request never
+    waits for a batch. ``urgent_window_ms`` is how long the most urgent class may wait for a batch. ``bins`` forms
+    batches of similar predicted length. ``flush_after_s`` dispatches a static batch that does not fill.
     ``max_total_tokens`` bounds prompt + possible output over all that runs, under every strategy.
     """
 
@@ -39,7 +39,7 @@ class Batching(BaseModel):
 
 
 class Strategy(Protocol):
-    """Anything that says when those who gather in a lane may leave together."""
+    """Decides when the requests gathered in a lane are dispatched together."""
 
     @property
     def barrier(self) -> bool:
@@ -47,41 +47,41 @@ class Strategy(Protocol):
         ...
 
     def leaving(self, gathered: Gathered, now_s: float) -> int:
-        """How many seats may leave now; 0 to wait on."""
+        """The seats to dispatch now; 0: keep waiting."""
         ...
 
     def due_s(self, gathered: Gathered, now_s: float) -> float | None:
-        """When to ask again at the latest, if nobody comes; None for never."""
+        """When to ask again at the latest without an arrival; None: never."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Continuous:
-    """A seat is free: whoever is next may take it."""
+    """A request is dispatched as soon as a seat is free."""
 
     barrier: bool = False
 
     def leaving(self, gathered: Gathered, now_s: float) -> int:
-        """Everybody, as far as there are seats."""
+        """All gathered seats."""
         return gathered.seats
 
     def due_s(self, gathered: Gathered, now_s: float) -> float | None:
-        """Only a free seat changes anything."""
+        """Never: only a free seat matters."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """A full batch or none. With ``flush_after_s`` one that does not fill leaves after that long all the same."""
+    """A full batch or none; with ``flush_after_s`` also a batch that has not filled after so long."""
 
     flush_after_s: float | None = None
     barrier: bool = True
 
     def leaving(self, gathered: Gathered, now_s: float) -> int:
-        """All seats once they can be filled."""
+        """All seats, once they can be filled."""
         due_s = self.due_s(gathered, now_s)
         overdue = due_s is not None and now_s >= due_s
-        return gathered.most_seats if gathered.full or overdue else 0
+        return gathered.max_seats if gathered.full or overdue else 0
 
     def due_s(self, gathered: Gathered, now_s: float) -> float | None:
         """When the first arrival has waited ``flush_after_s``."""
@@ -92,8 +92,8 @@ class Static:
 class Dynamic:
     """Full, of a preferred size, or when the window that opened with the first arrival ends, whichever comes first.
 
-    The most urgent class has a window of its own (0: it waits for no company); the rest of such a batch is filled
-    with whoever is next. ``preferred`` has Triton's meaning of preferred_batch_size.
+    The most urgent class has its own window (0: no wait); the rest of such a batch is filled with the next requests.
+    ``preferred`` has Triton's meaning of preferred_batch_size.
     """
 
     window: Window
@@ -102,13 +102,13 @@ class Dynamic:
     barrier: bool = True
 
     def leaving(self, gathered: Gathered, now_s: float) -> int:
-        """As many seats as there are, once the batch is full or its time has come."""
+        """All seats once the batch is full or its window has ended; else a preferred size."""
         if gathered.full or now_s >= self.due_s(gathered, now_s):
-            return gathered.most_seats
+            return gathered.max_seats
         return max((size for size in self.preferred if size <= gathered.seats), default=0)
 
     def due_s(self, gathered: Gathered, now_s: float) -> float:
-        """The end of the window, or of the urgent one's."""
+        """The end of the window, or of the urgent window if that is earlier."""
         due_s = gathered.opened_s + self.window.length_s(gathered, now_s)
         if gathered.urgent_s is None:
             return due_s

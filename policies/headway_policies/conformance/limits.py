@@ -1,13 +1,13 @@
-"""Does a limit, or a policy that proposes one, keep what its protocol promises?
+"""Conformance suite for limits and limit policies.
 
-Pseudo-random histories of a closed loop: whatever the limit allows is taken. Their parts: fair weather, steps without a
-time between tokens, nothing but zeros, huge values, an idle hour, a running engine that falls silent, a breach of the
-SLO, a storm of preemptions. After every step the rules of ``RULES`` are checked. Those that are a matter of safety have
-to be kept; the others say how a limit should behave, and an author may break them on purpose (``accept``).
+Pseudo-random histories of a closed loop: all seats that the limit allows are taken. Their parts: fair load, steps
+without a time between tokens, zeros only, huge values, an idle hour, a running engine that reports nothing, an SLO
+breach, a storm of preemptions. After every step the rules of ``RULES`` are checked. The rules that concern safety must
+be kept; the others state how a limit should behave, and an author may break them on purpose (``accept``).
 
-No rule is needed for what the governor does itself: whatever a policy proposes, the limit in force is within the floor
-and the ceiling of its preset and no larger than the engine can give. Not checked: that a policy returns at all, whether
-a limit is any good, and the cost.
+The governor needs no rule: whatever a policy proposes, the limit in force is between min_seats and the ceiling of its
+preset and never exceeds the engine's capacity. Not checked: that a policy returns at all, whether a limit is any good,
+and the cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import pairwise
 from random import Random
 
 from headway_policies.import_path import FAILURES, cause
-from headway_policies.limits import WHYS, Governor, Interval, Limit, Limiting, LimitPolicy, Load, Signals
+from headway_policies.limits import WHYS, Governor, Interval, Limit, LimitPolicy, LimitSettings, Load, Signals
 
 _STEPS = 120
 _STEP_S = 0.1
@@ -30,22 +30,22 @@ _SEATS = (1, 16, 500)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One promise, in one sentence. ``acceptable`` says that its author may break it: it is no matter of safety."""
+    """One requirement, in one sentence. ``acceptable``: its author may break it, since it does not concern safety."""
 
     name: str
     statement: str
     acceptable: bool = False
 
 
-#: Every rule of a limit or of a limit policy, by its name.
+#: All rules for limits and limit policies, by name.
 RULES = {
     rule.name: rule
     for rule in (
-        Rule("never-raises", "A policy raises nothing, whatever the engine shows."),
+        Rule("never-raises", "A policy never raises, whatever the engine reports."),
         Rule("whole-number", "A policy proposes a whole number (int)."),
         Rule("at-least-one", "A limit is a whole number of at least 1."),
-        Rule("repeatable", "A limit that is asked twice at one instant answers the same."),
-        Rule("known-reason", "The reason of a limit is a word of governor.WHYS."),
+        Rule("repeatable", "Two calls at one instant return the same limit."),
+        Rule("known-reason", "The reason of a limit is a key of governor.WHYS."),
         Rule(
             "no-growth-in-breach",
             f"The limit does not grow once the time between tokens has been over the SLO for "
@@ -64,15 +64,15 @@ RULES = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Where a rule was broken first: after which event of which history, what was expected, and what came."""
+    """The first violation of a rule: the history and event, what was expected, and what was returned."""
 
     rule: Rule
     event: str
     expected: str
-    came: str
+    actual: str
 
     def __str__(self) -> str:
-        return f"{self.rule.name}: {self.rule.statement} At {self.event}: expected {self.expected}, came {self.came}"
+        return f"{self.rule.name}: {self.rule.statement} At {self.event}: expected {self.expected}, got {self.actual}"
 
 
 def check_limit(
@@ -82,73 +82,73 @@ def check_limit(
     accept: Collection[str] = (),
 ) -> None:
     """Raise AssertionError unless the limits that ``make`` makes keep, under that SLO, all rules but ``accept``."""
-    book = _Book()
+    report = _Report()
     for seed in seeds:
-        _History(make(), inter_token_slo_s, seed, book, f"seed {seed}").run()
-        _refuse(book.found(), accept)
+        _History(make(), inter_token_slo_s, seed, report, f"seed {seed}").run()
+        _raise_first(report.found(), accept)
 
 
 def check_limit_policy(
-    make: Callable[[Limiting, int], LimitPolicy], seeds: Iterable[int] = range(10), accept: Collection[str] = ()
+    make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterable[int] = range(10), accept: Collection[str] = ()
 ) -> None:
-    """Raise AssertionError unless the policies that ``make`` makes keep all rules but ``accept`` on the rails."""
-    _refuse(violations(make, seeds), accept)
+    """Raise AssertionError unless the policies that ``make`` makes keep all rules but ``accept`` under the governor."""
+    _raise_first(violations(make, seeds), accept)
 
 
-def violations(make: Callable[[Limiting, int], LimitPolicy], seeds: Iterable[int] = range(10)) -> list[Violation]:
-    """Every rule that the policies ``make`` makes break on the rails, with the first time that each is broken."""
-    book = _Book()
+def violations(make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterable[int] = range(10)) -> list[Violation]:
+    """Every rule that the policies of ``make`` break under the governor, with its first violation."""
+    report = _Report()
     for seed in seeds:
         for fixed in _SEATS:
-            limiting = Limiting()
-            governor = Governor(_Watched(make(limiting, fixed), book), limiting, fixed, None)
-            history = f"seed {seed}, {fixed} seats to start with"
-            _History(governor, limiting.inter_token_slo_ms / 1000, seed, book, history).run()
-    return book.found()
+            settings = LimitSettings()
+            governor = Governor(_Watched(make(settings, fixed), report), settings, fixed, None)
+            history = f"seed {seed}, {fixed} seats at the start"
+            _History(governor, settings.inter_token_slo_ms / 1000, seed, report, history).run()
+    return report.found()
 
 
-def _refuse(found: Iterable[Violation], accept: Collection[str]) -> None:
+def _raise_first(found: Iterable[Violation], accept: Collection[str]) -> None:
     for one in found:
         if not (one.rule.acceptable and one.rule.name in accept):
             raise AssertionError(str(one))
 
 
 class _Ended(Exception):
-    """A history that cannot go on."""
+    """The history cannot continue."""
 
 
-class _Book:
-    """The first violation of each rule. ``event`` is where the history stands."""
+class _Report:
+    """The first violation of each rule. ``event`` is the current event of the history."""
 
     def __init__(self) -> None:
         self.event = ""
         self._found: dict[str, Violation] = {}
 
-    def expect(self, rule: str, kept: bool, expected: str, came: str) -> None:
-        """Write down that a rule was not kept."""
+    def expect(self, rule: str, kept: bool, expected: str, actual: str) -> None:
+        """Record a violation unless ``kept``."""
         if not kept and rule not in self._found:
-            self._found[rule] = Violation(RULES[rule], self.event, expected, came)
+            self._found[rule] = Violation(RULES[rule], self.event, expected, actual)
 
     def found(self) -> list[Violation]:
-        """In the order in which they came."""
+        """All violations, in the order of their occurrence."""
         return list(self._found.values())
 
 
 class _Watched:
-    """Passes a policy's proposals on and writes down what is wrong with them."""
+    """Passes a policy's proposals on and records violations."""
 
-    def __init__(self, policy: LimitPolicy, book: _Book) -> None:
+    def __init__(self, policy: LimitPolicy, report: _Report) -> None:
         self._policy = policy
-        self._book = book
+        self._report = report
 
     def propose(self, seen: Interval, allowed: int) -> int:
         try:
             proposal = self._policy.propose(seen, allowed)
         except FAILURES as error:
-            self._book.expect("never-raises", False, _asked(seen, allowed), cause(error))
+            self._report.expect("never-raises", False, _asked(seen, allowed), cause(error))
             raise
         if type(proposal) is not int:
-            self._book.expect("whole-number", False, _asked(seen, allowed), repr(proposal))
+            self._report.expect("whole-number", False, _asked(seen, allowed), repr(proposal))
         return proposal
 
 
@@ -157,18 +157,18 @@ def _asked(seen: Interval, allowed: int) -> str:
 
 
 class _History:
-    """One limit in a closed loop, through all parts in an order of the seed."""
+    """One limit in a closed loop, through all parts in a seeded order."""
 
-    def __init__(self, limit: Limit, slo_s: float, seed: int, book: _Book, name: str) -> None:
+    def __init__(self, limit: Limit, slo_s: float, seed: int, report: _Report, name: str) -> None:
         self._limit = limit
         self._slo_s = slo_s
-        self._book = book
+        self._report = report
         self._name = name
         self._random = Random(seed)  # noqa: S311 - repeatable, not secret
         self._now_s = self._random.choice((0.0, 1e6))
 
     def run(self) -> None:
-        """All parts, or as far as they can go."""
+        """Run all parts, or as many as possible."""
         try:
             self._check("start", 0)
             for part in self._random.sample(_PARTS, len(_PARTS)):
@@ -183,12 +183,12 @@ class _History:
             late = list(enumerate(allowed))[_BREACH_SHOWS_STEPS:]
             for (_, earlier), (step, seats) in pairwise(late):
                 self._at(part, step)
-                self._book.expect("no-growth-in-breach", seats <= earlier, f"{earlier} seats or fewer", f"{seats}")
+                self._report.expect("no-growth-in-breach", seats <= earlier, f"{earlier} seats or fewer", f"{seats}")
         if part == "storm":
             after = max(self._play("fair")[-1] for _ in range(_FAIR_PARTS))
             self._at("after the storm", _FAIR_PARTS * _STEPS)
             least = f"{(before + 1) // 2} seats or more, with {before} before the storm"
-            self._book.expect("recovers", 2 * after >= before, least, f"{after}")
+            self._report.expect("recovers", 2 * after >= before, least, f"{after}")
 
     def _play(self, part: str) -> list[int]:
         """The limit after each step of a part."""
@@ -225,19 +225,19 @@ class _History:
                     yield Load(seats, 0, 0.0005 * min(seats, 1000), fair_s, 64, kv_capacity_tokens=10**6), _STEP_S
 
     def _check(self, part: str, step: int) -> int:
-        """The rules that hold at every moment. Raises _Ended for a limit that nothing can be done with."""
+        """Check the rules that always apply. Raises _Ended for a limit that is not usable."""
         self._at(part, step)
-        book, limit, now_s = self._book, self._limit, self._now_s
+        report, limit, now_s = self._report, self._limit, self._now_s
         seats, proposed = limit.seats(now_s), limit.proposed(now_s)
         for number in (seats, proposed):
             whole = type(number) is int and number >= 1
-            book.expect("at-least-one", whole, "a whole number of at least 1", repr(number))
+            report.expect("at-least-one", whole, "a whole number of at least 1", repr(number))
             if not whole:
                 raise _Ended
         again = limit.seats(now_s), limit.proposed(now_s)
-        book.expect("repeatable", again == (seats, proposed), f"{(seats, proposed)} again", f"{again}")
-        book.expect("known-reason", limit.why in WHYS, "a word of governor.WHYS", repr(limit.why))
+        report.expect("repeatable", again == (seats, proposed), f"{(seats, proposed)} again", f"{again}")
+        report.expect("known-reason", limit.why in WHYS, "a key of governor.WHYS", repr(limit.why))
         return seats
 
     def _at(self, part: str, step: int) -> None:
-        self._book.event = f"{self._name}, {part}, step {step}"
+        self._report.event = f"{self._name}, {part}, step {step}"

@@ -1,4 +1,4 @@
-"""Do the policies of your own that a preset names keep what they must?"""
+"""Conformance of the custom policies that a preset names."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ACCEPTABLE = tuple(rule.name for rule in RULES.values() if rule.acceptable)
 
 
 def failures(preset: Preset) -> list[Issue]:
-    """What the policies of a preset that are named by import path break in the suite of their kind.
+    """The violations by the custom policies of a preset, in the suite of their kind.
 
-    A limit policy has a issue for each rule that it breaks, an order or a line one for the first promise.
+    A limit policy has an issue for each rule that it breaks; an order or a discipline has one, for the first failure.
     """
     return [
         Issue(key, f"{path}: {text}", shown(path), rule=rule)
@@ -26,10 +26,10 @@ def failures(preset: Preset) -> list[Issue]:
 
 
 def _broken(key: str, policy: type) -> list[tuple[str | None, str]]:
-    """Each rule that is broken, by its name where it has one, and how."""
+    """(rule, text) for each violation; the rule is None where it has no name."""
     try:
         return _SUITES[key](policy)
-    except FAILURES as error:  # whatever somebody else's policy raises
+    except FAILURES as error:  # a custom policy may raise anything
         return [(None, f"raised {cause(error)}")]
 
 

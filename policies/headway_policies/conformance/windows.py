@@ -1,10 +1,10 @@
-"""Do a window, and a predictor of lengths, keep what their protocols promise?
+"""Conformance suites for batching windows and length predictors.
 
-Pseudo-random, hostile histories: arrivals all at once and after a night, batches that take nothing or an hour, always
-of one size or of any; requests of many tenants that use nothing, all they asked for, or more. Checked after every step:
-a window is never negative nor above its longest, answers the same when asked again, and never puts a batch off merely
-because time has passed; a guessed length is finite, not negative and within what was asked, asking teaches nothing, and
-the accuracy adds up. Not checked: whether a window or a guess is any good, and the cost.
+Pseudo-random, hostile histories: arrivals all at once and after a long pause, batches of zero duration or an hour, of
+constant or random size; requests of many tenants that use nothing, all they asked for, or more. Checked after every
+step: a window is between 0 and its longest, the same on a second call, and never delays a batch only because time has
+passed; a predicted length is finite, not negative and within the request's limit, prediction changes no state, and the
+accuracy is consistent. Not checked: whether a window or a prediction is any good, and the cost.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ASKED_TOKENS = (1, 16, 31, 500, 100_000, None)
 
 
 def check_window(make_window: Callable[[float], Window], seeds: Iterable[int] = range(20)) -> None:
-    """Raise AssertionError unless the windows ``make_window(longest_s)`` makes keep the promises of ``Window``."""
+    """Raise AssertionError unless the windows ``make_window(longest_s)`` makes fulfil ``Window``."""
     for seed in seeds:
         for longest_s in _LONGEST_S:
             _run_window(make_window(longest_s), longest_s, seed)
 
 
 def check_lengths(make: Callable[[], LengthPredictor], seeds: Iterable[int] = range(20)) -> None:
-    """Raise AssertionError unless the predictors that ``make`` makes keep the promises of ``LengthPredictor``."""
+    """Raise AssertionError unless the predictors that ``make`` makes fulfil the protocol ``LengthPredictor``."""
     for seed in seeds:
         _run_lengths(make(), seed)
 
@@ -57,7 +57,7 @@ def _check_window_now(window: Window, longest_s: float, gathered: Gathered, now_
     length_s = window.length_s(gathered, now_s)
     _expect(0 <= length_s <= longest_s, f"{where}: the window is {length_s} s")
     again_s = window.length_s(gathered, now_s)
-    _expect(again_s == length_s, f"{where}: asked again it is {again_s} s, not {length_s} s")
+    _expect(again_s == length_s, f"{where}: on a second call it is {again_s} s, not {length_s} s")
     for later_s in (1e-6, 0.1, 1000.0):
         later_length_s = window.length_s(gathered, now_s + later_s)
         _expect(later_length_s <= length_s, f"{where}: {later_s:g} s later, with no event, it has grown")
@@ -83,8 +83,8 @@ def _check_guess(predictor: LengthPredictor, ticket: Ticket, where: str) -> None
     most = math.inf if ticket.max_tokens is None else ticket.max_tokens
     _expect(0 <= tokens <= most and math.isfinite(tokens), f"{where}: {tokens} tokens for one that asks for {most}")
     again = predictor.output_tokens(ticket)
-    _expect(again == tokens, f"{where}: asked again it is {again} tokens, not {tokens}")
-    _expect(predictor.accuracy() == before, f"{where}: asking has changed the accuracy")
+    _expect(again == tokens, f"{where}: on a second call it is {again} tokens, not {tokens}")
+    _expect(predictor.accuracy() == before, f"{where}: a prediction has changed the accuracy")
 
 
 def _check_accuracy(predictor: LengthPredictor, where: str) -> None:
@@ -96,6 +96,6 @@ def _check_accuracy(predictor: LengthPredictor, where: str) -> None:
 
 
 def _expect(kept: bool, issue: str) -> None:
-    """Raise when a promise was not kept."""
+    """Raise AssertionError unless ``kept``."""
     if not kept:
         raise AssertionError(issue)

@@ -177,7 +177,7 @@ class Scheduler:
         record.sequences = ticket.seats
         self.overflow += ticket.seats - record.seats
         self._batch_seats += record.seats
-        self.seats.take(record.line, record.seats, ticket.most_tokens)
+        self.seats.take(record.line, record.seats, ticket.total_tokens)
 
     def dispatch_beside(self, record: Record) -> None:
         """A ticket goes from its place in the queue to seats of the bypass."""
@@ -202,7 +202,7 @@ class Scheduler:
             self.beside += seats - record.seats
             record.seats = seats
             return
-        tokens = record.ticket.most_tokens * (bool(seats) - bool(record.seats))
+        tokens = record.ticket.total_tokens * (bool(seats) - bool(record.seats))
         self.seats.take(record.line, seats - record.seats, tokens)
         record.seats = seats
         if self.strategy.barrier and not self.seats.taken:
@@ -251,7 +251,7 @@ class Scheduler:
     def _tokens_fit(self, ticket: Ticket) -> bool:
         """Within the token budget; what is larger than the whole budget runs alone."""
         budget_tokens = self._preset.batching.max_total_tokens
-        return budget_tokens is None or not self.seats.taken or self.seats.tokens + ticket.most_tokens <= budget_tokens
+        return budget_tokens is None or not self.seats.taken or self.seats.tokens + ticket.total_tokens <= budget_tokens
 
     def _gathering(self) -> Iterable[tuple[Gathered, Lane]]:
         budget_tokens, most_seats = self._preset.batching.max_total_tokens, self.limit

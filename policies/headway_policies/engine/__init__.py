@@ -1,12 +1,12 @@
-"""The engine's life: its state, the hang watchdog, restarts, warm-up plans, and the suspects of a crash.
+"""The engine's life cycle: its state, the hang watchdog, restarts, warm-up plans, and crash suspects.
 
-Each is a function of events and the time; none of them knows how an engine is started or asked.
+Pure functions of events and time; none of them knows how an engine is started or queried.
 """
 
 from headway_policies.engine.crash_suspects import CrashSuspects
 from headway_policies.engine.restart_policy import Cause, Recovery, Restart, RestartPolicy
 from headway_policies.engine.state import EngineState
-from headway_policies.engine.warmup import Ramp, Stage, Warmup, WarmupPlan, is_cooling, retry_after_s
+from headway_policies.engine.warmup import Ramp, Stage, Warmup, WarmupPlan, keep_warm_due, retry_after_s
 from headway_policies.engine.watchdog import Progress, Watchdog
 
 __all__ = [
@@ -22,6 +22,6 @@ __all__ = [
     "Warmup",
     "WarmupPlan",
     "Watchdog",
-    "is_cooling",
+    "keep_warm_due",
     "retry_after_s",
 ]

@@ -1,13 +1,13 @@
-"""The engine died: start another one, when, and how carefully?
+"""When a dead engine is replaced, after which pause, and with how many seats.
 
-    died                     what follows
-    the first time           another engine at once, the same limit
-    again, not yet healthy   another one after a pause that doubles
-    more than ``restarts``   no other one: everybody is answered, and the process ends with an error
-    out of memory            another one with half the seats; what had sent nothing is tried once more
-    out of memory again      nobody is admitted until another one, with half of that, has answered a probe
+    death                       what follows
+    the first                   a new engine at once, with the same limit
+    another, not yet healthy    a new engine after a pause that doubles each time
+    more than ``max_restarts``  no new engine: all requests are answered, and the process ends with an error
+    out of memory               a new engine with half the seats; requests that had sent no output are retried once
+    out of memory again         no admission until a new engine, with half of that again, has answered a probe
 
-A stretch of ``healthy_after_s`` seconds without a death clears the record, and the limit is whole again.
+After ``healthy_after_s`` seconds without a death, the counts are reset and the limit is whole again.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_MOST_PAUSE_S = 60.0
+_MAX_PAUSE_S = 60.0
 _OUT_OF_MEMORY_RATIO = 0.5
 
 
 class Recovery(BaseModel):
-    """The preset's ``[recovery]``."""
+    """``[recovery]`` of a preset."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     max_restarts: int = Field(default=3, ge=0, le=1000)
-    backoff_s: float = Field(default=1.0, ge=0.0, le=_MOST_PAUSE_S)
+    backoff_s: float = Field(default=1.0, ge=0.0, le=_MAX_PAUSE_S)
     healthy_after_s: float = Field(default=120.0, gt=0.0, le=86_400.0)
     probation_s: float = Field(default=10.0, gt=0.0, le=3600.0)
     hang_after_s: float = Field(default=10.0, ge=1.0, le=3600.0)
@@ -36,7 +36,7 @@ class Recovery(BaseModel):
 
 
 class Cause(StrEnum):
-    """Why the engine is no longer there."""
+    """Why the engine is gone."""
 
     CRASH = "crash"
     OUT_OF_MEMORY = "out_of_memory"
@@ -46,7 +46,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start another engine after a pause, with this share of the seats; ``admitting`` already while it starts."""
+    """Start a new engine after a pause, with this share of the seats. ``admitting``: admit requests while it starts."""
 
     after_s: float
     seats_ratio: float
@@ -54,7 +54,7 @@ class Restart:
 
 
 class RestartPolicy:
-    """The record of deaths, and what follows from it."""
+    """Counts the engine's deaths and decides on restarts."""
 
     def __init__(self) -> None:
         self.deaths = 0
@@ -64,11 +64,11 @@ class RestartPolicy:
 
     @property
     def seats_ratio(self) -> float:
-        """The share of the limit that is open, until the engine has been healthy for long enough."""
+        """The share of the limit that may be used, until the engine has been healthy for long enough."""
         return _OUT_OF_MEMORY_RATIO**self.out_of_memory
 
     def died(self, cause: Cause, now_s: float, config: Recovery) -> Restart | None:
-        """The engine is gone, or another one did not start. None: give up."""
+        """The engine died, or a new one did not start. None: no further restart."""
         self.look(now_s, config)
         self._back_s = None
         if cause is Cause.RECYCLE:
@@ -81,11 +81,11 @@ class RestartPolicy:
         return Restart(self._pause_s(config), self.seats_ratio, admitting=self.out_of_memory < 2)
 
     def back(self, now_s: float) -> None:
-        """An engine serves again."""
+        """An engine serves requests again."""
         self._back_s = now_s
 
     def look(self, now_s: float, config: Recovery) -> bool:
-        """Clear the record once the engine has been healthy for long enough. Whether it was cleared now."""
+        """Reset the counts once the engine has been healthy for long enough. Returns whether they were reset now."""
         if not self.deaths_in_a_row or self._back_s is None or now_s < self._back_s + config.healthy_after_s:
             return False
         self.deaths_in_a_row = self.out_of_memory = 0
@@ -93,4 +93,4 @@ class RestartPolicy:
 
     def _pause_s(self, config: Recovery) -> float:
         before = self.deaths_in_a_row - 1
-        return min(_MOST_PAUSE_S, config.backoff_s * 2.0 ** min(before - 1, 16)) if before else 0.0
+        return min(_MAX_PAUSE_S, config.backoff_s * 2.0 ** min(before - 1, 16)) if before else 0.0

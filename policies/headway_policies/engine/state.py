@@ -1,10 +1,10 @@
-"""What can the engine take now?
+"""The state of the engine, as far as dispatching depends on it.
 
-standing     tickets go to it   newcomers      entered when
-UP           yes                seat or queue  it serves
-SILENT       no                 queue          it gives no sign of life; what it runs may still end
-RESTARTING   no                 queue          it is gone, another one is being started in its place
-LOST         no                 refused        it is gone, and nobody may wait for another one
+state        dispatch   arrivals       entered when
+UP           yes        seat or queue  the engine serves
+SILENT       no         queue          the engine is unresponsive; what it runs may still end
+RESTARTING   no         queue          the engine is gone, and a new one is being started
+LOST         no         refused        the engine is gone, and no new one is being waited for
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class EngineState(StrEnum):
-    """How the engine stands."""
+    """The state of the engine."""
 
     UP = "up"
     SILENT = "silent"

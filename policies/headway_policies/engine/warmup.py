@@ -1,13 +1,13 @@
-"""What must run before we are ready, and how fast are the doors opened then?
+"""The warm-up plan: which requests run before the server is ready, and how fast the seats are opened afterwards.
 
-    single        one request alone: kernels, caches and the front end are loaded
-    logprobs      the first one in an engine's life compiles, for seconds, and stalls everybody who runs beside it
+    single        one request alone: loads kernels, caches and the front end
+    logprobs      the first one of an engine compiles for seconds, and stalls all requests that run beside it
     json_schema   the first grammar loads its compiler
-    batch         all seats at the lengths the preset names, again and again until the last two took equally long
+    batch         all seats, at the lengths of the preset, repeated until the last two took equally long
 
 Batches that never agree end the warm-up after ``max_rounds``, or when another one would pass ``timeout_s``: a noisy
-machine must not keep a warm engine from serving. A stage the engine refuses is left out. A warm-up that still runs at
-``timeout_s`` has failed; that is for the shell to notice, which has the clock.
+machine must not keep a warm engine from serving. A stage that the engine refuses is left out. A warm-up that still
+runs at ``timeout_s`` has failed; the caller, which has the clock, detects that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 _FIRST_PAUSE_S = 5.0
-_MOST_PAUSE_S = 60.0
+_MAX_PAUSE_S = 60.0
 
 PromptTokens = Annotated[int, Field(ge=1, le=100_000)]
 
@@ -30,9 +30,9 @@ PromptTokens = Annotated[int, Field(ge=1, le=100_000)]
 class Warmup(BaseModel):
     """``[warmup]`` of a preset.
 
-    ``prompt_tokens`` is one length or a list of those that are usual: a batch mixes them. ``tolerance_ratio`` is the
-    share by which the last two batches may differ. ``keep_warm_after_s`` sends a short request when nothing has run for
-    so long. Over ``ramp_s`` the seats are opened after a warm-up; 0 opens all at once.
+    ``prompt_tokens`` is one usual length, or a list of them: a batch mixes them. ``tolerance_ratio`` is the share by
+    which the last two batches may differ. ``keep_warm_after_s``: a short request is sent when nothing has run for so
+    long. After a warm-up the seats are opened over ``ramp_s``; 0 opens all at once.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -58,7 +58,7 @@ class Warmup(BaseModel):
 
 
 class Stage(StrEnum):
-    """What a warm-up is made of, in this order."""
+    """The stages of a warm-up, in their order."""
 
     SINGLE = "single"
     LOGPROBS = "logprobs"
@@ -67,18 +67,18 @@ class Stage(StrEnum):
 
 
 class WarmupPlan:
-    """Which stage runs next, from what the last ones took. Both events raise ValueError once it is over."""
+    """Decides which stage runs next, from the durations so far. Both events raise ValueError once it is over."""
 
     def __init__(self, config: Warmup) -> None:
         self.config = config
-        self._ahead = deque(_stages(config))
+        self._remaining = deque(_stages(config))
         self.took_s: dict[Stage, list[float]] = {}
         self.refused: list[Stage] = []
 
     @property
     def stage(self) -> Stage | None:
-        """What runs next; None when the warm-up is over."""
-        return self._ahead[0] if self._ahead else None
+        """The next stage; None when the warm-up is over."""
+        return self._remaining[0] if self._remaining else None
 
     @property
     def settled(self) -> bool:
@@ -86,24 +86,24 @@ class WarmupPlan:
         return _agree(self.took_s.get(Stage.BATCH, []), self.config.tolerance_ratio)
 
     def ran(self, took_s: float) -> None:
-        """The stage is done; it took so long."""
+        """The stage ended after ``took_s`` seconds."""
         stage = self._now()
         self.took_s.setdefault(stage, []).append(took_s)
         if stage is not Stage.BATCH or self._enough():
-            self._ahead.popleft()
+            self._remaining.popleft()
 
     def refuse(self) -> None:
-        """The engine will not run this stage: go on without it."""
+        """The engine refused this stage: skip it."""
         self.refused.append(self._now())
-        self._ahead.popleft()
+        self._remaining.popleft()
 
     def _now(self) -> Stage:
-        if not self._ahead:
+        if not self._remaining:
             raise ValueError("the warm-up is over")
-        return self._ahead[0]
+        return self._remaining[0]
 
     def _enough(self) -> bool:
-        """No further batch: they agree, there were enough of them, or another one would not be done in time."""
+        """No further batch: they agree, ``max_rounds`` have run, or another one would end too late."""
         rounds_s = self.took_s[Stage.BATCH]
         spent_s = sum(map(sum, self.took_s.values()))
         late = spent_s + rounds_s[-1] > self.config.timeout_s
@@ -112,10 +112,10 @@ class WarmupPlan:
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """How many seats are open after a warm-up: from one to all of them within ``ramp_s`` seconds.
+    """The seats that are open after a warm-up: from one to all of them within ``ramp_s`` seconds.
 
     Seat n opens at ``ramp_s * log n / log limit``: the load grows by the same ratio in equal times, as in TCP's slow
-    start. So every step is as bold as the last one, and most of the ramp passes where a fault would hit few requests.
+    start. During most of the ramp a fault would hit few requests.
     """
 
     ramp_s: float
@@ -136,12 +136,12 @@ class Ramp:
 
 
 def retry_after_s(failures: int) -> float:
-    """How long to wait after so many failed warm-ups in a row: 5 s, doubled each time, 60 s at most."""
-    return min(_MOST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16))
+    """The pause after so many failed warm-ups in a row: 5 s, doubled each time, 60 s at most."""
+    return min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16))
 
 
-def is_cooling(config: Warmup, idle_s: float) -> bool:
-    """Whether an engine that has been idle for so long wants a request."""
+def keep_warm_due(config: Warmup, idle_s: float) -> bool:
+    """Whether an engine that has been idle for ``idle_s`` should run a keep-warm request."""
     return config.keep_warm_after_s is not None and idle_s >= config.keep_warm_after_s
 
 
@@ -151,7 +151,7 @@ def _stages(config: Warmup) -> list[Stage]:
 
 
 def _agree(rounds_s: list[float], within_ratio: float) -> bool:
-    """Whether the shorter of the last two is at most that share of the longer one below it."""
+    """Whether the last two differ by at most that share of the longer one."""
     if len(rounds_s) < 2:
         return False
     short_s, long_s = sorted(rounds_s[-2:])

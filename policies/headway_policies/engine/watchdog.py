@@ -1,22 +1,22 @@
-"""Has the engine stopped?
+"""The hang watchdog: detects an engine that has stopped.
 
-Every engine step is a sign of life, whatever it computed, and so is the answer to a question that the engine answers
-between two steps. An idle engine is watched as well as a busy one. One that has given no such sign for
-``hang_after_s`` counts as hung, with one exception: a step that is only slow (a long prefill, a compilation).
+Every engine step is a sign of life, and so is the answer to a query that the engine answers between two steps. An idle
+engine is watched as well as a busy one. An engine without a sign of life for ``hang_after_s`` counts as hung, with one
+exception: a step that is only slow (a long prefill, a compilation).
 
-An engine that can reports its progress from a thread of its own, which runs on while the step does:
+An engine that can reports its progress from a separate thread, which runs on during a step:
 
     hung after            when
-    hang_after_s          it gives no sign of life and does not say that it is at work
+    hang_after_s          no sign of life, and no report that a step is under way
     hang_after_s          its reports stop: the process was stopped, or its interpreter is blocked
     hang_after_s          one of its workers is stopped, also while it is idle
-    hang_after_s          it is at work, but its workers use no CPU time (only where they must: on a CPU)
-    slow_step_after_s     it is at work and none of that: a GPU that waits for ever looks like a GPU that computes
+    hang_after_s          a step is under way, but its workers use no CPU time (only where they must: on a CPU)
+    slow_step_after_s     a step is under way and none of that: a GPU that waits for ever looks like one that computes
 
-The last bound is never less than ``hang_after_s``. Several engines behind one client are well only together.
+The last bound is never less than ``hang_after_s``. Several engines behind one client are healthy only together.
 
-A watch that was itself not looked at for a while (a process that was stopped, a loop that was held up) has seen nothing
-and accuses nobody: it begins anew.
+When the watchdog itself was not called for a while (a stopped process, a blocked event loop), it has no evidence. It
+starts over and reports no hang.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headway_policies.engine.restart_policy import Recovery
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one engine reports. All but ``engine`` and ``stopped`` only grow, and say something by having changed."""
+    """One engine's report. All counts but ``engine`` and ``stopped`` only grow; a change is the information."""
 
     engine: int
     beats: int
@@ -39,28 +39,28 @@ class Progress:
 
     @property
     def at_work(self) -> bool:
-        """Whether a step or a call is under way: ``works`` is raised by one when it begins, and when it ends."""
+        """Whether a step or a call is under way: ``works`` grows by one when it begins and when it ends."""
         return self.works % 2 == 1
 
 
 class Watchdog:
-    """Knows when it last heard of the engine."""
+    """Remembers the last sign of life and the last report of each engine."""
 
     def __init__(self, now_s: float) -> None:
         self._heard_s = self._looked_s = now_s
-        self._reports: dict[int, _Reported] = {}
+        self._reports: dict[int, _EngineReport] = {}
 
     def heard(self, now_s: float) -> None:
         """The engine gave a sign of life."""
         self._heard_s = now_s
 
     def reported(self, reports: Sequence[Progress], now_s: float) -> None:
-        """What all engines report now. A step or call that began or ended since is a sign of life."""
+        """The current reports of all engines. A step or call that began or ended since is a sign of life."""
         known, self._reports = self._reports, {}
         for one in reports:
             before = known.get(one.engine)
             if before is None:
-                self._reports[one.engine] = _Reported(one, now_s)
+                self._reports[one.engine] = _EngineReport(one, now_s)
                 continue
             if one.works != before.progress.works:
                 self.heard(now_s)
@@ -68,24 +68,24 @@ class Watchdog:
             self._reports[one.engine] = before
 
     def silent_s(self, now_s: float) -> float:
-        """For how long it has given none."""
+        """The time since the last sign of life."""
         return now_s - self._heard_s
 
     def slow(self, now_s: float, config: Recovery) -> bool:
-        """Whether it is silent, and only slow by its own report."""
+        """Whether it is silent, but reports a slow step."""
         return self.silent_s(now_s) > config.hang_after_s and self._busy(now_s, config)
 
     def hung(self, now_s: float, config: Recovery) -> bool:
-        """Whether it has been silent for too long. To be asked several times within ``hang_after_s``."""
+        """Whether it has been silent for too long. Must be called several times within ``hang_after_s``."""
         if now_s - self._looked_s > config.hang_after_s / 2:
-            self._begin_anew(now_s)
+            self._reset(now_s)
         self._looked_s = now_s
         if any(one.stopped_s(now_s) > config.hang_after_s for one in self._reports.values()):
             return True
         return self.silent_s(now_s) > config.hang_after_s and not self._busy(now_s, config)
 
     def _busy(self, now_s: float, config: Recovery) -> bool:
-        """Whether a slow step excuses the silence."""
+        """Whether a slow step explains the silence."""
         reports = self._reports.values()
         return (
             self.silent_s(now_s) <= max(config.hang_after_s, config.slow_step_after_s)
@@ -93,35 +93,35 @@ class Watchdog:
             and any(one.computes(now_s, config.hang_after_s) for one in reports)
         )
 
-    def _begin_anew(self, now_s: float) -> None:
+    def _reset(self, now_s: float) -> None:
         self._heard_s = now_s
-        self._reports = {engine: _Reported(one.progress, now_s) for engine, one in self._reports.items()}
+        self._reports = {engine: _EngineReport(one.progress, now_s) for engine, one in self._reports.items()}
 
 
-class _Reported:
-    """The last report of one engine, and since when each part of it has been as it is."""
+class _EngineReport:
+    """The last report of one engine, and when each part of it last changed."""
 
     def __init__(self, progress: Progress, now_s: float) -> None:
         self.progress = progress
-        self._beat_s = self._whole_s = self._computed_s = now_s
+        self._beat_s = self._running_s = self._computed_s = now_s
 
     def update(self, progress: Progress, now_s: float) -> None:
         before, self.progress = self.progress, progress
         if progress.beats != before.beats:
             self._beat_s = now_s
         if not progress.stopped:
-            self._whole_s = now_s
+            self._running_s = now_s
         if progress.works != before.works or progress.cpu_s != before.cpu_s or progress.cpu_s is None:
             self._computed_s = now_s
 
     def stopped_s(self, now_s: float) -> float:
         """For how long one of its workers has been stopped."""
-        return now_s - self._whole_s if self.progress.stopped else 0.0
+        return now_s - self._running_s if self.progress.stopped else 0.0
 
     def alive(self, now_s: float, hang_after_s: float) -> bool:
-        """Whether it still reports."""
+        """Whether its reports still arrive."""
         return now_s - self._beat_s <= hang_after_s
 
     def computes(self, now_s: float, hang_after_s: float) -> bool:
-        """Whether something is under way and gets on, as far as that can be seen."""
+        """Whether a step is under way and makes progress, as far as that can be seen."""
         return self.progress.at_work and now_s - self._computed_s <= hang_after_s

@@ -1,6 +1,6 @@
-"""The fallback ladder: its rungs and triggers, what each rung takes from a request, and the circuit breaker.
+"""The fallback ladder: its rungs and triggers, how each rung degrades requests, and the circuit breaker.
 
-What it takes, it takes only from classes that allow it.
+A rung degrades only requests of classes that allow it.
 """
 
 from headway_policies.fallback.circuit_breaker import BreakerState, CircuitBreaker, Verdict
@@ -15,10 +15,10 @@ from headway_policies.fallback.degradation import (
 )
 from headway_policies.fallback.error_rate import ErrorRate
 from headway_policies.fallback.ladder import Ladder
-from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, FallbackSignals, Rung, Trigger
+from headway_policies.fallback.rungs import RUNG_TRIGGERS, Fallback, FallbackSignals, Rung, Trigger
 
 __all__ = [
-    "CLIMBED_FOR",
+    "RUNG_TRIGGERS",
     "BreakerState",
     "CircuitBreaker",
     "Degradation",

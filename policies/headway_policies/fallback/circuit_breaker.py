@@ -1,14 +1,14 @@
-"""May another try go to a place that has been failing?
+"""A circuit breaker: whether a failing destination may be tried again.
 
     state       event              next
-    CLOSED      failures in a row  OPEN        nobody goes there for ``cool_s``, twice as long after each failed probe
-    OPEN        cooled             HALF_OPEN   one goes, the probe; everybody else stays away
+    CLOSED      failures in a row  OPEN        no attempt for ``cool_s``, twice as long after each failed probe
+    OPEN        cooled             HALF_OPEN   one attempt, the probe; no other
     HALF_OPEN   success            CLOSED
     HALF_OPEN   failure            OPEN
-    HALF_OPEN   undecided          OPEN        the probe told nothing (its client left): the next one may go at once
+    HALF_OPEN   undecided          OPEN        the probe had no result (its client left): the next may follow at once
 
-Every try has the number of the state it was let through in, and only that state hears of its end: a slow failure from
-before does not count against the probe.
+Every attempt carries the number of the state in which it began, and only that state counts its result: a slow failure
+from before does not count against the probe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from enum import StrEnum
 
 
 class BreakerState(StrEnum):
-    """Whether tries are let through."""
+    """Whether attempts are allowed."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -26,7 +26,7 @@ class BreakerState(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a try has shown, or what has happened meanwhile."""
+    """The result of an attempt, or an event between attempts."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
     COOLED = "cooled"
 
 
-#: Where each event leads; what is not here changes nothing.
+#: The next state for each event; a pair that is absent changes nothing.
 NEXT: dict[tuple[BreakerState, Verdict], BreakerState] = {
     (BreakerState.CLOSED, Verdict.TRIPPED): BreakerState.OPEN,
     (BreakerState.OPEN, Verdict.COOLED): BreakerState.HALF_OPEN,
@@ -47,11 +47,11 @@ NEXT: dict[tuple[BreakerState, Verdict], BreakerState] = {
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Opens after ``failures`` in a row; ``cool_s`` doubles up to ``most_cool_s`` and starts anew with a success."""
+    """Opens after ``failures`` in a row; ``cool_s`` doubles up to ``max_cool_s``; a success resets it."""
 
     failures: int = 3
     cool_s: float = 5.0
-    most_cool_s: float = 120.0
+    max_cool_s: float = 120.0
     state: BreakerState = BreakerState.CLOSED
     _in_a_row: int = 0
     _opened: int = 0
@@ -59,14 +59,14 @@ class CircuitBreaker:
     _number: int = 1
 
     def begin(self, now_s: float) -> int | None:
-        """Ask for a try: its number, which ``ended`` wants back, or None: stay away."""
+        """Begin an attempt: returns its number, to be passed to ``ended``, or None: not allowed."""
         if self.state is BreakerState.OPEN and now_s >= self._due_s:
-            self._go(Verdict.COOLED)
+            self._move(Verdict.COOLED)
             return self._number
         return self._number if self.state is BreakerState.CLOSED else None
 
     def ended(self, number: int, verdict: Verdict, now_s: float) -> None:
-        """A try is over: success, failure or undecided. To be told exactly once for each that was let through."""
+        """An attempt ended: success, failure or undecided. Must be called exactly once for each."""
         if number != self._number:
             return
         if verdict is Verdict.SUCCESS:
@@ -76,19 +76,19 @@ class CircuitBreaker:
         if self.state is BreakerState.CLOSED and self._in_a_row >= self.failures:
             verdict = Verdict.TRIPPED
         before = self.state
-        self._go(verdict)
+        self._move(verdict)
         if self.state is BreakerState.OPEN and before is not BreakerState.OPEN:
-            self._rest(verdict, now_s)
+            self._open(verdict, now_s)
 
-    def _go(self, verdict: Verdict) -> None:
+    def _move(self, verdict: Verdict) -> None:
         after = NEXT.get((self.state, verdict))
         if after is not None:
             self.state = after
             self._number += 1
 
-    def _rest(self, verdict: Verdict, now_s: float) -> None:
+    def _open(self, verdict: Verdict, now_s: float) -> None:
         if verdict is Verdict.UNDECIDED:
             self._due_s = now_s
             return
-        self._due_s = now_s + min(self.most_cool_s, self.cool_s * 2.0 ** min(self._opened, 16))
+        self._due_s = now_s + min(self.max_cool_s, self.cool_s * 2.0 ** min(self._opened, 16))
         self._opened += 1

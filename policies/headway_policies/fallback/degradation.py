@@ -1,10 +1,10 @@
-"""What does a request lose on a rung?
+"""How each rung of the fallback ladder degrades a request.
 
-Only what its class allows to be taken (``PriorityClass``), and never does it get more than it asked for.
+Only as its class allows (``PriorityClass``), and never beyond what the request asked for.
 
-    rung in force   from whom                        what
-    cap             fallback_max_tokens is set       answers end there, unless they were to be shorter anyway
-    bypass          may_bypass                       nothing: it goes beside the batch, a few seats in all
+    rung in force   classes                          effect
+    cap             fallback_max_tokens is set       answers end there, unless the request asked for less
+    bypass          may_bypass                       it runs beside the batch, on a few seats in total
     shed            sheddable                        it is refused
     divert          may_divert                       another model answers, where one is configured
 """
@@ -17,7 +17,7 @@ from enum import StrEnum
 from headway_policies.fallback.rungs import Rung
 from headway_policies.request import PriorityClass, Reason, Ticket
 
-#: What is over for a request wherever it goes: its time, its server's, or our trust in it.
+#: Refusals that another model would not change: out of time, the server drains, or a request that crashes engines.
 _REFUSED_ANYWHERE = frozenset(
     {
         Reason.FIRST_TOKEN_TIMEOUT,
@@ -30,7 +30,7 @@ _REFUSED_ANYWHERE = frozenset(
 
 
 class Degradation(StrEnum):
-    """What a request lost: the label of ``headway_degraded_total``."""
+    """How a request was degraded: the label of ``headway_degraded_total``."""
 
     MAX_TOKENS = "max_tokens"
     ORDER = "order"
@@ -39,11 +39,11 @@ class Degradation(StrEnum):
 
 
 def capped_tokens(ticket: Ticket, terms: PriorityClass, in_force: Collection[Rung]) -> int | None:
-    """The most tokens each answer may have now; None where what was asked for stands."""
-    most_tokens = terms.fallback_max_tokens if Rung.CAP in in_force else None
-    if most_tokens is None or (ticket.max_tokens is not None and ticket.max_tokens <= most_tokens):
+    """The reduced ``max_tokens`` of each answer; None where the request's own stays."""
+    max_tokens = terms.fallback_max_tokens if Rung.CAP in in_force else None
+    if max_tokens is None or (ticket.max_tokens is not None and ticket.max_tokens <= max_tokens):
         return None
-    return most_tokens
+    return max_tokens
 
 
 def sheds(terms: PriorityClass, in_force: Collection[Rung]) -> bool:
@@ -52,21 +52,21 @@ def sheds(terms: PriorityClass, in_force: Collection[Rung]) -> bool:
 
 
 def diverts(terms: PriorityClass, in_force: Collection[Rung], refused: Reason | None = None) -> bool:
-    """Whether another model should answer a request of this class now: a newcomer, or one refused for that reason."""
+    """Whether another model should answer a request of this class now: an arrival, or one refused for ``refused``."""
     return terms.may_divert and Rung.DIVERT in in_force and refused not in _REFUSED_ANYWHERE
 
 
 def bypasses(ticket: Ticket, terms: PriorityClass, in_force: Collection[Rung], free_seats: int) -> bool:
-    """Whether a ticket may go beside the batch now, with so many seats of that lane still free."""
+    """Whether a ticket may run beside the batch now, with so many bypass seats free."""
     return terms.may_bypass and Rung.BYPASS in in_force and ticket.seats <= free_seats
 
 
 def pauses(in_force: Collection[Rung]) -> bool:
-    """Whether nobody may go to the engine now."""
+    """Whether dispatching is suspended now."""
     return Rung.PAUSE in in_force
 
 
 def queue_age_s(oldest_wait_s: Mapping[str, float], classes: Mapping[str, PriorityClass]) -> float:
-    """The longest wait of those for whom others give way: who may be shed is meant to wait, unless all may be."""
+    """The longest wait over the classes that are not sheddable; over all where every class is sheddable."""
     kept = [name for name, terms in classes.items() if not terms.sheddable]
     return max((oldest_wait_s.get(name, 0.0) for name in kept or classes), default=0.0)

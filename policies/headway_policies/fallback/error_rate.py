@@ -1,7 +1,7 @@
-"""Which share of what ended lately has failed?
+"""The share of recent requests that failed.
 
-Read from two counts that only grow, at whatever times somebody looks: the share is that of the difference between now
-and the start of the window. Fewer than ``least`` endings are no share: two failures out of three prove nothing.
+It is computed from two counters, read at any times: the share is that of the difference between now and the start of
+the window. With fewer than ``min_ended`` ended requests it is 0: two failures out of three prove nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-_LOOKS = 64  # a window is told in so many parts, however often somebody looks
+_SAMPLES = 64  # kept for a window, however often it is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +20,18 @@ class _Seen:
 
 
 class ErrorRate:
-    """A sliding window over the counts of what failed, and of what ended in all."""
+    """A sliding window over the counts of failed and of all ended requests."""
 
     def __init__(self) -> None:
         self._seen: deque[_Seen] = deque()
 
-    def look(self, failed: int, ended: int, now_s: float, *, window_s: float, least: int) -> float:
-        """The share of failures over the last ``window_s``, 0 to 1; 0 while too little has ended."""
+    def look(self, failed: int, ended: int, now_s: float, *, window_s: float, min_ended: int) -> float:
+        """The share of failures over the last ``window_s``, 0 to 1; 0 while too few have ended."""
         seen = self._seen
-        if not seen or now_s - seen[-1].at_s >= window_s / _LOOKS:
+        if not seen or now_s - seen[-1].at_s >= window_s / _SAMPLES:
             seen.append(_Seen(now_s, failed, ended))
         while len(seen) > 1 and seen[1].at_s <= now_s - window_s:
             seen.popleft()
         first = seen[0]
-        more = ended - first.ended
-        return (failed - first.failed) / more if more >= least else 0.0
+        ended_since = ended - first.ended
+        return (failed - first.failed) / ended_since if ended_since >= min_ended else 0.0

@@ -1,11 +1,11 @@
-"""On which rung does service stand now, and why?
+"""The state of the fallback ladder: the current rung, and the trigger that caused it.
 
-Up at once where a trigger has held for ``enter_s``, one rung of its own stair at a time; down one at a time, each after
-``leave_s`` of quiet. Between the two thresholds nothing moves: that is the hysteresis. Several triggers climb and come
-down each for itself, and the worst of them names the rung.
+A trigger that has held for ``enter_s`` moves up one of its rungs at a time; after each ``leave_s`` of quiet it moves
+one down. Between the two thresholds it does not move (hysteresis). The triggers move independently; the worst of them
+determines the rung.
 
-Bound: a trigger that falls quiet for good is back at the bottom of a stair of N rungs after at most N * ``leave_s``,
-given that somebody looks.
+Bound: a trigger that stays quiet returns to the bottom of its N rungs after at most N * ``leave_s``, provided that the
+ladder is updated often enough.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, FallbackSignals, Rung, Trigger, strength
+from headway_policies.fallback.rungs import RUNG_TRIGGERS, Fallback, FallbackSignals, Rung, Trigger, strength
 
 _NOTHING: frozenset[Rung] = frozenset()
 
 
 @dataclass(slots=True)
 class TriggerState:
-    """The rungs one trigger climbs, and how many of them it has."""
+    """The rungs of one trigger, and how many of them are in force (``height``)."""
 
     rungs: tuple[Rung, ...]
     height: int = 0
@@ -30,16 +30,16 @@ class TriggerState:
 
     @property
     def rung(self) -> Rung:
-        """Where it stands."""
+        """The current rung."""
         return self.rungs[self.height - 1] if self.height else Rung.NORMAL
 
     @property
-    def climbed(self) -> tuple[Rung, ...]:
-        """All rungs up to where it stands."""
+    def in_force(self) -> tuple[Rung, ...]:
+        """All rungs up to the current one."""
         return self.rungs[: self.height]
 
     def look(self, strong: float, config: Fallback, now_s: float) -> None:
-        """Go one rung up or down, when it has been time for it for long enough."""
+        """Move one rung up or down, where the condition has held for long enough."""
         rising, falling = strong >= 1.0, strong < config.leave_ratio
         if not (rising and self.height < len(self.rungs)) and not (falling and self.height):
             self._since_s = None
@@ -48,22 +48,22 @@ class TriggerState:
             self._since_s, self._rising = now_s, rising
         if now_s - self._since_s >= (config.enter_s if rising else config.leave_s):
             self.height += 1 if rising else -1
-            self._since_s = now_s  # the next one needs a time of its own
+            self._since_s = now_s  # the next move needs its own time
 
     def refit(self, rungs: tuple[Rung, ...]) -> None:
-        """Other rungs from now on: stand no worse than before."""
+        """Replace the rungs; the current rung becomes no worse."""
         before = self.rung
         self.rungs, self._since_s = rungs, None
         self.height = sum(rung <= before for rung in rungs)
 
 
 class Ladder:
-    """All stairs of a preset, and the operator's word above them. ``rungs`` are those that change anything."""
+    """The states of all triggers, and the operator's override. ``rungs`` are those that have an effect."""
 
     def __init__(self, config: Fallback, rungs: Collection[Rung]) -> None:
         self._config = config
         self._usable = frozenset(rungs)
-        self._stairs = {trigger: TriggerState(_stair(trigger, self._usable)) for trigger in Trigger}
+        self._states = {trigger: TriggerState(_rungs_of(trigger, self._usable)) for trigger in Trigger}
         self._ordered: Rung | None = None
         self.steps: Counter[tuple[Rung, Trigger]] = Counter()
         self.since_s = 0.0
@@ -75,59 +75,59 @@ class Ladder:
 
     @property
     def in_force(self) -> frozenset[Rung]:
-        """All rungs in force; what none of the triggers climbed is not."""
+        """All rungs in force; a rung that every trigger skips is not."""
         if self._ordered is not None:
             return frozenset(rung for rung in self._usable | {self._ordered} if Rung.NORMAL < rung <= self._ordered)
-        return _NOTHING.union(*(stair.climbed for stair in self._stairs.values()))
+        return _NOTHING.union(*(state.in_force for state in self._states.values()))
 
     @property
     def ordered(self) -> Rung | None:
-        """Where an operator has put it; None while it moves by itself."""
+        """The rung that the operator set; None in automatic mode."""
         return self._ordered
 
     @property
     def usable(self) -> tuple[Rung, ...]:
-        """The rungs that change anything under this preset, from the mildest on."""
+        """The rungs that have an effect under this preset, mildest first."""
         return tuple(sorted(self._usable))
 
     @property
     def why(self) -> Trigger | None:
-        """Which trigger has brought it to its rung; None on the ground."""
+        """The trigger of the current rung; None at ``normal``."""
         if self._ordered is not None:
             return Trigger.OPERATOR
         worst = self._worst()
-        return next((one for one, stair in self._stairs.items() if stair.height and stair.rung is worst), None)
+        return next((one for one, state in self._states.items() if state.height and state.rung is worst), None)
 
-    def look(self, signs: FallbackSignals, now_s: float) -> Rung:
-        """Weigh the signs; returns the rung from now on. To be asked a few times within ``enter_s``."""
+    def look(self, signals: FallbackSignals, now_s: float) -> Rung:
+        """Update all triggers; returns the rung from now on. Must be called a few times within ``enter_s``."""
         before, reason = self.rung, self.why
-        for trigger, stair in self._stairs.items():
-            stair.look(strength(trigger, signs, self._config), self._config, now_s)
+        for trigger, state in self._states.items():
+            state.look(strength(trigger, signals, self._config), self._config, now_s)
         return self._moved(before, reason, now_s)
 
     def operator(self, rung: Rung | None, now_s: float) -> Rung:
-        """Stand on a rung until told otherwise; None: move by itself again. Raises ValueError for a useless rung."""
+        """Set the rung; None: automatic mode. Raises ValueError for a rung without effect."""
         if rung is not None and rung not in self._usable | {Rung.NORMAL, Rung.PAUSE}:
-            raise ValueError(f"{rung.word} would change nothing: no class allows it, or what it needs is not there")
+            raise ValueError(f"{rung.word} has no effect: no class allows it, or what it needs is not configured")
         before, reason = self.rung, self.why
         self._ordered = rung
         return self._moved(before, reason or Trigger.OPERATOR, now_s)
 
     def switch(self, config: Fallback, rungs: Collection[Rung], now_s: float) -> Rung:
-        """Another preset is in force. Nobody climbs for that; an order that is useless now is dropped."""
+        """Apply another preset. No rung gets worse; an operator's rung without effect now is dropped."""
         before, reason = self.rung, self.why
         self._config, self._usable = config, frozenset(rungs)
-        for trigger, stair in self._stairs.items():
-            stair.refit(_stair(trigger, self._usable))
+        for trigger, state in self._states.items():
+            state.refit(_rungs_of(trigger, self._usable))
         if self._ordered not in (None, Rung.NORMAL, Rung.PAUSE) and self._ordered not in self._usable:
             self._ordered = None
         return self._moved(before, reason, now_s)
 
     def _worst(self) -> Rung:
-        return max(stair.rung for stair in self._stairs.values())
+        return max(state.rung for state in self._states.values())
 
     def _moved(self, before: Rung, reason: Trigger | None, now_s: float) -> Rung:
-        """Count a move: under the trigger that brought it here, or the one that let go."""
+        """Count a move, under the trigger that caused it or that became quiet."""
         after = self.rung
         if after is not before:
             cause = self.why if after > before or reason is None else reason
@@ -136,5 +136,5 @@ class Ladder:
         return after
 
 
-def _stair(trigger: Trigger, usable: frozenset[Rung]) -> tuple[Rung, ...]:
-    return tuple(rung for rung, triggers in CLIMBED_FOR.items() if trigger in triggers and rung in usable)
+def _rungs_of(trigger: Trigger, usable: frozenset[Rung]) -> tuple[Rung, ...]:
+    return tuple(rung for rung, triggers in RUNG_TRIGGERS.items() if trigger in triggers and rung in usable)

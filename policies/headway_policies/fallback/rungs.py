@@ -1,18 +1,18 @@
-"""What gives way under trouble, in which order, and what is trouble?
+"""The rungs of the fallback ladder, and the triggers that enter them.
 
-    rung      climbed for                          what gives way there
-    normal    -                                    nothing
-    cap       queue age, KV pressure               the length of answers
-    bypass    queue age                            the order: a few go beside the batch that runs
-    shed      queue age, KV pressure               whole classes: they are refused
-    divert    queue age, errors, engine down       the model: another one answers
-    pause     errors                               everybody waits
+    rung      triggers                             effect
+    normal    -                                    none
+    cap       queue age, KV pressure               shorter answers
+    bypass    queue age                            a few requests run beside the running batch
+    shed      queue age, KV pressure               requests of sheddable classes are refused
+    divert    queue age, errors, engine down       another model answers
+    pause     errors                               all requests wait
 
-Each trigger has a stair of its own through this table (``ladder``), so a rung that one of them skips is not in force on
-its account: an engine that is down diverts, and cuts nobody's answers. What a rung takes away, it takes only from the
-classes that allow it (``degrading``). An operator may stand on any rung, and then all up to it is in force.
+Each trigger moves through its own rungs of this table (``ladder``), so a rung that a trigger skips is not in force for
+it: an engine that is down diverts requests, but shortens no answer. A rung degrades only requests of classes that allow
+it (``degradation``). An operator may set any rung; then all rungs up to it are in force.
 
-A pause never follows from the age of the queue: nobody leaves the line then, and it would grow older for ever.
+Queue age never triggers a pause: no request would leave the queue then, and its age would grow for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Rung(IntEnum):
-    """How far down service has gone; the larger, the worse."""
+    """The level of degradation; larger is worse."""
 
     NORMAL = 0
     CAP = 1
@@ -35,12 +35,12 @@ class Rung(IntEnum):
 
     @property
     def word(self) -> str:
-        """Its name in settings, metrics and answers."""
+        """The name in settings, metrics and API answers."""
         return self.name.lower()
 
 
 class Trigger(StrEnum):
-    """What may send the ladder on its way."""
+    """The conditions that move the ladder."""
 
     QUEUE_AGE = "queue_age"
     KV_PRESSURE = "kv_pressure"
@@ -49,8 +49,8 @@ class Trigger(StrEnum):
     OPERATOR = "operator"
 
 
-#: The table: which triggers climb to a rung by themselves. To an operator all of them are open.
-CLIMBED_FOR: dict[Rung, tuple[Trigger, ...]] = {
+#: The triggers that enter each rung. An operator may set any rung.
+RUNG_TRIGGERS: dict[Rung, tuple[Trigger, ...]] = {
     Rung.CAP: (Trigger.QUEUE_AGE, Trigger.KV_PRESSURE),
     Rung.BYPASS: (Trigger.QUEUE_AGE,),
     Rung.SHED: (Trigger.QUEUE_AGE, Trigger.KV_PRESSURE),
@@ -62,8 +62,8 @@ CLIMBED_FOR: dict[Rung, tuple[Trigger, ...]] = {
 class Fallback(BaseModel):
     """``[fallback]`` of a preset. A trigger without a threshold does nothing, and by default none has one.
 
-    A trigger climbs a rung when its threshold has been reached for ``enter_s``, and comes down one when it has been
-    below ``leave_ratio`` of the threshold for ``leave_s``.
+    A trigger moves one rung up when its threshold has been reached for ``enter_s``, and one down when it has been below
+    ``leave_ratio`` of the threshold for ``leave_s``.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -83,7 +83,7 @@ class Fallback(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class FallbackSignals:
-    """What the triggers look at. ``queue_age_s`` is the longest wait of those for whom the ladder is there."""
+    """The inputs of the triggers. ``queue_age_s`` is that of ``degradation.queue_age_s``."""
 
     queue_age_s: float = 0.0
     kv_usage_ratio: float = 0.0
@@ -91,17 +91,17 @@ class FallbackSignals:
     engine_up: bool = True
 
 
-def strength(trigger: Trigger, signs: FallbackSignals, config: Fallback) -> float:
-    """How near a trigger is to its threshold: 1 has reached it. One without a threshold has no strength."""
+def strength(trigger: Trigger, signals: FallbackSignals, config: Fallback) -> float:
+    """A trigger's value relative to its threshold: 1 reaches it; 0 without a threshold."""
     match trigger:
         case Trigger.QUEUE_AGE:
-            return _part(signs.queue_age_s, config.queue_age_s)
+            return _part(signals.queue_age_s, config.queue_age_s)
         case Trigger.KV_PRESSURE:
-            return _part(signs.kv_usage_ratio, config.kv_usage_ratio)
+            return _part(signals.kv_usage_ratio, config.kv_usage_ratio)
         case Trigger.ERRORS:
-            return _part(signs.error_ratio, config.error_ratio)
+            return _part(signals.error_ratio, config.error_ratio)
         case Trigger.ENGINE_DOWN:
-            return float(config.engine_down and not signs.engine_up)
+            return float(config.engine_down and not signals.engine_up)
         case Trigger.OPERATOR:
             return 0.0
 

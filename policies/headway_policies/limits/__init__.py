@@ -1,11 +1,11 @@
 """Concurrency limits: how many sequences may run in the engine at once.
 
-A limit policy proposes, the governor bounds it; both learn from engine steps.
+A limit policy proposes, the governor bounds the proposal; both learn from engine steps.
 """
 
 from headway_policies.limits.governor import WHYS, Governor, LimitFailure, LimitPolicy, make_limit
 from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import FixedLimit, Limit, Limiting, Load, Signals
+from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Load, Signals
 
 __all__ = [
     "WHYS",
@@ -15,7 +15,7 @@ __all__ = [
     "Limit",
     "LimitFailure",
     "LimitPolicy",
-    "Limiting",
+    "LimitSettings",
     "Load",
     "Signals",
     "make_limit",

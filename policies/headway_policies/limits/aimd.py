@@ -1,28 +1,27 @@
-"""How many seats, by trial: a few more while it goes well, a good part fewer when it does not?
+"""Additive increase, multiplicative decrease of the seats (Chiu and Jain 1989; Netflix's AIMDLimit).
 
-Additive increase, multiplicative decrease (Chiu and Jain 1989; Netflix's AIMDLimit) on the mean time between tokens.
-Under the band around the set point: 1 seat more, an eighth more while far under. Over the band: cut to the set point's
-share of the time seen, by a twentieth at least and by half at most. While more seats are taken than allowed, the last
-cut has not shown its effect yet and is not repeated.
+The input is the mean time between tokens. Under the band around the set point: 1 seat more, an eighth more while far
+under. Over the band: cut to the set point's share of the time seen, by at least a twentieth and at most half. While
+more seats are taken than allowed, the last cut has not taken effect yet and is not repeated.
 
-Weak spot: it only learns by overshooting, so it saws between the band's edges (2-5 % of goodput) and needs several
-decisions after a sudden change.
+Weak spot: it only learns by overshooting, so it oscillates between the band's edges (2-5 % of goodput) and needs
+several decisions after a sudden change.
 """
 
 from __future__ import annotations
 
 from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 _BAND_RATIO = 0.06
 _FAR_RATIO = 0.75
 
 
 class Aimd:
-    """Proposes from the limit in force and the last interval alone; it remembers nothing."""
+    """Proposes from the current limit and the last interval; it has no state."""
 
-    def __init__(self, limiting: Limiting, fixed: int) -> None:
-        self._set_point_s = limiting.set_point_ratio * limiting.inter_token_slo_ms / 1000
+    def __init__(self, settings: LimitSettings, fixed: int) -> None:
+        self._set_point_s = settings.set_point_ratio * settings.inter_token_slo_ms / 1000
 
     def propose(self, seen: Interval, allowed: int) -> int:
         """A step up or down from ``allowed``, or no step."""

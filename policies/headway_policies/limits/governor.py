@@ -1,17 +1,18 @@
-"""Which proposals may move the limit, and how far?
+"""The bounds on a limit policy: which proposals may move the limit, and how far.
 
-A policy proposes from the means of an interval (interval); the governor keeps it on rails. In this order:
+A policy proposes from the means of an ``Interval``. The governor applies these rules, in this order:
 
-    kv, preemption   KV near full, or sequences preempted: a tenth fewer than are taken, whatever was proposed
-    slo              no growth while the time between tokens is over the SLO: a latency breach beats any load
-    idle             nothing moves while the limit held nobody up and the SLO is kept: there is nothing to learn from
-    settling         no growth for ``_SETTLE_S`` after a fall, so that the limit does not swing
+    kv, preemption   KV near full, or sequences preempted: a tenth fewer than are taken, whatever the proposal
+    slo              no growth while the time between tokens is over the SLO, however long the queue is
+    idle             no change while no request waited for the limit and the SLO is kept: there is nothing to learn
+    settling         no growth for ``_SETTLE_S`` after a fall, so that the limit does not oscillate
     step             up to half as many again as are taken, down to half of what is allowed; for ``_CAREFUL_S`` after
-                     trouble with memory one seat at a time, since what has just begun has yet to fill the cache
-    floor, ceiling   the preset's bounds, what the engine can give, and how many sequences its KV cache holds
+                     KV pressure or preemption one seat at a time, since new sequences have yet to fill the cache
+    min_seats        the preset's lower bound
+    ceiling          the preset's upper bound and the engine's capacity; ``kv``: what its KV cache holds
 
-When a running engine falls silent the preset's fixed number holds until it reports again (``stale``); so it does while
-a policy raises or returns no number (``failed``).
+When a running engine reports nothing, the preset's fixed number applies until it reports again (``stale``); the same
+while a policy raises or returns no number (``failed``).
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from typing import Protocol
 from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.interval import Interval, IntervalMeter
-from headway_policies.limits.limit import FixedLimit, Limit, Limiting, Signals
+from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Signals
 from headway_policies.limits.memory_bound import MemoryBound
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.sla_search import SlaSearch
 
-#: Every word that ``Limit.why`` may be, with its meaning.
+#: Every value of ``Limit.why``, with its meaning.
 WHYS = {
-    "fixed": "the preset's number, which nothing moves",
-    "start": "the preset's number, until the engine has shown enough",
+    "fixed": "the preset's number, which never changes",
+    "start": "the preset's number, until there is enough data",
     "policy": "as the policy proposed",
     "kv": "the KV cache is near full, or holds no more sequences",
     "preemption": "the engine preempted sequences",
     "slo": "no growth: the time between tokens is over the SLO",
-    "settling": "no growth: the last fall was a moment ago",
-    "idle": "unmoved: the limit held nobody up",
+    "settling": "no growth: the limit fell a moment ago",
+    "idle": "unchanged: no request waited for the limit",
     "step": "towards the proposal, one bounded step at a time",
-    "floor": "the least the preset allows",
-    "ceiling": "the most the preset or the engine allows",
+    "min_seats": "the lowest the preset allows",
+    "ceiling": "the highest the preset or the engine allows",
     "stale": "the preset's number: the engine runs but reports nothing",
     "failed": "the preset's number: the policy raised or returned no number",
 }
@@ -50,12 +51,12 @@ _CAREFUL_S = 30.0
 _FALL_RATIO = 0.9
 _STEP_UP_RATIO = 1.5
 _STEP_DOWN_RATIO = 0.5
-_MOST_ERROR_CHARS = 160
+_MAX_ERROR_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
 class LimitFailure:
-    """A limit policy that raised, or returned no number: its first error, when that came, and how often it failed."""
+    """The failures of a limit policy that raised or returned no number: the first error, its time, and the count."""
 
     policy: str
     error: str
@@ -64,17 +65,17 @@ class LimitFailure:
 
 
 class LimitPolicy(Protocol):
-    """Anything that proposes a limit. A policy of your own is made as ``Class(limiting, fixed)``."""
+    """Proposes a limit. A custom policy is created as ``Class(settings, fixed)``."""
 
     def propose(self, seen: Interval, allowed: int) -> int:
-        """How many seats it would allow after this interval, ``allowed`` being what it allowed before."""
+        """The proposed seats after this interval; ``allowed`` is the limit so far."""
         ...
 
 
 class Fixed:
-    """Proposes the preset's number, for the rails to hold it where the KV cache is too small."""
+    """Proposes the preset's number; the governor lowers it where the KV cache is too small."""
 
-    def __init__(self, limiting: Limiting, fixed: int) -> None:
+    def __init__(self, settings: LimitSettings, fixed: int) -> None:
         self._fixed = fixed
 
     def propose(self, seen: Interval, allowed: int) -> int:
@@ -85,31 +86,31 @@ class Fixed:
 _POLICIES: dict[str, type[LimitPolicy]] = {"fixed": Fixed, "aimd": Aimd, "sla": SlaSearch, "model": ModelFit}
 
 
-def make_limit(limiting: Limiting, fixed: int, ceiling: int | None) -> Limit:
+def make_limit(settings: LimitSettings, fixed: int, ceiling: int | None) -> Limit:
     """The limit that a preset describes. Raises ValueError for an import path that names no class."""
-    if limiting.policy == "fixed" and not limiting.memory_aware:
+    if settings.policy == "fixed" and not settings.memory_aware:
         return FixedLimit(fixed)
-    policy = _POLICIES.get(limiting.policy) or find_class(limiting.policy)
-    return Governor(policy(limiting, fixed), limiting, fixed, ceiling)
+    policy = _POLICIES.get(settings.policy) or find_class(settings.policy)
+    return Governor(policy(settings, fixed), settings, fixed, ceiling)
 
 
 class Governor:
-    """A limit policy on rails. ``ceiling`` is the most seats the engine can give.
+    """A limit policy within bounds. ``ceiling`` is the most seats the engine has.
 
-    ``failure`` says how the policy has failed so far; None as long as it has not.
+    ``failure`` describes the policy's failures so far; None: none.
     """
 
-    def __init__(self, policy: LimitPolicy, limiting: Limiting, fixed: int, ceiling: int | None) -> None:
+    def __init__(self, policy: LimitPolicy, settings: LimitSettings, fixed: int, ceiling: int | None) -> None:
         self.failure: LimitFailure | None = None
         self._policy = policy
-        self._limiting = limiting
-        self._most = max(1, min(one for one in (limiting.max_seats, ceiling, 65_536) if one is not None))
-        self._floor = min(limiting.min_seats, self._most)
-        self._fixed = max(self._floor, min(fixed, self._most))
+        self._settings = settings
+        self._max_seats = max(1, min(one for one in (settings.max_seats, ceiling, 65_536) if one is not None))
+        self._min_seats = min(settings.min_seats, self._max_seats)
+        self._fixed = max(self._min_seats, min(fixed, self._max_seats))
         self._allowed = self._fixed
-        self._slo_s = limiting.inter_token_slo_ms / 1000
-        self._memory = MemoryBound(limiting.kv_reserve_ratio) if limiting.memory_aware else None
-        self._meter = IntervalMeter(stall_s=limiting.stale_after_s)
+        self._slo_s = settings.inter_token_slo_ms / 1000
+        self._memory = MemoryBound(settings.kv_reserve_ratio) if settings.memory_aware else None
+        self._meter = IntervalMeter(stall_s=settings.stale_after_s)
         self._decided = "start"
         self._failed = self._stale = self._running = False
         self._seen_s = self._timed_s = 0.0
@@ -117,20 +118,20 @@ class Governor:
 
     @property
     def why(self) -> str:
-        """What settled the last decision, in one word of ``WHYS``."""
+        """What decided the current limit: a key of ``WHYS``."""
         return "stale" if self._stale else self._decided
 
     def seats(self, now_s: float) -> int:
         """The limit in force: the preset's number in shadow mode, the governed one otherwise."""
-        return self._fixed if self._limiting.shadow else self.proposed(now_s)
+        return self._fixed if self._settings.shadow else self.proposed(now_s)
 
     def proposed(self, now_s: float) -> int:
         """The governed limit; the preset's number while signals are stale or the policy fails."""
-        self._stale = self._running and now_s - self._seen_s > self._limiting.stale_after_s
+        self._stale = self._running and now_s - self._seen_s > self._settings.stale_after_s
         return self._fixed if self._stale or self._failed else self._allowed
 
     def observe(self, signals: Signals, now_s: float) -> None:
-        """Count a step in; decide when it closes an interval."""
+        """Add a step; decide when it closes an interval."""
         self._seen_s = now_s
         if signals.load.inter_token_s is not None:
             self._timed_s = now_s
@@ -143,54 +144,52 @@ class Governor:
         before = self._allowed
         try:
             proposal = int(self._policy.propose(seen, before))
-        except FAILURES as error:  # whatever a policy of somebody else's raises; told as the reason "failed"
+        except FAILURES as error:  # a custom policy may raise anything; the reason is "failed"
             self._failed, self._decided, self._allowed = True, "failed", self._fixed
             self._note(error, now_s)
             return
         self._failed = False
-        if (
-            now_s - self._timed_s > self._limiting.stale_after_s
-        ):  # nothing tells how long tokens take: no reason to stay low
+        if now_s - self._timed_s > self._settings.stale_after_s:  # no token was timed: no reason to stay low
             proposal = max(proposal, self._fixed)
-        target, why = self._guard(seen, proposal, now_s)
+        target, why = self._bounded(seen, proposal, now_s)
         self._allowed, self._decided = self._clamp(seen, target, why)
         careful = now_s < self._careful_until_s
         if self._allowed < before or (careful and self._allowed > before):
             self._grows_from_s = now_s + _SETTLE_S
 
     def _note(self, error: BaseException, now_s: float) -> None:
-        """Keep the first failure, and count them."""
+        """Keep the first failure and count all."""
         if self.failure is None:
-            self.failure = LimitFailure(self._limiting.policy, cause(error)[:_MOST_ERROR_CHARS], now_s)
+            self.failure = LimitFailure(self._settings.policy, cause(error)[:_MAX_ERROR_CHARS], now_s)
         else:
             self.failure = replace(self.failure, times=self.failure.times + 1)
 
-    def _guard(self, seen: Interval, proposal: int, now_s: float) -> tuple[int, str]:
-        """What is left of a proposal, and why."""
+    def _bounded(self, seen: Interval, proposal: int, now_s: float) -> tuple[int, str]:
+        """The proposal within the rules, and the rule that decided."""
         allowed = self._allowed
-        least = int(_STEP_DOWN_RATIO * allowed)
-        trouble = self._trouble(seen)
-        if trouble is not None:
+        lowest = int(_STEP_DOWN_RATIO * allowed)
+        pressure = self._memory_pressure(seen)
+        if pressure is not None:
             self._careful_until_s = now_s + _CAREFUL_S
             draining = seen.seats_taken > allowed
             fall = allowed if draining else int(_FALL_RATIO * min(allowed, seen.seats_taken))
-            return max(least, min(proposal, fall)), trouble
-        unmoved = self._unmoved(seen, proposal, now_s)
-        if unmoved is not None:
-            return allowed, unmoved
+            return max(lowest, min(proposal, fall)), pressure
+        no_change = self._no_change(seen, proposal, now_s)
+        if no_change is not None:
+            return allowed, no_change
         careful = now_s < self._careful_until_s
-        most = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
-        target = max(least, min(proposal, most))
+        highest = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
+        target = max(lowest, min(proposal, highest))
         return target, "policy" if target == proposal else "step"
 
-    def _trouble(self, seen: Interval) -> str | None:
-        """Why the limit must fall at once."""
+    def _memory_pressure(self, seen: Interval) -> str | None:
+        """The reason why the limit must fall at once, or None."""
         if seen.preemptions:
             return "preemption"
-        return "kv" if seen.kv_usage_ratio > 1 - self._limiting.kv_reserve_ratio else None
+        return "kv" if seen.kv_usage_ratio > 1 - self._settings.kv_reserve_ratio else None
 
-    def _unmoved(self, seen: Interval, proposal: int, now_s: float) -> str | None:
-        """Why the limit may not move the way it is proposed to."""
+    def _no_change(self, seen: Interval, proposal: int, now_s: float) -> str | None:
+        """The reason why the limit may not follow the proposal, or None."""
         breach = seen.inter_token_s is not None and seen.inter_token_s > self._slo_s
         if breach and proposal > self._allowed:
             return "slo"
@@ -199,10 +198,10 @@ class Governor:
         return "settling" if proposal > self._allowed and now_s < self._grows_from_s else None
 
     def _clamp(self, seen: Interval, target: int, why: str) -> tuple[int, str]:
-        """The target within the bounds, and the bound if it was one."""
+        """The target within the bounds, and the reason: that of a bound where one applied."""
         holds = self._memory.seats(seen) if self._memory is not None else None
         if holds is not None and holds < target:
             target, why = holds, "kv"
-        if target < self._floor:
-            return self._floor, "floor"
-        return (self._most, "ceiling") if target > self._most else (target, why)
+        if target < self._min_seats:
+            return self._min_seats, "min_seats"
+        return (self._max_seats, "ceiling") if target > self._max_seats else (target, why)

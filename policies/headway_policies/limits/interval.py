@@ -1,7 +1,7 @@
-"""What have the last steps shown?
+"""Means of the engine's steps over short intervals, on which limits are decided; a single step is noise.
 
-One step is noise; limits are decided on the means of a few. An interval closes when it has seen enough steps with a
-time between tokens and lasted long enough, or at the latest after ``_MOST_S`` with what there is.
+An interval closes when it has seen enough steps with a time between tokens and lasted long enough, or at the latest
+after ``_MAX_S`` with what there is.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 from headway_policies.limits.limit import Signals
 
-_LEAST_STEPS = 8
-_LEAST_S = 0.5
-_MOST_S = 2.0
+_MIN_STEPS = 8
+_MIN_S = 0.5
+_MAX_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Means a step over an interval, and what was known at its end.
+    """Means per step over an interval, and the last values at its end.
 
-    ``inter_token_s`` is None when no step showed one. ``preemptions`` is their sum. ``limited`` says that somebody
-    waited for no other reason than the limit. Lengths are in tokens a sequence, 0 while unknown. ``gpu_busy_ratio`` is
-    the last that was read, None without a GPU.
+    ``inter_token_s`` is None when no step had one. ``preemptions`` is their sum. ``limited``: a request waited for no
+    other reason than the limit. Lengths are in tokens a sequence, 0 while unknown. ``gpu_busy_ratio`` is the last that
+    was read, None without a GPU.
     """
 
     running: float
@@ -41,7 +41,7 @@ class Interval:
 
 @dataclass(slots=True)
 class _Sums:
-    """What the steps of an interval that is still open add up to."""
+    """Sums over the steps of an open interval."""
 
     opened_s: float
     steps: int = 0
@@ -56,14 +56,14 @@ class _Sums:
 
 
 class IntervalMeter:
-    """Adds up steps until they make an interval. A step whose tokens came later than ``stall_s`` has no time."""
+    """Adds up steps to intervals. A time between tokens of ``stall_s`` or more is ignored."""
 
     def __init__(self, stall_s: float) -> None:
         self._stall_s = stall_s
         self._sums: _Sums | None = None
 
     def add(self, signals: Signals, now_s: float) -> Interval | None:
-        """Count one step in; the interval, when this step closes it."""
+        """Add a step; returns the interval when this step closes it."""
         sums, load = self._sums, signals.load
         if sums is None:
             sums = self._sums = _Sums(now_s)
@@ -80,7 +80,7 @@ class IntervalMeter:
             sums.timed_steps += 1
             sums.inter_token_s += between_s
         lasted_s = now_s - sums.opened_s
-        if lasted_s < _LEAST_S or (sums.timed_steps < _LEAST_STEPS and lasted_s < _MOST_S):
+        if lasted_s < _MIN_S or (sums.timed_steps < _MIN_STEPS and lasted_s < _MAX_S):
             return None
         self._sums = _Sums(now_s)
         return _means(sums, signals)

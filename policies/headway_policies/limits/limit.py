@@ -1,7 +1,7 @@
-"""How many seats may be taken now?
+"""The protocol of a limit, its inputs and its settings.
 
 A limit computes a number; the desk enforces it (the split of Netflix's concurrency-limits). Its inputs are what the
-engine shows step by step: the time between tokens, KV use, preemptions, lengths. Never the end-to-end latency, which
+engine reports step by step: the time between tokens, KV use, preemptions, lengths. Never the end-to-end latency, which
 grows with the length of the answers and with every batch.
 """
 
@@ -34,9 +34,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """One step's load, with what the desk knows of the moment.
+    """One step's load, with the desk's state at that moment.
 
-    ``limited`` says that since the last step somebody waited for no other reason than the limit. The means are over
+    ``limited``: since the last step a request waited for no other reason than the limit. The means are over
     finished requests, in tokens a sequence; 0 while nothing has finished. ``sequence_tokens_std`` is the standard
     deviation of prompt + output tokens of a sequence.
     """
@@ -51,11 +51,11 @@ class Signals:
 
 
 class Limit(Protocol):
-    """Anything that says how many seats may be taken."""
+    """Decides how many seats may be taken."""
 
     @property
     def why(self) -> str:
-        """What settled the last decision, in one word of ``governor.WHYS``."""
+        """What decided the current limit: a key of ``governor.WHYS``."""
         ...
 
     def seats(self, now_s: float) -> int:
@@ -63,7 +63,7 @@ class Limit(Protocol):
         ...
 
     def proposed(self, now_s: float) -> int:
-        """The number it would allow if it were let; another than ``seats`` only in shadow mode."""
+        """The number it would allow without shadow mode; equal to ``seats`` otherwise."""
         ...
 
     def observe(self, signals: Signals, now_s: float) -> None:
@@ -73,7 +73,7 @@ class Limit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedLimit:
-    """Always the same number."""
+    """A constant limit."""
 
     allowed: int
     why: str = "fixed"
@@ -87,16 +87,16 @@ class FixedLimit:
         return self.allowed
 
     def observe(self, signals: Signals, now_s: float) -> None:
-        """A fixed limit learns nothing."""
+        """Nothing to learn."""
 
 
-class Limiting(BaseModel):
-    """``[limit]`` of a preset: which policy sets the limit, and within which rails.
+class LimitSettings(BaseModel):
+    """``[limit]`` of a preset: which policy sets the limit, and within which bounds.
 
     ``policy``: ``fixed``, ``aimd``, ``sla`` (noisy binary search, arXiv 2503.05248), ``model`` (fitted step time), or
-    the import path ``package.module:Class`` of a policy of your own. ``inter_token_slo_ms`` is the time between tokens
+    the import path ``package.module:Class`` of a custom policy. ``inter_token_slo_ms`` is the time between tokens
     that must hold; the policies aim at ``set_point_ratio`` of it. ``memory_aware`` adds the bound by KV space.
-    ``shadow`` computes and shows the limit but applies the fixed one.
+    ``shadow`` computes and reports the limit but applies the fixed one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

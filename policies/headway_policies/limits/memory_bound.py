@@ -1,16 +1,16 @@
-"""How many sequences does the KV cache hold?
+"""A bound on running sequences by KV cache capacity: Algorithm 1 of arXiv 2503.05248 (Pang, Li, Wang 2025).
 
-Algorithm 1 of arXiv 2503.05248 (Pang, Li, Wang 2025). What n sequences hold is about normal, with mean n * mu and
-variance n * sigma^2 (central limit theorem); it should exceed eta, the capacity less a reserve, with a small
-probability only, theta standard deviations out. Solved for n:
+The KV use of n sequences is approximately normal, with mean n * mu and variance n * sigma^2 (central limit theorem); it
+should exceed eta, the capacity less a reserve, with a small probability only, theta standard deviations out. Solved for
+n:
 
     n = ((sqrt(theta^2 sigma^2 + 4 eta mu) - theta sigma) / (2 mu))^2
 
-mu is what a running sequence is seen to hold (KV in use / running), not the whole prompt and answer: sequences of all
+mu is the observed KV use of a running sequence (KV in use / running), not the whole prompt and answer: sequences of all
 ages run side by side, and the whole footprint would leave a third of the cache empty. sigma is that of whole sequences.
 
-Weak spots: the capacity must be known, or sigma counts for nothing; and while many have just begun, mu is too small,
-which the smoothing dampens and the rails of the governor (fall on preemption and near full) make good.
+Weak spots: without a known capacity sigma is ignored; and while many sequences have just begun, mu is too small, which
+smoothing and the governor (fall on preemption and near full) compensate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headway_policies.limits.interval import Interval
 
 _THETA = 1.0
 _WEIGHT = 0.2
-_LEAST_RATIO = 1e-6  # less than this in use tells nothing
+_MIN_RATIO = 1e-6  # with less in use there is no estimate
 
 
 class MemoryBound:
@@ -33,7 +33,7 @@ class MemoryBound:
 
     def seats(self, seen: Interval) -> int | None:
         """The most sequences that fit; None while nothing has run."""
-        if seen.running > 0 and seen.kv_usage_ratio > _LEAST_RATIO:
+        if seen.running > 0 and seen.kv_usage_ratio > _MIN_RATIO:
             held_ratio = seen.kv_usage_ratio / seen.running
             weight = _WEIGHT if self._held_ratio else 1.0
             self._held_ratio += weight * (held_ratio - self._held_ratio)

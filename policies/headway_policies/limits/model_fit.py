@@ -1,24 +1,23 @@
-"""How many seats, by a fitted model of the step time?
+"""A limit from a fitted model of the step time (``step_time``).
 
-The step time is fitted online (step_time). Prefill work is fed forward: what runs brings r prompt tokens a step for
-each running sequence, so n seats cost
+Prefill work is fed forward: the running sequences bring r prompt tokens each to a step, so n seats cost
 
     step(n) = base + n * (sequence + prefill_token * r)
 
-and the proposal is the n where that is the set point. In a steady stream r = mean prompt / mean output; here it is what
-the engine was seen to compute, which shows a new mix before the first of it has ended and counts no cached prompt.
-An interval in which the crowd grew may lower r, not raise it: filling seats brings prompts at once that a steady stream
-spreads out. Each interval first moves all that was learnt ``_SPEED_WEIGHT`` of the way to the speed it shows: an engine
-that slows down is followed at once, while the shape of the model fades slowly.
+and the proposal is the n where that is the set point. In a steady stream r = mean prompt / mean output; here r is the
+observed prefill work, which follows a new mix before its first request has ended and counts no cached prompt. An
+interval in which more seats were taken may lower r, not raise it: filling seats computes many prompts at once that a
+steady stream spreads out. Each interval first scales the model ``_SPEED_WEIGHT`` of the way to the observed speed: a
+slowing engine is followed at once, while the shape of the model fades slowly.
 
-Weak spots: as step_time's; and r lags a new mix by a few intervals and by what is left of the old one: long prompts
-after short ones take about ten seconds, while all other changes take five.
+Weak spots: those of ``step_time``; and r lags a new mix by a few intervals: long prompts after short ones take about
+ten seconds, all other changes five.
 """
 
 from __future__ import annotations
 
 from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 from headway_policies.limits.step_time import StepTimeFit
 
 _FORGETTING = 0.98
@@ -26,14 +25,14 @@ _SPEED_WEIGHT = 0.3
 _MIX_WEIGHT = 0.25
 _BAND_RATIO = 0.03
 _PROBE_RATIO = 0.9
-_MOST_SEATS = 65_536
+_MAX_SEATS = 65_536
 
 
 class ModelFit:
-    """Remembers the fit, and the mix of late."""
+    """Holds the fit and the recent prefill work for each sequence."""
 
-    def __init__(self, limiting: Limiting, fixed: int) -> None:
-        self._set_point_s = limiting.set_point_ratio * limiting.inter_token_slo_ms / 1000
+    def __init__(self, settings: LimitSettings, fixed: int) -> None:
+        self._set_point_s = settings.set_point_ratio * settings.inter_token_slo_ms / 1000
         self._fit = StepTimeFit(_FORGETTING)
         self._model = self._fit.solve()
         self._seat_tokens: float | None = None
@@ -42,12 +41,12 @@ class ModelFit:
     def propose(self, seen: Interval, allowed: int) -> int:
         """The seats that meet the set point; ``allowed`` while within a few per cent of them.
 
-        There it tries one seat more while tokens come well before their time: a model that has seen one number of
-        seats only takes the base for a cost of the seats, and would call that number right for ever.
+        There it tries one seat more while the time between tokens is well below the set point: a model fitted at a
+        single number of seats attributes the base cost to the seats, and would keep that number for ever.
         """
         if seen.inter_token_s is None or seen.running <= 0:
             return allowed
-        if not seen.preemptions:  # the times between tokens hold a wait then, not only steps
+        if not seen.preemptions:  # else the times between tokens include a wait
             self._learn(seen.running, seen.prefill_tokens, seen.inter_token_s)
         model = self._model
         seat_s = model.sequence_s + model.prefill_token_s * self._mix(seen)
@@ -57,11 +56,11 @@ class ModelFit:
         seats = room_s / seat_s
         band = max(0.5, _BAND_RATIO * allowed)
         if abs(seats - allowed - 0.5) >= 0.5 + band:
-            return int(max(0.0, min(seats, _MOST_SEATS)))
+            return int(max(0.0, min(seats, _MAX_SEATS)))
         return allowed + (seen.inter_token_s < _PROBE_RATIO * self._set_point_s)
 
     def _mix(self, seen: Interval) -> float:
-        """Prompt tokens a step that each running sequence brings; more of them only from a crowd that did not grow."""
+        """Prompt tokens a step for each running sequence; it grows only while the seats taken do not."""
         now, before = seen.prefill_tokens / seen.running, self._seat_tokens
         grew = seen.seats_taken > 1.02 * self._taken + 0.5
         self._taken = seen.seats_taken

@@ -1,34 +1,34 @@
-"""How many seats, by a noisy binary search for the time between tokens that the SLO allows?
+"""A noisy binary search for the most seats within the SLO: Algorithm 2 of arXiv 2503.05248 (Pang, Li, Wang 2025).
 
-Algorithm 2 of arXiv 2503.05248 (Pang, Li, Wang 2025). Two marks, low and high; the limit is their middle. With tau the
-mean time between tokens, b the mean number running, D the set point and eps half the band:
+Two marks, low and high; the limit is their middle. With tau the mean time between tokens, b the mean number running, D
+the set point and eps half the band:
 
-    tau > D + eps   high = max(b, low + alpha)         low = max(low - delta, least)
-    tau < D - eps   low = min(b, high - alpha)         high = min(high + delta, most + alpha)
-    else            high = min(b + alpha / 2, most)    low = max(b - alpha / 2, least)
+    tau > D + eps   high = max(b, low + alpha)         low = max(low - delta, min_seats)
+    tau < D - eps   low = min(b, high - alpha)         high = min(high + delta, max_seats + alpha)
+    else            high = min(b + alpha / 2, max_seats)    low = max(b - alpha / 2, min_seats)
 
-``alpha`` keeps the marks apart, ``delta`` lets them wander, so the search never ends and follows a change. The paper's
+``alpha`` keeps the marks apart, ``delta`` moves them on, so the search never ends and follows a change. The paper's
 constants are fixed (alpha 20, delta 5): with them no limit under 11 can be reached. Here alpha is a quarter of b, at
-least 2, and delta half of alpha; and the paper's "most" of the second line is raised by alpha, or the middle would stay
-half an alpha short of it for ever. A published implementation has max for the min there: it jumps upwards.
+least 2, and delta half of alpha; and max_seats in the second line is raised by alpha, or the middle would stay half an
+alpha short of it for ever. A published implementation has max for the min there: it jumps upwards.
 """
 
 from __future__ import annotations
 
 from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 _BAND_RATIO = 0.04
-_MOST_SEATS = 65_536
+_MAX_SEATS = 65_536
 
 
 class SlaSearch:
     """Remembers the two marks; starts around the preset's fixed number."""
 
-    def __init__(self, limiting: Limiting, fixed: int) -> None:
-        self._set_point_s = limiting.set_point_ratio * limiting.inter_token_slo_ms / 1000
-        self._least = float(limiting.min_seats)
-        self._most = float(limiting.max_seats or _MOST_SEATS)
+    def __init__(self, settings: LimitSettings, fixed: int) -> None:
+        self._set_point_s = settings.set_point_ratio * settings.inter_token_slo_ms / 1000
+        self._min_seats = float(settings.min_seats)
+        self._max_seats = float(settings.max_seats or _MAX_SEATS)
         self._low = self._high = float(fixed)
 
     def propose(self, seen: Interval, allowed: int) -> int:
@@ -40,11 +40,11 @@ class SlaSearch:
         delta = alpha / 2
         if tau_s > self._set_point_s * (1 + _BAND_RATIO):
             self._high = max(running, self._low + alpha)
-            self._low = max(self._low - delta, self._least)
+            self._low = max(self._low - delta, self._min_seats)
         elif tau_s < self._set_point_s * (1 - _BAND_RATIO):
             self._low = min(running, self._high - alpha)
-            self._high = min(self._high + delta, self._most + alpha)
+            self._high = min(self._high + delta, self._max_seats + alpha)
         else:
-            self._high = min(running + alpha / 2, self._most)
-            self._low = max(running - alpha / 2, self._least)
+            self._high = min(running + alpha / 2, self._max_seats)
+            self._low = max(running - alpha / 2, self._min_seats)
         return int((self._low + self._high) / 2)

@@ -1,13 +1,13 @@
-"""How long does an engine step take?
+"""A linear model of the duration of an engine step, fitted online.
 
-Model: step = base + sequence * running + prefill_token * prefill_tokens, the cost of continuous batching (weights are
-read once a step; each sequence and each prompt token adds its share). It is fitted by least squares, older samples
-fading, no coefficient negative: coordinate descent on the 3 x 3 normal equations, from the last solution on. A sweep
-lowers the squared error or leaves it, so what the samples do not tell apart (base and sequences, while the number
-running never moves) stays where it was instead of running away.
+step = base + sequence * running + prefill_token * prefill_tokens, the cost of continuous batching (weights are read
+once a step; each sequence and each prompt token adds its share). It is fitted by least squares with exponential
+forgetting and no negative coefficient: coordinate descent on the 3 x 3 normal equations, starting at the last solution.
+A sweep never raises the squared error, so what the samples cannot separate (base and sequences, while the number
+running is constant) does not diverge.
 
-Weak spots: one straight line, although attention costs grow with the context; a fit from a narrow range of running
-sequences is right there and a guess far away.
+Weak spots: the model is linear, although attention costs grow with the context; a fit from a narrow range of running
+sequences is accurate there and an extrapolation elsewhere.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """The three costs of a step, in seconds: its own, of each running sequence, of each prompt token computed."""
+    """The three costs of a step, in seconds: fixed, for each running sequence, for each prompt token computed."""
 
     base_s: float
     sequence_s: float
     prefill_token_s: float
 
     def step_s(self, running: float, prefill_tokens: float) -> float:
-        """The predicted length of a step."""
+        """The predicted duration of a step."""
         return self.base_s + self.sequence_s * running + self.prefill_token_s * prefill_tokens
 
 
 class StepTimeFit:
-    """Learns a StepTime from samples; each new one lets the older ones fade by ``forgetting``."""
+    """Learns a StepTime from samples; each new one weights the older ones by ``forgetting``."""
 
     def __init__(self, forgetting: float = 1.0) -> None:
         self.samples = 0
@@ -40,7 +40,7 @@ class StepTimeFit:
         self._costs = [0.0] * 3
 
     def add(self, running: float, prefill_tokens: float, step_s: float) -> None:
-        """One sample: a step, or the means of a few. What is not a finite, positive time is ignored."""
+        """Add a sample: a step, or the means of a few. A time that is not finite and positive is ignored."""
         row = (running, prefill_tokens, 1.0)
         if not (step_s > 0 and math.isfinite(step_s + running + prefill_tokens)):
             return
@@ -52,14 +52,14 @@ class StepTimeFit:
             self._targets[i] = self._forgetting * self._targets[i] + factor * step_s
 
     def scale(self, factor: float) -> None:
-        """All was ``factor`` times as slow as it seemed: what has been learnt keeps its shape at another speed."""
+        """Scale all costs by ``factor``; their proportions stay."""
         self._targets = [factor * target for target in self._targets]
         self._costs = [factor * cost for cost in self._costs]
 
     def solve(self, sweeps: int = 10) -> StepTime:
         """The costs that fit best so far; all 0 without samples. More ``sweeps`` come closer to the exact optimum.
 
-        The sequences are tried first: of a single sample they get all, so an early guess errs towards few seats.
+        The sequences are fitted first: a single sample is attributed to them, so an early fit errs towards few seats.
         """
         costs = self._costs
         for _ in range(sweeps):

@@ -1,6 +1,6 @@
 """Memory rules: when seats are capped, caches are cleared, the engine is recycled and Python's collector runs.
 
-They read figures in bytes and ratios, and return what is to be done.
+They read bytes and ratios, and return actions.
 """
 
 from headway_policies.memory.gc_policy import full_collection_due

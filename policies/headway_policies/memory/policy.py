@@ -1,16 +1,16 @@
-"""What is done when memory grows short?
+"""What is done when memory becomes short.
 
-    sign                                    what follows
-    KV cache over ``kv_usage_ratio``        fewer seats; cached prefixes give way to running sequences by themselves
+    condition                               action
+    KV cache over ``kv_usage_ratio``        fewer seats; the engine evicts cached prefixes by itself
     GPU memory over ``gpu_usage_ratio``     fewer seats, and the caches are cleared
     a job of ``large_job_tokens`` ended     the caches are cleared as soon as at most ``clear_max_running`` run
-    server grown by ``server_growth_bytes`` its heap is tidied then, and growth counts anew from what is left
+    server grown by ``server_growth_bytes`` its heap is trimmed then, and growth counts anew from what is left
     engine grown by ``recycle_growth_bytes``, or older than ``recycle_every_s``: it is replaced
 
-Clearing costs whoever comes next, so it happens once in ``clear_every_s`` at the most. GPU memory is weighed against
-what the engine takes for good when it starts: the threshold is never nearer to that than half of what it left free.
-Growth is counted from the first reading, to be taken when the engine is warm; a full queue is no growth. Known weak
-spot: on a CPU an engine grows by its whole KV cache while that is first filled.
+Clearing slows the next requests, so it happens at most once in ``clear_every_s``. The GPU threshold is never below what
+the engine holds from its start plus half of what that leaves free. Growth is counted from the first reading, to be
+taken when the engine is warm; a full queue does not count as growth. Known weak spot: on a CPU an engine grows by its
+whole KV cache while that is first filled.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Memory(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How memory stands at one moment.
+    """Memory use at one moment.
 
-    ``gpu_usage_ratio`` is of the fullest card, None without one. ``largest_job_tokens`` is the largest request, prompt
+    ``gpu_usage_ratio`` is of the fullest card, None without one. ``largest_job_tokens`` is the largest sequence, prompt
     and output, that has ended since the last reading; 0 when none has.
     """
 
@@ -89,7 +89,7 @@ class CapSeats:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Clear these now; ``why`` in a word or two."""
+    """Clear these caches now; ``why`` is ``GPU memory``, ``growth`` or ``large job``."""
 
     caches: tuple[Cache, ...]
     why: str
@@ -97,7 +97,7 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Recycle:
-    """Put another engine in the place of this one; ``why`` is ``schedule`` or ``growth``."""
+    """Replace the engine; ``why`` is ``schedule`` or ``growth``."""
 
     why: str
 
@@ -106,21 +106,21 @@ Remedy = CapSeats | Clear | Recycle
 
 
 @dataclass(frozen=True, slots=True)
-class _Usage:
-    """Where a usage ratio presses, and below which it is quiet again."""
+class _Thresholds:
+    """A usage ratio is under pressure above ``high``, and back to normal at or below ``low``."""
 
-    presses: float
-    quiet: float
+    high: float
+    low: float
 
     @classmethod
-    def above(cls, base_ratio: float, threshold_ratio: float, leave_ratio: float) -> _Usage:
-        """For a ratio that stands at ``base_ratio`` for good."""
-        presses = 1.0 if threshold_ratio >= 1 else max(threshold_ratio, (1 + base_ratio) / 2)
-        return cls(presses, base_ratio + leave_ratio * (presses - base_ratio))
+    def above(cls, base_ratio: float, threshold_ratio: float, leave_ratio: float) -> _Thresholds:
+        """The thresholds of a ratio that never falls below ``base_ratio``."""
+        high = 1.0 if threshold_ratio >= 1 else max(threshold_ratio, (1 + base_ratio) / 2)
+        return cls(high, base_ratio + leave_ratio * (high - base_ratio))
 
 
 class MemoryPolicy:
-    """Remembers how memory stood when the engine was warm, and what was done since."""
+    """Remembers the memory use of the warm engine, and what was done since."""
 
     def __init__(self, now_s: float) -> None:
         self._cap = SeatCap()
@@ -133,20 +133,20 @@ class MemoryPolicy:
 
     @property
     def cap_ratio(self) -> float:
-        """The share of the limit in force."""
+        """The share of the limit that may be used."""
         return self._cap.ratio
 
     def look(self, reading: Reading, config: Memory, now_s: float) -> list[Remedy]:
-        """Weigh a reading; what is to be done now, the cap only when it has moved. To be asked every few seconds."""
+        """The actions that follow from a reading; the cap only when it changed. To be called every few seconds."""
         self._remember(reading, config)
         return [
-            *self._weigh_seats(reading, config, now_s),
-            *self._weigh_caches(reading, config, now_s),
-            *self._weigh_engine(reading, config, now_s),
+            *self._check_seats(reading, config, now_s),
+            *self._check_caches(reading, config, now_s),
+            *self._check_engine(reading, config, now_s),
         ]
 
     def replaced(self, now_s: float) -> None:
-        """There is another engine, for whatever reason: its age and its size count from now on."""
+        """The engine was replaced, for any reason: its age and its size count from now on."""
         self._replaced_s = now_s
         self._engine_base_bytes = self._gpu_base_ratio = None
 
@@ -161,16 +161,16 @@ class MemoryPolicy:
         if self._engine_base_bytes is None:
             self._engine_base_bytes = reading.engine_bytes
 
-    def _weigh_seats(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_seats(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
         before = self._cap.ratio
-        kv = _Usage(config.kv_usage_ratio, config.leave_ratio * config.kv_usage_ratio)
+        kv = _Thresholds(config.kv_usage_ratio, config.leave_ratio * config.kv_usage_ratio)
         gpu, gpu_ratio = self._gpu(config), reading.gpu_usage_ratio or 0.0
-        pressed = reading.kv_usage_ratio > kv.presses or gpu_ratio > gpu.presses
-        quiet = reading.kv_usage_ratio <= kv.quiet and gpu_ratio <= gpu.quiet
+        pressed = reading.kv_usage_ratio > kv.high or gpu_ratio > gpu.high
+        quiet = reading.kv_usage_ratio <= kv.low and gpu_ratio <= gpu.low
         if self._cap.look(config, now_s, pressed=pressed, quiet=quiet) != before:
             yield CapSeats(self._cap.ratio)
 
-    def _weigh_caches(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_caches(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
         if now_s < self._cleared_s + config.clear_every_s:
             return
         caches, why = self._to_clear(reading, config)
@@ -184,8 +184,8 @@ class MemoryPolicy:
         yield Clear(caches, why)
 
     def _to_clear(self, reading: Reading, config: Memory) -> tuple[tuple[Cache, ...], str]:
-        """The most pressing first; the others have their turn next time."""
-        if (reading.gpu_usage_ratio or 0.0) > self._gpu(config).presses and config.caches:
+        """The most urgent rule that applies; the others follow at later readings."""
+        if (reading.gpu_usage_ratio or 0.0) > self._gpu(config).high and config.caches:
             return config.caches, "GPU memory"
         if reading.running > config.clear_max_running:
             return (), ""
@@ -193,17 +193,17 @@ class MemoryPolicy:
             return (Cache.HEAP,), "growth"
         return (config.caches, "large job") if self._large_job else ((), "")
 
-    def _weigh_engine(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
+    def _check_engine(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
         age_s = now_s - self._replaced_s
         grown_bytes = reading.engine_bytes - (self._engine_base_bytes or 0)
         too_old = config.recycle_every_s is not None and age_s >= config.recycle_every_s
         too_large = config.recycle_growth_bytes is not None and grown_bytes > config.recycle_growth_bytes
         if too_old or (too_large and age_s >= _REPLACE_AGAIN_S):
-            self._replaced_s = now_s  # where it cannot be replaced, it is asked for again as late as if it had been
+            self._replaced_s = now_s  # also where the replacement fails, so that it is not requested again at once
             yield Recycle("schedule" if too_old else "growth")
 
-    def _gpu(self, config: Memory) -> _Usage:
-        return _Usage.above(self._gpu_base_ratio or 0.0, config.gpu_usage_ratio, config.leave_ratio)
+    def _gpu(self, config: Memory) -> _Thresholds:
+        return _Thresholds.above(self._gpu_base_ratio or 0.0, config.gpu_usage_ratio, config.leave_ratio)
 
 
 def _own_bytes(reading: Reading) -> int:

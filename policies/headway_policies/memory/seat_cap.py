@@ -1,19 +1,19 @@
-"""Which share of the limit may be used while memory is short?
+"""The share of the limit that may be used while memory is short.
 
-A fall after each ``lower_after_s`` of pressure without a break, down to ``min_ratio``; a tenth more after each
-``raise_after_s`` of quiet. Between the two thresholds nothing moves: that is the hysteresis. A share is of the limit,
-so the limit policy goes on beneath it; a gate gives one seat at the least, whatever the share.
+The share falls after each ``lower_after_s`` of uninterrupted pressure, down to ``min_ratio``, and grows by a tenth
+after each ``raise_after_s`` without pressure. Between the two thresholds it does not change (hysteresis). It is a share
+of the limit, so the limit policy goes on unchanged; at least one seat stays open, whatever the share.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-_EASE_RATIO = 0.1
+_INCREASE_RATIO = 0.1
 
 
-class Terms(Protocol):
-    """How far, and how fast."""
+class SeatCapSettings(Protocol):
+    """How far, and how fast, the share changes."""
 
     @property
     def lower_after_s(self) -> float:
@@ -22,7 +22,7 @@ class Terms(Protocol):
 
     @property
     def decrease_ratio(self) -> float:
-        """The part that a fall leaves."""
+        """The factor of one fall."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class Terms(Protocol):
 
     @property
     def raise_after_s(self) -> float:
-        """How long quiet must last before seats come back."""
+        """How long pressure must be absent before seats come back."""
         ...
 
 
@@ -44,19 +44,19 @@ class SeatCap:
         self._falling = False
         self._since_s: float | None = None
 
-    def look(self, terms: Terms, now_s: float, *, pressed: bool, quiet: bool) -> float:
-        """Go down or up when it has been time for it for long enough; returns the share from now on."""
-        falling = pressed and self.ratio > terms.min_ratio
+    def look(self, settings: SeatCapSettings, now_s: float, *, pressed: bool, quiet: bool) -> float:
+        """Lower or raise the share where its condition has lasted long enough; returns the share from now on."""
+        falling = pressed and self.ratio > settings.min_ratio
         rising = quiet and not pressed and self.ratio < 1.0
         if not (falling or rising):
             self._since_s = None
             return self.ratio
         if self._since_s is None or falling != self._falling:
             self._since_s, self._falling = now_s, falling
-        if now_s - self._since_s >= (terms.lower_after_s if falling else terms.raise_after_s):
-            self.ratio = self._lower(terms) if falling else min(1.0, round(self.ratio + _EASE_RATIO, 6))
+        if now_s - self._since_s >= (settings.lower_after_s if falling else settings.raise_after_s):
+            self.ratio = self._lower(settings) if falling else min(1.0, round(self.ratio + _INCREASE_RATIO, 6))
             self._since_s = now_s  # the next move needs a time of its own
         return self.ratio
 
-    def _lower(self, terms: Terms) -> float:
-        return max(terms.min_ratio, round(self.ratio * terms.decrease_ratio, 6))
+    def _lower(self, settings: SeatCapSettings) -> float:
+        return max(settings.min_ratio, round(self.ratio * settings.decrease_ratio, 6))

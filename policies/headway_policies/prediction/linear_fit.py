@@ -1,8 +1,8 @@
-"""Which rising line runs through the recent points?
+"""A fit of a rising line to the most recent points.
 
 Least squares of y = intercept + slope * x with exponential forgetting, on running means and second moments (West 1979),
-so that nothing cancels. Neither coefficient can be negative: the slope is kept between 0 and mean y / mean x. While x
-never moved the slope is 0 and the intercept the mean of y. Weak spot: a single outlier bends it for a memory's length.
+so that no digits cancel. Neither coefficient can be negative: the slope is kept between 0 and mean y / mean x. While x
+has not changed the slope is 0 and the intercept the mean of y. Weak spot: a single outlier distorts it until forgotten.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class LinearFit:
         self.samples = 0
         self.slope = 0.0
         self.intercept = 0.0
-        self.error = 0.0  # mean of |y - line|, each point seen before it was learnt
+        self.error = 0.0  # mean of |y - fit|, each point compared before it was learnt
         self._memory = memory
         self._x = self._y = self._xx = self._xy = 0.0
 
     def add(self, x: float, y: float) -> None:
-        """One point. What is negative or not finite is ignored."""
+        """Add a point. A negative or non-finite one is ignored."""
         if not (x >= 0 and y >= 0 and math.isfinite(x + y)):
             return
         if self.samples:

@@ -1,4 +1,4 @@
-"""How long are the sequences of late?"""
+"""Running means of prompt and output length."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SizeStats:
         self._samples = 0
 
     def add(self, sequences: int, usage: Usage) -> None:
-        """A request ended that ran so many sequences."""
+        """Learn from a request that ended with so many sequences."""
         prompt_tokens, output_tokens = usage.prompt_tokens / sequences, usage.output_tokens / sequences
         self._samples += 1
         weight = max(_WEIGHT, 1 / self._samples)

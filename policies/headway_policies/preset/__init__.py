@@ -1,6 +1,6 @@
-"""Presets: every setting that is switched together, read from TOML and validated as a whole.
+"""Presets: all settings that are switched together, read from TOML and validated as a whole.
 
-Errors name the key, the line and the value; ``lint`` warns of settings that have no effect.
+Errors name the key, the line and the value; ``lint`` warns of settings without effect.
 """
 
 from headway_policies.preset.errors import Issue, one_line, shown

@@ -1,4 +1,4 @@
-"""What is the author of a wrong preset file told? Every error: the key, what is wrong with it, where, and the value."""
+"""The errors of a preset file: the key, what is wrong with it, where, and the value."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pydantic import BaseModel, ValidationError
 from headway_policies.preset.toml_line import toml_line
 from headway_policies.preset.toml_text import toml_text
 
-#: Of very many errors so many are told.
+#: The most errors that are reported.
 MAX_ISSUES = 20
 _MAX_KEY_CHARS = 80
 
 _IN_TOML = {"tuple_type": "must be a list", "dict_type": "must be a table", "model_type": "must be a table"}
-_MOST_VALUE_CHARS = 60
-_MOST_LINES_SOUGHT = 10  # each costs a few readings of the text
+_MAX_VALUE_CHARS = 60
+_MAX_LOCATED = 10  # each costs a few readings of the text
 
-#: A TOML text by the source that names it in messages, the file itself first, then what it extends.
+#: (source, TOML text): the file itself first, then those that it extends. The source names it in messages.
 Sources = Sequence[tuple[str, str]]
 
 
@@ -28,8 +28,8 @@ class Issue:
     """One error of a preset.
 
     ``where`` is the dotted key, "" for the whole. ``value`` is the wrong value as TOML text, shortened; None where
-    there is none, and for an unknown key, which may hold anything. ``file`` and ``line`` say where the key stands, if
-    that is known; ``rule`` is the rule of the conformance suite that a policy breaks.
+    there is none, and for an unknown key, which may hold anything. ``file`` and ``line`` locate the key, where known;
+    ``rule`` is the rule of the conformance suite that a policy breaks.
     """
 
     where: str
@@ -50,7 +50,7 @@ class Issue:
 
 
 class PresetError(ValueError):
-    """A preset that cannot be used. Its text is one line for the person who wrote the file, with all ``issues``."""
+    """A preset that cannot be used. Its text is one line, for the author of the file, with all ``issues``."""
 
     def __init__(self, text: str, issues: Iterable[Issue] = ()) -> None:
         super().__init__(text)
@@ -58,7 +58,7 @@ class PresetError(ValueError):
 
 
 class ContradictionError(ValueError):
-    """Settings that are right alone and wrong together."""
+    """Settings that are valid alone but contradict each other."""
 
     def __init__(self, issues: Iterable[Issue]) -> None:
         self.issues = tuple(issues)
@@ -66,15 +66,15 @@ class ContradictionError(ValueError):
 
 
 def explain(error: ValidationError, model: type[BaseModel], sources: Sources = ()) -> list[Issue]:
-    """Every issue about a table that was to become a ``model``, of very many the first.
+    """The issues of a table that is no valid ``model``, at most ``MAX_ISSUES``.
 
-    Each says where in ``sources`` its key stands.
+    The first ones are located in ``sources``.
     """
     details = error.errors()
     found = [one for detail in details[:MAX_ISSUES] for one in _issues(detail, model)]
-    told = [_located(one, sources) if number < _MOST_LINES_SOUGHT else one for number, one in enumerate(found)]
+    located = [_located(one, sources) if number < _MAX_LOCATED else one for number, one in enumerate(found)]
     more = len(details) - MAX_ISSUES
-    return [*told, Issue("", f"and {more} more")] if more > 0 else told
+    return [*located, Issue("", f"and {more} more")] if more > 0 else located
 
 
 def one_line(text: str) -> str:
@@ -90,7 +90,7 @@ def shown(value: object) -> str | None:
         text = toml_text(value) if isinstance(value, str | int | float) else one_line(str(value))
     except ValueError:  # Python writes no number of more than 4,300 digits
         text = "a number of very many digits"
-    return text if len(text) <= _MOST_VALUE_CHARS else f"{text[: _MOST_VALUE_CHARS - 3]}..."
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[: _MAX_VALUE_CHARS - 3]}..."
 
 
 def _issues(detail: Any, model: type[BaseModel]) -> Iterable[Issue]:
@@ -109,7 +109,7 @@ def _issues(detail: Any, model: type[BaseModel]) -> Iterable[Issue]:
 
 
 def _located(issue: Issue, sources: Sources) -> Issue:
-    """The issue with the first of the sources that sets its key, and the line there."""
+    """The issue with the first source that sets its key, and the line there."""
     path = issue.where.split(".")
     for source, text in sources:
         line = toml_line(text, path)
@@ -119,7 +119,7 @@ def _located(issue: Issue, sources: Sources) -> Issue:
 
 
 def _allowed(where: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
-    """The keys of the table in which the last of ``where`` stands."""
+    """The keys allowed in the table of the last key in ``where``."""
     if len(where) == 1:
         return sorted([*model.model_fields, "extends"])
     section: Any = model.model_fields[str(where[0])].annotation

@@ -1,11 +1,11 @@
-"""What does a preset file take from the one it extends?
+"""Inheritance between preset files.
 
-Tables are merged key by key, to any depth; everything else, lists too, is replaced. ``false`` in place of a table drops
-it: ``classes.batch = false``. ``name`` and ``description`` are never taken over: they would speak of another preset.
-Only the result has to be a whole preset, so the file that is extended may leave out what each of its heirs sets.
+Tables are merged key by key, to any depth; all other values, lists too, are replaced. ``false`` in place of a table
+removes it: ``classes.batch = false``. ``name`` and ``description`` are never inherited: they describe another preset.
+Only the result has to be a whole preset, so an extended file may leave out what each of its children sets.
 
-A file has a bound, and so has each of its lines: the time of Python's TOML parser for a dotted key grows with the
-square of its parts.
+A file has a maximum size, and so has each of its lines: the time of Python's TOML parser for a dotted key grows with
+the square of its parts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_PARENTS = 8
 
 Table = dict[str, Any]
 
-#: Finds the text a bundled name stands for: (its source, its text). Raises PresetError for a name it does not know.
+#: Maps a bundled name to (source, text). Raises PresetError for an unknown name.
 Bundled = Callable[[str], tuple[str, str]]
 
 _OWN = ("name", "description")
@@ -34,7 +34,7 @@ _PLACE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 
 
 def merged(parent: Mapping[str, Any], child: Mapping[str, Any]) -> Table:
-    """The child's table laid over the parent's."""
+    """The parent's table, overridden by the child's."""
     result = dict(parent)
     for key, value in child.items():
         beneath = parent.get(key)
@@ -48,7 +48,7 @@ def merged(parent: Mapping[str, Any], child: Mapping[str, Any]) -> Table:
 
 
 def read_table(text: str, source: str, bundled: Bundled) -> tuple[Table, list[tuple[str, str]]]:
-    """The table of a preset's text laid over all that it extends, and all texts by their sources, its own first.
+    """The table of a preset merged with all that it extends, and all texts by their sources, its own first.
 
     ``extends`` is a bundled preset's name or a file relative to the one that names it. Raises PresetError.
     """
@@ -56,9 +56,9 @@ def read_table(text: str, source: str, bundled: Bundled) -> tuple[Table, list[tu
     while (parent := tables[-1].pop("extends", None)) is not None:
         parent_source, parent_text = _found(parent, sources[-1], bundled)
         if Path(parent_source).resolve() in [Path(one).resolve() for one in sources]:
-            raise PresetError(f"{source}: extends: goes round in a circle: {' -> '.join([*sources, parent_source])}")
+            raise PresetError(f"{source}: extends: circular: {' -> '.join([*sources, parent_source])}")
         if len(sources) > MAX_PARENTS:
-            raise PresetError(f"{source}: extends: more than {MAX_PARENTS} presets, one after another")
+            raise PresetError(f"{source}: extends: a chain of more than {MAX_PARENTS} presets")
         sources.append(parent_source)
         texts.append(parent_text)
         inherited = _parsed(parent_text, parent_source)
@@ -86,13 +86,13 @@ def _parsed(text: str, source: str) -> Table:
             raise PresetError(f"{source}: line {number}: longer than {MAX_LINE_CHARS} characters")
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError: also a number of more digits than Python reads
+    except (ValueError, RecursionError) as error:  # ValueError: also a number with more digits than Python reads
         issue = _not_toml(str(error), source)
         raise PresetError(f"{one_line(source)}: {issue}", [issue]) from None
 
 
 def _not_toml(error: str, source: str) -> Issue:
-    """tomllib says where in its text only."""
+    """The issue of a TOML syntax error; tomllib gives the place only in its message."""
     place = _PLACE.search(error)
     if place is None:
         return Issue("", one_line(f"not valid TOML: {error}"), file=source)
@@ -100,13 +100,13 @@ def _not_toml(error: str, source: str) -> Issue:
     return Issue("", one_line(f"not valid TOML: {what}, column {column}"), file=source, line=line)
 
 
-def _found(parent: object, heir: str, bundled: Bundled) -> tuple[str, str]:
+def _found(parent: object, child: str, bundled: Bundled) -> tuple[str, str]:
     try:
         if not isinstance(parent, str) or not parent:
             raise PresetError("must be the name of a bundled preset, or a file")
         if "/" not in parent and not parent.endswith(".toml"):
             return bundled(parent)
-        path = str(Path(heir).parent / parent)
+        path = str(Path(child).parent / parent)
         return path, read_text(path)
     except PresetError as error:
-        raise PresetError(one_line(f"{heir}: extends: {error}")) from None
+        raise PresetError(one_line(f"{child}: extends: {error}")) from None

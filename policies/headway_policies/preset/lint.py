@@ -1,8 +1,8 @@
-"""Which settings of a valid preset will probably not do what their author hopes for?
+"""Warnings about settings of a valid preset that probably do not do what their author expects.
 
-Each caution is one line: the key, what happens, what to do instead. Bounds of the window and of the seats: the best
-practices of the texts on batching (50 to 200 ms online; beyond 64 the gain shrinks while memory and the time between
-tokens grow). Multi-bin under continuous: it loses (arXiv 2412.04504 is about batches that end together).
+Each warning is one line: the key, what happens, what to do instead. Bounds of the window and of the seats: the usual
+recommendations on batching (50 to 200 ms online; beyond 64 the gain shrinks while memory and the time between tokens
+grow). Multi-bin under continuous: it loses (arXiv 2412.04504 is about batches that end together).
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headway_policies.batching import Batching
-from headway_policies.fallback import CLIMBED_FOR, Rung, Trigger
+from headway_policies.fallback import RUNG_TRIGGERS, Rung, Trigger
 from headway_policies.preset.model import Preset
 from headway_policies.preset.rungs_used import usable_rungs
 from headway_policies.preset.toml_text import toml_text
 
-_LEAST_MS, _MOST_MS = 50, 200
+_MIN_MS, _MAX_MS = 50, 200
 _KNEE_SEATS = 64
 
-#: For each setting that some strategies ignore: those that use it.
+#: For each setting that some strategies ignore: the strategies that use it.
 _USED_BY: dict[str, tuple[str, ...]] = {
     "bins": ("static", "dynamic"),
     "window": ("dynamic",),
@@ -27,7 +27,7 @@ _USED_BY: dict[str, tuple[str, ...]] = {
     "flush_after_s": ("static",),
 }
 
-#: For each rung of the fallback ladder: the key that lets it change anything.
+#: For each rung of the fallback ladder: the key that gives it an effect.
 _ALLOWED_BY: dict[Rung, str] = {
     Rung.CAP: "fallback_max_tokens",
     Rung.BYPASS: "may_bypass",
@@ -38,7 +38,7 @@ _ALLOWED_BY: dict[Rung, str] = {
 
 
 def lint(preset: Preset) -> list[str]:
-    """What to think about before this preset meets traffic; empty when nothing stands out."""
+    """The warnings for this preset; empty when there are none."""
     return [
         *_batching(preset.batching),
         *_static(preset),
@@ -52,18 +52,18 @@ def lint(preset: Preset) -> list[str]:
 
 def _batching(batching: Batching) -> Iterator[str]:
     window_ms = batching.window_ms
-    if batching.strategy == "dynamic" and not _LEAST_MS <= window_ms <= _MOST_MS:
-        effect = "many small batches" if window_ms < _LEAST_MS else "a wait that users notice"
-        usual = f"{_LEAST_MS} to {_MOST_MS}"
+    if batching.strategy == "dynamic" and not _MIN_MS <= window_ms <= _MAX_MS:
+        effect = "many small batches" if window_ms < _MIN_MS else "a wait that users notice"
+        usual = f"{_MIN_MS} to {_MAX_MS}"
         yield f"batching.window_ms: {toml_text(window_ms)} is outside the usual {usual}: expect {effect}"
     if batching.seats > _KNEE_SEATS:
         yield (
-            f"batching.seats: beyond {_KNEE_SEATS} each seat adds less, and takes memory and time between tokens "
-            "all the same; measure on your machine before you rely on it"
+            f"batching.seats: beyond {_KNEE_SEATS} each seat adds less throughput, but costs as much memory and time "
+            "between tokens; measure it on your machine"
         )
     for key, strategies in _USED_BY.items():
         if batching.strategy not in strategies and getattr(batching, key) != Batching.model_fields[key].default:
-            why = "; batches of like length lose where no batch ends as one" if key == "bins" else ""
+            why = "; bins cost throughput where no batch ends as a whole" if key == "bins" else ""
             yield f"batching.{key}: no effect under {batching.strategy}, only under {' and '.join(strategies)}{why}"
 
 
@@ -74,12 +74,12 @@ def _static(preset: Preset) -> Iterator[str]:
             yield "batching.flush_after_s: not set: the last requests, too few for a batch, wait until they time out"
         for name, terms in preset.classes.items():
             if flush_s is not None and terms.queue_timeout_s is not None and terms.queue_timeout_s <= flush_s:
-                key, leaves = f"classes.{name}.queue_timeout_s", f"leaves ({toml_text(flush_s)} s)"
-                yield f"{key}: ends before a batch that does not fill {leaves}"
+                key, flushed = f"classes.{name}.queue_timeout_s", f"dispatched ({toml_text(flush_s)} s)"
+                yield f"{key}: ends before a batch that does not fill is {flushed}"
     if preset.batching.strategy != "continuous":
         for name, terms in preset.classes.items():
             if terms.reserved_seats:
-                yield f"classes.{name}.reserved_seats: stay empty in every batch in which too few of {name} are waiting"
+                yield f"classes.{name}.reserved_seats: stay empty in each batch for which too few {name} requests wait"
 
 
 def _order(preset: Preset) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _limit(preset: Preset) -> Iterator[str]:
     for name, terms in preset.classes.items():
         if terms.stall_timeout_s is not None and terms.stall_timeout_s * 1000 <= slo_ms:
             slo = f"limit.inter_token_slo_ms ({toml_text(slo_ms)})"
-            yield f"classes.{name}.stall_timeout_s: ends answers that still hold {slo}"
+            yield f"classes.{name}.stall_timeout_s: ends answers that still meet {slo}"
 
 
 def _time_outs(preset: Preset) -> Iterator[str]:
@@ -113,10 +113,10 @@ def _time_outs(preset: Preset) -> Iterator[str]:
 
 
 def _fallback(preset: Preset) -> Iterator[str]:
-    config, usable = preset.fallback, usable_rungs(preset, upstream=True)
+    config, usable = preset.fallback, usable_rungs(preset, fallback_model=True)
     if config.bypass_seats and Rung.BYPASS not in usable:
         continuous = preset.batching.strategy == "continuous"
-        why = "under continuous a request waits for no batch" if continuous else "no class has may_bypass"
+        why = "under continuous no request waits for a batch" if continuous else "no class has may_bypass"
         yield f"fallback.bypass_seats: no effect: {why}"
     if config.pause_on_errors and config.error_ratio is None:
         yield "fallback.pause_on_errors: no effect: fallback.error_ratio is not set"
@@ -127,9 +127,9 @@ def _fallback(preset: Preset) -> Iterator[str]:
         Trigger.ENGINE_DOWN: ("engine_down", config.engine_down or None),
     }
     for trigger, (key, threshold) in thresholds.items():
-        if threshold is not None and not any(trigger in CLIMBED_FOR[rung] for rung in usable):
-            allowing = ", ".join(_ALLOWED_BY[rung] for rung, triggers in CLIMBED_FOR.items() if trigger in triggers)
-            yield f"fallback.{key}: no effect: nothing may give way for it; set one of {allowing}"
+        if threshold is not None and not any(trigger in RUNG_TRIGGERS[rung] for rung in usable):
+            allowing = ", ".join(_ALLOWED_BY[rung] for rung, triggers in RUNG_TRIGGERS.items() if trigger in triggers)
+            yield f"fallback.{key}: no effect: no rung is allowed for it; set one of {allowing}"
 
 
 def _recovery(preset: Preset) -> Iterator[str]:
@@ -140,4 +140,4 @@ def _recovery(preset: Preset) -> Iterator[str]:
         return
     for name, terms in preset.classes.items():
         if terms.total_timeout_s is None or terms.total_timeout_s > memory.recycle_drain_s:
-            yield f"memory.recycle_drain_s: shorter than an answer of {name} may take: a recycle may be given up"
+            yield f"memory.recycle_drain_s: shorter than an answer of {name} may take: a recycle may be abandoned"

@@ -1,8 +1,8 @@
-"""What is switched together?
+"""The preset: every setting that a policy reads, as one validated model.
 
-A preset bundles every setting a policy reads. It is a TOML file, validated whole: an unknown key, a wrong type or a
-value out of range is refused with one line that names the file, the key and what is allowed. A file may extend a
-bundled preset or another file (``inheritance``).
+A preset is a TOML file, validated as a whole: an unknown key, a wrong type or a value out of range is refused with one
+line that names the file, the key and what is allowed. A file may extend a bundled preset or another file
+(``extends``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from headway_policies.batching import Batching
 from headway_policies.engine import Recovery, Warmup
 from headway_policies.fallback import Fallback
 from headway_policies.import_path import FAILURES, cause, find_class
-from headway_policies.limits import Limiting, make_limit
+from headway_policies.limits import LimitSettings, make_limit
 from headway_policies.memory import Memory
 from headway_policies.preset.errors import ContradictionError, Issue, PresetError, explain, shown
 from headway_policies.preset.extends import read_table, read_text
-from headway_policies.queueing import Ordering, Queue, make_discipline, make_order
+from headway_policies.queueing import OrderSettings, QueueSettings, make_discipline, make_order
 from headway_policies.request import PriorityClass
 
 __all__ = [
@@ -52,9 +52,9 @@ class Preset(BaseModel):
     description: str = Field(default="", max_length=400)
     default_class: str
     batching: Batching
-    ordering: Ordering = Ordering()
-    limit: Limiting = Limiting()
-    queue: Queue
+    ordering: OrderSettings = OrderSettings()
+    limit: LimitSettings = LimitSettings()
+    queue: QueueSettings
     classes: dict[Annotated[str, Field(pattern=_NAME)], PriorityClass] = Field(min_length=1, max_length=_MAX_CLASSES)
     warmup: Warmup = Warmup()
     recovery: Recovery = Recovery()
@@ -65,7 +65,7 @@ class Preset(BaseModel):
     @classmethod
     def _printable(cls, description: str) -> str:
         if not all(letter.isprintable() or letter in "\n\t" for letter in description):
-            raise ValueError("has control characters, which a terminal would obey")
+            raise ValueError("has control characters, which a terminal would interpret")
         return description
 
     @field_validator("classes")
@@ -87,7 +87,7 @@ class Preset(BaseModel):
         return self
 
     def _contradictions(self) -> Iterator[Issue]:
-        """Settings that are right alone and wrong together."""
+        """Settings that are valid alone but contradict each other."""
         seats, limit = self.batching.seats, self.limit
         if self.default_class not in self.classes:
             known = ", ".join(sorted(self.classes))
@@ -103,18 +103,18 @@ class Preset(BaseModel):
         if too_large:
             text = f"{too_large[0]} is not between 1 and the {seats} seats"
             yield Issue("batching.preferred_batch_sizes", text, str(too_large[0]))
-        yield from self._endless_gathering()
+        yield from self._unfillable_batch()
         if limit.policy != "fixed" and not limit.min_seats <= seats <= (limit.max_seats or seats):
             yield Issue("batching.seats", f"{seats} is not between limit.min_seats and limit.max_seats", str(seats))
 
-    def _endless_gathering(self) -> Iterator[Issue]:
-        """A static batch that the queue has no room for would never leave."""
+    def _unfillable_batch(self) -> Iterator[Issue]:
+        """Batches that the queue is too small to fill: they would never be dispatched."""
         batching, queue = self.batching, self.queue
         if batching.strategy == "continuous":
             return
         room = min(queue.max_waiting, sum(one.max_waiting for one in self.classes.values()))
         if room == 0:
-            yield Issue("queue.max_waiting", f"0 leaves a {batching.strategy} batch no place to gather", "0")
+            yield Issue("queue.max_waiting", f"0 leaves no room in which a {batching.strategy} batch can gather", "0")
         elif (
             batching.strategy == "static"
             and batching.flush_after_s is None
@@ -124,7 +124,7 @@ class Preset(BaseModel):
             yield Issue("queue.max_waiting", text, str(room))
 
     def unusable_policies(self) -> Iterator[Issue]:
-        """Policies that are named by an import path which leads to no class, or to one that cannot be made."""
+        """Policies whose import path names no class, or one that cannot be created."""
         terms = next(iter(self.classes.values()))
         makers: dict[str, Callable[[], object]] = {
             "ordering.inside": lambda: make_discipline(self.ordering.inside, terms),
@@ -139,11 +139,11 @@ class Preset(BaseModel):
                 continue
             try:
                 makers[key]()
-            except FAILURES as error:  # whatever somebody else's policy raises
-                yield Issue(key, f"{policy} cannot be made: {cause(error)}", shown(policy))
+            except FAILURES as error:  # a custom policy may raise anything
+                yield Issue(key, f"{policy} cannot be created: {cause(error)}", shown(policy))
 
     def named_policies(self) -> dict[str, str]:
-        """The import paths of the policies that are not Headway's own, under their dotted keys."""
+        """The import paths of custom policies, under their dotted keys."""
         named = {
             "ordering.between": self.ordering.between,
             "ordering.inside": self.ordering.inside,
@@ -156,7 +156,7 @@ class Preset(BaseModel):
         return sorted(self.classes, key=lambda name: -self.classes[name].priority)
 
     def class_for_tier(self, service_tier: str) -> str | None:
-        """The class an OpenAI or Anthropic ``service_tier`` stands for, or None."""
+        """The class of an OpenAI or Anthropic ``service_tier``, or None."""
         for name, terms in self.classes.items():
             if service_tier in terms.service_tiers:
                 return name
@@ -168,11 +168,11 @@ class Preset(BaseModel):
         return next((name for name in ranked if self.classes[name].priority <= priority), ranked[-1])
 
     def bypass_seats(self) -> int:
-        """The seats that may be taken beside a batch; none where no batch is formed."""
+        """The seats beside a batch; 0 where no batch is formed."""
         return 0 if self.batching.strategy == "continuous" else self.fallback.bypass_seats
 
-    def most_seats(self) -> int:
-        """The most seats it may ever ask of the engine."""
+    def max_seats(self) -> int:
+        """The most seats that the preset may use in the engine."""
         adaptive = self.limit.policy != "fixed"
         return max(self.batching.seats, (self.limit.max_seats or 0) if adaptive else 0) + self.bypass_seats()
 
@@ -183,7 +183,7 @@ class Preset(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting that differs between two presets; None where one of them does not have it."""
+    """A setting that differs between two presets; None where one of them does not set it."""
 
     setting: str
     before: Setting | None
@@ -198,10 +198,10 @@ def changes(old: Preset, new: Preset) -> list[Change]:
 
 
 def parse_preset(text: str, source: str) -> Preset:
-    """Read a preset from TOML text; ``source`` names it in errors, and what it extends is found relative to it.
+    """Read a preset from TOML text; ``source`` names it in errors, and ``extends`` is relative to it.
 
-    A policy named by import path is imported. Raises PresetError in one line, with every error that was found: settings
-    are compared with each other once each is right alone.
+    A policy named by import path is imported. Raises PresetError in one line, with all errors: settings are compared
+    with each other only when each is valid alone.
     """
     table, sources = read_table(text, source, _bundled_text)
     try:
@@ -230,11 +230,11 @@ def _bundled_names() -> list[str]:
 
 
 def _bundled_text(name: str) -> tuple[str, str]:
-    """The source of a bundled preset, for messages, and its text. Raises PresetError for a name that is none."""
+    """The source of a bundled preset, for messages, and its text. Raises PresetError for an unknown name."""
     names = _bundled_names()
     if name not in names:
         known = ", ".join(names)
-        raise PresetError(f"there is no bundled preset {name[:60]!r} ({known}); a file needs a / or the end .toml")
+        raise PresetError(f"there is no bundled preset {name[:60]!r} ({known}); a file needs a / or the suffix .toml")
     text = (resources.files(__package__) / "bundled" / f"{name}.toml").read_text(encoding="utf-8")
     return f"bundled {name}", text
 

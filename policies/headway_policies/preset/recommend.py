@@ -1,9 +1,9 @@
-"""Which preset fits, and what would help this server now?
+"""Advice: the preset that fits given needs, and what would help a running server.
 
-First the decision tree of the texts on batching (is latency what counts? is throughput? else the middle way), widened
-by offline work and by a promised time between tokens. Then the reading guide of the same texts, applied to what a
-running server has shown. A broken time between tokens beats load: more seats are never advised while it is broken.
-Known weak spot: a few seconds of traffic are a sample; ask again under the load that matters.
+First a decision tree (is latency what counts? is throughput? else the middle way), extended by offline work and by a
+required time between tokens. Then rules applied to the traffic of a running server. A violated time between tokens has
+precedence over load: more seats are never advised meanwhile. Known weak spot: a few seconds of traffic are a sample;
+measure again under the load that matters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from headway_policies.preset.toml_text import toml_text
 
-_KV_FULL_RATIO = 0.9  # beyond it the engine soon preempts
+_KV_FULL_RATIO = 0.9  # above it the engine soon preempts
 _KV_FREE_RATIO = 0.7
 _FAR_BELOW = 0.25  # a mean batch under this part of the limit
 _AT_THE_LIMIT = 0.9
@@ -20,8 +20,8 @@ _AT_THE_LIMIT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the operator says: whether somebody waits for each answer, whether tokens a second are what counts, whether
-    all work is there at the start, and the time between tokens that must hold, if one is promised.
+    """What the operator needs: low latency (a user waits for each answer), throughput, offline work (all requests are
+    known at the start), and the largest time between tokens, if one is required.
     """
 
     latency: bool = False
@@ -32,10 +32,10 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a server showed over the last ``over_s`` seconds; means over that time, None where nothing was measured.
+    """Measurements of a server over the last ``over_s`` seconds; means over that time, None where not measured.
 
-    ``limit`` and ``ceiling`` are the seats allowed now and the most the engine can give; ``queued_before`` was the
-    queue when the time began. ``inter_token_ms`` is the 95th percentile.
+    ``limit`` and ``ceiling`` are the seats allowed now and the most of the engine; ``queued_before`` was the queue
+    at the start of that time. ``inter_token_ms`` is the 95th percentile.
     """
 
     over_s: float
@@ -56,7 +56,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing to do, and what speaks for it."""
+    """One action, and the reason for it."""
 
     do: str
     because: str
@@ -64,7 +64,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """A preset, why this one, and what the traffic suggests beside it."""
+    """A preset, the reason for it, and further advice from the traffic."""
 
     preset: str
     because: str
@@ -72,7 +72,7 @@ class Recommendation:
 
 
 def recommend(needs: Needs, traffic: Traffic | None = None) -> Recommendation:
-    """The bundled preset for these needs, with advice from the traffic where there is some."""
+    """The bundled preset for these needs, with advice from the traffic if given."""
     preset, because = _choose(needs)
     return Recommendation(preset, because, () if traffic is None else tuple(_read(needs, traffic)))
 
@@ -82,22 +82,22 @@ def _choose(needs: Needs) -> tuple[str, str]:
     if slo_ms is not None and not needs.offline:
         return (
             "interactive",
-            f"a time between tokens is promised: its limit follows the load to hold {toml_text(slo_ms)} ms",
+            f"a time between tokens is required: the limit follows the load to keep {toml_text(slo_ms)} ms",
         )
     if needs.latency:
-        return "latency", "somebody waits for each answer: few seats make each of them quick"
+        return "latency", "a user waits for each answer: few seats keep each answer fast"
     if needs.offline:
-        return "offline", "all work is there at the start and nobody waits for a single answer: full batches"
+        return "offline", "all requests are known at the start and no user waits for an answer: full batches"
     if needs.throughput:
-        return "throughput", "tokens a second are what counts: many seats, at the price of slower answers"
+        return "throughput", "tokens per second matter most: many seats, at the price of slower answers"
     return "balanced", "neither latency nor throughput comes first: the middle way"
 
 
 def _read(needs: Needs, traffic: Traffic) -> list[Advice]:
-    """The reading guide. At least one line, so that silence is never mistaken for an answer."""
+    """The advice from the traffic, at least one line."""
     slo_ms = needs.inter_token_slo_ms or traffic.inter_token_slo_ms
     if not traffic.arrivals and not traffic.seats_taken and not traffic.queued:
-        return [Advice("ask again under load", f"no request came or ran within {traffic.over_s:.0f} s")]
+        return [Advice("ask again under load", f"no request arrived or ran within {traffic.over_s:.0f} s")]
     found = _memory(traffic)
     if traffic.inter_token_ms is not None and traffic.inter_token_ms > slo_ms:
         found.append(_too_slow(traffic, traffic.inter_token_ms, slo_ms))
@@ -112,7 +112,7 @@ def _read(needs: Needs, traffic: Traffic) -> list[Advice]:
 
 def _memory(traffic: Traffic) -> list[Advice]:
     if traffic.preemptions:
-        because = f"the engine preempted {traffic.preemptions} sequences for want of KV cache, and computes them again"
+        because = f"the engine preempted {traffic.preemptions} sequences for lack of KV cache, and computes them again"
     elif traffic.kv_usage_ratio >= _KV_FULL_RATIO:
         because = f"{traffic.kv_usage_ratio:.0%} of the KV cache is in use"
     else:
@@ -122,10 +122,10 @@ def _memory(traffic: Traffic) -> list[Advice]:
 
 def _too_slow(traffic: Traffic, inter_token_ms: float, slo_ms: float) -> Advice:
     seen_ms = f"{inter_token_ms:.0f}" if inter_token_ms - slo_ms >= 1 else f"{inter_token_ms:.6g}"
-    because = f"95 % of the tokens come within {seen_ms} ms, not within the {toml_text(slo_ms)} ms that must hold"
+    because = f"95 % of the tokens come within {seen_ms} ms, not within the required {toml_text(slo_ms)} ms"
     if traffic.adaptive:
-        return Advice("more instances, or shorter prompts: the limit is lowered already", because)
-    return Advice('fewer seats, or let them follow the load: preset interactive, or limit.policy = "model"', because)
+        return Advice("more instances, or shorter prompts: the limit is already lowered", because)
+    return Advice('fewer seats, or an adaptive limit: preset interactive, or limit.policy = "model"', because)
 
 
 def _backlog(traffic: Traffic) -> Advice:
@@ -142,7 +142,7 @@ def _backlog(traffic: Traffic) -> Advice:
         )
     free = f"{grown} with all {traffic.limit} seats taken, and {1 - traffic.kv_usage_ratio:.0%} of the KV cache is free"
     if traffic.adaptive:
-        return Advice("more instances, or a larger inter_token_slo_ms: the limit is as high as it can hold", free)
+        return Advice("more instances, or a larger inter_token_slo_ms: the limit is as high as the SLO allows", free)
     if traffic.limit < traffic.ceiling:
         return Advice(f"more seats, up to {traffic.ceiling}", free)
     return Advice("more seats: start the server with a larger --max-num-seqs", free)
@@ -151,5 +151,5 @@ def _backlog(traffic: Traffic) -> Advice:
 def _under_filled(traffic: Traffic, mean_batch: float) -> Advice:
     because = f"the mean batch is {mean_batch:.1f} of {traffic.limit} seats"
     if traffic.strategy == "continuous":
-        return Advice("nothing: there is room for more traffic; fewer seats would change nothing", because)
-    return Advice("a longer window, or fewer seats: too few come within the window", because)
+        return Advice("nothing: there is room for more traffic; fewer seats would have no effect", because)
+    return Advice("a longer window, or fewer seats: too few requests arrive within the window", because)

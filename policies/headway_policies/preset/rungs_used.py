@@ -1,4 +1,4 @@
-"""The rungs of the fallback ladder that change anything under a preset."""
+"""The rungs of the fallback ladder that have an effect under a preset."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from headway_policies.fallback import Rung
 from headway_policies.preset.model import Preset
 
 
-def usable_rungs(preset: Preset, *, upstream: bool) -> frozenset[Rung]:
-    """The rungs that change anything under a preset; ``upstream``: another model is configured."""
+def usable_rungs(preset: Preset, *, fallback_model: bool) -> frozenset[Rung]:
+    """The rungs that have an effect under a preset; ``fallback_model``: another model is configured."""
     classes, fallback = preset.classes.values(), preset.fallback
     barrier = preset.batching.strategy != "continuous"
     usable = {
         Rung.CAP: any(one.fallback_max_tokens is not None for one in classes),
         Rung.BYPASS: barrier and fallback.bypass_seats > 0 and any(one.may_bypass for one in classes),
         Rung.SHED: any(one.sheddable for one in classes),
-        Rung.DIVERT: upstream and any(one.may_divert for one in classes),
+        Rung.DIVERT: fallback_model and any(one.may_divert for one in classes),
         Rung.PAUSE: fallback.pause_on_errors,
     }
     return frozenset(rung for rung, changes in usable.items() if changes)

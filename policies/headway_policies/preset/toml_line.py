@@ -6,21 +6,21 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_MOST_CHARS = 32_768
-_MOST_READINGS = 12
-_MOST_LINES_OF_A_VALUE = 12
+_MAX_CHARS = 32_768
+_MAX_READINGS = 12
+_MAX_VALUE_LINES = 12
 
 
 def toml_line(text: str, path: Sequence[str]) -> int | None:
     """The number of the line, from 1 on, on which the value under this path of keys begins.
 
-    A key of a list's item stands for the list. None where the text does not set the key, is no TOML, has more than
-    ``_MOST_CHARS``, or is so contrived that it would take more than about ``_MOST_READINGS`` readings of it to tell.
+    The key of a list's item stands for the list. None where the text does not set the key, is not TOML, has more than
+    ``_MAX_CHARS``, or would have to be parsed more than about ``_MAX_READINGS`` times to find the line.
     """
     keys = list(path)
     while keys and keys[-1].isdecimal():
         keys.pop()
-    lines, readings = text.splitlines() if len(text) <= _MOST_CHARS else [], 0
+    lines, readings = text.splitlines() if len(text) <= _MAX_CHARS else [], 0
     for number, line in enumerate(lines):
         if not keys or keys[-1] not in line or line.lstrip().startswith("#"):
             continue
@@ -28,14 +28,14 @@ def toml_line(text: str, path: Sequence[str]) -> int | None:
         readings += 1
         if before is None or _sets(before, keys):
             continue
-        for end in range(number + 1, min(number + _MOST_LINES_OF_A_VALUE, len(lines)) + 1):
+        for end in range(number + 1, min(number + _MAX_VALUE_LINES, len(lines)) + 1):
             readings += 1
             table = _read(lines[:end])
             if table is not None:
                 if _sets(table, keys):
                     return number + 1
                 break
-        if readings > _MOST_READINGS:
+        if readings > _MAX_READINGS:
             return None
     return None
 

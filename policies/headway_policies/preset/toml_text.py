@@ -1,7 +1,7 @@
-"""The value of a setting as TOML text.
+"""TOML text of a setting's value.
 
-The text is exact: a TOML parser reads the same value back from it, and two different values of a setting never have
-the same text. A float that is a whole number is written without a point; the preset's model makes it a float again.
+The text is exact: a TOML parser reads the same value from it, and two different values of a setting never have the same
+text. A float that is a whole number is written without a point; the preset's model makes it a float again.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def toml_text(value: str | int | float | bool | Sequence[str] | Sequence[int]) -> str:
-    """What may stand behind ``key =`` in a preset file: ``0.98``, ``true``, ``"weighted"``, ``[8, 16]``.
+    """The value after ``key =`` in a preset file: ``0.98``, ``true``, ``"weighted"``, ``[8, 16]``.
 
-    Characters that a terminal would not print, or obey, are escaped.
+    Unprintable characters, which a terminal might interpret, are escaped.
     """
     if isinstance(value, bool):
         return "true" if value else "false"

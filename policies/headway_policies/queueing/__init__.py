@@ -1,12 +1,12 @@
 """The waiting queue: its bounds, the order between classes, and the queueing discipline inside each.
 
-An order decides which ticket is dispatched next; a custom one is isolated by ``SafeOrder``.
+An order decides which ticket is dispatched next; ``SafeOrder`` contains the errors of a custom one.
 """
 
-from headway_policies.queueing.bounds import Queue
+from headway_policies.queueing.bounds import QueueSettings
 from headway_policies.queueing.class_queues import MakeDiscipline, fifo
 from headway_policies.queueing.disciplines import Discipline
-from headway_policies.queueing.factory import Ordering, make_discipline, make_order
+from headway_policies.queueing.factory import OrderSettings, make_discipline, make_order
 from headway_policies.queueing.order import Order
 from headway_policies.queueing.safe_order import SafeOrder
 from headway_policies.queueing.strict import StrictOrder
@@ -17,8 +17,8 @@ __all__ = [
     "Lane",
     "MakeDiscipline",
     "Order",
-    "Ordering",
-    "Queue",
+    "OrderSettings",
+    "QueueSettings",
     "SafeOrder",
     "StrictOrder",
     "WaitQueue",

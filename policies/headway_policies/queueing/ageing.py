@@ -1,13 +1,13 @@
-"""How does waiting make a class more urgent?
+"""Priority with ageing between classes.
 
-Ageing: every ``step_s`` of waiting is worth one class. The class goes next whose longest-waiting ticket has the
-smallest ``arrived_s - rank * step_s``. Time moves all keys alike, so nothing is ever re-sorted.
+Every ``step_s`` of waiting counts as one class. The next class is the one whose longest-waiting ticket has the smallest
+``arrived_s - rank * step_s``. Time moves all keys alike, so nothing is ever re-sorted.
 
-Bound, with first come, first served inside the classes: only what arrived less than ``step_s * (levels - 1)`` later
-can overtake a ticket of the lowest class, so ``wait_low <= step_s * (levels - 1) + backlog_ahead / rate``: the backlog
-is what is there when that time is up. With another line inside, the same holds for the turn of its class, and the wait
-of the single ticket is the line's own. Known weak spots: under a lasting overload the order comes close to first come,
-first served, and a ticket that its own line passes over for long lends its age to its whole class.
+Bound, with first come, first served inside the classes: only a ticket that arrived less than ``step_s * (levels - 1)``
+later can overtake a ticket of the lowest class, so ``wait_low <= step_s * (levels - 1) + backlog_ahead / rate``, with
+the backlog at the end of that time. With another discipline inside, the same bound holds for the turn of its class; the
+wait of a single ticket follows from the discipline. Known weak spots: under lasting overload the order approaches first
+come, first served, and a ticket that its own discipline keeps passing over lends its age to its whole class.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class AgeingOrder(ClassQueues):
         super().__init__(classes, make_discipline)
         self._step_s = step_s
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The head of the class with the smallest key."""
         best, best_s = None, inf
-        for one in self._lines:
-            oldest = one.line.oldest() if one.waiting and one.name not in barred else None
+        for one in self._queues:
+            oldest = one.discipline.oldest() if one.waiting and one.name not in excluded else None
             if oldest is not None and (key_s := oldest.arrived_s - one.rank * self._step_s) < best_s:
                 best, best_s = one, key_s
-        return None if best is None else best.line.head(now_s)
+        return None if best is None else best.discipline.head(now_s)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Queue(BaseModel):
-    """``[queue]`` of a preset: the bounds over all classes, and whom to turn away beyond them.
+class QueueSettings(BaseModel):
+    """``[queue]`` of a preset: the bounds over all classes, and which requests are refused beyond them.
 
-    ``evict``: a newcomer of a more urgent class pushes out the worst waiting one when there is no room.
-    ``refuse_infeasible``: refuse at once who would, by the predicted wait, run out of time in the queue.
-    ``shed_unreachable``: drop at dispatch who can no longer get a first token in time.
+    ``evict``: when the queue is full, a more urgent arrival evicts the newest ticket of the least urgent class.
+    ``refuse_infeasible``: refuse an arrival at once if, by the predicted wait, it would time out in the queue.
+    ``shed_unreachable``: drop a request at dispatch if it can no longer get a first token in time.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

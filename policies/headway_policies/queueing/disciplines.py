@@ -1,18 +1,18 @@
-"""Inside one class, who goes next?
+"""Queueing disciplines inside one class.
 
-``Fifo``: first come, first served. A ticket waits for those before it and for nobody else.
+``Fifo``: first come, first served. A ticket waits for earlier ones only.
 
 ``Edf``: earliest deadline first (Liu and Layland, JACM 1973). The deadline is the earliest of the ticket's queue,
 first-token and total time-out. A ticket with deadline D waits only for tickets due before D. Known weak spots: a ticket
-without any deadline waits as long as others have one, and under overload every ticket may be a little late; shedding
-what cannot be reached any more is the desk's cure. Removing leaves a dead entry in the heap; it is rebuilt once more
-than half of it is dead, so O(log n) holds on average, not for each single call.
+without a deadline waits as long as others have one, and under overload every ticket may be a little late; the desk
+sheds what can no longer be reached. Removal leaves a dead entry in the heap; the heap is rebuilt once more than half of
+it is dead, so O(log n) holds on average, not for each single call.
 
 ``Hrrn``: highest response ratio next (Brinch Hansen, 1971): the largest (wait + service) / service, that is the
 largest wait in proportion to size. The sizes are bucketed by octave, [2^k, 2^(k+1)) tokens, and only the first of each
-bucket is compared, exactly. Whoever is passed over in a bucket came later and is more than half as large as its first,
-so the one chosen has more than half the wait/size of the best there is (for tickets pushed in the order of arrival).
-Known weak spot: no bound on the wait of a large ticket while small ones overload the server.
+bucket is compared, exactly. The other tickets of a bucket are later and more than half as large as its first, so the
+chosen one has more than half the wait/size of the best there is (for tickets pushed in the order of arrival). Known
+weak spot: no bound on the wait of a large ticket while small ones overload the server.
 """
 
 from __future__ import annotations
@@ -31,57 +31,57 @@ _SPARE = 64
 class Discipline(Protocol):
     """The waiting tickets of one class.
 
-    ``tokens`` in ``push`` is what the ticket is expected to use in all; ``charge`` and ``correct`` book it. A line may
-    ignore all three. No operation but iteration may cost more than O(log n) in the number waiting.
+    ``tokens`` in ``push`` is what the ticket is expected to use in total; ``charge`` and ``correct`` account for it. A
+    discipline may ignore all three. No operation but iteration may cost more than O(log n) in the number waiting.
     """
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Put a ticket in."""
+        """Add a ticket."""
         ...
 
     def head(self, now_s: float) -> Ticket | None:
-        """The ticket to go next, or None. Asking twice in a row gives the same answer."""
+        """The ticket to dispatch next, or None. Two calls in a row return the same."""
         ...
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out, wherever it stands; None when it is not here."""
+        """Remove a ticket from any position; None when it is not here."""
         ...
 
     def charge(self, ticket: Ticket, tokens: float) -> None:
-        """The ticket goes to the engine: its tenant is charged what it is expected to use."""
+        """The ticket is dispatched: its tenant is charged what it is expected to use."""
         ...
 
     def correct(self, ticket: Ticket, tokens: float) -> None:
-        """The ticket has ended: its tenant is charged so many tokens more (or fewer, below 0) than was guessed."""
+        """The ticket has ended: its tenant is charged so many tokens more (below 0: fewer) than expected."""
         ...
 
     def oldest(self) -> Ticket | None:
-        """The ticket that was put in first."""
+        """The ticket that was added first."""
         ...
 
     def newest(self) -> Ticket | None:
-        """The ticket that was put in last."""
+        """The ticket that was added last."""
         ...
 
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Ticket]:
-        """All tickets, in the order they were put in."""
+        """All tickets, in the order they were added."""
         ...
 
 
 class Fifo:
-    """First come, first served: nobody waits for anybody who came later."""
+    """First come, first served."""
 
     def __init__(self) -> None:
         self._tickets: OrderedDict[int, Ticket] = OrderedDict()
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Put a ticket at the end."""
+        """Add a ticket at the end."""
         self._tickets[ticket.id] = ticket
 
     def head(self, now_s: float) -> Ticket | None:
-        """The oldest."""
+        """The oldest ticket."""
         return next(iter(self._tickets.values()), None)
 
     def remove(self, ticket_id: int) -> Ticket | None:
@@ -95,11 +95,11 @@ class Fifo:
         """Nobody is charged."""
 
     def oldest(self) -> Ticket | None:
-        """The first of the line."""
+        """The first ticket."""
         return next(iter(self._tickets.values()), None)
 
     def newest(self) -> Ticket | None:
-        """The last of the line."""
+        """The last ticket."""
         return next(reversed(self._tickets.values()), None)
 
     def __len__(self) -> int:
@@ -110,9 +110,9 @@ class Fifo:
 
 
 class Edf(Fifo):
-    """Earliest deadline first; without a deadline after all that have one; first come among equals.
+    """Earliest deadline first; tickets without one come last; first come, first served among equals.
 
-    ``terms`` are the time-outs of the class, which a ticket's own can only shorten.
+    ``terms`` are the time-outs of the class; a ticket's own can only shorten them.
     """
 
     def __init__(self, terms: Timeouts = NO_TIMEOUTS) -> None:
@@ -122,14 +122,14 @@ class Edf(Fifo):
         self._heap: list[tuple[float, float, int]] = []
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Put a ticket in by its deadline."""
+        """Add a ticket by its deadline."""
         asked = ticket.asked
         allowed_s = self._allowed_s if asked is NO_TIMEOUTS else _allowed_s(asked.shortened_by(self._terms))
         self._tickets[ticket.id] = ticket
         heappush(self._heap, (ticket.arrived_s + allowed_s, ticket.arrived_s, ticket.id))
 
     def head(self, now_s: float) -> Ticket | None:
-        """The one due first."""
+        """The ticket with the earliest deadline."""
         while self._heap:
             ticket = self._tickets.get(self._heap[0][2])
             if ticket is not None:
@@ -138,7 +138,7 @@ class Edf(Fifo):
         return None
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out; its entry in the heap is dropped when it comes to the top, or with many others."""
+        """Remove a ticket; its entry in the heap is dropped when it reaches the top, or with many others."""
         ticket = self._tickets.pop(ticket_id, None)
         if len(self._heap) > 2 * len(self._tickets) + _SPARE:
             self._heap = [entry for entry in self._heap if entry[2] in self._tickets]
@@ -155,7 +155,7 @@ class Hrrn(Fifo):
         self._octave_of: dict[int, int] = {}
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Put a ticket at the end of its bucket; less than one token counts as one."""
+        """Add a ticket at the end of its bucket; less than one token counts as one."""
         size = max(tokens, 1.0)
         octave = frexp(size)[1]
         self._tickets[ticket.id] = ticket
@@ -163,14 +163,14 @@ class Hrrn(Fifo):
         self._buckets.setdefault(octave, OrderedDict())[ticket.id] = (ticket, size)
 
     def head(self, now_s: float) -> Ticket | None:
-        """The first of a bucket that has waited longest for its size; the smaller one of two equals."""
+        """The first ticket of a bucket with the longest wait for its size; the smaller of two equals."""
         firsts = [next(iter(bucket.values())) for bucket in self._buckets.values()]
         if not firsts:
             return None
         return max(firsts, key=lambda first: ((now_s - first[0].arrived_s) / first[1], -first[1]))[0]
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out of its bucket."""
+        """Remove a ticket from its bucket."""
         ticket = self._tickets.pop(ticket_id, None)
         if ticket is not None:
             octave = self._octave_of.pop(ticket_id)
@@ -182,6 +182,6 @@ class Hrrn(Fifo):
 
 
 def _allowed_s(timeouts: Timeouts) -> float:
-    """How long after its arrival a ticket is due; for ever when nothing was said."""
+    """How long after its arrival a ticket is due; infinite without a time-out."""
     stages = (timeouts.queue_s, timeouts.first_token_s, timeouts.total_s)
     return min((stage for stage in stages if stage is not None), default=inf)

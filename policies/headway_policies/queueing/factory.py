@@ -1,8 +1,8 @@
-"""Between the classes, who goes next?
+"""The settings of the queue's order, and the order and disciplines they name.
 
-``StrictOrder``: the most urgent class first. Its known weak spot: a constant stream of urgent requests starves the
-classes below for as long as it lasts; only their queue time-out ends the wait. ``AgeingOrder`` and ``WeightedOrder``
-have a bound on it; each states its own.
+``StrictOrder``: the most urgent class first. Known weak spot: a constant stream of urgent requests starves the classes
+below for as long as it lasts; only their queue time-out ends the wait. ``AgeingOrder`` and ``WeightedOrder`` bound that
+wait; each states its bound.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from headway_policies.queueing.weighted import WeightedOrder
 from headway_policies.request import PriorityClass
 
 
-class Ordering(BaseModel):
-    """``[ordering]`` of a preset: who goes next, between the classes and inside one.
+class OrderSettings(BaseModel):
+    """``[ordering]`` of a preset: which ticket is dispatched next, between the classes and inside one.
 
     ``between``: ``strict``, ``ageing`` or ``weighted``; ``inside``: ``fifo``, ``edf``, ``hrrn`` or ``fair``. Either may
-    be the import path ``package.module:Class`` of a policy of your own. ``ageing_step_s`` is how long a class has to
-    wait to be as urgent as the next class above it.
+    be the import path ``package.module:Class`` of a custom policy. ``ageing_step_s`` is the wait after which a class is
+    as urgent as the next class above it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -39,7 +39,7 @@ class Ordering(BaseModel):
 
 
 def make_discipline(inside: str, terms: PriorityClass) -> Discipline:
-    """The line of a class. Raises ValueError when an import path leads nowhere."""
+    """The discipline of a class. Raises ValueError for an import path that names no class."""
     match inside:
         case "fifo":
             return Fifo()
@@ -49,15 +49,15 @@ def make_discipline(inside: str, terms: PriorityClass) -> Discipline:
             return Hrrn()
         case "fair":
             return FairShare()
-    line: Discipline = find_class(inside)()
-    return line
+    discipline: Discipline = find_class(inside)()
+    return discipline
 
 
-def make_order(ordering: Ordering, classes: Mapping[str, PriorityClass]) -> Order:
-    """An empty order of these classes. Raises ValueError when an import path leads nowhere.
+def make_order(ordering: OrderSettings, classes: Mapping[str, PriorityClass]) -> Order:
+    """An empty order of these classes. Raises ValueError for an import path that names no class.
 
-    A class of your own is called with ``classes`` and a function that makes the line of a class from its terms. What
-    is not ours is guarded: when it goes wrong, the weighted order and fair lines take its place.
+    A custom order is created with ``classes`` and a function that makes the discipline of a class from its terms. After
+    an error of custom code, the weighted order with fair disciplines replaces it.
     """
     order = _order_as_named(ordering, classes)
     if not any(":" in name for name in (ordering.between, ordering.inside)):
@@ -65,14 +65,14 @@ def make_order(ordering: Ordering, classes: Mapping[str, PriorityClass]) -> Orde
     return SafeOrder(order, classes, lambda: WeightedOrder(classes, partial(make_discipline, "fair")))
 
 
-def _order_as_named(ordering: Ordering, classes: Mapping[str, PriorityClass]) -> Order:
-    line_of = partial(make_discipline, ordering.inside)
+def _order_as_named(ordering: OrderSettings, classes: Mapping[str, PriorityClass]) -> Order:
+    discipline_of = partial(make_discipline, ordering.inside)
     match ordering.between:
         case "strict":
-            return StrictOrder(classes, line_of)
+            return StrictOrder(classes, discipline_of)
         case "ageing":
-            return AgeingOrder(classes, line_of, ordering.ageing_step_s)
+            return AgeingOrder(classes, discipline_of, ordering.ageing_step_s)
         case "weighted":
-            return WeightedOrder(classes, line_of)
-    order: Order = find_class(ordering.between)(classes, line_of)
+            return WeightedOrder(classes, discipline_of)
+    order: Order = find_class(ordering.between)(classes, discipline_of)
     return order

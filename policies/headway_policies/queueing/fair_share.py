@@ -1,20 +1,20 @@
-"""Between the tenants of one class, who goes next?
+"""Fair sharing between the tenants of one class: virtual token counters.
 
 Virtual token counters (VTC; Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024). Every tenant has a
-counter of the tokens it was served; the waiting tenant with the smallest goes next, its own tickets first come, first
-served. A ticket is charged with a guess when it leaves and corrected when it ends (the paper's VTC with prediction).
-A tenant that comes back is lifted to the smallest counter of those who wait, or to that of the last one served when
-nobody waits: being away saves up nothing.
+counter of the tokens it was served; the waiting tenant with the smallest counter is next, its own tickets first come,
+first served. A ticket is charged with an estimate at dispatch and corrected when it ends (the paper's VTC with
+prediction). A tenant that returns is raised to the smallest counter of the waiting tenants, or of the last one served
+when none waits: absence saves up nothing.
 
-Bound: over any time in which two tenants both wait throughout, the tokens given to them (what their dispatched tickets
-really use) differ by at most 2 * (A + E): A is the largest ticket, E the most by which the guesses about the running
-tickets of one tenant are wrong together, in either direction, summed over the two. With exact guesses E is 0. Since E
-is at most what one tenant runs at once, this has the form of the paper's 2 * max(w_p * L_input, w_q * M), with a
-prompt token and an output token weighing the same.
+Bound: over any time in which two tenants both wait throughout, the tokens given to them (the real use of their
+dispatched tickets) differ by at most 2 * (A + E): A is the largest ticket, E the largest total error of the estimates
+for the running tickets of one tenant, in either direction, summed over the two. With exact estimates E is 0. Since E is
+at most what one tenant runs at once, this has the form of the paper's 2 * max(w_p * L_input, w_q * M), with a prompt
+token and an output token weighing the same.
 
-The work of one call is O(log of the waiting tenants) on average: a heap with one living entry a tenant, re-keyed when
-it comes to the top. Known weak spots: of tenants with nothing waiting only the ``RECENT`` last ones are remembered, so
-whoever can spread its requests over more names than that evades its counter; a tenant is a name here, whatever it pays.
+The cost of one call is O(log of the waiting tenants) on average: a heap with one live entry a tenant, re-keyed when it
+reaches the top. Known weak spots: of tenants with nothing waiting only the ``RECENT`` last ones are remembered, so a
+client that spreads its requests over more names than that evades its counter; a tenant is a name, whatever it pays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SPARE = 64
 
 @dataclass(slots=True, eq=False)
 class _Tenant:
-    """``entry`` numbers the one living entry of the heap; -1 when it has none."""
+    """``entry`` is the number of its live entry in the heap; -1 when it has none."""
 
     served_tokens: float
     entry: int = -1
@@ -52,7 +52,7 @@ class FairShare(Fifo):
         self._last = _Tenant(0.0)
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Put a ticket at the end of its tenant's; a tenant that was away is lifted."""
+        """Add a ticket at the end of its tenant's queue; the counter of a returning tenant is raised."""
         tenant = self._waiting.get(ticket.tenant)
         if tenant is None:
             tenant = self._come_back(ticket.tenant)
@@ -65,7 +65,7 @@ class FairShare(Fifo):
         return None if tenant is None else next(iter(tenant.tickets.values()))
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out."""
+        """Remove a ticket."""
         ticket = self._tickets.pop(ticket_id, None)
         if ticket is not None:
             tenant = self._waiting[ticket.tenant]
@@ -75,12 +75,12 @@ class FairShare(Fifo):
         return ticket
 
     def charge(self, ticket: Ticket, tokens: float) -> None:
-        """The tenant is served so many tokens more."""
+        """Charge the tenant with so many tokens."""
         self._last = self._waiting[ticket.tenant]
         self._last.served_tokens += tokens
 
     def correct(self, ticket: Ticket, tokens: float) -> None:
-        """The tenant was served so many tokens more or fewer; nothing, when it is forgotten."""
+        """Charge the tenant with so many tokens more or fewer; no effect for a forgotten tenant."""
         tenant = self._waiting.get(ticket.tenant)
         if tenant is None:
             tenant = self._idle.get(ticket.tenant)
@@ -105,7 +105,7 @@ class FairShare(Fifo):
             self._idle.popitem(last=False)
 
     def _enter(self, tenant: _Tenant) -> None:
-        """Give the tenant a new entry; its old one is dead. Half a heap of dead ones is swept out."""
+        """Give the tenant a new entry; its old one is dead. A heap that is half dead is rebuilt."""
         heappush(self._heap, self._entry(tenant))
         if len(self._heap) > 2 * len(self._waiting) + _SPARE:
             self._heap = [entry for entry in self._heap if entry[1] == entry[2].entry]
@@ -117,7 +117,7 @@ class FairShare(Fifo):
         return (tenant.served_tokens, tenant.entry, tenant)
 
     def _least_served(self) -> _Tenant | None:
-        """The living entry with the smallest counter; an entry that fell behind its counter is brought up to date."""
+        """The live entry with the smallest counter; an outdated entry is re-keyed on the way."""
         while self._heap:
             key, entry, tenant = self._heap[0]
             if entry != tenant.entry:

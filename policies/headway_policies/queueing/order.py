@@ -12,23 +12,23 @@ class Order(Protocol):
     """The waiting tickets of all classes. No operation but iteration may cost more than O(log n) in their number."""
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
-        """Put a ticket into the line of a class; ``tokens`` is what it is expected to use in all."""
+        """Add a ticket to the queue of a class; ``tokens`` is what it is expected to use in total."""
         ...
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
-        """The ticket to go next, none of a barred class; None when there is none."""
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
+        """The ticket to dispatch next, from the classes that are not excluded; None when there is none."""
         ...
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out, wherever it stands; None when it is not here."""
+        """Remove a ticket from any position; None when it is not here."""
         ...
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket, still in the line, goes to the engine next: book what it is expected to use."""
+        """The ticket, still in the queue, is dispatched next: charge what it is expected to use."""
         ...
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket has ended: book so many tokens more (or fewer, below 0) than were charged."""
+        """The ticket has ended: charge so many tokens more (below 0: fewer)."""
         ...
 
     def worst_below(self, priority: int) -> Ticket | None:
@@ -36,7 +36,7 @@ class Order(Protocol):
         ...
 
     def waiting(self, class_name: str) -> int:
-        """How many wait in a class."""
+        """The number of waiting tickets of a class."""
         ...
 
     def oldest(self) -> Iterator[Ticket]:
@@ -46,5 +46,5 @@ class Order(Protocol):
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Ticket]:
-        """All waiting tickets, class by class from the most urgent, in the order they were put in."""
+        """All waiting tickets, class by class from the most urgent, in the order they were added."""
         ...

@@ -1,10 +1,11 @@
-"""What if an order of somebody else's goes wrong?
+"""Protection against a custom order that fails.
 
-A policy of your own decides who goes next; it does not own who waits. The guarded order keeps its own books of that,
-answers from them what needs no opinion, and asks the other only who is next, who is worst and who is oldest. When that
-one raises, or names somebody who does not wait or may not go, or nobody while somebody may, it is not asked again: an
-order of ours goes on with everybody who waits. What the other had booked is forgotten; only the corrections of those
-who were running still come. So the law of the desk holds whatever a policy does, short of not returning.
+A custom order decides which ticket is next; it does not own the waiting tickets. ``SafeOrder`` keeps its own records of
+them, answers from these what needs no decision, and queries the custom order only for the head, the worst and the
+oldest. When the custom order raises, names a ticket that does not wait or is excluded, or names none although one could
+be dispatched, it is disabled: a built-in order continues with all waiting tickets. The charges of the custom order are
+lost; only the corrections of running tickets still follow. So the desk's invariants hold whatever a custom policy does,
+except that it never returns.
 """
 
 from __future__ import annotations
@@ -23,78 +24,78 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What an order was told of one who waits."""
+    """The arguments of ``push`` for a waiting ticket."""
 
     ticket: Ticket
-    line: str
+    class_name: str
     tokens: float
     pushed_s: float
 
 
 class SafeOrder:
-    """``order`` until it goes wrong, and from then on what ``make_ours`` makes.
+    """``order`` until its first error, and from then on the order that ``make_default`` makes.
 
-    ``failed`` says how it went wrong, in a few words; None as long as it has not. Costs O(1) beside what the order in
-    force costs, O(n log n) once, when it fails with n waiting.
+    ``failed`` describes the error in a few words; None: none. Adds O(1) to the cost of the order in force, and
+    O(n log n) once, at an error with n waiting.
     """
 
-    def __init__(self, order: Order, classes: Mapping[str, PriorityClass], make_ours: Callable[[], Order]) -> None:
+    def __init__(self, order: Order, classes: Mapping[str, PriorityClass], make_default: Callable[[], Order]) -> None:
         self.failed: str | None = None
         self._order = order
         self._classes = classes
-        self._make_ours = make_ours
+        self._make_default = make_default
         self._places: dict[int, _Place] = {}
         self._waiting: Counter[str] = Counter()
 
-    # ------------------------------------------------------------------ the books
+    # ------------------------------------------------------------------ records
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
-        """Put a ticket into the line of a class."""
-        if self._tell("push", lambda order: order.push(ticket, class_name, tokens, now_s)):
+        """Add a ticket to the queue of a class."""
+        if self._notify("push", lambda order: order.push(ticket, class_name, tokens, now_s)):
             self._order.push(ticket, class_name, tokens, now_s)
         self._places[ticket.id] = _Place(ticket, class_name, tokens, now_s)
         self._waiting[class_name] += 1
 
     def remove(self, ticket_id: int) -> Ticket | None:
-        """Take a ticket out, wherever it stands."""
+        """Remove a ticket from any position."""
         place = self._places.pop(ticket_id, None)
         if place is None:
             return None
-        self._waiting[place.line] -= 1
-        self._tell("remove", lambda order: order.remove(ticket_id))
+        self._waiting[place.class_name] -= 1
+        self._notify("remove", lambda order: order.remove(ticket_id))
         return place.ticket
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket goes to the engine next."""
-        if self._tell("charge", lambda order: order.charge(ticket, class_name, tokens)):
+        """The ticket is dispatched next."""
+        if self._notify("charge", lambda order: order.charge(ticket, class_name, tokens)):
             self._order.charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The ticket has ended: book so many tokens more, or fewer, than were charged."""
-        self._tell("correct", lambda order: order.correct(ticket, class_name, tokens))
+        """The ticket has ended: charge so many tokens more (below 0: fewer)."""
+        self._notify("correct", lambda order: order.correct(ticket, class_name, tokens))
 
     def waiting(self, class_name: str) -> int:
-        """How many wait in a class."""
+        """The number of waiting tickets of a class."""
         return self._waiting[class_name]
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __iter__(self) -> Iterator[Ticket]:
-        ranked = sorted(self._places.values(), key=lambda place: -self._classes[place.line].priority)
+        ranked = sorted(self._places.values(), key=lambda place: -self._classes[place.class_name].priority)
         return (place.ticket for place in ranked)
 
-    # ------------------------------------------------------------------ the questions
+    # ------------------------------------------------------------------ decisions
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
-        """The ticket to go next, none of a barred class."""
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
+        """The ticket to dispatch next, from the classes that are not excluded."""
 
         def wrong(ticket: Ticket | None) -> bool:
             if ticket is None:
-                return any(self._waiting[name] for name in self._classes if name not in barred)
-            return not self._waits(ticket) or self._places[ticket.id].line in barred
+                return any(self._waiting[name] for name in self._classes if name not in excluded)
+            return not self._waits(ticket) or self._places[ticket.id].class_name in excluded
 
-        return self._ask("head", lambda order: order.head(now_s, barred), wrong)
+        return self._query("head", lambda order: order.head(now_s, excluded), wrong)
 
     def worst_below(self, priority: int) -> Ticket | None:
         """The newest ticket of the least urgent class that has one, if that class is less urgent than ``priority``."""
@@ -102,53 +103,53 @@ class SafeOrder:
         def wrong(ticket: Ticket | None) -> bool:
             if ticket is None:
                 return any(self._waiting[name] for name, one in self._classes.items() if one.priority < priority)
-            return not self._waits(ticket) or self._classes[self._places[ticket.id].line].priority >= priority
+            return not self._waits(ticket) or self._classes[self._places[ticket.id].class_name].priority >= priority
 
-        return self._ask("worst_below", lambda order: order.worst_below(priority), wrong)
+        return self._query("worst_below", lambda order: order.worst_below(priority), wrong)
 
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class that has one."""
 
         def wrong(tickets: list[Ticket]) -> bool:
-            lines = [self._places[one.id].line for one in tickets if self._waits(one)]
-            return len(lines) != len(tickets) or sorted(lines) != sorted(+self._waiting)
+            names = [self._places[one.id].class_name for one in tickets if self._waits(one)]
+            return len(names) != len(tickets) or sorted(names) != sorted(+self._waiting)
 
-        oldest: list[Ticket] = self._ask("oldest", lambda order: list(order.oldest()), wrong)
+        oldest: list[Ticket] = self._query("oldest", lambda order: list(order.oldest()), wrong)
         return iter(oldest)
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ helpers
 
     def _waits(self, ticket: Ticket) -> bool:
         place = self._places.get(ticket.id)
         return place is not None and place.ticket is ticket
 
-    def _ask(self, what: str, question: Callable[[Order], T], wrong: Callable[[T], bool]) -> T:
-        """An answer that can be right: theirs, or else ours."""
+    def _query(self, what: str, question: Callable[[Order], T], wrong: Callable[[T], bool]) -> T:
+        """A valid answer: the custom order's, or else the default order's."""
         if self.failed is None:
             try:
                 answer = question(self._order)
                 if not wrong(answer):
                     return answer
-                self._put_aside(f"{what} gave a wrong answer")
-            except FAILURES as error:  # whatever a policy of somebody else's raises
-                self._put_aside(f"{what} raised {type(error).__name__}")
+                self._disable(f"{what} gave a wrong answer")
+            except FAILURES as error:  # a custom policy may raise anything
+                self._disable(f"{what} raised {type(error).__name__}")
         return question(self._order)
 
-    def _tell(self, what: str, message: Callable[[Order], object]) -> bool:
-        """Tell the order in force. True when it was theirs, and failed: ours has not heard it."""
+    def _notify(self, what: str, message: Callable[[Order], object]) -> bool:
+        """Notify the order in force. True when the custom order failed: the default order was not notified."""
         if self.failed is not None:
             message(self._order)
             return False
         try:
             message(self._order)
-        except FAILURES as error:  # whatever a policy of somebody else's raises
-            self._put_aside(f"{what} raised {type(error).__name__}")
+        except FAILURES as error:  # a custom policy may raise anything
+            self._disable(f"{what} raised {type(error).__name__}")
             return True
         return False
 
-    def _put_aside(self, why: str) -> None:
-        """Ours takes over, with everybody who waits."""
+    def _disable(self, why: str) -> None:
+        """Replace the custom order by the default one, with all waiting tickets."""
         self.failed = why
-        self._order = self._make_ours()
+        self._order = self._make_default()
         for place in self._places.values():
-            self._order.push(place.ticket, place.line, place.tokens, place.pushed_s)
+            self._order.push(place.ticket, place.class_name, place.tokens, place.pushed_s)

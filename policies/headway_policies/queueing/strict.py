@@ -15,9 +15,9 @@ from headway_policies.request import Ticket
 class StrictOrder(ClassQueues):
     """Strict priority between classes."""
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The head of the most urgent class that has one."""
-        for one in self._lines:
-            if one.waiting and one.name not in barred:
-                return one.line.head(now_s)
+        for one in self._queues:
+            if one.waiting and one.name not in excluded:
+                return one.discipline.head(now_s)
         return None

@@ -1,7 +1,7 @@
-"""Who waits, and is there room for one more?
+"""The waiting tickets of a preset, and the bounds on them.
 
-The waiting room keeps one order of tickets for each bin of predicted length (one in all, unless a batching strategy
-wants like lengths together), and counts requests, prompt tokens and bytes, in all and by class.
+The queue keeps one order of tickets for each bin of predicted length (a single one, unless a batching strategy groups
+similar lengths), and counts requests, prompt tokens and bytes, in total and by class.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from headway_policies.queueing.bounds import Queue
+from headway_policies.queueing.bounds import QueueSettings
 from headway_policies.queueing.order import Order
 from headway_policies.request import PriorityClass, Reason, Ticket
 
 
 @dataclass(slots=True)
 class Lane:
-    """One order of tickets, and how many seats and tokens wait in it."""
+    """One order of tickets, and the seats and tokens that wait in it."""
 
     order: Order
     seats: int = 0
@@ -37,13 +37,13 @@ class Sum:
     seats: int = 0
 
     def add(self, ticket: Ticket, sign: int) -> None:
-        """Count a ticket in (1) or out (-1)."""
+        """Add (1) or subtract (-1) a ticket."""
         self.requests += sign
         self.tokens += sign * ticket.prompt_tokens
         self.bytes += sign * ticket.prompt_bytes
         self.seats += sign * ticket.seats
 
-    def over(self, ticket: Ticket, bounds: Queue | PriorityClass) -> bool:
+    def over(self, ticket: Ticket, bounds: QueueSettings | PriorityClass) -> bool:
         """Whether one more ticket would break the bounds."""
         return (
             self.requests >= bounds.max_waiting
@@ -68,7 +68,7 @@ class WaitQueue:
     """All waiting tickets of one preset. ``lanes`` is never empty."""
 
     classes: Mapping[str, PriorityClass]
-    queue: Queue
+    queue: QueueSettings
     lanes: list[Lane]
     total: Sum = field(default_factory=Sum)
     by_class: dict[str, Sum] = field(init=False)
@@ -78,23 +78,23 @@ class WaitQueue:
         self.by_class = {name: Sum() for name in self.classes}
 
     def push(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
-        """Let a ticket in."""
+        """Add a ticket."""
         lane.order.push(ticket, class_name, expected_tokens, now_s)
         self._count(ticket, class_name, lane, 1)
 
     def remove(self, ticket: Ticket, class_name: str, lane: Lane) -> None:
-        """Let a ticket out that is here."""
+        """Remove a ticket, which must be here."""
         lane.order.remove(ticket.id)
         self._count(ticket, class_name, lane, -1)
 
     def refusal(self, ticket: Ticket) -> Reason | None:
-        """Why there is no room for this newcomer; None when there is."""
+        """The reason to refuse this arrival for want of room; None when there is room."""
         if self.by_class[ticket.class_name].over(ticket, self.classes[ticket.class_name]):
             return Reason.CLASS_QUEUE_FULL
         return Reason.QUEUE_FULL if self.total.over(ticket, self.queue) else None
 
     def could_evict_for(self, ticket: Ticket) -> bool:
-        """Whether there would be room for this newcomer if all less urgent ones were gone."""
+        """Whether there would be room for this arrival without all less urgent tickets."""
         urgency = self.classes[ticket.class_name].priority
         rest = self.total
         for name, one in self.by_class.items():
@@ -103,18 +103,18 @@ class WaitQueue:
         return rest is not self.total and not rest.over(ticket, self.queue)
 
     def worst_below(self, class_name: str) -> Ticket | None:
-        """The ticket to push out for a newcomer of this class: the newest of the least urgent class below it."""
+        """The ticket to evict for an arrival of this class: the newest of the least urgent class below it."""
         urgency = self.classes[class_name].priority
         worst = [one for lane in self.lanes if (one := lane.order.worst_below(urgency)) is not None]
         return min(worst, key=self._worth, default=None)
 
     def seats_above(self, class_name: str) -> int:
-        """The seats wanted by those who wait in the classes more urgent than this one."""
+        """The seats requested by waiting tickets of more urgent classes."""
         urgency = self.classes[class_name].priority
         return sum(one.seats for name, one in self.by_class.items() if self.classes[name].priority > urgency)
 
     def seats_in(self, class_name: str, tenant: str | None = None) -> int:
-        """The seats wanted by those who wait in a class; of one tenant, if it is given."""
+        """The seats requested by waiting tickets of a class; of one tenant, if it is given."""
         return self.by_class[class_name].seats if tenant is None else self._by_tenant.get((class_name, tenant), 0)
 
     def oldest(self) -> Iterator[Ticket]:
@@ -143,4 +143,4 @@ class WaitQueue:
         else:
             self._by_tenant[tenant] -= ticket.seats
         lane.seats += sign * ticket.seats
-        lane.tokens += sign * ticket.most_tokens
+        lane.tokens += sign * ticket.total_tokens

@@ -1,20 +1,20 @@
-"""How are the tokens shared out between the classes?
+"""Weighted shares of the tokens between classes: deficit round robin.
 
-Deficit round robin (Shreedhar and Varghese, IEEE/ACM ToN 1996), in the form that sends first and pays afterwards
-(surplus round robin; Adiseshu et al., SIGCOMM 1996). Each class has a credit in tokens. The most urgent class that
-waits with a credit above 0 goes next and pays what its ticket is expected to use, even into debt. When no such class is
-left a new round begins and gives every class a quantum in proportion to its share; an idle or barred class keeps at
-most one quantum. The lowest quantum is one usual ticket, so whoever waits sends something each round, or pays off a
-larger ticket. Rounds in which nobody could go are skipped in one step. When the queue has been empty all begin anew
-with one quantum: what a class had while nobody waited is not held against it.
+Deficit round robin (Shreedhar and Varghese, IEEE/ACM ToN 1996), in the form that dispatches first and charges
+afterwards (surplus round robin; Adiseshu et al., SIGCOMM 1996). Each class has a credit in tokens. The most urgent
+class that waits with a credit above 0 is next, and is charged what its ticket is expected to use, even below 0. When no
+such class is left a new round begins and adds to every class a quantum in proportion to its share; an idle or excluded
+class keeps at most one quantum. The lowest quantum is one usual ticket, so every waiting class dispatches a ticket each
+round, or pays off a larger one. Rounds without a dispatch are skipped in one step. After an empty queue all classes
+start again with one quantum: service while no other class waited is not charged.
 
-Bounds, with Q a class's largest quantum, A its largest ticket and exact guesses. Share: while a class waits and is not
-barred, of T tokens sent it gets at least ``share * (T - sum(Q + A)) - Q - A``, the sum over all classes: a constant
-short of its share, however long and hard the others push. Latency: a class with credit goes before all less urgent
-ones; one with debt D lets pass at most ``(2 + D / Q) * sum(Q) + sum(A)`` tokens, the sums over the other classes. A
-wrong guess shifts both by the tokens it was wrong, until the ticket ends and is corrected. Known weak spot: a class
-that has used up its credit waits for the end of the round, the most urgent one too: a share is a floor for one because
-it is a ceiling for the others, as long as they all wait.
+Bounds, with Q a class's largest quantum, A its largest ticket and exact estimates. Share: while a class waits and is
+not excluded, of T dispatched tokens it gets at least ``share * (T - sum(Q + A)) - Q - A``, the sum over all classes: a
+constant short of its share, whatever the load of the others. Latency: a class with credit is served before all less
+urgent ones; one with debt D waits for at most ``(2 + D / Q) * sum(Q) + sum(A)`` tokens, the sums over the other
+classes. An estimation error shifts both by as many tokens, until the ticket ends and is corrected. Known weak spot: a
+class that has used up its credit waits for the end of the round, also the most urgent one: the share guaranteed to one
+class bounds the others, as long as all wait.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MEMORY = 1 / 16
 def shares(classes: Mapping[str, PriorityClass]) -> dict[str, float]:
     """The share of each class, 1 in all.
 
-    The classes that name none share what the others leave: the lowest a tenth of the whole, each other one twice as
-    much as the one below it (three classes: 0.6, 0.3, 0.1). Shares that come to something else than 1 are scaled.
+    Classes without a share divide the rest: the lowest gets a tenth of the whole, each other one twice as much as the
+    one below it (three classes: 0.6, 0.3, 0.1). Shares that do not sum to 1 are scaled.
     """
     ranked = sorted(classes, key=lambda name: classes[name].priority)
     doubling = 2.0 ** len(ranked) - 2.0
@@ -59,54 +59,54 @@ class WeightedOrder(ClassQueues):
         self._weights = {name: share / least for name, share in share_of.items()}
         self._credits = dict.fromkeys(share_of, 0.0)
         self._usual_tokens = 1.0
-        self._anew = True  # whoever comes finds nobody waiting: what was paid before is forgotten
+        self._fresh = True  # the queue was empty: earlier charges are dropped
 
     def push(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
-        """Put a ticket into the line of its class. Where nobody waited, nobody was kept waiting: all begin anew."""
+        """Add a ticket to the queue of its class. After an empty queue all classes start again."""
         if not self._by_ticket:
-            self._anew = True
+            self._fresh = True
         super().push(ticket, class_name, tokens, now_s)
 
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The head of the most urgent class with credit; a new round when none has any."""
         self._begin()
         while self._by_ticket:
-            for one in self._lines:
-                if one.waiting and self._credits[one.name] > 0 and one.name not in barred:
-                    return one.line.head(now_s)
-            in_turn = [one for one in self._lines if one.waiting and one.name not in barred]
+            for one in self._queues:
+                if one.waiting and self._credits[one.name] > 0 and one.name not in excluded:
+                    return one.discipline.head(now_s)
+            in_turn = [one for one in self._queues if one.waiting and one.name not in excluded]
             if not in_turn:
                 break
             self._next_round(in_turn)
         return None
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The class pays, unless it goes alone past an empty queue."""
+        """Charge the class, unless no other ticket waits."""
         if len(self._by_ticket) > 1:
             self._begin()
         self._usual_tokens += (max(tokens, 1.0) - self._usual_tokens) * _MEMORY
-        if not self._anew:
+        if not self._fresh:
             self._credits[class_name] -= tokens
         super().charge(ticket, class_name, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """The class pays the difference, or gets it back; with nobody waiting there is nothing to be had for it."""
+        """Charge the class the difference, or return it; no effect while the queue is empty."""
         if self._by_ticket:
             self._begin()
             self._credits[class_name] -= tokens
         super().correct(ticket, class_name, tokens)
 
     def _begin(self) -> None:
-        """Give everybody a quantum, once after the queue was empty; nobody pays for passing an empty one."""
-        if self._anew:
+        """Give each class one quantum, once after the queue was empty."""
+        if self._fresh:
             self._credits = {name: self._quantum(name) for name in self._weights}
-            self._anew = False
+            self._fresh = False
 
     def _next_round(self, in_turn: list[ClassQueue]) -> None:
-        """As many rounds as it takes until one of those in turn has credit."""
+        """Skip to the first round in which one of ``in_turn`` has credit."""
         quanta = {name: self._quantum(name) for name in self._weights}
         rounds = 1 + min(floor(-self._credits[one.name] / quanta[one.name]) for one in in_turn)
-        for one in self._lines:
+        for one in self._queues:
             credit, quantum = self._credits[one.name], quanta[one.name]
             topped_up = min(credit + rounds * quantum, quantum)
             self._credits[one.name] = max(credit, topped_up) if one.waiting else topped_up

@@ -1,17 +1,17 @@
 """What a policy knows of a request: its ticket, the terms of its class, and the closed lists of outcomes.
 
-Nothing of its content. Every other part of the package builds on this one.
+Nothing of the content. All other parts of the package build on this one.
 """
 
 from headway_policies.request.classes import PriorityClass
 from headway_policies.request.outcome import LEFT, REFUSED, Decision, Ending, Outcome, Reason
-from headway_policies.request.ticket import NO_TIMEOUTS, USUAL_MAX_TOKENS, Ticket, Timeouts, Usage, shorter
+from headway_policies.request.ticket import DEFAULT_MAX_TOKENS, NO_TIMEOUTS, Ticket, Timeouts, Usage, shorter
 
 __all__ = [
+    "DEFAULT_MAX_TOKENS",
     "LEFT",
     "NO_TIMEOUTS",
     "REFUSED",
-    "USUAL_MAX_TOKENS",
     "Decision",
     "Ending",
     "Outcome",

@@ -1,4 +1,4 @@
-"""Who may wait, how many of them, for how long, and with which share?"""
+"""The terms of a priority class: its priority, queue bounds, time-outs, share, and allowed degradations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _DAY_S = 86_400
 class PriorityClass(BaseModel):
     """The terms on which one class of requests is served. A larger ``priority`` is more urgent.
 
-    A time-out that is left out does not exist; a client may still set one. ``share`` is used by the weighted order,
-    ``reserved_seats`` are kept free for this class by those below it. ``fallback_max_tokens``, ``may_bypass``,
-    ``sheddable`` and ``may_divert`` say what may be taken from it under trouble (``fallback``).
+    A time-out that is left out does not exist; a client may still set one. ``share`` is used by the weighted order.
+    Less urgent classes leave the ``reserved_seats`` free. ``fallback_max_tokens``, ``may_bypass``, ``sheddable`` and
+    ``may_divert`` say how the fallback ladder may degrade requests of this class.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,6 +1,6 @@
-"""How may a request end, and why was it turned away?
+"""Closed lists: the outcomes of a request, the reasons of a refusal, and the decisions on an arrival.
 
-One closed list each. Every ticket ends in exactly one ``Outcome``; every refusal carries one ``Reason``.
+Every ticket ends in exactly one ``Outcome``; every refusal carries one ``Reason``.
 Outcomes are the labels of ``headway_outcomes_total``, reasons those of ``headway_refusals_total``.
 """
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The single end of a ticket."""
+    """How a ticket ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 
 class Ending(StrEnum):
-    """What a departing request reports; with its phase it makes the outcome."""
+    """How a request that leaves by itself ended; the outcome follows from this and its phase."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -57,7 +57,7 @@ class Reason(StrEnum):
 
 
 class Decision(StrEnum):
-    """What the desk answered an arrival with: one for each arrival."""
+    """The desk's decision on an arrival, one for each."""
 
     SEATED = "seated"
     QUEUED = "queued"

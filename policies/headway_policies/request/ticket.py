@@ -1,19 +1,19 @@
-"""What may a policy know of a request?
+"""What a policy knows of a request: identity, class, size and time.
 
-Nothing of its content: identity, class, size and time. The text of a prompt never enters this package.
+Nothing of its content: the text of a prompt never enters this package.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Tokens a request is taken to ask for when it does not say.
-USUAL_MAX_TOKENS = 512
+#: The assumed ``max_tokens`` of a request that does not set it.
+DEFAULT_MAX_TOKENS = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long each stage may last, in seconds; None where nothing was said.
+    """How long each stage may last, in seconds; None: no time-out.
 
     ``queue_s``, ``first_token_s`` and ``total_s`` count from the arrival, ``stall_s`` from the last token.
     """
@@ -24,7 +24,7 @@ class Timeouts:
     total_s: float | None = None
 
     def shortened_by(self, other: Timeouts) -> Timeouts:
-        """The shorter of the two, stage by stage: a time-out that only one of them sets holds."""
+        """The shorter of the two, stage by stage; a time-out that only one of them sets applies."""
         if other is NO_TIMEOUTS:
             return self
         return Timeouts(
@@ -35,7 +35,7 @@ class Timeouts:
         )
 
     def before_first_token_s(self) -> float | None:
-        """How long a request may wait in the queue, seen that its later stages have an end as well."""
+        """How long a request may wait in the queue: the shortest of all time-outs that count from the arrival."""
         return shorter(shorter(self.queue_s, self.first_token_s), self.total_s)
 
 
@@ -44,12 +44,12 @@ NO_TIMEOUTS = Timeouts()
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One request's passage through the desk.
+    """One request, as the desk sees it.
 
     ``arrived_s`` is read from the same clock as every ``now_s``. ``seats`` is the number of sequences the request will
-    occupy in the engine (OpenAI's ``n``). ``asked`` holds the time-outs the client wants; they can only shorten those
-    of its class. ``prompt_tokens`` may be an estimate, 0 when nothing is known. ``may_wait`` is False for a client
-    that would rather be refused than queue.
+    occupy in the engine (OpenAI's ``n``). ``asked`` holds the time-outs that the client requests; they can only
+    shorten those of its class. ``prompt_tokens`` may be an estimate, 0 when unknown. ``may_wait`` is False where the
+    client prefers a refusal to queueing.
     """
 
     id: int
@@ -68,21 +68,21 @@ class Ticket:
             raise ValueError(f"ticket {self.id}: seats must be at least 1, not {self.seats}")
 
     @property
-    def most_tokens(self) -> int:
-        """The most tokens it may come to hold in the engine: for each sequence the prompt and all it may generate."""
-        return self.seats * (self.prompt_tokens + (USUAL_MAX_TOKENS if self.max_tokens is None else self.max_tokens))
+    def total_tokens(self) -> int:
+        """The most tokens it can hold in the engine: for each sequence the prompt and all it may generate."""
+        return self.seats * (self.prompt_tokens + (DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens))
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a request really used, summed over its sequences."""
+    """The tokens that a request used, summed over its sequences."""
 
     prompt_tokens: int
     output_tokens: int
 
 
 def shorter(one: float | None, other: float | None) -> float | None:
-    """The shorter of two times of which either may not exist."""
+    """The shorter of two times; None: no time."""
     if other is None:
         return one
     return other if one is None or other < one else one

@@ -24,7 +24,7 @@ from headway.operator.control import Control
 from headway.operator.install import install
 from headway.operator.presets import PresetCatalogue
 from headway_policies import AdmissionState, Desk, Ending, Load, Reason, Timeouts, Usage, Watchdog
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 
 def behind_a_gate(
@@ -362,7 +362,7 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
             told.append(seats)
             return seats
 
-    preset = small_preset(3).model_copy(update={"limit": Limiting.model_validate(limiting)})
+    preset = small_preset(3).model_copy(update={"limit": LimitSettings.model_validate(limiting)})
     engine: Any = ServingEngine(step_s=1.0)
     control = install(engine, Knob(), preset, PresetCatalogue())
     await read(engine, "a")
@@ -386,7 +386,7 @@ async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> Non
             told.append(seats)
             return seats
 
-    preset = small_preset(3).model_copy(update={"limit": Limiting(policy="aimd")})
+    preset = small_preset(3).model_copy(update={"limit": LimitSettings(policy="aimd")})
     engine: Any = ServingEngine(step_s=1.0)
     control = install(engine, Knob(), preset, PresetCatalogue())
     await read(engine, "a")

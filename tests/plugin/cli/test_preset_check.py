@@ -286,7 +286,7 @@ def test_a_folder_with_several_wrong_files_tells_all_of_them(
     [
         ("Newest", None),
         ("Forgetful", "ordering.inside: strangers_lines:Forgetful: seed 0"),
-        ("Particular", "ordering.inside: strangers_lines:Particular cannot be made: TypeError: "),
+        ("Particular", "ordering.inside: strangers_lines:Particular cannot be created: TypeError: "),
         ("Absent", "ordering.inside: strangers_lines has no Absent"),
     ],
 )
@@ -310,8 +310,8 @@ def test_validate_proves_a_policy_of_your_own(
         ),
         (
             "Patient",
-            "before the storm, at least. At seed 0, 500 seats to start with, after the storm, step 720: "
-            "expected 250 seats or more, with 500 before the storm, came 71\n"
+            "before the storm, at least. At seed 0, 500 seats at the start, after the storm, step 720: "
+            "expected 250 seats or more, with 500 before the storm, got 71\n"
             "    if intended: --accept recovers\n",
         ),
     ],

@@ -96,7 +96,7 @@ def test_a_server_is_looked_at_twice_and_what_happened_between_is_read(
     answer = json.loads(capsys.readouterr().out)
     assert waits == [7.0]
     assert answer["preset"] == "balanced"
-    assert "100 ms, not within the 75 ms" in answer["advice"][0]["because"]
+    assert "100 ms, not within the required 75 ms" in answer["advice"][0]["because"]
 
 
 def test_the_numbers_between_two_looks() -> None:

@@ -23,7 +23,7 @@ from headway.http.admin import BODY_WITHIN_S, routes
 from headway.http.auth import MAX_TOKEN_CHARS, Role, TokenError, Tokens
 from headway.operator.presets import PresetCatalogue
 from headway_policies import bundled_presets, changes
-from headway_policies.queueing.factory import Ordering
+from headway_policies.queueing.factory import OrderSettings
 
 OPERATOR = "operator-token-0123456789-0123456789"
 VIEWER = "viewer-token-0123456789-0123456789ab"
@@ -199,13 +199,15 @@ async def test_a_policy_that_cannot_be_made_refuses_its_preset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It could when its file was read: one sentence, the preset as it was, and an audit line."""
-    broken = bundled_presets()["latency"].model_copy(update={"ordering": Ordering(inside="faulty_policy:Unwilling")})
+    broken = bundled_presets()["latency"].model_copy(
+        update={"ordering": OrderSettings(inside="faulty_policy:Unwilling")}
+    )
     async with admin() as (client, control):
         monkeypatch.setattr(PresetCatalogue, "get", lambda *_: broken)
         answer = await put(client)
         assert answer.status_code == 422
         assert answer.json()["detail"] == "latency: a policy it names cannot be made: RuntimeError: no licence."
-        message = "faulty_policy:Unwilling cannot be made: RuntimeError: no licence"
+        message = "faulty_policy:Unwilling cannot be created: RuntimeError: no licence"
         error = {"where": "ordering.inside", "message": message, "value": '"faulty_policy:Unwilling"'}
         assert answer.json()["errors"] == [error]
         assert (control.preset.name, control.revision) == ("balanced", 1)

@@ -19,7 +19,7 @@ import headway
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.middleware import AdmissionMiddleware
 from headway_policies import PriorityClass
-from headway_policies.queueing.bounds import Queue
+from headway_policies.queueing.bounds import QueueSettings
 
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
 
@@ -31,7 +31,7 @@ class Site:
         own = {"priority": 1, "max_waiting": 10, "queue_timeout_s": 10.0, "total_timeout_s": 100.0} | terms
         better = own | {"priority": 2}
         classes = {"usual": PriorityClass.model_validate(own), "better": PriorityClass.model_validate(better)}
-        preset = small_preset(classes=classes).model_copy(update={"queue": Queue(max_waiting=1, evict=True)})
+        preset = small_preset(classes=classes).model_copy(update={"queue": QueueSettings(max_waiting=1, evict=True)})
         self.engine: Any = headway.wrap(FakeEngine(step_s=1.0), preset)
         self.control: headway.Control = self.engine.headway
         routes = [Route(path, self.generate, methods=["POST"]) for path in PATHS]

@@ -10,13 +10,13 @@ import headway
 from headway.engine.fake import FakeEngine
 from headway.supervision.warmup_report import WarmupReport
 from headway_policies import Load, bundled_presets
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 
 @on_virtual_time
 async def test_the_limit_learns_nothing_from_the_warm_up() -> None:
     """Steps of the warm-up, however slow, leave the limit where the preset has it; the same steps later lower it."""
-    preset = bundled_presets()["balanced"].model_copy(update={"limit": Limiting(policy="aimd", max_seats=32)})
+    preset = bundled_presets()["balanced"].model_copy(update={"limit": LimitSettings(policy="aimd", max_seats=32)})
     control = headway.wrap(FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # set by wrap
 
     async def slow_steps() -> int:

@@ -30,7 +30,7 @@ WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
 def exported() -> tuple[FakeEngine, headway.Control, CollectorRegistry]:
     """A fake engine behind the gate, with its metrics in a registry of their own."""
     registry, catalogue, engine = CollectorRegistry(), PresetCatalogue(), FakeEngine(step_s=0.001)
-    meters = Meters(catalogue.class_names(), catalogue.most_seats(), registry)
+    meters = Meters(catalogue.class_names(), catalogue.max_seats(), registry)
     control = install(engine, PlainAdapter(), catalogue.get("latency"), catalogue, meter=meters)
     control.batch_meter = meters.step
     registry.register(MetricsCollector(control, asyncio.get_running_loop()))

@@ -99,14 +99,14 @@ def test_classes_and_seats_are_those_of_all_presets(tmp_path: Path) -> None:
     write(tmp_path, "mine.toml", "mine", seats=99, only="gold")
     catalogue = PresetCatalogue(tmp_path)
     assert catalogue.class_names() == ["realtime", "normal", "batch", "gold"]
-    assert catalogue.most_seats() == 99
+    assert catalogue.max_seats() == 99
 
 
 def test_the_ceiling_has_room_for_what_an_adaptive_limit_may_grow_to(tmp_path: Path) -> None:
     """The engine is started with the most seats any limit can come to."""
     text = 'name = "wide"\nextends = "balanced"\nlimit = { policy = "model", max_seats = 200 }\n'
     (tmp_path / "wide.toml").write_text(text, encoding="utf-8")
-    assert PresetCatalogue(tmp_path).most_seats() == 200
+    assert PresetCatalogue(tmp_path).max_seats() == 200
 
 
 def test_a_file_of_the_folder_may_extend_another_of_it(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from headway.simulator.strategies import plain
 from headway.simulator.summary import summarise
 from headway.simulator.workload import WORKLOADS, Request
 from headway_policies import Outcome, Preset, Reason, bundled_presets
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 MODEL, SLO = EngineModel(), Slo()
 UNIT = EngineModel(base_s=1.0, seat_s=0.0, prefill_s=0.0)
@@ -28,7 +28,7 @@ PRESETS = {
     "static": plain("static", 8, flush_after_s=2.0),
     "dynamic": plain("dynamic", 8),
     "adaptive": small_preset(
-        8, name="adaptive", limit=Limiting(policy="aimd", memory_aware=True, min_seats=2, max_seats=64)
+        8, name="adaptive", limit=LimitSettings(policy="aimd", memory_aware=True, min_seats=2, max_seats=64)
     ),
     "stalls": small_preset(8, name="stalls", classes={"normal": terms(1, stall_timeout_s=0.5)}),
     "engine alone": None,

@@ -156,7 +156,7 @@ async def test_a_cache_that_stays_in_use_is_no_failure() -> None:
 async def test_no_metric_counts_the_warm_up() -> None:
     """Steps during it are no batches, its requests no arrivals; each stage's last round is shown."""
     registry, catalogue, engine = CollectorRegistry(), PresetCatalogue(), CachingEngine(max_num_seqs=SEATS)
-    meters = Meters(catalogue.class_names(), catalogue.most_seats(), registry)
+    meters = Meters(catalogue.class_names(), catalogue.max_seats(), registry)
     control = install(engine, PlainAdapter(), catalogue.get("latency"), catalogue, meter=meters)
     control.batch_meter = meters.step
     registry.register(MetricsCollector(control, asyncio.get_running_loop()))

@@ -1,4 +1,4 @@
-"""When may a batch leave? Each strategy by its pattern of batches, on a clock that only the test moves."""
+"""Batching strategies: each by its pattern of batches, on a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ONE_CLASS = {"normal": terms(1, queue_s=None, total_s=None)}
 def gathering(
     strategy: str, seats: int = 4, *, classes: dict[str, PriorityClass] | None = None, **batching: Any
 ) -> WatchedDesk:
-    """A desk whose batches end before the next one begins; its windows are a second unless told otherwise."""
+    """A desk whose batches end before the next one begins; its windows are a second by default."""
     more = {"strategy": strategy, "window_ms": 1000} | batching
     return WatchedDesk(small_preset(seats, classes=classes or ONE_CLASS, batching=more))
 
 
 def come(it: WatchedDesk, count: int, name: str = "normal", **more: Any) -> list[int]:
-    """So many arrive; who was let through in those events."""
+    """So many arrive; returns the requests dispatched by those events."""
     return [one for _ in range(count) for one in dispatched(it.comes(name, **more))]
 
 
 def end(it: WatchedDesk, *ticket_ids: int) -> list[int]:
-    """These end, one after the other; who was let through in those events."""
+    """These end, one after the other; returns the requests dispatched by those events."""
     return [one for ticket_id in ticket_ids for one in dispatched(it.leaves(ticket_id))]
 
 
@@ -85,7 +85,7 @@ def test_a_static_batch_counts_sequences() -> None:
     assert come(it, 1) == [1, 2]
 
 
-def test_who_leaves_a_batch_that_gathers_is_missed() -> None:
+def test_a_request_that_leaves_a_gathering_batch_is_missed() -> None:
     """One of three gives up: four are needed all the same."""
     it = gathering("static")
     come(it, 3)
@@ -98,14 +98,14 @@ def test_who_leaves_a_batch_that_gathers_is_missed() -> None:
 
 
 def test_a_full_dynamic_batch_leaves_at_once() -> None:
-    """No window is waited out when there is nobody to wait for."""
+    """No window is waited out when there is no request to wait for."""
     it = gathering("dynamic")
     assert come(it, 3) == []
     assert come(it, 1) == [1, 2, 3, 4]
     assert it.now_s == 0.0
 
 
-def test_the_window_opens_with_the_first_arrival_and_nobody_restarts_it() -> None:
+def test_the_window_opens_with_the_first_arrival_and_no_later_one_restarts_it() -> None:
     """One comes every 0.3 s: the batch leaves one second after the first of them, partly filled, on the dot."""
     it = gathering("dynamic")
     come(it, 1)
@@ -124,7 +124,7 @@ def test_the_window_is_timed_by_the_desk_and_not_by_the_next_arrival() -> None:
     assert dispatched(it.passes(1.0)) == [1]
 
 
-def test_the_window_goes_on_with_the_next_in_line_when_the_first_gives_up() -> None:
+def test_the_window_goes_on_with_the_next_request_when_the_first_gives_up() -> None:
     """The first arrival leaves the queue: the window is the next one's."""
     it = gathering("dynamic")
     come(it, 1)
@@ -146,7 +146,7 @@ def test_those_that_leave_together_are_numbered_as_one_batch() -> None:
     assert first == second != sitting[3].batch
 
 
-def test_who_gathered_while_a_batch_ran_leaves_as_it_ends() -> None:
+def test_requests_gathered_while_a_batch_ran_are_dispatched_as_it_ends() -> None:
     """Their window ended behind the barrier: not a moment is added to it."""
     it = gathering("dynamic")
     come(it, 4)
@@ -157,7 +157,7 @@ def test_who_gathered_while_a_batch_ran_leaves_as_it_ends() -> None:
 
 
 def test_the_most_urgent_class_is_held_for_company_only_as_long_as_the_preset_says() -> None:
-    """A realtime request has a window of its own, and takes along who waits already."""
+    """A realtime request has a window of its own, and takes along the requests that wait already."""
     classes = {"realtime": terms(2), "normal": terms(1)}
     for urgent_ms, waits_s in ((0, 0.0), (250, 0.25)):
         it = gathering("dynamic", classes=classes, urgent_window_ms=urgent_ms)
@@ -169,7 +169,7 @@ def test_the_most_urgent_class_is_held_for_company_only_as_long_as_the_preset_sa
 
 
 def test_a_lone_class_has_no_urgent_window() -> None:
-    """Where all are equal nobody is urgent: the window holds."""
+    """Where all are equal none is urgent: the window holds."""
     it = gathering("dynamic", urgent_window_ms=0)
     assert come(it, 2) == []
 
@@ -184,15 +184,15 @@ def test_a_batch_of_a_preferred_size_does_not_wait_for_more() -> None:
     assert end(it, 3, 4, 5) == [6, 7]
 
 
-def test_a_window_of_no_length_sends_whoever_is_there() -> None:
-    """window_ms = 0: the first goes alone, those who gathered meanwhile together."""
+def test_a_window_of_no_length_dispatches_what_is_there() -> None:
+    """window_ms = 0: the first goes alone, those that gathered meanwhile together."""
     it = gathering("dynamic", window_ms=0)
     assert come(it, 3) == [1]
     assert end(it, 1) == [2, 3]
 
 
 def test_a_paused_desk_lets_no_window_end() -> None:
-    """Nobody leaves while paused, and nobody is woken for it; resumed, an overdue batch goes."""
+    """No dispatch and no wake-up while paused; resumed, an overdue batch is dispatched."""
     it = gathering("dynamic")
     it.does("pause")
     come(it, 2)
@@ -205,7 +205,7 @@ def test_a_paused_desk_lets_no_window_end() -> None:
 
 
 def test_a_free_seat_is_refilled_in_the_event_that_frees_it() -> None:
-    """Continuous: nobody waits for the rest of a batch, whoever ends first is replaced first."""
+    """Continuous: no request waits for the rest of a batch; the first to end is the first to be replaced."""
     it = gathering("continuous")
     assert come(it, 6) == [1, 2, 3, 4]
     assert end(it, 3) == [5]
@@ -232,7 +232,7 @@ def test_what_runs_together_never_exceeds_the_token_budget(strategy: str) -> Non
 
 @pytest.mark.parametrize("strategy", ["static", "dynamic", "continuous"])
 def test_what_is_larger_than_the_budget_runs_alone(strategy: str) -> None:
-    """It waits until nobody runs, nobody joins it, and nobody behind it is blocked for ever."""
+    """It waits until none runs, none joins it, and none behind it is blocked for ever."""
     it = gathering(strategy, 8, max_total_tokens=1000, flush_after_s=2.0)
     come(it, 1, prompt_tokens=300, max_tokens=100)
     come(it, 1, prompt_tokens=5000, max_tokens=100)
@@ -261,7 +261,7 @@ def test_a_request_that_says_nothing_of_its_length_counts_with_the_usual_one() -
 
 
 def learnt(strategy: str, **more: Any) -> WatchedDesk:
-    """A desk that has seen tenants of short and of long answers often enough to tell them apart."""
+    """A desk that has seen tenants of short and of long answers often enough to distinguish them."""
     it = gathering("continuous", 64)
     for number in range(200):
         tenant, output_tokens = ("short", 10) if number % 2 else ("long", 400)
@@ -314,7 +314,7 @@ def test_the_bin_that_has_waited_longest_goes_first() -> None:
 
 @pytest.mark.parametrize("after", ["static", "dynamic", "continuous"])
 @pytest.mark.parametrize("before", ["static", "dynamic", "continuous"])
-def test_a_switch_of_strategy_with_people_waiting_and_running_drops_nobody(before: str, after: str) -> None:
+def test_a_switch_of_strategy_drops_no_waiting_or_running_request(before: str, after: str) -> None:
     """Two run and three wait: after the switch all five are served, under the barrier of the new strategy."""
     it = gathering(before, 2, flush_after_s=3.0)
     come(it, 5)
@@ -335,7 +335,7 @@ def test_a_switch_to_continuous_ends_every_window() -> None:
     assert dispatched(it.does("switch", small_preset(4, classes=ONE_CLASS))) == [1, 2]
 
 
-def test_a_smaller_window_counts_for_those_who_gather() -> None:
+def test_a_smaller_window_counts_for_gathering_requests() -> None:
     """The window of the new preset counts from the first arrival: it may be over already."""
     it = gathering("dynamic", window_ms=10_000)
     come(it, 2)

@@ -128,7 +128,7 @@ def test_it_shrinks_to_nothing_under_load() -> None:
     assert lengths_s[-1] == 0
 
 
-def test_nobody_waits_for_company_at_high_load() -> None:
+def test_no_batch_waits_at_high_load() -> None:
     """With a queue at every departure, batches follow one another without a pause."""
     server = SERVERS["long batches"]
     waited = waits_s(AdaptiveWindow(LONGEST_S), server, poisson_s(0.95 * server.capacity_per_s(), 3))
@@ -139,12 +139,12 @@ def test_nobody_waits_for_company_at_high_load() -> None:
 @pytest.mark.parametrize(
     ("gap_s", "expected_s"),
     [
-        pytest.param(0.1, LONGEST_S, id="idle, and somebody is expected: all of it"),
-        pytest.param(0.3, 0.0, id="nobody is expected in time"),
-        pytest.param(40.0, 0.0, id="nobody is expected at all"),
+        pytest.param(0.1, LONGEST_S, id="idle, and an arrival is expected: all of it"),
+        pytest.param(0.3, 0.0, id="no arrival is expected in time"),
+        pytest.param(40.0, 0.0, id="no arrival is expected at all"),
     ],
 )
-def test_a_lone_request_waits_only_for_who_is_expected(gap_s: float, expected_s: float) -> None:
+def test_a_lone_request_waits_only_for_an_expected_arrival(gap_s: float, expected_s: float) -> None:
     """While batches are dear, the window of a lone request is as long as it may be, if arrivals are near enough."""
     window, now_s = taught(gap_s)
     assert length_s(window, 1, now_s) == expected_s
@@ -196,7 +196,7 @@ def test_it_conforms(make: Callable[[float], Window]) -> None:
 
 
 class Late(FixedWindow):
-    """Counts from now, not from the first arrival: whoever asks again waits again."""
+    """Counts from now, not from the first arrival: a later call waits again."""
 
     def length_s(self, gathered: Gathered, now_s: float) -> float:
         return min(self.window_s, now_s - gathered.opened_s + self.window_s / 2)

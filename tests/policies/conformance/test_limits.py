@@ -13,7 +13,7 @@ from headway_policies.conformance.limits import RULES, check_limit, check_limit_
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.governor import Fixed, LimitPolicy, make_limit
 from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.sla_search import SlaSearch
 
@@ -29,11 +29,11 @@ SETTINGS = [
 def test_every_limit_conforms(settings: dict[str, object]) -> None:
     """Each policy, with and without memory, in shadow and within narrow bounds, from one seat and from many."""
     for fixed in (1, 16, 500):
-        check_limit(partial(make_limit, Limiting.model_validate(settings), fixed, 256), seeds=range(2))
+        check_limit(partial(make_limit, LimitSettings.model_validate(settings), fixed, 256), seeds=range(2))
 
 
 @pytest.mark.parametrize("policy", [Fixed, Aimd, SlaSearch, ModelFit])
-def test_every_policy_conforms(policy: Callable[[Limiting, int], LimitPolicy]) -> None:
+def test_every_policy_conforms(policy: Callable[[LimitSettings, int], LimitPolicy]) -> None:
     """Each policy proposes whole numbers and does well on the rails."""
     check_limit_policy(policy)
 
@@ -89,13 +89,13 @@ class ProposesNone(Plain):
 @pytest.mark.parametrize(
     ("wrong", "issue"),
     [
-        (Zero, "at-least-one: .* expected a whole number of at least 1, came (-2|0)$"),
-        (Half, "at-least-one: .* came 2.5$"),
-        (Restless, r"repeatable: .*: expected \(17, 17\) again, came \(18, 18\)$"),
-        (Greedy, "no-growth-in-breach: .*, breach, step 31: expected [0-9]+ seats or fewer, came [0-9]+$"),
-        (Shy, "recovers: .* expected [0-9]+ seats or more, with [0-9]+ before the storm, came 1$"),
-        (lambda: Plain(why="because"), "known-reason: .* came 'because'$"),
-        (ProposesNone, "at-least-one: .* came 0$"),
+        (Zero, "at-least-one: .* expected a whole number of at least 1, got (-2|0)$"),
+        (Half, "at-least-one: .* got 2.5$"),
+        (Restless, r"repeatable: .*: expected \(17, 17\) again, got \(18, 18\)$"),
+        (Greedy, "no-growth-in-breach: .*, breach, step 31: expected [0-9]+ seats or fewer, got [0-9]+$"),
+        (Shy, "recovers: .* expected [0-9]+ seats or more, with [0-9]+ before the storm, got 1$"),
+        (lambda: Plain(why="because"), "known-reason: .* got 'because'$"),
+        (ProposesNone, "at-least-one: .* got 0$"),
     ],
     ids=["zero", "a half", "restless", "grows in a breach", "never comes back", "unknown reason", "proposes none"],
 )
@@ -141,9 +141,9 @@ class NeverUp:
 @pytest.mark.parametrize(
     ("make", "issue"),
     [
-        (lambda: Proposes(2.5), "whole-number: .* came 2.5$"),
-        (lambda: Proposes(None), "whole-number: .* came None$"),
-        (DividesByTime, r"never-raises: .* from propose\(Interval\(.*inter_token_s=None.*, came TypeError: "),
+        (lambda: Proposes(2.5), "whole-number: .* got 2.5$"),
+        (lambda: Proposes(None), "whole-number: .* got None$"),
+        (DividesByTime, r"never-raises: .* from propose\(Interval\(.*inter_token_s=None.*, got TypeError: "),
         (NeverUp, "recovers: .* after the storm, step 720: expected [0-9]+ seats or more"),
     ],
     ids=["a half", "nothing", "raises", "never grows again"],

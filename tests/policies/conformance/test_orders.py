@@ -1,4 +1,4 @@
-"""Every line and every order keeps its protocol, and the suites notice who does not."""
+"""Every discipline and every order keeps its protocol, and the suites notice one that does not."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ ORDERS: dict[str, Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order]
 
 
 @pytest.mark.parametrize("make", LINES.values(), ids=LINES)
-def test_every_line_conforms(make: Callable[[], Discipline]) -> None:
-    """A line loses and doubles nobody, and all its views agree."""
+def test_every_discipline_conforms(make: Callable[[], Discipline]) -> None:
+    """A discipline loses and duplicates no ticket, and all its views agree."""
     check_discipline(make)
 
 
 @pytest.mark.parametrize("inside", ["fifo", "edf", "hrrn", "fair"])
 @pytest.mark.parametrize("make", ORDERS.values(), ids=ORDERS)
-def test_every_order_conforms_with_every_line(
+def test_every_order_conforms_with_every_discipline(
     make: Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order], inside: str
 ) -> None:
-    """An order loses and doubles nobody, bars who is barred, and all its views agree, whatever the line inside."""
+    """An order loses or duplicates no ticket, skips excluded classes; all its views agree, with every discipline."""
     check_order(make, partial(make_discipline, inside), seeds=range(8))
 
 
@@ -101,20 +101,20 @@ BROKEN_LINES += [Miscounts, Shuffles]
 
 
 @pytest.mark.parametrize("broken", BROKEN_LINES)
-def test_a_broken_line_is_found_out(broken: Callable[[], Discipline]) -> None:
-    """Each way to break the protocol of a line is told in a sentence with seed and step."""
+def test_a_broken_discipline_is_found(broken: Callable[[], Discipline]) -> None:
+    """Each way to break the protocol of a discipline is reported in a sentence with seed and step."""
     with pytest.raises(AssertionError, match=r"^seed \d+, step \d+: \w+"):
         check_discipline(broken)
 
 
 class IgnoresBars(StrictOrder):
-    def head(self, now_s: float, barred: Collection[str] = ()) -> Ticket | None:
+    def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         return super().head(now_s)
 
 
 class LowestFirst(StrictOrder):
     def __iter__(self) -> Iterator[Ticket]:
-        return iter([ticket for one in reversed(self._lines) for ticket in one.line])
+        return iter([ticket for one in reversed(self._queues) for ticket in one.discipline])
 
 
 class EvictsItsEqual(StrictOrder):
@@ -154,13 +154,13 @@ BROKEN_ORDERS += [MiscountsAll, CountsOneClassForAll]
 
 
 @pytest.mark.parametrize("broken", BROKEN_ORDERS)
-def test_a_broken_order_is_found_out(broken: Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order]) -> None:
-    """Each way to break the protocol of an order is told in a sentence with seed and step."""
+def test_a_broken_order_is_found(broken: Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order]) -> None:
+    """Each way to break the protocol of an order is reported in a sentence with seed and step."""
     with pytest.raises(AssertionError, match=r"^seed \d+, step \d+: \w+"):
         check_order(broken)
 
 
-def test_an_order_with_a_broken_line_is_found_out() -> None:
+def test_an_order_with_a_broken_discipline_is_found() -> None:
     """The suite of the orders sees through to the lines inside."""
     with pytest.raises(AssertionError, match="seed"):
         check_order(StrictOrder, lambda terms: Loses())

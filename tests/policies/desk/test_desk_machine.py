@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from small_presets import small_preset, terms
 
 from headway_policies import CapReason, Desk, Ending, Load, Preset, PriorityClass, Ticket, Timeouts, Usage
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 
@@ -57,9 +57,9 @@ TURNED: dict[str, PriorityClass] = {"batch": terms(7, queue_s=8, total_s=8), "re
 SHEDDING = {"evict": True, "refuse_infeasible": True, "shed_unreachable": True}
 
 
-def limited(policy: str, **more: Any) -> Limiting:
+def limited(policy: str, **more: Any) -> LimitSettings:
     """An adaptive limit with narrow rails."""
-    return Limiting(policy=policy, min_seats=1, max_seats=6, stale_after_s=3.0, **more)
+    return LimitSettings(policy=policy, min_seats=1, max_seats=6, stale_after_s=3.0, **more)
 
 
 def presets(between: str, inside: str, batching: dict[str, Any]) -> list[Preset]:

@@ -21,7 +21,7 @@ from headway_policies import (
 )
 from headway_policies.desk.dump import dump
 from headway_policies.fallback.rungs import Rung
-from headway_policies.queueing.factory import Ordering
+from headway_policies.queueing.factory import OrderSettings
 
 
 def test_pause_lets_nobody_through_and_resume_lets_them_go() -> None:
@@ -196,7 +196,7 @@ def test_a_switch_that_fails_has_changed_nothing_and_lost_nothing(monkeypatch: p
     it.comes()
     it.comes()
     it.now_s = 10.0
-    ordering = Ordering(between="headway_policies.queueing.weighted:WeightedOrder")
+    ordering = OrderSettings(between="headway_policies.queueing.weighted:WeightedOrder")
     foreign = small_preset(seats=2, name="foreign").model_copy(update={"ordering": ordering})
     with pytest.raises(RuntimeError, match="no such thing"):
         it.desk.switch(foreign, it.now_s)

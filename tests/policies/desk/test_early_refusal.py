@@ -8,7 +8,7 @@ import pytest
 from small_presets import small_preset, terms
 
 from headway_policies import Desk, Dispatch, Effect, Ending, Load, Preset, Reason, Reject, Ticket, Timeouts, Usage
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 
 def gone(effects: list[Effect]) -> list[int]:
@@ -157,7 +157,7 @@ def test_a_wrong_prediction_sheds_at_most_one_for_each_that_goes() -> None:
 
 def test_the_limit_goes_back_to_the_preset_when_the_engine_falls_silent_whatever_event_comes() -> None:
     """No tick is needed: an arrival after the silence already finds the preset's seats."""
-    limit = Limiting(policy="aimd", max_seats=8, inter_token_slo_ms=50, stale_after_s=5)
+    limit = LimitSettings(policy="aimd", max_seats=8, inter_token_slo_ms=50, stale_after_s=5)
     counted = Counted(small_preset(8, classes=roomy(), limit=limit))
     for _ in range(8):
         counted.comes("normal")
@@ -177,7 +177,7 @@ def test_a_switch_that_cannot_be_made_changes_nothing() -> None:
     counted.comes("normal")
     before = counted.desk.preset
     stubborn = small_preset(4).model_copy(
-        update={"limit": Limiting(policy="builtins:object")}
+        update={"limit": LimitSettings(policy="builtins:object")}
     )  # was well when it was read
     with pytest.raises(TypeError):
         counted.desk.switch(stubborn, 1.0)

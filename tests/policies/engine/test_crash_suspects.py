@@ -1,4 +1,4 @@
-"""Who goes alone after a crash, in which order, and when everybody is cleared."""
+"""Crash suspects: which ticket runs alone, in which order, and when all are cleared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALONE_S = 10.0
 
 
 def crashed(*suspects: int) -> CrashSuspects:
-    """One crash, and those who were running at it."""
+    """One crash, and the tickets that were running at it."""
     one = CrashSuspects()
     one.crash()
     for ticket_id in suspects:
@@ -20,8 +20,8 @@ def crashed(*suspects: int) -> CrashSuspects:
     return one
 
 
-def test_before_any_crash_nobody_is_suspect() -> None:
-    """Nobody goes alone, nobody is to be cleared."""
+def test_before_any_crash_there_is_no_suspect() -> None:
+    """None runs alone, none is to be cleared."""
     one = CrashSuspects()
     assert (one.crashes, len(one), one.next(), one.cleared_s, one.look(1e9)) == (0, 0, None, None, False)
 
@@ -42,7 +42,7 @@ def test_they_go_one_after_another_in_the_order_in_which_they_were_named() -> No
     [(0.0, False), (9.999, False), (10.0, True), (11.0, True)],
     ids=["at once", "just before", "at the instant", "later"],
 )
-def test_who_has_run_long_enough_is_cleared(now_s: float, cleared: bool) -> None:
+def test_a_suspect_that_has_run_long_enough_is_cleared(now_s: float, cleared: bool) -> None:
     """From that instant on, and not before, it counts no longer and the next one may go."""
     one = crashed(1, 2)
     one.sent(1, ALONE_S)
@@ -53,15 +53,15 @@ def test_who_has_run_long_enough_is_cleared(now_s: float, cleared: bool) -> None
     assert one.look(now_s) is False
 
 
-def test_who_has_not_gone_yet_is_not_cleared_by_time() -> None:
+def test_a_suspect_that_was_not_dispatched_is_not_cleared_by_time() -> None:
     """Time counts from the moment at which it was sent."""
     one = crashed(1)
     assert one.look(1e9) is False
     assert one.next() == 1
 
 
-def test_who_ran_alone_at_the_next_crash_goes_again_in_its_place() -> None:
-    """A crash ends the run alone without clearing anybody; who is given up is dropped by whoever asks."""
+def test_the_suspect_that_ran_alone_at_the_next_crash_is_retried_in_its_place() -> None:
+    """A crash ends the run alone without clearing it; a ticket that is given up is dropped by the caller."""
     one = crashed(1, 2)
     one.sent(1, ALONE_S)
     one.crash()
@@ -73,12 +73,12 @@ def test_who_ran_alone_at_the_next_crash_goes_again_in_its_place() -> None:
     assert one.next() == 2
 
 
-@pytest.mark.parametrize(("who", "left"), [(2, 2), (3, 2), (9, 3)], ids=["the next", "the last", "a stranger"])
-def test_the_end_of_another_one_sends_nobody_beside_the_one_alone(who: int, left: int) -> None:
+@pytest.mark.parametrize(("dropped", "left"), [(2, 2), (3, 2), (9, 3)], ids=["the next", "the last", "an unknown one"])
+def test_the_end_of_another_one_dispatches_none_beside_the_one_alone(dropped: int, left: int) -> None:
     """Who ends while it waits goes no more, and changes nothing for the one that runs."""
     one = crashed(1, 2, 3)
     one.sent(1, ALONE_S)
-    one.drop(who)
+    one.drop(dropped)
     assert (len(one), one.next(), one.cleared_s) == (left, None, ALONE_S)
 
 

@@ -41,7 +41,7 @@ DEATHS: dict[str, tuple[list[Cause], Restart | None]] = {
 
 @pytest.mark.parametrize(("causes", "expected"), DEATHS.values(), ids=DEATHS)
 def test_what_follows_the_last_of_these_deaths(causes: list[Cause], expected: Restart | None) -> None:
-    """Pause, seats and whether anybody is admitted meanwhile, as the table in the file says; None gives up."""
+    """Pause, seats and whether requests are admitted meanwhile, as the table in the file says; None gives up."""
     assert dies(*causes)[-1] == expected
 
 
@@ -77,7 +77,7 @@ def test_the_pause_stays_a_number() -> None:
 )
 @pytest.mark.parametrize("looked", [True, False], ids=["looked at", "seen at the next death"])
 def test_a_healthy_stretch_clears_the_record(healthy_s: float, cleared: bool, looked: bool) -> None:
-    """The limit is whole again, and the next death is the first one, whether or not anybody looked in between."""
+    """The limit is whole again, and the next death is the first one, whether or not it was updated in between."""
     record = RestartPolicy()
     for _ in range(2):
         record.died(OUT_OF_MEMORY, 0.0, CONFIG)

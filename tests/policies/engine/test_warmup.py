@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies import PresetError, bundled_presets, parse_preset
-from headway_policies.engine.warmup import Ramp, Stage, Warmup, WarmupPlan, is_cooling, retry_after_s
+from headway_policies.engine.warmup import Ramp, Stage, Warmup, WarmupPlan, keep_warm_due, retry_after_s
 
 SINGLE, LOGPROBS, JSON_SCHEMA, BATCH = Stage
 BARE = {"logprobs": False, "json_schema": False}
@@ -160,9 +160,9 @@ def test_failures_are_tried_again_later_and_later() -> None:
 
 def test_an_idle_engine_wants_a_request_when_the_preset_says_so() -> None:
     """Off unless it is set; then when it has been idle for so long."""
-    assert not is_cooling(Warmup(), 1e9)
+    assert not keep_warm_due(Warmup(), 1e9)
     config = Warmup(keep_warm_after_s=30.0)
-    assert [is_cooling(config, idle_s) for idle_s in (0, 29, 30, 1000)] == [False, False, True, True]
+    assert [keep_warm_due(config, idle_s) for idle_s in (0, 29, 30, 1000)] == [False, False, True, True]
 
 
 BASE = 'name = "mine"\nextends = "balanced"\nwarmup.'
@@ -190,7 +190,7 @@ def test_prompt_lengths_are_one_number_or_several(value: str, lengths: tuple[int
         ("ramp = 1", "warmup.ramp: unknown key; allowed here: json_schema"),
     ],
 )
-def test_a_wrong_setting_is_told_in_one_line(line: str, told: str) -> None:
+def test_a_wrong_setting_is_reported_in_one_line(line: str, told: str) -> None:
     """The key, what is wrong, what is allowed; once."""
     with pytest.raises(PresetError) as caught:
         parse_preset(BASE + line, "mine.toml")

@@ -55,7 +55,7 @@ def test_an_engine_that_stays_silent_stays_hung() -> None:
     ids=["half the time is often enough", "a little too seldom", "asleep for days", "asleep just before"],
 )
 def test_a_watch_that_was_not_looked_at_begins_anew(looks_s: list[float], said: list[bool]) -> None:
-    """It saw nothing for more than half of ``hang_after_s``: it accuses nobody until it has watched for all of it."""
+    """It saw nothing for more than half of ``hang_after_s``: it reports no hang until it has watched for all of it."""
     assert looks(Watchdog(0.0), *looks_s) == said
 
 

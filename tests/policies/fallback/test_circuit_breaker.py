@@ -1,4 +1,4 @@
-"""The breaker: when it opens, who probes, and that a late failure does not count twice."""
+"""The breaker: when it opens, which attempt probes, and that a late failure does not count twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDINGS = (Verdict.SUCCESS, Verdict.FAILURE, Verdict.UNDECIDED)
 
 def opened(failures: int = 3, cool_s: float = 5.0) -> CircuitBreaker:
     """A breaker that has just opened, at second 0."""
-    breaker = CircuitBreaker(failures, cool_s, most_cool_s=40.0)
+    breaker = CircuitBreaker(failures, cool_s, max_cool_s=40.0)
     for _ in range(failures):
         fail(breaker, 0.0)
     assert breaker.state is BreakerState.OPEN
@@ -38,7 +38,7 @@ def test_only_the_moves_of_the_table_exist() -> None:
 
 
 def test_it_opens_after_failures_in_a_row_only() -> None:
-    """A success in between starts the count anew; what told nothing does not."""
+    """A success in between starts the count anew; an undecided one does not."""
     breaker = CircuitBreaker(failures=3)
     for verdict in (Verdict.FAILURE, Verdict.FAILURE, Verdict.SUCCESS, Verdict.FAILURE, Verdict.UNDECIDED):
         fail(breaker, 0.0, verdict)
@@ -49,7 +49,7 @@ def test_it_opens_after_failures_in_a_row_only() -> None:
 
 
 def test_one_probe_goes_after_the_rest_and_closes_it() -> None:
-    """Nobody before the time, one at it, nobody beside the probe, everybody after its success."""
+    """None before the time, one at it, none beside the probe, all after its success."""
     breaker = opened()
     assert breaker.begin(4.999) is None
     probe = breaker.begin(5.0)
@@ -74,7 +74,7 @@ def test_each_failed_probe_doubles_the_rest_up_to_a_bound() -> None:
     assert breaker.begin(now_s + 5.0) is not None
 
 
-def test_a_probe_that_told_nothing_is_followed_by_the_next_at_once() -> None:
+def test_an_undecided_probe_is_followed_by_the_next_at_once() -> None:
     """A client that leaves must not keep the place shut."""
     breaker = opened()
     fail(breaker, 5.0, Verdict.UNDECIDED)
@@ -98,8 +98,8 @@ def test_a_late_ending_from_before_is_not_the_probes() -> None:
 
 @given(steps=st.lists(st.tuples(st.floats(0, 20), st.sampled_from(ENDINGS))))
 def test_it_never_stays_shut(steps: list[tuple[float, Verdict]]) -> None:
-    """Whatever happened, after the longest rest one may go, and its success lets everybody in."""
-    breaker, now_s = CircuitBreaker(failures=2, cool_s=1.0, most_cool_s=8.0), 0.0
+    """Whatever happened, after the longest pause one attempt is allowed, and its success allows all."""
+    breaker, now_s = CircuitBreaker(failures=2, cool_s=1.0, max_cool_s=8.0), 0.0
     for passed_s, verdict in steps:
         now_s += passed_s
         number = breaker.begin(now_s)

@@ -18,11 +18,11 @@ from headway_policies.fallback.degradation import (
     queue_age_s,
     sheds,
 )
-from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, Rung
+from headway_policies.fallback.rungs import RUNG_TRIGGERS, Fallback, Rung
 from headway_policies.preset import lint, usable_rungs
 from headway_policies.request.ticket import Ticket
 
-ALL = frozenset(CLIMBED_FOR)
+ALL = frozenset(RUNG_TRIGGERS)
 WILLING = terms(1, fallback_max_tokens=64, may_bypass=True, sheddable=True, may_divert=True)
 UNWILLING = terms(1)
 BASE = 'name = "mine"\nextends = "balanced"\n'
@@ -50,14 +50,14 @@ def test_answers_are_cut_to_the_cap_and_never_made_longer(asked: int | None, exp
 @given(
     asked=st.none() | st.integers(1, 10**7), cap=st.integers(1, 10**7), in_force=st.frozensets(st.sampled_from(Rung))
 )
-def test_nobody_gets_more_than_it_asked_for(asked: int | None, cap: int, in_force: frozenset[Rung]) -> None:
+def test_no_request_gets_more_than_it_asked_for(asked: int | None, cap: int, in_force: frozenset[Rung]) -> None:
     """Whatever is in force, the cap is below what was asked, and there is none off the rung."""
     capped = capped_tokens(ticket(asked), terms(1, fallback_max_tokens=cap), in_force)
     assert capped is None or (capped == cap and (asked is None or capped < asked) and Rung.CAP in in_force)
 
 
-@pytest.mark.parametrize("rung", CLIMBED_FOR, ids=lambda rung: rung.word)
-def test_each_rung_takes_one_thing_from_those_who_allow_it(rung: Rung) -> None:
+@pytest.mark.parametrize("rung", RUNG_TRIGGERS, ids=lambda rung: rung.word)
+def test_each_rung_degrades_one_thing_where_the_class_allows_it(rung: Rung) -> None:
     """Exactly one of the five decisions changes with a rung, and none for a class that allows nothing."""
     for willing in (True, False):
         of = WILLING if willing else UNWILLING
@@ -83,7 +83,7 @@ USABLE: dict[str, tuple[str, bool, set[Rung]]] = {
     "a cap": ("classes.batch.fallback_max_tokens = 64", True, {Rung.CAP}),
     "shedding": ("classes.batch.sheddable = true", True, {Rung.SHED}),
     "diverting": ("classes.batch.may_divert = true", True, {Rung.DIVERT}),
-    "diverting to nobody": ("classes.batch.may_divert = true", False, set()),
+    "diverting without a model": ("classes.batch.may_divert = true", False, set()),
     "pausing": ("fallback.pause_on_errors = true", True, {Rung.PAUSE}),
     "a bypass": (
         'batching.strategy = "dynamic"\nclasses.batch.may_bypass = true\nfallback.bypass_seats = 2',
@@ -95,14 +95,14 @@ USABLE: dict[str, tuple[str, bool, set[Rung]]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "upstream", "expected"), USABLE.values(), ids=USABLE)
-def test_a_rung_is_usable_where_it_changes_anything(text: str, upstream: bool, expected: set[Rung]) -> None:
+@pytest.mark.parametrize(("text", "fallback_model", "expected"), USABLE.values(), ids=USABLE)
+def test_a_rung_is_usable_where_it_changes_anything(text: str, fallback_model: bool, expected: set[Rung]) -> None:
     """What no class allows, or what has no means, is left out of the ladder."""
-    assert usable_rungs(parse_preset(BASE + text, "mine.toml"), upstream=upstream) == expected
+    assert usable_rungs(parse_preset(BASE + text, "mine.toml"), fallback_model=fallback_model) == expected
 
 
-def test_who_may_be_shed_is_meant_to_wait() -> None:
-    """The queue's age is that of the others; of all where all may be shed; 0 where nobody waits."""
+def test_sheddable_classes_do_not_count_as_queue_age() -> None:
+    """The queue's age is that of the others; of all where all may be shed; 0 where none waits."""
     waits_s = {"realtime": 2.0, "batch": 900.0, "gone": 50.0}
     classes = {"realtime": terms(3), "normal": terms(2), "batch": terms(1, sheddable=True)}
     assert queue_age_s(waits_s, classes) == 2.0
@@ -115,15 +115,15 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         "fallback.bypass_seats = 2",
         ["fallback.bypass_seats: no effect: under continuous"],
     ),
-    "a trigger for nothing": ("fallback.queue_age_s = 5", ["fallback.queue_age_s: no effect: nothing may give way"]),
-    "an engine that nobody replaces": ("fallback.engine_down = true", ["fallback.engine_down: no effect"]),
+    "a trigger for nothing": ("fallback.queue_age_s = 5", ["fallback.queue_age_s: no effect: no rung is allowed"]),
+    "an engine that nothing replaces": ("fallback.engine_down = true", ["fallback.engine_down: no effect"]),
     "a trigger that has a rung": ("fallback.kv_usage_ratio = 0.9\nclasses.batch.sheddable = true", []),
     "errors that pause": ("fallback = { error_ratio = 0.5, pause_on_errors = true }", []),
 }
 
 
 @pytest.mark.parametrize(("text", "expected"), CAUTIONS.values(), ids=CAUTIONS)
-def test_a_fallback_that_does_nothing_is_told(text: str, expected: list[str]) -> None:
+def test_a_fallback_without_effect_gives_a_warning(text: str, expected: list[str]) -> None:
     """Each caution names its key, and what is missing."""
     found = lint(parse_preset(BASE + text, "mine.toml"))
     assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected
@@ -138,4 +138,4 @@ def test_a_threshold_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_a_preset_without_fallback_loses_nothing() -> None:
     """The default of every class allows nothing."""
-    assert usable_rungs(small_preset(), upstream=True) == frozenset()
+    assert usable_rungs(small_preset(), fallback_model=True) == frozenset()

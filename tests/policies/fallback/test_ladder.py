@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies.fallback.ladder import Ladder
-from headway_policies.fallback.rungs import CLIMBED_FOR, Fallback, FallbackSignals, Rung, Trigger
+from headway_policies.fallback.rungs import RUNG_TRIGGERS, Fallback, FallbackSignals, Rung, Trigger
 
-ALL = frozenset(CLIMBED_FOR)
+ALL = frozenset(RUNG_TRIGGERS)
 QUICK: dict[str, Any] = {"enter_s": 1.0, "leave_s": 2.0, "leave_ratio": 0.5}
 CALM = FallbackSignals()
 OLD, AGEING = FallbackSignals(queue_age_s=10.0), FallbackSignals(queue_age_s=7.0)
@@ -31,7 +31,7 @@ def ladder(rungs: frozenset[Rung] = ALL, **more: Any) -> Ladder:
 
 def walk(one: Ladder, *times: tuple[float, FallbackSignals]) -> list[Rung]:
     """The rung at each of these times."""
-    return [one.look(signs, now_s) for now_s, signs in times]
+    return [one.look(signals, now_s) for now_s, signals in times]
 
 
 CLIMBS: dict[str, tuple[FallbackSignals, list[Rung]]] = {
@@ -43,13 +43,13 @@ CLIMBS: dict[str, tuple[FallbackSignals, list[Rung]]] = {
 }
 
 
-@pytest.mark.parametrize(("signs", "expected"), CLIMBS.values(), ids=CLIMBS)
+@pytest.mark.parametrize(("signals", "expected"), CLIMBS.values(), ids=CLIMBS)
 def test_each_trigger_climbs_its_own_rungs_and_comes_down_the_same_way(
-    signs: FallbackSignals, expected: list[Rung]
+    signals: FallbackSignals, expected: list[Rung]
 ) -> None:
     """One rung for each ``enter_s``, in the order of the table, and one back for each ``leave_s`` of quiet."""
     one = ladder()
-    up = walk(one, *((float(now_s), signs) for now_s in range(10)))
+    up = walk(one, *((float(now_s), signals) for now_s in range(10)))
     assert up == [Rung.NORMAL, *expected, *[(expected or [Rung.NORMAL])[-1]] * (9 - len(expected))]
     assert one.in_force == frozenset(expected)
     down = walk(one, *((10.0 + 2 * step, CALM) for step in range(6)))
@@ -60,9 +60,9 @@ def test_each_trigger_climbs_its_own_rungs_and_comes_down_the_same_way(
 
 def test_the_table_is_whole() -> None:
     """Every rung but the ground has triggers, and every trigger but the operator a rung."""
-    assert set(CLIMBED_FOR) == set(Rung) - {Rung.NORMAL}
-    assert {one for triggers in CLIMBED_FOR.values() for one in triggers} == set(Trigger) - {Trigger.OPERATOR}
-    assert Trigger.QUEUE_AGE not in CLIMBED_FOR[Rung.PAUSE]
+    assert set(RUNG_TRIGGERS) == set(Rung) - {Rung.NORMAL}
+    assert {one for triggers in RUNG_TRIGGERS.values() for one in triggers} == set(Trigger) - {Trigger.OPERATOR}
+    assert Trigger.QUEUE_AGE not in RUNG_TRIGGERS[Rung.PAUSE]
 
 
 def test_a_dip_starts_the_time_anew() -> None:
@@ -104,7 +104,7 @@ def test_with_no_time_to_enter_trouble_shows_at_once() -> None:
 
 
 def test_a_rung_that_one_trigger_skips_is_not_in_force_on_its_account() -> None:
-    """An engine that is down diverts, and sheds nobody; an old queue at the same time caps, and that stays apart."""
+    """An engine that is down diverts, and sheds none; an old queue at the same time caps, and that stays apart."""
     one = ladder(enter_s=0.0)
     one.look(DOWN, 0.0)
     assert one.in_force == {Rung.DIVERT}
@@ -130,7 +130,7 @@ def test_by_default_nothing_ever_happens() -> None:
 
 
 def test_an_operator_stands_above_the_triggers() -> None:
-    """What is ordered holds whatever the signs say, all up to it is in force, and going back is to the signs of now."""
+    """The operator's rung holds whatever the signals are, with all rungs below it; auto follows the current signals."""
     one = ladder()
     assert one.operator(Rung.SHED, 0.0) is Rung.SHED
     assert (one.why, one.ordered) == (Trigger.OPERATOR, Rung.SHED)
@@ -143,9 +143,9 @@ def test_an_operator_stands_above_the_triggers() -> None:
 
 
 def test_a_useless_order_is_refused_and_changes_nothing() -> None:
-    """Normal and pause are always possible; a rung that would change nothing is told so."""
+    """Normal and pause are always possible; a rung without effect is refused."""
     one = ladder(frozenset({Rung.CAP}))
-    with pytest.raises(ValueError, match="divert would change nothing"):
+    with pytest.raises(ValueError, match="divert has no effect"):
         one.operator(Rung.DIVERT, 0.0)
     assert (one.rung, one.ordered) == (Rung.NORMAL, None)
     assert one.operator(Rung.PAUSE, 0.0) is Rung.PAUSE
@@ -198,13 +198,13 @@ def test_it_never_skips_down_and_always_comes_home(
     """One look takes each trigger one rung up or down at most, no useless rung is in force, quiet ends at normal."""
     one, now_s = Ladder(config(enter_s=enter_s, leave_s=leave_s), rungs), 0.0
     before = [0] * len(Trigger)
-    for passed_s, signs in looks:
+    for passed_s, signals in looks:
         now_s += passed_s
-        rung = one.look(signs, now_s)
+        rung = one.look(signals, now_s)
         assert one.in_force <= rungs
         assert rung is max(one.in_force, default=Rung.NORMAL)
         assert (one.why is None) == (rung is Rung.NORMAL)
-        heights = [stair.height for stair in one._stairs.values()]
+        heights = [state.height for state in one._states.values()]
         assert all(abs(after - earlier) <= 1 for earlier, after in zip(before, heights, strict=True))
         before = heights
     for _ in range(len(ALL)):

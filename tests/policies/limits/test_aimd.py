@@ -6,10 +6,10 @@ import pytest
 from intervals import interval
 
 from headway_policies.limits.aimd import Aimd
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 AIM_S = 0.092
-AIMD = Aimd(Limiting(inter_token_slo_ms=100), 16)
+AIMD = Aimd(LimitSettings(inter_token_slo_ms=100), 16)
 
 
 @pytest.mark.parametrize(

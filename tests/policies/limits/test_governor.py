@@ -11,7 +11,7 @@ from headway_policies import FixedLimit, Limit, Signals
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.governor import WHYS, Fixed, Governor, make_limit
 from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.sla_search import SlaSearch
 
@@ -20,7 +20,7 @@ SLOW_S = 0.08  # over the SLO of 75 ms
 
 @dataclass
 class Says:
-    """A policy that proposes what it is told to."""
+    """A policy that proposes given numbers."""
 
     seats: float = 16
     asked: list[tuple[Interval, int]] = field(default_factory=list)
@@ -33,15 +33,15 @@ class Says:
 class Stranger:
     """A policy as a user would name it in a preset."""
 
-    def __init__(self, limiting: Limiting, fixed: int) -> None:
-        self.made_with = (limiting, fixed)
+    def __init__(self, settings: LimitSettings, fixed: int) -> None:
+        self.made_with = (settings, fixed)
 
     def propose(self, seen: Interval, allowed: int) -> int:
         return 3
 
 
 def governed(policy: Says, fixed: int = 16, ceiling: int | None = None, **settings: object) -> Governor:
-    return Governor(policy, Limiting.model_validate({"policy": "aimd", **settings}), fixed, ceiling)
+    return Governor(policy, LimitSettings.model_validate({"policy": "aimd", **settings}), fixed, ceiling)
 
 
 def after(limit: Limit, step: Signals) -> int:
@@ -87,7 +87,7 @@ def test_many_steps_arrive() -> None:
     ids=["breach", "not limited", "kv near full", "preempted"],
 )
 def test_growth_needs_every_reason(step: Signals, why: str) -> None:
-    """Whatever a policy proposes: none over the SLO, none that nobody needs, none without memory."""
+    """Whatever a policy proposes: none over the SLO, none without need, none without memory."""
     limit = governed(Says(40))
     assert after(limit, step) <= 16
     assert limit.why == why
@@ -116,7 +116,7 @@ def test_trouble_with_memory_makes_it_fall_again_and_again(trouble: dict[str, fl
         show(limit, signals(seen[-1], **trouble), number, 1.0)
         seen.append(limit.seats(number + 1.0))
     assert list(dict.fromkeys(seen)) == [16, 14, 12, 10, 9, 8, 7, 6, 5]
-    assert limit.why == "floor"
+    assert limit.why == "min_seats"
 
 
 def test_a_fall_is_not_repeated_before_it_shows() -> None:
@@ -140,7 +140,7 @@ def test_after_a_fall_growth_waits() -> None:
 @pytest.mark.parametrize(
     ("settings", "ceiling", "proposal", "allowed", "why"),
     [
-        ({"min_seats": 12}, None, 9, 12, "floor"),
+        ({"min_seats": 12}, None, 9, 12, "min_seats"),
         ({"max_seats": 20}, None, 24, 20, "ceiling"),
         ({}, 18, 24, 18, "ceiling"),
         ({"max_seats": 20}, 18, 24, 18, "ceiling"),
@@ -180,7 +180,7 @@ def test_an_idle_engine_is_not_stale() -> None:
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), None, "many"], ids=str)
-def test_a_policy_that_fails_is_put_aside(wrong: float) -> None:
+def test_while_a_policy_fails_the_fixed_number_applies(wrong: float) -> None:
     """No number, or an exception: the preset's number holds, the reason says so, and the policy is asked again."""
     policy = Says(8)
     limit = governed(policy)
@@ -200,7 +200,7 @@ def test_numbers_out_of_bounds_are_bounded(nonsense: int) -> None:
 
 
 def test_shadow_shows_and_does_not_apply() -> None:
-    """The preset's number is in force; what would be is told beside it, and goes on from there."""
+    """The preset's number is in force; the proposal is reported beside it, and goes on from there."""
     limit = governed(Says(12), shadow=True)
     show(limit, signals(16), 0.0, 5.0)
     assert (limit.seats(5.0), limit.proposed(5.0), limit.why) == (16, 12, "policy")
@@ -218,9 +218,9 @@ def test_a_policy_sees_the_interval_and_what_was_allowed() -> None:
     ("policy", "made"), [("aimd", Aimd), ("sla", SlaSearch), ("model", ModelFit), ("theirs:Stranger", Stranger)]
 )
 def test_a_preset_names_its_policy(policy: str, made: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours by name, anybody's by import path, none registered anywhere."""
+    """Built-in ones by name, custom ones by import path, none registered anywhere."""
     monkeypatch.setattr("headway_policies.limits.governor.find_class", lambda path: Stranger)
-    limit = make_limit(Limiting(policy=policy), 16, None)
+    limit = make_limit(LimitSettings(policy=policy), 16, None)
     assert isinstance(limit, Governor)
     assert type(limit._policy) is made
 
@@ -228,27 +228,27 @@ def test_a_preset_names_its_policy(policy: str, made: type, monkeypatch: pytest.
 def test_a_user_policy_is_on_the_rails(monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets the settings and the preset's seats, and its 3 seats are reached by halves, not at once."""
     monkeypatch.setattr("headway_policies.limits.governor.find_class", lambda path: Stranger)
-    limiting = Limiting(policy="theirs:Stranger")
-    limit = make_limit(limiting, 16, None)
+    settings = LimitSettings(policy="theirs:Stranger")
+    limit = make_limit(settings, 16, None)
     assert isinstance(limit, Governor)
     assert isinstance(limit._policy, Stranger)
-    assert limit._policy.made_with == (limiting, 16)
+    assert limit._policy.made_with == (settings, 16)
     assert after(limit, signals(16)) == 8
 
 
 def test_a_fixed_limit_is_not_governed_unless_memory_is() -> None:
     """``fixed`` alone never moves; with ``memory_aware`` it falls where the cache is too small and comes back."""
-    assert make_limit(Limiting(), 16, 8) == FixedLimit(16)
-    limit = make_limit(Limiting(memory_aware=True), 16, None)
+    assert make_limit(LimitSettings(), 16, 8) == FixedLimit(16)
+    limit = make_limit(LimitSettings(memory_aware=True), 16, None)
     assert isinstance(limit, Governor)
     assert isinstance(limit._policy, Fixed)
     assert after(limit, signals(16, kv_usage_ratio=0.99)) < 16
 
 
-def test_an_unknown_import_path_is_told_at_once() -> None:
+def test_an_unknown_import_path_is_refused_at_once() -> None:
     """A class that is not there is an error when the limit is made."""
     with pytest.raises(ValueError, match="no_such_module"):
-        make_limit(Limiting(policy="no_such_module:Limit"), 16, None)
+        make_limit(LimitSettings(policy="no_such_module:Limit"), 16, None)
 
 
 def test_every_reason_is_explained() -> None:

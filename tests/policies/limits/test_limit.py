@@ -12,11 +12,11 @@ from small_presets import small_preset
 
 from headway_policies import Desk, FixedLimit, Limit, Load, Signals
 from headway_policies.limits.governor import make_limit
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 
 def governed(policy: str, **settings: bool) -> Callable[[int], Limit]:
-    return lambda seats: make_limit(Limiting.model_validate({"policy": policy, **settings}), seats, None)
+    return lambda seats: make_limit(LimitSettings.model_validate({"policy": policy, **settings}), seats, None)
 
 
 #: Every limit there is, made for a number of seats.
@@ -49,7 +49,7 @@ histories = st.lists(st.tuples(loads, st.integers(0, 10_000), st.booleans(), st.
 def test_a_limit_is_a_whole_number_of_at_least_one(
     make: Callable[[int], Limit], seats: int, history: list[tuple[Load, int, bool, float]]
 ) -> None:
-    """Whatever the engine reports, somebody may always be served."""
+    """Whatever the engine reports, a request may always be served."""
     limit, now_s = make(seats), 0.0
     for load, taken, limited, pause_s in history:
         now_s += pause_s
@@ -76,9 +76,9 @@ def test_the_live_limit_never_passes_what_the_engine_can_give(seats: int, ceilin
 
 
 @pytest.mark.parametrize("policy", ["fixed", "aimd", "sla", "model", "limits:Mine", "my_package.limits:Mine2"])
-def test_a_policy_is_one_of_ours_or_an_import_path(policy: str) -> None:
+def test_a_policy_is_built_in_or_an_import_path(policy: str) -> None:
     """The four names, and ``package.module:Class``, are accepted."""
-    assert Limiting(policy=policy).policy == policy
+    assert LimitSettings(policy=policy).policy == policy
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_a_policy_is_one_of_ours_or_an_import_path(policy: str) -> None:
 def test_what_makes_no_limit_is_refused(wrong: dict[str, object]) -> None:
     """Unknown names and values out of range are errors when the preset is read."""
     with pytest.raises(ValidationError):
-        Limiting.model_validate(wrong)
+        LimitSettings.model_validate(wrong)

@@ -26,7 +26,7 @@ from plant import (
 
 from headway_policies import FixedLimit
 from headway_policies.limits.governor import make_limit
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 
 POLICIES = ("aimd", "sla", "model")
 LIGHT = Mix(16, 128)
@@ -40,8 +40,8 @@ def run(
     policy: str, until_s: float, *, fixed: int = 16, floor: int = 1, memory_aware: bool = False, **plant: object
 ) -> list[Step]:
     """The steps of an engine under a policy."""
-    limiting = Limiting(policy=policy, min_seats=floor, memory_aware=memory_aware)
-    return Plant(make_limit(limiting, fixed, None), **plant).run(until_s)  # type: ignore[arg-type]  # by name
+    settings = LimitSettings(policy=policy, min_seats=floor, memory_aware=memory_aware)
+    return Plant(make_limit(settings, fixed, None), **plant).run(until_s)  # type: ignore[arg-type]  # by name
 
 
 @cache
@@ -108,7 +108,7 @@ def test_a_silent_engine_gets_the_fixed_number(policy: str) -> None:
 
 
 @every_policy
-def test_nobody_waiting_nothing_grows(policy: str) -> None:
+def test_without_waiting_requests_nothing_grows(policy: str) -> None:
     """Admission that 16 seats easily serve leave the limit at 16."""
     steps = run(policy, 60, arrivals_s=1.0)
     assert {one.limit for one in steps} == {16}
@@ -126,7 +126,7 @@ def test_a_preemption_storm_passes(policy: str) -> None:
 
 @pytest.mark.parametrize(("policy", "share"), [("aimd", 0.9), ("sla", 0.93), ("model", 0.93)])
 def test_a_changing_mix(policy: str, share: float) -> None:
-    """Goal G3: five phases of a minute, always somebody waiting: at least this share of the per-phase oracle, and 1.15
+    """Goal G3: five phases of a minute, always a request waiting: at least this share of the per-phase oracle, and 1.15
     times the best single fixed limit.
     """
     oracle = sum(60 * best_fixed(mix) for mix in PHASES)
@@ -154,7 +154,7 @@ def test_the_model_does_not_chase_the_prompts_of_its_own_growth(mix: Mix, monkey
     """On an engine of a GPU's shape, where growth is a burst of prompts: no swing, 15 per cent off at most."""
     for cost, value in (("BASE_S", 0.0063), ("SEQUENCE_S", 0.00005), ("PREFILL_TOKEN_S", 0.00002)):
         monkeypatch.setattr(f"plant.{cost}", value)
-    limit = make_limit(Limiting(policy="model", inter_token_slo_ms=25), 16, None)
+    limit = make_limit(LimitSettings(policy="model", inter_token_slo_ms=25), 16, None)
     steps = Plant(limit, lambda now_s: mix, noise=0.05, slo_s=0.025).run(60)
     right = (0.92 * 0.025 - 0.0063) / (0.00005 + 0.00002 * mix.prompt_tokens / mix.output_tokens)
     assert mean_limit(steps, 20, 60) == pytest.approx(right, rel=0.15)
@@ -170,7 +170,7 @@ def test_memory_aware_beats_fixed_limits_in_tight_memory(kv_capacity_tokens: int
         """Tokens of all that ended, and preemptions, over four seeds."""
         tokens = preempted = 0
         for seed in range(1, 5):
-            limit = make_limit(Limiting.model_validate(settings), fixed, None)
+            limit = make_limit(LimitSettings.model_validate(settings), fixed, None)
             mix, capacity = Mix(64, 128), kv_capacity_tokens
             for one in Plant(limit, lambda now_s, mix=mix: mix, kv_capacity_tokens=capacity, seed=seed, slo_s=99).run(
                 200

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from intervals import interval
 
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.step_time import StepTime
 
@@ -17,7 +17,7 @@ SET_POINT_S = 0.92 * 0.075
 
 def learnt(prompt_tokens: float, output_tokens: float, slowness: float = 1.0) -> ModelFit:
     """A policy that has seen a stream of such sequences at 4 to 40 seats."""
-    policy = ModelFit(Limiting(policy="model"), 16)
+    policy = ModelFit(LimitSettings(policy="model"), 16)
     for seats in list(range(4, 40, 4)) * 10:
         show(policy, seats, seats * prompt_tokens / output_tokens, slowness)
     return policy
@@ -83,7 +83,7 @@ def test_nothing_seen_nothing_changed(seen: object) -> None:
 @given(st.lists(st.tuples(st.just(0.0) | st.floats(0.01, 1e5), st.floats(1e-6, 1e4), st.floats(0, 1e7)), max_size=30))
 def test_any_history_gives_a_whole_number(history: list[tuple[float, float, float]]) -> None:
     """Whatever an engine shows, the proposal is an int of at least 0."""
-    policy = ModelFit(Limiting(policy="model"), 16)
+    policy = ModelFit(LimitSettings(policy="model"), 16)
     for running, time_s, prefill_tokens in history:
         proposal = policy.propose(interval(running, time_s, prefill_tokens=prefill_tokens), 16)
         assert type(proposal) is int

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from intervals import interval
 
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 from headway_policies.limits.sla_search import SlaSearch
 
 AIM_S = 0.092
 
 
 def search(fixed: int = 16, **settings: int) -> SlaSearch:
-    return SlaSearch(Limiting(policy="sla", inter_token_slo_ms=100, **settings), fixed)
+    return SlaSearch(LimitSettings(policy="sla", inter_token_slo_ms=100, **settings), fixed)
 
 
 def settled(time_s: Callable[[int], float], policy: SlaSearch, seats: int = 16) -> list[int]:

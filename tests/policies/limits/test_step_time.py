@@ -39,7 +39,7 @@ def test_without_samples_nothing_is_known() -> None:
 
 
 def test_one_load_alone_is_predicted_right() -> None:
-    """What cannot be told apart (base, sequences) still adds up at the load that was seen."""
+    """What cannot be separated (base, sequences) still adds up at the load that was seen."""
     fit = StepTimeFit()
     for _ in range(50):
         fit.add(16, 0, 0.046)

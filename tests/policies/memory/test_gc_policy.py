@@ -19,7 +19,7 @@ CASES: dict[str, tuple[tuple[int, float, float, bool], bool]] = {
 
 
 @pytest.mark.parametrize(("case", "due"), CASES.values(), ids=CASES)
-def test_a_full_collection_is_due_when_it_hurts_nobody_or_must_be(
+def test_a_full_collection_is_due_when_it_delays_no_request_or_must_be(
     case: tuple[int, float, float, bool], due: bool
 ) -> None:
     """While nothing runs, or when much has piled up; a hundredth of the time at most."""

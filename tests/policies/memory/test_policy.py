@@ -49,7 +49,7 @@ NOTHING_WRONG: dict[str, Reading] = {
 
 @pytest.mark.parametrize("reading", NOTHING_WRONG.values(), ids=NOTHING_WRONG)
 def test_by_default_it_leaves_well_alone(reading: Reading) -> None:
-    """Nothing is done about what is usual, and nobody's engine is replaced unasked."""
+    """Nothing is done about what is usual, and no engine is replaced unasked."""
     assert walk(Memory(), *often(reading, 3600)) == []
 
 
@@ -60,7 +60,7 @@ def test_a_full_kv_cache_takes_seats_and_clears_nothing() -> None:
 
 
 def test_a_full_card_takes_seats_and_clears_the_caches_at_once() -> None:
-    """The caches first, whoever runs; the seats when that has not helped within ``lower_after_s``."""
+    """The caches first, whatever runs; the seats when that has not helped within ``lower_after_s``."""
     full = walk(Memory(), *often(seen(gpu_usage_ratio=0.99), 20))
     assert full == [(5.0, Clear(WORKER, "GPU memory")), (15.0, CapSeats(0.8))]
 

@@ -10,13 +10,13 @@ import pytest
 
 from headway_policies.conformance.windows import check_lengths
 from headway_policies.prediction.estimators import (
-    LEAST_SAMPLES,
-    AskedLength,
+    MIN_SAMPLES,
     LengthPredictor,
     QuantileLengths,
+    RequestedLength,
     WaitEstimate,
 )
-from headway_policies.request.ticket import USUAL_MAX_TOKENS, Ticket, Usage
+from headway_policies.request.ticket import DEFAULT_MAX_TOKENS, Ticket, Usage
 
 CHAT = Ticket(1, "normal", 0.0, tenant="a", max_tokens=1000)
 
@@ -26,13 +26,13 @@ def ended(predictor: LengthPredictor, ticket: Ticket, *lengths: int) -> None:
         predictor.ended(ticket, Usage(64, tokens * ticket.seats))
 
 
-@pytest.mark.parametrize("make", [AskedLength, QuantileLengths])
+@pytest.mark.parametrize("make", [RequestedLength, QuantileLengths])
 def test_it_conforms(make: Callable[[], LengthPredictor]) -> None:
     """Within what was asked, the same when asked again, honest about itself."""
     check_lengths(make)
 
 
-class Unbounded(AskedLength):
+class Unbounded(RequestedLength):
     """Guesses more than was asked for."""
 
     def output_tokens(self, ticket: Ticket) -> float:
@@ -54,12 +54,12 @@ def test_conformance_catches_what_does_not_conform(make: Callable[[], LengthPred
         check_lengths(make)
 
 
-@pytest.mark.parametrize(("max_tokens", "expected"), [(400, 400), (7, 7), (None, USUAL_MAX_TOKENS)])
+@pytest.mark.parametrize(("max_tokens", "expected"), [(400, 400), (7, 7), (None, DEFAULT_MAX_TOKENS)])
 def test_without_history_a_request_is_taken_at_its_word(max_tokens: int | None, expected: int) -> None:
     """Until enough have ended, the guess is what it asks for, or what is usual."""
     lengths, ticket = QuantileLengths(), replace(CHAT, max_tokens=max_tokens)
     assert lengths.output_tokens(ticket) == expected
-    ended(lengths, ticket, *[3] * (LEAST_SAMPLES - 1))
+    ended(lengths, ticket, *[3] * (MIN_SAMPLES - 1))
     assert lengths.output_tokens(ticket) == expected
     assert lengths.quantile(ticket, 0.5) == expected
 
@@ -73,7 +73,7 @@ def test_the_guess_is_the_mean_of_like_requests() -> None:
     assert lengths.output_tokens(replace(CHAT, tenant="b")) == 600
 
 
-def test_a_stranger_is_guessed_from_its_class_and_then_from_all() -> None:
+def test_an_unknown_tenant_is_predicted_from_its_class_and_then_from_all() -> None:
     """What is not known of a tenant is taken from its class, what is not known of a class from all requests."""
     lengths = QuantileLengths()
     ended(lengths, CHAT, *[100] * 20)
@@ -82,7 +82,7 @@ def test_a_stranger_is_guessed_from_its_class_and_then_from_all() -> None:
     assert lengths.output_tokens(replace(CHAT, class_name="new", tenant="new")) == 200
 
 
-def test_who_always_uses_all_it_asks_for_is_expected_to_use_all() -> None:
+def test_a_tenant_that_uses_all_it_asks_for_is_expected_to_use_all() -> None:
     """Fixed lengths are guessed exactly, even at a max_tokens not seen before."""
     lengths = QuantileLengths()
     for asked in (64, 70, 80, 90) * 5:
@@ -133,7 +133,7 @@ def test_the_guess_is_never_above_what_is_asked_for() -> None:
 
 
 def test_memory_is_bounded_however_many_tenants_come() -> None:
-    """A flood of tenants pushes out those who stay away, never those who come back now and then, nor their class."""
+    """A flood of tenants pushes out those that stay away, never those that come back now and then, nor their class."""
     lengths, away = QuantileLengths(), replace(CHAT, tenant="away")
     ended(lengths, CHAT, *[100] * 20)
     ended(lengths, away, *[100] * 20)
@@ -146,10 +146,10 @@ def test_memory_is_bounded_however_many_tenants_come() -> None:
     assert lengths.output_tokens(away) > 490  # from its class: its own is gone
 
 
-def test_nobody_is_believed_beyond_the_longest_answer_seen() -> None:
+def test_no_prediction_exceeds_the_longest_answer_seen() -> None:
     """A claim of a thousand million tokens counts as what is usual, then as the longest answer there has been."""
     lengths, boaster = QuantileLengths(), replace(CHAT, max_tokens=10**9)
-    assert lengths.output_tokens(boaster) == USUAL_MAX_TOKENS
+    assert lengths.output_tokens(boaster) == DEFAULT_MAX_TOKENS
     ended(lengths, replace(CHAT, max_tokens=3000), 2800)
     assert lengths.output_tokens(boaster) == 2800
 
@@ -181,14 +181,14 @@ def test_the_wait_is_by_littles_law() -> None:
     assert waits.wait_s(seats_ahead=10, free=2, limit=8) == pytest.approx(4.0)
 
 
-def test_who_finds_a_free_seat_does_not_wait() -> None:
+def test_a_request_with_a_free_seat_does_not_wait() -> None:
     """With seats enough the wait is 0, and that needs no knowledge."""
     assert WaitEstimate().wait_s(seats_ahead=2, free=2, limit=8) == 0
 
 
-def test_nobody_is_refused_for_lack_of_knowledge() -> None:
+def test_no_request_is_refused_for_lack_of_knowledge() -> None:
     """Until enough seats have been given up, and after hours of quiet, there is no guess."""
-    assert taught(4.0, endings=LEAST_SAMPLES - 1).wait_s(10, 0, 8) is None
+    assert taught(4.0, endings=MIN_SAMPLES - 1).wait_s(10, 0, 8) is None
     waits = taught(4.0)
     waits.ended(1, 4.0, 20_000.0)
     assert waits.wait_s(10, 0, 8) is None
@@ -225,7 +225,7 @@ def test_the_predicted_wait_comes_true_in_a_queue() -> None:
 def test_the_first_token_is_guessed_from_the_prompt() -> None:
     """Delays that grow with the prompt are learnt as a line."""
     waits = WaitEstimate()
-    for number in range(LEAST_SAMPLES):
+    for number in range(MIN_SAMPLES):
         assert waits.first_token_s("chat", 500) is None
         waits.learn_first_token("chat", 100 * number, 0.03 + 0.0003 * 100 * number)
     for number in range(300):

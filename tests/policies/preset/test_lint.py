@@ -23,11 +23,11 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
     "a tail that waits": (STATIC, ["batching.flush_after_s: not set"]),
     "a tail that times out first": (
         STATIC + "batching.flush_after_s = 5",
-        ["classes.realtime.queue_timeout_s: ends before a batch that does not fill leaves (5 s)"],
+        ["classes.realtime.queue_timeout_s: ends before a batch that does not fill is dispatched (5 s)"],
     ),
     "a reserve in a batch": (
         'batching.strategy = "dynamic"\nclasses.realtime.reserved_seats = 2',
-        ["classes.realtime.reserved_seats: stay empty in every batch"],
+        ["classes.realtime.reserved_seats: stay empty in each batch"],
     ),
     "a reserve of the last": ("classes.batch.reserved_seats = 1", ["classes.batch.reserved_seats: no effect"]),
     "strict order": (
@@ -47,7 +47,7 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         "classes.realtime = { queue_timeout_s = 6, first_token_timeout_s = 7, total_timeout_s = 5 }",
         ["classes.realtime.queue_timeout_s: no effect", "classes.realtime.first_token_timeout_s: no effect"],
     ),
-    "a pause for errors that nobody counts": (
+    "a pause for errors that are not counted": (
         "fallback.pause_on_errors = true",
         ["fallback.pause_on_errors: no effect: fallback.error_ratio is not set"],
     ),
@@ -63,7 +63,7 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("text", "expected"), CAUTIONS.values(), ids=CAUTIONS)
-def test_a_doubtful_setting_is_told_and_nothing_else(text: str, expected: list[str]) -> None:
+def test_a_doubtful_setting_gives_one_warning_and_no_other(text: str, expected: list[str]) -> None:
     """Each caution names its key; no other is raised with it."""
     found = lint(parse_preset(BASE + text, "mine.toml"))
     assert len(found) == len(expected)

@@ -1,4 +1,4 @@
-"""Preset files: what they mean, and what their authors are told when they are wrong."""
+"""Preset files: what they mean, and the errors of wrong ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_presets import small_preset, terms
 
 from headway_policies import Batching, Change, Preset, PresetError, bundled_presets, changes, load_preset, parse_preset
-from headway_policies.limits.limit import Limiting
+from headway_policies.limits.limit import LimitSettings
 from headway_policies.preset import lint
 
 BALANCED = (resources.files("headway_policies.preset") / "bundled" / "balanced.toml").read_text(encoding="utf-8")
@@ -194,16 +194,16 @@ def test_settings_that_are_not_set_are_left_out_and_lists_stay_lists() -> None:
 @pytest.mark.parametrize(
     ("limit", "seats"),
     [
-        (Limiting(), 8),
-        (Limiting(policy="aimd", max_seats=24), 24),
-        (Limiting(policy="aimd"), 8),
-        (Limiting(max_seats=24), 8),
+        (LimitSettings(), 8),
+        (LimitSettings(policy="aimd", max_seats=24), 24),
+        (LimitSettings(policy="aimd"), 8),
+        (LimitSettings(max_seats=24), 8),
     ],
     ids=["fixed", "adaptive with a top", "adaptive without", "a top that nothing uses"],
 )
-def test_the_most_seats_are_those_an_adaptive_limit_may_come_to(limit: Limiting, seats: int) -> None:
+def test_the_most_seats_are_those_an_adaptive_limit_may_come_to(limit: LimitSettings, seats: int) -> None:
     """The engine is started with room for what the limit may grow to."""
-    assert small_preset(seats=8).model_copy(update={"limit": limit}).most_seats() == seats
+    assert small_preset(seats=8).model_copy(update={"limit": limit}).max_seats() == seats
 
 
 def test_a_policy_of_your_own_is_named_by_its_import_path() -> None:

@@ -1,4 +1,4 @@
-"""What each line inside a class promises: who goes next, and the bound on it."""
+"""The disciplines inside a class: the order they dispatch in, and its bound."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_edf_serves_by_deadline_and_then_by_arrival(wanted: list[Timeouts], term
 
 
 def test_edf_lets_those_without_a_deadline_wait_for_all_that_have_one() -> None:
-    """Whoever set no deadline goes after whoever did, however late that is due."""
+    """A ticket without a deadline goes after all with one, however late those are due."""
     line = Edf()
     line.push(Ticket(1, "normal", 0.0), 1.0, 0.0)
     line.push(Ticket(2, "normal", 0.0, asked=Timeouts(total_s=9e4)), 1.0, 0.0)
     assert [one.id for one in drained(line)] == [2, 1]
 
 
-def test_edf_keeps_no_heap_of_those_who_left() -> None:
+def test_edf_keeps_no_heap_of_removed_tickets() -> None:
     """Cancellations behind one patient ticket, however many, leave nothing behind."""
     line = Edf()
     line.push(Ticket(0, "normal", 0.0), 1.0, 0.0)
@@ -71,7 +71,7 @@ def test_edf_keeps_no_heap_of_those_who_left() -> None:
     step_s=st.floats(0.01, 10),
 )
 def test_hrrn_is_within_a_factor_of_two_of_the_highest_ratio(sizes: list[tuple[float, float]], step_s: float) -> None:
-    """Against a search through everybody: whoever goes has at least half the wait/size of the best."""
+    """Against a search through all tickets: the head has at least half the wait/size of the best."""
     line, size_of, now_s = Hrrn(), {}, 0.0
     for number, (gap_s, tokens) in enumerate(sizes):
         now_s += gap_s
@@ -106,7 +106,7 @@ def test_hrrn_is_first_come_first_served_in_an_octave() -> None:
 
 
 class Tenants:
-    """Tenants who always wait, served by a number of seats, one token a step each; all booked by an own account."""
+    """Tenants that always wait, served by a number of seats, one token a step each; all booked by an own account."""
 
     def __init__(self, line: Discipline, sizes: dict[str, tuple[int, int]], off_by: int, seed: int) -> None:
         self.line, self.sizes, self.off_by = line, sizes, off_by
@@ -212,7 +212,7 @@ def test_fair_gives_each_tenant_its_max_min_share() -> None:
 
 
 def test_fair_saves_up_nothing_for_a_tenant_that_was_away() -> None:
-    """Who comes back takes turns with those who stayed, and does not first catch up."""
+    """A returning tenant takes turns with those that stayed, and does not first catch up."""
     line = FairShare()
     line.push(Ticket(1000, "normal", 0.0, "away"), 1.0, 0.0)
     line.remove(1000)
@@ -235,8 +235,8 @@ def test_fair_saves_up_nothing_for_a_tenant_that_was_away() -> None:
     assert first.count("away") == 5
 
 
-def test_fair_lifts_a_newcomer_to_the_last_one_served_when_nobody_waits() -> None:
-    """An empty line forgets nothing: who comes second does not get what the first one had."""
+def test_fair_raises_a_new_tenant_to_the_last_one_served_when_none_waits() -> None:
+    """An empty queue forgets nothing: the second tenant does not get what the first one had."""
     line = FairShare()
     line.push(Ticket(1, "normal", 0.0, "first"), 1.0, 0.0)
     line.charge(Ticket(1, "normal", 0.0, "first"), 1000.0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headway_policies.queueing.ageing import AgeingOrder
 from headway_policies.queueing.disciplines import Edf, Fifo, Hrrn
-from headway_policies.queueing.factory import Order, Ordering, StrictOrder, make_discipline, make_order
+from headway_policies.queueing.factory import Order, OrderSettings, StrictOrder, make_discipline, make_order
 from headway_policies.queueing.fair_share import FairShare
 from headway_policies.queueing.weighted import WeightedOrder, shares
 from headway_policies.request.classes import PriorityClass
@@ -38,9 +38,9 @@ def lined_up(order: Order, names: list[str], tokens: float = 100.0) -> list[Tick
     return tickets
 
 
-def gone(order: Order, now_s: float = 0.0, barred: Collection[str] = (), tokens: float = 100.0) -> Ticket | None:
+def gone(order: Order, now_s: float = 0.0, excluded: Collection[str] = (), tokens: float = 100.0) -> Ticket | None:
     """The next one goes."""
-    head = order.head(now_s, barred)
+    head = order.head(now_s, excluded)
     if head is not None:
         order.charge(head, head.class_name, tokens)
         assert order.remove(head.id) is head
@@ -174,7 +174,7 @@ def test_weighted_keeps_the_stated_share_bound(parts: list[int], sizes: list[int
 
 @given(backlog=st.integers(0, 60), step_s=st.sampled_from([0.5, 5.0, 20.0]), seed=st.integers(0, 100))
 def test_ageing_keeps_the_stated_wait_bound(backlog: int, step_s: float, seed: int) -> None:
-    """The lowest class waits at most step * (levels - 1) and the backlog ahead, worked out from all who came before."""
+    """The lowest class waits at most step * (levels - 1) and the backlog ahead, worked out from all arrivals."""
     three, random = classes(low=0, middle=1, high=2), Random(seed)
     order = AgeingOrder(three, step_s=step_s)
     coming = deque(sorted([0.0] * backlog + [random.uniform(0.0, 60.0) for _ in range(150)]))
@@ -249,12 +249,12 @@ def test_weighted_saves_up_nothing_for_an_idle_class() -> None:
     assert names.count("normal") >= 9
 
 
-def test_weighted_passes_over_a_barred_class_and_keeps_its_turn() -> None:
-    """Who was barred loses no credit and gains none: free again, it goes first, for one round's tokens and no more."""
+def test_weighted_skips_an_excluded_class_and_keeps_its_turn() -> None:
+    """An excluded class neither loses nor gains credit: admitted again, it goes first, for one round of tokens only."""
     order = WeightedOrder(THREE)
     lined_up(order, ["realtime", "normal"] * 300)
     for _ in range(100):
-        head = gone(order, barred=["realtime"])
+        head = gone(order, excluded=["realtime"])
         assert head is not None
         assert head.class_name == "normal"
     names = [head.class_name for _ in range(60) if (head := gone(order)) is not None]
@@ -262,13 +262,13 @@ def test_weighted_passes_over_a_barred_class_and_keeps_its_turn() -> None:
     assert names.count("normal") >= 15
 
 
-def test_weighted_leaves_a_barred_class_what_it_got_back() -> None:
-    """Tokens given back to a class that waits are still its own after the rounds it was barred from."""
+def test_weighted_leaves_an_excluded_class_its_returned_credit() -> None:
+    """Tokens given back to a class that waits are still its own after the rounds it was excluded from."""
     order = WeightedOrder(THREE)
     lined_up(order, ["batch", "normal"] * 100)
     order.correct(ticket(0, "batch"), "batch", -2000.0)
     for _ in range(50):
-        gone(order, barred=["batch"])
+        gone(order, excluded=["batch"])
     names = [head.class_name for _ in range(25) if (head := gone(order)) is not None]
     assert names.count("batch") >= 20
 
@@ -316,7 +316,7 @@ def test_shares_are_the_named_ones_and_usual_ones_for_the_rest(
 
 
 @pytest.mark.parametrize(("inside", "line"), [("fifo", Fifo), ("edf", Edf), ("hrrn", Hrrn), ("fair", FairShare)])
-def test_a_preset_names_the_line(inside: str, line: type) -> None:
+def test_a_preset_names_the_discipline(inside: str, line: type) -> None:
     """Each name of ``inside`` makes its line."""
     assert type(make_discipline(inside, THREE["normal"])) is line
 
@@ -326,12 +326,12 @@ def test_a_preset_names_the_line(inside: str, line: type) -> None:
 )
 def test_a_preset_names_the_order(between: str, kind: type) -> None:
     """Each name of ``between`` makes its order."""
-    assert type(make_order(Ordering(between=between), THREE)) is kind
+    assert type(make_order(OrderSettings(between=between), THREE)) is kind
 
 
 def test_a_preset_sets_the_ageing_step() -> None:
     """``ageing_step_s`` reaches the order."""
-    order = make_order(Ordering(between="ageing", inside="fifo", ageing_step_s=1.0), THREE)
+    order = make_order(OrderSettings(between="ageing", inside="fifo", ageing_step_s=1.0), THREE)
     order.push(ticket(1, "batch", 0.0), "batch", 1.0, 0.0)
     order.push(ticket(2, "normal", 1.5), "normal", 1.0, 1.5)
     assert [one.id for one in drained(order)] == [1, 2]
@@ -351,7 +351,7 @@ def test_edf_knows_the_time_outs_of_its_class() -> None:
 
 def test_a_preset_may_name_policies_of_ones_own() -> None:
     """An import path leads to a class, for either; one that leads nowhere is a ValueError."""
-    own = Ordering(
+    own = OrderSettings(
         between="headway_policies.queueing.weighted:WeightedOrder",
         inside="headway_policies.queueing.fair_share:FairShare",
     )
@@ -359,6 +359,6 @@ def test_a_preset_may_name_policies_of_ones_own() -> None:
     batch, realtime = lined_up(order, ["batch", "realtime"])
     assert drained(order) == [realtime, batch]
     with pytest.raises(ValueError, match="no_such_module"):
-        make_order(Ordering(between="no_such_module:Order"), THREE)
+        make_order(OrderSettings(between="no_such_module:Order"), THREE)
     with pytest.raises(ValueError, match="no_such_module"):
-        make_order(Ordering(inside="no_such_module:Discipline"), THREE)
+        make_order(OrderSettings(inside="no_such_module:Discipline"), THREE)

@@ -1,4 +1,4 @@
-"""An order of somebody else's that goes wrong is put aside, and nobody who waits is lost."""
+"""A custom order that fails is disabled, and no waiting ticket is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from small_presets import small_preset
 from watched_desk import WatchedDesk, dispatched
 
 from headway_policies import PriorityClass, StrictOrder, Ticket
-from headway_policies.queueing.factory import Order, Ordering, make_order
+from headway_policies.queueing.factory import Order, OrderSettings, make_order
 from headway_policies.queueing.safe_order import SafeOrder
 
 CLASSES = {name: PriorityClass(priority=rank, max_waiting=9) for rank, name in enumerate(("batch", "normal", "urgent"))}
@@ -21,7 +21,7 @@ def raises(*_: object) -> Any:
 
 
 def guarded(theirs: Order, number: int = 6) -> SafeOrder:
-    """So many tickets, two in each class, behind a guard whose own order is strict."""
+    """So many tickets, two in each class, in a SafeOrder with the strict order as default."""
     order = SafeOrder(theirs, CLASSES, lambda: StrictOrder(CLASSES))
     for one in range(number):
         order.push(Ticket(one, list(CLASSES)[one % 3], float(one)), list(CLASSES)[one % 3], 10.0, float(one))
@@ -51,7 +51,7 @@ CALLS: dict[str, Callable[[Order], object]] = {
 
 @pytest.mark.parametrize("what", CALLS)
 def test_whatever_raises_is_answered_all_the_same(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer is that of an order that works, nobody is lost or doubled, and it says what happened."""
+    """The answer is that of a working order, no ticket is lost or duplicated, and the error is recorded."""
     theirs, right = StrictOrder(CLASSES), guarded(StrictOrder(CLASSES))
     order = guarded(theirs)
     monkeypatch.setattr(theirs, what, raises)
@@ -77,7 +77,7 @@ def test_whatever_raises_is_answered_all_the_same(what: str, monkeypatch: pytest
     ],
 )
 def test_whatever_cannot_be_right_is_not_believed(what: str, answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody while somebody waits, or somebody who does not."""
+    """No ticket while one waits, or a ticket that does not wait."""
     theirs, right = StrictOrder(CLASSES), guarded(StrictOrder(CLASSES))
     order = guarded(theirs)
     monkeypatch.setattr(theirs, what, lambda *_: answer)
@@ -86,40 +86,40 @@ def test_whatever_cannot_be_right_is_not_believed(what: str, answer: Any, monkey
     assert drained(order) == drained(right)
 
 
-def test_nobody_is_right_where_all_are_barred_or_gone() -> None:
+def test_no_head_is_right_where_all_are_excluded_or_gone() -> None:
     """An empty order, and one whose classes may not go, have no head: that is no fault."""
     order = guarded(StrictOrder(CLASSES))
-    assert order.head(7.0, barred=("urgent", "normal", "batch")) is None
+    assert order.head(7.0, excluded=("urgent", "normal", "batch")) is None
     assert order.worst_below(0) is None
     assert drained(order) == [2, 5, 1, 4, 0, 3]
     assert (order.head(8.0), order.remove(2), list(order.oldest()), order.failed) == (None, None, [], None)
 
 
-def test_somebody_barred_is_not_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A policy that ignores reserves is put aside at once."""
+def test_a_head_of_an_excluded_class_disables_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy that ignores reserves is disabled at once."""
     theirs = StrictOrder(CLASSES)
     order = guarded(theirs)
     urgent = theirs.head(7.0)
     monkeypatch.setattr(theirs, "head", lambda *_: urgent)
-    head = order.head(7.0, barred=("urgent",))
+    head = order.head(7.0, excluded=("urgent",))
     assert head is not None
     assert (head.class_name, order.failed) == ("normal", "head gave a wrong answer")
 
 
 @pytest.mark.parametrize("key", ["between", "inside"])
-def test_only_what_is_not_ours_is_guarded(key: str) -> None:
+def test_only_custom_policies_are_guarded(key: str) -> None:
     """Orders and lines of the package cost no guard."""
     paths = {
         "between": "headway_policies.queueing.factory:StrictOrder",
         "inside": "headway_policies.queueing.disciplines:Fifo",
     }
-    assert isinstance(make_order(Ordering(**{key: paths[key]}), CLASSES), SafeOrder)
-    assert not isinstance(make_order(Ordering(), CLASSES), SafeOrder)
+    assert isinstance(make_order(OrderSettings(**{key: paths[key]}), CLASSES), SafeOrder)
+    assert not isinstance(make_order(OrderSettings(), CLASSES), SafeOrder)
 
 
 @pytest.mark.parametrize(("key", "path"), [("between", "FaultyOrder"), ("inside", "FaultyLine"), ("inside", "Quitter")])
-def test_a_desk_whose_order_goes_wrong_serves_everybody(key: str, path: str) -> None:
-    """All who came go, once each; the desk says what happened, until a preset with an order that works is in force."""
+def test_a_desk_with_a_failing_order_serves_all_requests(key: str, path: str) -> None:
+    """All are dispatched, once each; the desk reports the error until a preset with an order that works is in force."""
     it = WatchedDesk(small_preset(seats=2, **{key: f"faulty_policy:{path}"}))  # type: ignore[arg-type]
     gone = [one for _ in range(12) for one in dispatched(it.comes())]
     assert it.desk.order_failed is None or "raised" in it.desk.order_failed or "wrong" in it.desk.order_failed

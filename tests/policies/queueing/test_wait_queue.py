@@ -1,4 +1,4 @@
-"""Is there room for one more, and who has to make room?"""
+"""The bounds of the queue: which arrivals fit, and which tickets are evicted for them."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_a_full_queue_refuses_at_once(preset: Preset, name: str, reason: Reason)
     it.oracle.check(it.now_s)
 
 
-def test_a_queue_without_places_still_seats_whoever_need_not_wait() -> None:
-    """max_waiting = 0 means nobody waits, not that nobody is served."""
+def test_a_queue_without_places_still_seats_requests_that_need_not_wait() -> None:
+    """max_waiting = 0 means that no request waits, not that none is served."""
     it = WatchedDesk(small_preset(most_waiting=0))
     assert deeds(it.comes()) == [Dispatch(1, revision=1)]
     assert [type(one) for one in deeds(it.comes())] == [Reject]
@@ -104,7 +104,7 @@ def crowded(*, evict: bool = True, **bounds: int) -> WatchedDesk:
 
 
 def test_a_better_newcomer_evicts_the_newest_of_the_worst_class() -> None:
-    """The one evicted has waited least in the least urgent class, is told when to come back, and counts as shed."""
+    """The one evicted has waited least in the least urgent class, gets a Retry-After, and counts as shed."""
     it = crowded()
     [evicted] = deeds(it.comes("realtime"))
     assert isinstance(evicted, Reject)
@@ -140,8 +140,8 @@ def test_the_least_urgent_is_evicted_whichever_bin_it_waits_in(bins: tuple[int, 
 
 
 @pytest.mark.parametrize("name", ["batch", "normal"])
-def test_nobody_is_evicted_by_an_equal(name: str) -> None:
-    """Only a strictly more urgent newcomer makes room: among equals, who was here first stays."""
+def test_an_equal_evicts_no_request(name: str) -> None:
+    """Only a strictly more urgent newcomer makes room: among equals, the earlier one stays."""
     it = WatchedDesk(small_preset(1, queue={"evict": True, "max_waiting": 2}))
     for _ in range(3):
         it.comes("normal")
@@ -150,7 +150,7 @@ def test_nobody_is_evicted_by_an_equal(name: str) -> None:
     assert (refused.ticket_id, refused.reason) == (4, Reason.QUEUE_FULL)
 
 
-def test_nobody_is_evicted_where_the_preset_says_no() -> None:
+def test_no_request_is_evicted_where_the_preset_says_no() -> None:
     """evict = false: first come keeps its place."""
     it = crowded(evict=False)
     assert ids(it.comes("realtime")) == [6]
@@ -158,7 +158,7 @@ def test_nobody_is_evicted_where_the_preset_says_no() -> None:
 
 
 def test_as_many_are_evicted_as_it_takes_and_no_more() -> None:
-    """A newcomer of 250 tokens in a queue of 400: the worst three make room, the best of those who waited stays."""
+    """A newcomer of 250 tokens in a queue of 400: the worst three make room, the best of the waiting ones stays."""
     it = crowded(max_waiting_tokens=400)
     assert ids(it.comes("realtime", prompt_tokens=250)) == [4, 2, 5]
     assert it.desk.waiting_tokens() == 350
@@ -172,8 +172,8 @@ USELESS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("bounds", "newcomer"), USELESS.values(), ids=USELESS)
-def test_nobody_is_evicted_when_it_would_not_help(bounds: dict[str, int], newcomer: dict[str, Any]) -> None:
-    """If the newcomer would be refused all the same, everybody keeps its place."""
+def test_no_request_is_evicted_when_it_would_not_help(bounds: dict[str, int], newcomer: dict[str, Any]) -> None:
+    """If the arrival would be refused all the same, every ticket keeps its place."""
     it = crowded(**bounds)
     assert ids(it.comes(**({"name": "realtime"} | newcomer))) == [6]
     assert it.desk.ledger.queued == 4
@@ -190,7 +190,7 @@ def test_a_full_class_is_not_helped_by_evicting_others() -> None:
     assert (refused.ticket_id, refused.reason) == (5, Reason.CLASS_QUEUE_FULL)
 
 
-def test_who_will_not_wait_is_seated_or_refused_at_once() -> None:
+def test_a_request_that_may_not_wait_is_seated_or_refused_at_once() -> None:
     """may_wait = false: a free seat is taken, none is a refusal of its own, and nothing is left behind."""
     it = WatchedDesk(small_preset(1))
     assert dispatched(it.comes(may_wait=False)) == [1]
@@ -216,7 +216,7 @@ def measured(*, running: int = 1, **queue: Any) -> WatchedDesk:
     return it
 
 
-def test_who_cannot_be_served_in_time_is_refused_at_once_and_nobody_else() -> None:
+def test_only_a_request_that_cannot_be_served_in_time_is_refused_at_once() -> None:
     """With a line of ten seconds, two seconds of patience are refused on arrival, a minute waits."""
     it = measured(refuse_infeasible=True)
     for _ in range(11):
@@ -245,16 +245,16 @@ def test_a_doomed_newcomer_waits_where_the_preset_says_so() -> None:
     assert deeds(it.comes(asked=Timeouts(queue_s=2.0))) == []
 
 
-def test_nobody_is_called_infeasible_before_anything_is_known() -> None:
-    """A desk that has served nobody yet predicts nothing."""
+def test_no_request_is_infeasible_before_anything_is_known() -> None:
+    """A desk that has served no request yet predicts nothing."""
     it = WatchedDesk(small_preset(1, queue={"refuse_infeasible": True}))
     for _ in range(50):
         assert not any(isinstance(one, Reject) for one in it.comes(asked=Timeouts(queue_s=0.01)))
 
 
 @pytest.mark.parametrize("shed", [True, False])
-def test_who_cannot_have_a_first_token_in_time_gives_its_seat_to_the_next(shed: bool) -> None:
-    """At its turn the one whose first token would come too late is dropped for somebody who can make use of it."""
+def test_a_request_too_late_for_a_first_token_leaves_its_seat_to_the_next(shed: bool) -> None:
+    """At its turn the one whose first token would come too late is dropped for one that can make use of the seat."""
     it = measured(shed_unreachable=shed)
     it.comes(prompt_tokens=100)
     it.comes(prompt_tokens=100, asked=Timeouts(first_token_s=1.2))
@@ -285,7 +285,7 @@ def test_one_is_shed_for_each_that_goes() -> None:
 
 
 @pytest.mark.parametrize("patience_s", [1.0, 50.0])
-def test_nobody_is_evicted_for_who_could_not_be_served_in_time(patience_s: float) -> None:
+def test_no_request_is_evicted_for_one_that_could_not_be_served_in_time(patience_s: float) -> None:
     """A newcomer with four seconds of line before it makes room only where it can wait so long."""
     it = measured(refuse_infeasible=True, evict=True, max_waiting=5)
     for name in ("normal", "normal", "normal", "normal", "batch", "batch"):
@@ -300,7 +300,7 @@ def test_nobody_is_evicted_for_who_could_not_be_served_in_time(patience_s: float
 
 @pytest.mark.parametrize("measure", ["prompt_tokens", "prompt_bytes"])
 def test_a_newcomer_evicts_by_what_those_below_really_hold(measure: str) -> None:
-    """Of 400 the batch work holds 100: with 100 a realtime newcomer gets in, with 101 nobody is evicted for it."""
+    """Of 400 the batch work holds 100: with 100 a realtime newcomer gets in, with 101 none is evicted for it."""
     bound = {"prompt_tokens": "max_waiting_tokens", "prompt_bytes": "max_waiting_bytes"}[measure]
     for size, expected in ((101, [5]), (100, [2])):
         it = WatchedDesk(small_preset(1, queue={"evict": True, bound: 400}))
@@ -310,7 +310,7 @@ def test_a_newcomer_evicts_by_what_those_below_really_hold(measure: str) -> None
         assert ids(it.comes("realtime", **{measure: size})) == expected
 
 
-def test_the_seats_of_a_tenant_are_told_one_by_one() -> None:
+def test_the_seats_of_a_tenant_are_counted_one_by_one() -> None:
     """Who waits, in all and of one tenant, in seats; nothing is kept of a tenant that has left."""
     preset = small_preset()
     room = WaitQueue(preset.classes, preset.queue, [Lane(make_order(preset.ordering, preset.classes))])
@@ -326,7 +326,7 @@ def test_the_seats_of_a_tenant_are_told_one_by_one() -> None:
 
 
 def test_the_last_one_waiting_is_never_shed() -> None:
-    """With nobody to make better use of the seat it goes: a wrong prediction can be found out."""
+    """With no other request for the seat it is dispatched: a wrong prediction can be found out."""
     it = measured(shed_unreachable=True)
     it.comes(prompt_tokens=100)
     it.comes(prompt_tokens=100, asked=Timeouts(first_token_s=1.2))
