@@ -61,7 +61,7 @@ BOUNDS = {
     f"`HEADWAY_MIN_BODY_BYTES_PER_S`, {LIMITS.min_body_bytes_per_s}",
     "the id of a request": f"{calls.MAX_ID_CHARS} characters, printable",
     "tenants without waiting requests": f"{fairness.RECENT}",
-    "lengths by tenant, class and size": f"{prediction._KINDS} kinds of {prediction._HISTORY} lengths",
+    "lengths by tenant, class and size": f"{prediction._KEYS} kinds of {prediction._HISTORY} lengths",
     "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
     "an order to the admin API": f"{size(admin.MAX_BODY_BYTES)} within {admin.BODY_WITHIN_S:g} s",
     "a query of the admin API": f"{admin.MAX_QUERY_BYTES} bytes",
