@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from headway.api import RecycleAccepted, connect
-from headway.console import add_json, add_url
+from headway.api import RecycleAccepted
+from headway.console import add_json, add_url, connect
 
 NAME = "recycle"
 SUMMARY = "Replace the engine of a running server by a fresh one, losing nobody."
@@ -41,5 +41,5 @@ def run(chosen: argparse.Namespace) -> int:
 
 def text(accepted: RecycleAccepted) -> str:
     """What happens now, as a person reads it."""
-    first = "at once" if not accepted.running else f"when the {accepted.running} that run have finished"
+    first = "at once" if not accepted.seats_taken else f"when the {accepted.seats_taken} that run have finished"
     return f"begun: the engine is replaced {first}; who comes meanwhile waits"

@@ -93,6 +93,7 @@ def test_use_of_the_preset_in_force_says_that_nothing_changed(
         "revision": 3,
         "previous": "balanced",
         "changes": [],
+        "engine_limit_confirmed": True,
     }
 
 
