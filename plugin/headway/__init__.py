@@ -94,16 +94,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Import a name of the package at its first use, and keep it."""
-    if name == "__version__":
-        value: object = importlib.import_module("headway.release").version()
-    elif name in _MODULE_OF:
-        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not typing.TYPE_CHECKING:  # a type checker would take every name for one of the package
+
+    def __getattr__(name: str) -> object:
+        """Import a name of the package at its first use, and keep it."""
+        if name == "__version__":
+            value = importlib.import_module("headway.release").version()
+        elif name in _MODULE_OF:
+            value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -31,6 +31,7 @@ class Stub:
     overtaken_by: str | None = None  # somebody else switches to this just before our PUT
     answer_all: tuple[int, str, bytes] | None = None  # status, content type, body: for everything
     refuse_put: tuple[int, str] | None = None
+    confirmed: bool = True  # the engine confirms a new limit
     ordered: str | None = None  # where an operator has put the fallback ladder
     seen: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     url: str = ""
@@ -146,7 +147,13 @@ class _Handler(BaseHTTPRequestHandler):
             schema.SettingChange(setting=one.setting, before=one.before, after=one.after)
             for one in changes(known[previous], known[name])
         ]
-        answer = schema.Switched(name=name, revision=stub.revision, previous=previous, changes=differing)
+        answer = schema.Switched(
+            name=name,
+            revision=stub.revision,
+            previous=previous,
+            changes=differing,
+            engine_limit_confirmed=stub.confirmed,
+        )
         self._json(answer, etag=stub.revision)
 
     def _allowed(self, body: Any) -> bool:

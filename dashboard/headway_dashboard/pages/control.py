@@ -1,4 +1,4 @@
-"""Control: which preset runs, what would another one change, and who changed what when?"""
+"""The page Control: the presets, the changes another one would make, orders, and the audit log."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _proposal(settings: Settings, presets: PresetList, chosen: PresetEntry | Non
             st.table(rows, border="horizontal", hide_index=True)
         else:
             st.caption("Both presets have the same settings.")
-        st.caption("Nobody who waits is dropped and nobody who runs is stopped; fewer seats empty as requests finish.")
+        st.caption("No queued request is dropped and no running one is stopped; fewer seats empty as requests finish.")
         _apply_form(settings, chosen, rights)
         st.caption("The same from a shell:")
         st.code(_command(settings, chosen.name), language="bash")
@@ -171,7 +171,7 @@ def _apply(settings: Settings, name: str) -> None:
     except StaleError:
         state["result"] = (
             "warning",
-            "Somebody changed the preset meanwhile. Nothing was applied; this is the new state.",
+            "The preset was changed meanwhile. Nothing was applied; this is the new state.",
         )
     except RoleError as error:
         state["viewer_only"] = (
@@ -192,7 +192,8 @@ def _switched_words(done: Switched, *, before: int) -> str:
     if done.revision == before:
         return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
     listed = ", ".join(f"{one.setting} {_value(one.before)} → {_value(one.after)}" for one in done.changes)
-    return f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}."
+    confirmed = "" if done.engine_limit_confirmed else " The engine has not confirmed its new limit."
+    return f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}.{confirmed}"
 
 
 def _say_result() -> None:
@@ -209,7 +210,7 @@ def _audit(client: AdminClient) -> None:
         st.caption(plain(str(error)))
         return
     if not entries:
-        st.caption("Nobody has changed anything since the server started.")
+        st.caption("Nothing has been changed since the server started.")
         return
     rows = [
         {

@@ -1,4 +1,4 @@
-"""What may an operator order beside a preset: a rung of the fallback ladder, and another engine.
+"""The orders of an operator beside a preset: a rung of the fallback ladder, and another engine.
 
 Each wants a word typed, so that nothing is ordered by a slip of the hand; the server checks the token and has the last
 word. Its answer is shown, whatever it is.
@@ -73,7 +73,7 @@ def _stands(telling: StatusSource) -> None:
 def _recycle(settings: Settings, rights: Rights) -> None:
     st.markdown("**Recycle the engine**", help="Another engine is put in the place of the living one.")
     st.markdown(
-        "Who runs finishes first, within the preset's time; who comes meanwhile waits. Then the engine is replaced, "
+        "Running requests finish first, within the preset's time; new ones wait. Then the engine is replaced, "
         "which takes as long as loading the model. Time-outs go on meanwhile."
     )
     _form("recycle", RECYCLE, "Recycle the engine", settings, rights)
@@ -114,7 +114,7 @@ def _ask_recycle(settings: Settings, word: str) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
         taken = client.recycle(reason=reason, actor=actor).seats_taken
         still = f"{taken} seats are still taken. " if taken else ""
-        return f"Accepted. {still}What becomes of it is told at the top of this page, and in the audit log."
+        return f"Accepted. {still}Its progress is shown at the top of this page, its end in the audit log."
 
     _carry_out(settings, "recycle", word, ask)
 

@@ -18,7 +18,7 @@ Setting = str | int | float | bool | list[str] | list[int]
 class Answer(BaseModel):
     """The base of all answers."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, json_schema_serialization_defaults_required=True)
 
 
 # ---------------------------------------------------------------------- the status
@@ -275,13 +275,15 @@ class ProblemError(Answer):
 
 
 class Problem(Answer):
-    """Problem details (RFC 9457)."""
+    """Problem details (RFC 9457); ``errors`` is present only where there are some."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
 
     type: str = "about:blank"
     title: str
     status: int
     detail: str
-    errors: list[ProblemError] | None = Field(default=None, description="Present where several things may be wrong.")
+    errors: list[ProblemError] | None = None
 
 
 # ---------------------------------------------------------------------- orders

@@ -157,6 +157,8 @@ def _switch_text(switched: Switched, *, changed: bool) -> str:
     if not changed:
         return f"{switched.name} is already in force, nothing changed  (revision {switched.revision})"
     head = f"{switched.previous} -> {switched.name}  (revision {switched.revision})"
+    if not switched.engine_limit_confirmed:
+        head += "\n  the engine has not confirmed its new limit"
     if not switched.changes:
         return f"{head}\n  no setting differs"
     rows = [[one.setting, setting_text(one.before), setting_text(one.after)] for one in switched.changes]
