@@ -239,7 +239,7 @@ def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     stub.world.switch("throughput", {"actor": "ben", "role": "operator", "address": "-"}, "")
     press(app, "Apply latency")
     assert stub.world.preset == "throughput"
-    assert "changed the preset meanwhile" in app.warning[0].value
+    assert "preset was changed meanwhile" in app.warning[0].value
     assert list(app.table[0].value["Now"]) == ["64", "100"]
 
 
