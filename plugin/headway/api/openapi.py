@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -17,8 +18,9 @@ _SCHEMAS = "#/components/schemas/{model}"
 _REVISION = {"type": "string", "pattern": '^"[1-9][0-9]*"$'}
 
 
+@cache
 def document(version: str) -> dict[str, Any]:
-    """The whole document, for a server of this version."""
+    """The whole document, for a server of this version. Not to be changed: it is made once."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes.TABLE:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
