@@ -12,12 +12,12 @@ from headway.admission import engine_calls as calls
 from headway.api import client
 from headway.cli import traffic
 from headway.fallback import client as upstream
-from headway.http import admin, bounds, header_values, json_shape
+from headway.http import admin, bounds, header_values, json_shape, orders
 from headway.http import auth as tokens
 from headway.http.bounds import Bounds
 from headway.operator import presets as catalogue
 from headway.simulator import trace
-from headway_dashboard import admin as dashboard_admin
+from headway_dashboard import server_client
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
 from headway_policies.prediction import estimators as prediction
 from headway_policies.preset import errors as issues
@@ -37,7 +37,6 @@ def size(size_bytes: int) -> str:
 
 
 JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MOST_DIGITS} digits"
-COMMAND_S = f"{client._CONNECT_TIMEOUT_S + client._READ_TIMEOUT_S:g} s"
 LIMITS = Bounds()
 #: What the table says of each kind, made from the constants of the code.
 BOUNDS = {
@@ -63,7 +62,7 @@ BOUNDS = {
     "tenants without waiting requests": f"{fairness.RECENT}",
     "lengths by tenant, class and size": f"{prediction._KEYS} kinds of {prediction._HISTORY} lengths",
     "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
-    "an order to the admin API": f"{size(admin.MAX_BODY_BYTES)} within {admin.BODY_WITHIN_S:g} s",
+    "an order to the admin API": f"{size(orders.MAX_BODY_BYTES)} within {orders.BODY_WITHIN_S:g} s",
     "a query of the admin API": f"{admin.MAX_QUERY_BYTES} bytes",
     "a field of the audit, and of its log line": f"{audit.MAX_CHARS} characters, printable",
     "lines of the audit": f"{audit.MAX_CHANGES} changes, {audit.MAX_REFUSED} refused, "
@@ -88,9 +87,8 @@ BOUNDS = {
     "a scrape, read by a command": f"{size(traffic.MAX_METRICS_BYTES)} within {sum(traffic._TIMEOUT_S):g} s, "
     f"{traffic.MAX_LINE_CHARS} characters a line",
     "an answer of Prometheus": f"{size(prometheus.MAX_ANSWER_BYTES)} within {sum(prometheus.TIMEOUT_S):g} s",
-    "an answer of the admin API, read by the dashboard": f"{size(dashboard_admin.MAX_ANSWER_BYTES)} within "
-    f"{sum(dashboard_admin.TIMEOUT_S):g} s",
-    "an answer of the admin API, read by a command": f"{size(client.MAX_ANSWER_BYTES)} within {COMMAND_S}",
+    "an answer of the admin API": f"{size(client.MAX_ANSWER_BYTES)} within {sum(client.TIMEOUT_S):g} s for a command, "
+    f"{sum(server_client.TIMEOUT_S):g} s for the dashboard",
 }
 
 #: Those whose bound is no one constant of the code.

@@ -44,7 +44,7 @@ def test_the_readme_shows_the_presets_as_they_are() -> None:
 
 def test_every_route_is_documented_and_every_documented_route_exists() -> None:
     """The table of routes in plugin/README.md is the table in the code."""
-    named = set(re.findall(r"`(GET|PUT|POST) (/headway/[a-z0-9/]+)`", _read("plugin/README.md")))
+    named = set(re.findall(r"`(GET|PUT|POST) (/headway/[a-z0-9/.]+)`", _read("plugin/README.md")))
     real = {
         (method, route.path)
         for route in routes(_never, Tokens({}))  # type: ignore[arg-type]  # never called

@@ -1,4 +1,4 @@
-"""What the Control page may do at the server, and what it lacks for more.
+"""The rights of this page at the server, and what is missing.
 
 The server decides on every request; this only keeps a page from offering what would be refused.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway_dashboard.admin import AdminClient, AdminError, Presets, SwitchedOffError, TokenError
+from headway.api import AdminClient, AdminError, PresetList, SwitchedOffError, TokenRefusedError
 from headway_dashboard.settings import Settings
 
 _HOW_TO_APPLY = (
@@ -24,14 +24,14 @@ class Rights:
     sentence: str = ""
 
 
-def ask(settings: Settings, client: AdminClient) -> tuple[Presets | None, Rights]:
-    """The server's presets, None where they are not known, and what may be done with them."""
+def ask(settings: Settings, client: AdminClient) -> tuple[PresetList | None, Rights]:
+    """The server's presets, None where it does not show them, and what may be done with them."""
     if settings.token is None:
         problem = f"{settings.token_problem} " if settings.token_problem else ""
         return None, Rights(False, f"{problem}{_HOW_TO_APPLY}")
     try:
         presets = client.presets()
-    except TokenError:
+    except TokenRefusedError:
         return None, Rights(False, f"The server does not know this token. {_HOW_TO_APPLY}")
     except SwitchedOffError:
         where = "on the server and here"

@@ -1,13 +1,17 @@
-"""The bundled presets, shown where the server's own are not known."""
+"""The presets that come with Headway, for a page that the server does not show its own."""
 
 from __future__ import annotations
 
-from headway_dashboard.admin import Preset, Presets
+from headway.api import PresetEntry, PresetList
+from headway.api.schema import PresetInForce
 from headway_policies import bundled_presets
 
 
-def shipped(running: tuple[str, str]) -> Presets:
+def shipped(running: tuple[str, str]) -> PresetList:
     """The bundled presets; ``running`` is the name and revision that the metrics report."""
     name, revision = running
-    listed = tuple(Preset(one.name, one.description, "bundled", one.settings()) for one in bundled_presets().values())
-    return Presets(name, int(revision or 0), listed)
+    listed = [
+        PresetEntry(name=one.name, description=one.description, source="bundled", settings=dict(one.settings()))
+        for one in bundled_presets().values()
+    ]
+    return PresetList(current=PresetInForce(name=name, revision=int(revision or 0)), presets=listed)

@@ -4,32 +4,62 @@
 
 puts an engine of your own program behind priority classes, bounded queues and time-outs; ``headway serve`` does it for
 a whole server. Importing this package needs no vLLM.
+
+A name is imported when it is first used (PEP 562), so that ``import headway.api`` stays light.
 """
 
-from headway.admission import Gate, Permit
-from headway.audit import Who
-from headway.batcher import Batcher, BatcherStats, PrioritizedRequest, PriorityRequestQueue, SyncBatcher
-from headway.errors import (
-    BatchFunctionError,
-    Expired,
-    HeadwayError,
-    NoEngineError,
-    Refused,
-    Rejected,
-    StaleRevisionError,
-    TimedOut,
-    TooWideError,
-    UnknownClassError,
-    UnknownPresetError,
-    UnknownRungError,
-    UnusablePresetError,
-)
-from headway.operator import Control
-from headway.release import version
-from headway.wrap import wrap
-from headway_policies import Outcome, Preset, PresetError, Reason, Timeouts, load_preset
+import importlib
+import typing
 
-__version__ = version()
+if typing.TYPE_CHECKING:
+    from headway.admission import Gate, Permit
+    from headway.audit import Who
+    from headway.batcher import Batcher, BatcherStats, PrioritizedRequest, PriorityRequestQueue, SyncBatcher
+    from headway.errors import (
+        BatchFunctionError,
+        Expired,
+        HeadwayError,
+        NoEngineError,
+        Refused,
+        Rejected,
+        StaleRevisionError,
+        TimedOut,
+        TooWideError,
+        UnknownClassError,
+        UnknownPresetError,
+        UnknownRungError,
+        UnusablePresetError,
+    )
+    from headway.operator import Control
+    from headway.wrapping import wrap
+    from headway_policies import Outcome, Preset, PresetError, Reason, Timeouts, load_preset
+
+    __version__: str
+
+_MODULES = {
+    "headway.admission": ("Gate", "Permit"),
+    "headway.audit": ("Who",),
+    "headway.batcher": ("Batcher", "BatcherStats", "PrioritizedRequest", "PriorityRequestQueue", "SyncBatcher"),
+    "headway.errors": (
+        "BatchFunctionError",
+        "Expired",
+        "HeadwayError",
+        "NoEngineError",
+        "Refused",
+        "Rejected",
+        "StaleRevisionError",
+        "TimedOut",
+        "TooWideError",
+        "UnknownClassError",
+        "UnknownPresetError",
+        "UnknownRungError",
+        "UnusablePresetError",
+    ),
+    "headway.operator": ("Control",),
+    "headway.wrapping": ("wrap",),
+    "headway_policies": ("Outcome", "Preset", "PresetError", "Reason", "Timeouts", "load_preset"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "BatchFunctionError",
@@ -62,3 +92,21 @@ __all__ = [
     "load_preset",
     "wrap",
 ]
+
+
+if not typing.TYPE_CHECKING:  # a type checker would take every name for one of the package
+
+    def __getattr__(name: str) -> object:
+        """Import a name of the package at its first use, and keep it."""
+        if name == "__version__":
+            value = importlib.import_module("headway.release").version()
+        elif name in _MODULE_OF:
+            value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

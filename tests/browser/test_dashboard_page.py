@@ -121,10 +121,16 @@ def test_a_restart_is_told_while_it_lasts(page: Page, dashboard: Callable[..., s
         page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
         world = stub.world
-        world.standing, world.trying, world.tries, world.ready = "restarting", "starting another engine", 2, False
+        world.state, world.restart_step, world.restart_attempts, world.ready = (
+            "restarting",
+            "starting another engine",
+            2,
+            False,
+        )
         expect(page.get_by_text("Attempt 2 of 3: starting another engine")).to_be_visible()
         expect(page.get_by_test_id("stProgress")).to_be_visible()
-        world.standing, world.trying, world.tries, world.ready = "up", "", 0, True
+        world.state, world.ready = "up", True
+        world.restart_step, world.restart_attempts = "", 0
         expect(page.get_by_text("Attempt 2 of 3")).to_have_count(0)
         expect(page.get_by_text("engine restarts")).to_have_count(6)
 

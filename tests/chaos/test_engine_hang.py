@@ -33,7 +33,7 @@ async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServ
         await asyncio.to_thread(wait_until, lambda: not ready(chaos), "the silence is noticed", 60)
         assert await asyncio.to_thread(health, chaos) == httpx.codes.SERVICE_UNAVAILABLE
         status = chaos.status()
-        assert status["engine"]["standing"] == "silent"
+        assert status["engine"]["state"] == "silent"
         late = Client(200, "realtime", False, 10)
         books.clients.append(late)
         async with httpx.AsyncClient(timeout=60) as http:

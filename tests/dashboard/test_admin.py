@@ -7,31 +7,35 @@ from collections.abc import Callable
 import pytest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 
-from headway_dashboard.admin import (
+from headway.api import (
     AdminClient,
     AdminError,
-    Change,
+    InvalidOrderError,
+    NoAnswerInTimeError,
+    NotHeadwayError,
     RefusedError,
     RoleError,
+    SettingChange,
     StaleError,
     SwitchedOffError,
-    TokenError,
+    TokenRefusedError,
     UnreachableError,
-    differences,
 )
+from headway_dashboard.analysis.differences import differences
 from headway_dashboard.rights import ask
+from headway_dashboard.server_client import admin_client
 from headway_dashboard.settings import Settings
 
 
 def test_presets_switch_audit(stub: StubServer) -> None:
     """List, switch on the shown revision, and find it in the log."""
-    client = AdminClient(stub.url, OPERATOR_TOKEN)
+    client = admin_client(stub.url, OPERATOR_TOKEN)
     presets = client.presets()
-    assert {one.name for one in presets.listed} == {"latency", "interactive", "balanced", "offline", "throughput"}
-    assert (presets.running, presets.revision) == ("balanced", 1)
+    assert {one.name for one in presets.presets} == {"latency", "interactive", "balanced", "offline", "throughput"}
+    assert (presets.current.name, presets.current.revision) == ("balanced", 1)
     done = client.switch("latency", revision=1, reason="rush hour", actor="anna")
     assert (done.name, done.previous, done.revision) == ("latency", "balanced", 2)
-    assert Change("batching.seats", 32, 8) in done.changes
+    assert SettingChange(setting="batching.seats", before=32, after=8) in done.changes
     entry = client.audit()[0]
     assert (entry.actor, entry.before, entry.after, entry.reason) == ("anna", "balanced", "latency", "rush hour")
     client.close()
@@ -39,33 +43,33 @@ def test_presets_switch_audit(stub: StubServer) -> None:
 
 def test_stale_revision_changes_nothing(stub: StubServer) -> None:
     """Somebody was faster: the client is told, the server stays as it is."""
-    client = AdminClient(stub.url, OPERATOR_TOKEN)
+    client = admin_client(stub.url, OPERATOR_TOKEN)
     client.switch("latency", revision=1)
     with pytest.raises(StaleError):
         client.switch("throughput", revision=1)
-    assert client.presets().running == "latency"
+    assert client.presets().current.name == "latency"
 
 
 @pytest.mark.parametrize(
-    ("token", "error"), [(None, TokenError), ("wrong" * 10, TokenError), (VIEWER_TOKEN, RoleError)]
+    ("token", "error"), [(None, TokenRefusedError), ("wrong" * 10, TokenRefusedError), (VIEWER_TOKEN, RoleError)]
 )
 def test_rights(stub: StubServer, token: str | None, error: type[AdminError]) -> None:
     """No token, a wrong one, a viewer's: none can switch."""
     with pytest.raises(error):
-        AdminClient(stub.url, token).switch("latency", revision=1)
+        admin_client(stub.url, token).switch("latency", revision=1)
     assert stub.world.preset == "balanced"
 
 
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        (401, TokenError),
+        (401, TokenRefusedError),
         (403, RoleError),
         (404, SwitchedOffError),
         (409, RefusedError),
         (412, StaleError),
         (415, RefusedError),
-        (422, RefusedError),
+        (422, InvalidOrderError),
         (428, RefusedError),
         (500, RefusedError),
         (302, RefusedError),
@@ -78,28 +82,28 @@ def test_each_status_is_one_kind_of_error(
     """The server's sentence where there is one, else the status; never a stack trace."""
     stub.forced["PUT", "/headway/v1/preset"] = (status, body)
     with pytest.raises(error, match="as the server says" if isinstance(body, dict) else f"status {status}"):
-        AdminClient(stub.url, OPERATOR_TOKEN).switch("latency", revision=1)
+        admin_client(stub.url, OPERATOR_TOKEN).switch("latency", revision=1)
 
 
 def test_order_the_ladder_and_let_it_go(stub: StubServer) -> None:
     """An order holds until it is taken back; both are in the log with who and why."""
-    client = AdminClient(stub.url, OPERATOR_TOKEN)
-    ladder = client.order("shed", reason="half the GPUs are away", actor="anna")
-    assert (ladder.rung, ladder.ordered, ladder.in_force) == ("shed", "shed", ("cap", "bypass", "shed"))
+    client = admin_client(stub.url, OPERATOR_TOKEN)
+    ladder = client.order_fallback("shed", reason="half the GPUs are away", actor="anna")
+    assert (ladder.rung, ladder.ordered, ladder.in_force) == ("shed", "shed", ["cap", "bypass", "shed"])
     assert ladder.moves[0].after == "shed"
-    assert client.order(None).ordered == ""
+    assert client.order_fallback(None).ordered is None
     entry = client.audit()[1]
     assert (entry.action, entry.actor, entry.after) == ("order_fallback", "anna", "shed")
     assert entry.reason == "half the GPUs are away"
     with pytest.raises(RefusedError, match="nothing to do"):
-        client.order("divert")
+        client.order_fallback("divert")
 
 
 def test_recycle_is_accepted_once(stub: StubServer) -> None:
     """202 is an answer like any other; a second one comes too early, and a server may not be able to at all."""
     stub.world.in_flight["normal"] = 5
-    client = AdminClient(stub.url, OPERATOR_TOKEN)
-    assert client.recycle(reason="memory in pieces", actor="anna") == 5
+    client = admin_client(stub.url, OPERATOR_TOKEN)
+    assert client.recycle(reason="memory in pieces", actor="anna").seats_taken == 5
     with pytest.raises(RefusedError, match="under way"):
         client.recycle()
     stub.world.can_replace = False
@@ -107,49 +111,40 @@ def test_recycle_is_accepted_once(stub: StubServer) -> None:
         client.recycle()
 
 
-@pytest.mark.parametrize("act", [lambda client: client.order("cap"), lambda client: client.recycle()])
+@pytest.mark.parametrize("act", [lambda client: client.order_fallback("cap"), lambda client: client.recycle()])
 def test_a_viewer_orders_nothing(stub: StubServer, act: Callable[[AdminClient], object]) -> None:
     """The server checks the role, whatever a page offers."""
     with pytest.raises(RoleError):
-        act(AdminClient(stub.url, VIEWER_TOKEN))
+        act(admin_client(stub.url, VIEWER_TOKEN))
     assert (stub.world.ordered, stub.world.recycling) == (False, False)
-
-
-def test_the_status_of_a_server_without_a_ladder(stub: StubServer) -> None:
-    """An older version tells the rest."""
-    stub.forced["GET", "/headway/v1/fallback"] = (404, {"detail": "Not Found"})
-    told = AdminClient(stub.url, VIEWER_TOKEN).status()
-    assert told.known
-    assert told.ladder.rung == ""
-    assert told.warmup.stages["batch"] == (1.9, 1.31, 1.28)
 
 
 @pytest.mark.parametrize("body", ["no json", "[1]"])
 def test_an_answer_that_is_no_object_is_refused(stub: StubServer, body: str) -> None:
     """A proxy's page with status 200 is not an answer."""
     stub.forced["GET", "/headway/v1/presets"] = (200, body)
-    with pytest.raises(RefusedError):
-        AdminClient(stub.url, OPERATOR_TOKEN).presets()
+    with pytest.raises(NotHeadwayError):
+        admin_client(stub.url, OPERATOR_TOKEN).presets()
 
 
 def test_nobody_there(nobody: str) -> None:
     """A closed port is one sentence."""
     with pytest.raises(UnreachableError, match="not reachable"):
-        AdminClient(nobody, OPERATOR_TOKEN).presets()
+        admin_client(nobody, OPERATOR_TOKEN).presets()
 
 
 def test_hanging_server(black_hole: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that never answers is given up."""
-    monkeypatch.setattr("headway_dashboard.admin.TIMEOUT_S", (0.2, 0.2))
-    with pytest.raises(UnreachableError, match="in time"):
-        AdminClient(black_hole, OPERATOR_TOKEN).presets()
+    monkeypatch.setattr("headway_dashboard.server_client.TIMEOUT_S", (0.2, 0.2))
+    with pytest.raises(NoAnswerInTimeError, match="in time"):
+        admin_client(black_hole, OPERATOR_TOKEN).presets()
 
 
 def test_token_does_not_follow_a_redirect(stub: StubServer) -> None:
     """The token goes to the configured server only."""
     stub.forced["GET", "/headway/v1/presets"] = (302, {"detail": "moved"})
     with pytest.raises(RefusedError):
-        AdminClient(stub.url, OPERATOR_TOKEN).presets()
+        admin_client(stub.url, OPERATOR_TOKEN).presets()
     assert [path for _, path in stub.requests] == ["/headway/v1/presets"]
 
 
@@ -165,7 +160,7 @@ def test_token_does_not_follow_a_redirect(stub: StubServer) -> None:
 def test_what_the_page_may_do(stub: StubServer, environment: dict[str, str], may_apply: bool, word: str) -> None:
     """One sentence about what is missing."""
     settings = Settings.from_environment({"HEADWAY_URL": stub.url, **environment})
-    client = AdminClient(settings.url, settings.token)
+    client = admin_client(settings.url, settings.token)
     _, rights = ask(settings, client)
     assert rights.may_apply is may_apply
     assert word in rights.sentence
@@ -176,4 +171,8 @@ def test_differences_keep_the_order_and_name_what_is_missing() -> None:
     """Settings that only one side has are None on the other."""
     before = {"a": 1, "b": 2, "c": 3}
     after = {"a": 1, "b": 5, "d": 4}
-    assert differences(before, after) == [Change("b", 2, 5), Change("c", 3, None), Change("d", None, 4)]
+    assert differences(before, after) == [
+        SettingChange(setting="b", before=2, after=5),
+        SettingChange(setting="c", before=3, after=None),
+        SettingChange(setting="d", before=None, after=4),
+    ]

@@ -44,9 +44,8 @@ def test_all_is_sorted_and_true(package: ModuleType) -> None:
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_nothing_public_is_left_out_of_all(package: ModuleType) -> None:
     """Whatever a user can reach at the top without an underscore is either offered or a module."""
-    reachable = {
-        name for name, value in vars(package).items() if not name.startswith("_") and not isinstance(value, ModuleType)
-    }
+    names = {name for name in {*vars(package), *dir(package)} if not name.startswith("_")}
+    reachable = {name for name in names if not isinstance(getattr(package, name), ModuleType)}
     assert reachable - {"annotations", "version"} == set(package.__all__)  # version() stands behind __version__
 
 

@@ -167,7 +167,7 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
 async def test_the_control_room_answers_and_switches() -> None:
     """engine.headway shows the state, the ceiling is the engine's own, and a switch takes effect at once."""
     engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
-    assert engine.headway.status()["limit"] == {"live": 8, "proposed": 8, "ceiling": 16, "why": "fixed"}
+    assert engine.headway.status()["limit"] == {"live": 8, "proposed": 8, "ceiling": 16, "reason": "fixed"}
     assert engine.headway.status()["ready"] is True
     done = await engine.headway.switch("throughput", expected_revision=1, who=Who())
     assert (done.previous, done.revision) == ("latency", 2)

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from admin_answers import current_preset, preset_entry, problem
+from pydantic import BaseModel
+
+from headway.api import schema
 from headway_policies import bundled_presets, changes
 
 TOKEN = "stub-token-0123456789-0123456789-abcdef"
@@ -27,45 +31,61 @@ class Stub:
     overtaken_by: str | None = None  # somebody else switches to this just before our PUT
     answer_all: tuple[int, str, bytes] | None = None  # status, content type, body: for everything
     refuse_put: tuple[int, str] | None = None
+    confirmed: bool = True  # the engine confirms a new limit
     ordered: str | None = None  # where an operator has put the fallback ladder
     seen: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     url: str = ""
 
-    def fallback(self) -> dict[str, Any]:
-        move = {"time": "2026-01-01T00:00:00.000Z", "before": "normal", "after": "cap", "trigger": "queue_age"}
-        return {
-            "rung": self.ordered or "cap",
-            "ordered": self.ordered,
-            "trigger": "queue_age" if self.ordered is None else "operator",
-            "in_force": ["cap"],
-            "usable": ["cap", "divert"],
-            "upstream": {"model": "small", "breaker": "closed", "in_flight": 2},
-            "moves": [move],
-        }
+    def fallback(self) -> schema.FallbackState:
+        move = schema.FallbackMove(time="2026-01-01T00:00:00.000Z", before="normal", after="cap", trigger="queue_age")
+        return schema.FallbackState(
+            rung=self.ordered or "cap",
+            ordered=self.ordered,
+            trigger="queue_age" if self.ordered is None else "operator",
+            in_force=["cap"],
+            usable=["cap", "divert"],
+            upstream=schema.FallbackModel(model="small", breaker="closed", in_flight=2),
+            moves=[move],
+        )
 
-    def status(self) -> dict[str, Any]:
-        waiting = {"queued": 2, "oldest_wait_s": 4.25, "in_flight": 1, "arrived": 9, "outcomes": {"completed": 5}}
-        idle = {"queued": 0, "oldest_wait_s": 0.0, "in_flight": 0, "arrived": 0, "outcomes": {"completed": 0}}
-        return {
-            "version": "0.1.0",
-            "model": "smol",
-            "ready": self.ready,
-            "reasons": self.reasons,
-            "state": "open",
-            "started_at": "2026-01-01T00:00:00Z",
-            "uptime_s": 3725.0,
-            "preset": {"name": self.current, "revision": self.revision},
-            "limit": {"live": 32, "ceiling": 64},
-            "seats_taken": 5,
+    def in_force(self) -> schema.PresetInForce:
+        return schema.PresetInForce(name=self.current, revision=self.revision)
+
+    def status(self) -> schema.Status:
+        waiting: dict[str, Any] = {
             "queued": 2,
+            "oldest_wait_s": 4.25,
             "in_flight": 1,
-            "classes": [
-                {"name": "batch", "priority": 1, **waiting},
-                {"name": "realtime", "priority": 3, **idle},
-                {"name": "gone", "priority": None, **idle},
-            ],
-            "from_a_newer_server": 1,
+            "arrived": 9,
+            "outcomes": {"completed": 5},
         }
+        idle: dict[str, Any] = {
+            "queued": 0,
+            "oldest_wait_s": 0.0,
+            "in_flight": 0,
+            "arrived": 0,
+            "outcomes": {"completed": 0},
+        }
+        return schema.Status(
+            version="0.1.0",
+            model="smol",
+            ready=self.ready,
+            reasons=self.reasons,
+            state="open",
+            started_at="2026-01-01T00:00:00Z",
+            uptime_s=3725.0,
+            preset=self.in_force(),
+            limit=schema.LimitStatus(live=32, ceiling=64),
+            seats_taken=5,
+            queued=2,
+            in_flight=1,
+            classes=[
+                schema.ClassStatus(name="batch", priority=1, **waiting),
+                schema.ClassStatus(name="realtime", priority=3, **idle),
+                schema.ClassStatus(name="gone", priority=None, **idle),
+            ],
+            from_a_newer_server=1,
+        )
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -102,24 +122,20 @@ class _Handler(BaseHTTPRequestHandler):
         if self.stub.refuse_put is not None:
             self._problem(*self.stub.refuse_put)
         else:
-            self._send(202, "application/json", b'{"accepted": true, "running": 5}')
+            accepted = schema.RecycleAccepted(accepted=True, seats_taken=5)
+            self._send(202, "application/json", accepted.model_dump_json().encode())
 
     def _get(self) -> None:
         stub, known = self.stub, bundled_presets()
         if self.path == "/headway/v1/status":
             self._json(stub.status())
         elif self.path == "/headway/v1/presets":
-            presets = [
-                {"name": n, "description": p.description, "source": "bundled", "settings": p.settings()}
-                for n, p in known.items()
-            ]
-            self._json({"current": {"name": stub.current, "revision": stub.revision}, "presets": presets})
+            presets = [preset_entry(one) for one in known.values()]
+            self._json(schema.PresetList(current=stub.in_force(), presets=presets))
         elif self.path == "/headway/v1/fallback":
             self._json(stub.fallback())
         elif self.path == "/headway/v1/preset":
-            preset = known[stub.current]
-            about = {"description": preset.description, "settings": preset.settings()}
-            self._json({"name": stub.current, "revision": stub.revision, **about}, etag=stub.revision)
+            self._json(current_preset(known[stub.current], stub.revision), etag=stub.revision)
         else:
             self._send(404, "application/json", b'{"detail":"Not Found"}')
 
@@ -128,10 +144,16 @@ class _Handler(BaseHTTPRequestHandler):
         previous, stub.current = stub.current, name
         stub.revision += name != previous
         differing = [
-            {"setting": one.setting, "before": one.before, "after": one.after}
+            schema.SettingChange(setting=one.setting, before=one.before, after=one.after)
             for one in changes(known[previous], known[name])
         ]
-        answer = {"name": name, "revision": stub.revision, "previous": previous, "changes": differing}
+        answer = schema.Switched(
+            name=name,
+            revision=stub.revision,
+            previous=previous,
+            changes=differing,
+            engine_limit_confirmed=stub.confirmed,
+        )
         self._json(answer, etag=stub.revision)
 
     def _allowed(self, body: Any) -> bool:
@@ -147,12 +169,11 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _problem(self, status: int, detail: str) -> None:
-        body = {"type": "about:blank", "title": "problem", "status": status, "detail": detail}
-        self._send(status, "application/problem+json", json.dumps(body).encode())
+        self._send(status, "application/problem+json", problem(status, detail).model_dump_json().encode())
 
-    def _json(self, value: Any, etag: int | None = None) -> None:
+    def _json(self, value: BaseModel, etag: int | None = None) -> None:
         extra = {} if etag is None else {"ETag": f'"{etag}"'}
-        self._send(200, "application/json", json.dumps(value).encode(), **extra)
+        self._send(200, "application/json", value.model_dump_json().encode(), **extra)
 
     def _send(self, status: int, content_type: str, body: bytes, **headers: str) -> None:
         self.send_response(status)

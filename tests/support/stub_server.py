@@ -14,14 +14,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from admin_answers import current_preset, preset_entry, problem
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from pydantic import BaseModel
 
+from headway.api import schema
 from headway_policies import Cause, Outcome, Reason, bundled_presets, changes
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Rung, Trigger
@@ -37,24 +39,15 @@ GC_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 BATCH_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 
 
-@dataclass
-class Warming:
-    """The warm-up, as the status tells it."""
-
-    state: str = "done"
-    reason: str = ""
-    attempt: int = 1
-    batch_size: int | None = 32
-    stages: dict[str, list[float]] = field(
-        default_factory=lambda: {
-            "single": [0.412],
-            "logprobs": [2.31],
-            "json_schema": [0.874],
-            "batch": [1.9, 1.31, 1.28],
-        }
-    )
-    refused: list[str] = field(default_factory=list)
-    settled: bool = True
+WARM = schema.WarmupStatus(
+    state="done",
+    attempt=1,
+    single_s=0.412,
+    batch_s=1.28,
+    batch_size=32,
+    stages={"single": [0.412], "logprobs": [2.31], "json_schema": [0.874], "batch": [1.9, 1.31, 1.28]},
+    settled=True,
+)
 
 
 class World:
@@ -69,17 +62,17 @@ class World:
         self.gpu = gpu
         self.backend = "cuda" if gpu else "cpu"
         self.ready = True
-        self.standing = "up"
-        self.trying = ""
-        self.tries, self.most_tries = 0, 3
+        self.state = "up"
+        self.restart_step = ""
+        self.restart_attempts, self.max_restart_attempts = 0, 3
         self.deaths: Counter[str] = Counter()
         self.hangs = 0
-        self.suspects = 0
+        self.crash_suspects = 0
         self.retries: Counter[str] = Counter()
-        self.warmup = Warming()
+        self.warmup = WARM
         self.rung, self.ordered, self.trigger = Rung.NORMAL, False, ""
         self.usable = [one.word for one in Rung if one is not Rung.DIVERT]
-        self.moves: list[dict[str, str]] = []
+        self.moves: list[schema.FallbackMove] = []
         self.rung_steps: Counter[tuple[str, str]] = Counter()
         self.degraded: Counter[tuple[str, str]] = Counter()
         self.cap_ratio = 1.0
@@ -89,8 +82,8 @@ class World:
         self.can_replace = True
         self.collections = [0.0] * (len(GC_BOUNDS) + 1)
         self.collected_s = 0.0
-        self.limit_why = "fixed"
-        self.order_failed: str | None = None
+        self.limit_reason = "fixed"
+        self.order_error: str | None = None
         self.load = 1.0
         self.ends_per_s: dict[str, float] = {}
         self.fail_ratio = 0.004
@@ -110,7 +103,7 @@ class World:
         self.batch_sum = 0.0
         self.tokens = 0.0
         self.kv_ratio = 0.1
-        self.audit: list[dict[str, Any]] = []
+        self.audit: list[schema.AuditEntry] = []
         self.lock = threading.Lock()
 
     @property
@@ -189,81 +182,116 @@ class World:
         whole = int(mean)
         return whole + (self.random.random() < mean - whole)
 
-    def switch(self, name: str, who: dict[str, str], reason: str) -> dict[str, Any]:
+    def switch(self, name: str, who: dict[str, str], reason: str) -> schema.Switched:
         """Put a preset in force and write it down; one that is in force already stays as it is."""
         with self.lock:
             before = self.preset
             if name == before:
-                return {"name": name, "revision": self.revision, "previous": before, "changes": []}
+                return schema.Switched(name=name, revision=self.revision, previous=before, changes=[])
             self.preset, self.revision = name, self.revision + 1
             self.last_change_s = time.time()
             self.preset_changes[name] += 1
             self.note(who, before, name, reason, "applied")
             listed = [
-                {"setting": one.setting, "before": one.before, "after": one.after}
+                schema.SettingChange(setting=one.setting, before=one.before, after=one.after)
                 for one in changes(self.presets[before], self.presets[name])
             ]
-            return {"name": name, "revision": self.revision, "previous": before, "changes": listed}
+            return schema.Switched(name=name, revision=self.revision, previous=before, changes=listed)
 
     def climb(self, rung: Rung, trigger: str, *, ordered: bool = False) -> None:
         """Move the ladder."""
         now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
         if rung is not self.rung:
-            self.moves.insert(0, {"time": now, "before": self.rung.word, "after": rung.word, "trigger": trigger})
+            move = schema.FallbackMove(time=now, before=self.rung.word, after=rung.word, trigger=trigger)
+            self.moves.insert(0, move)
             self.rung_steps[rung.word, trigger] += 1
         self.rung, self.trigger, self.ordered = rung, trigger, ordered
 
-    def ladder(self) -> dict[str, Any]:
-        """What ``GET /headway/v1/fallback`` answers."""
-        return {
-            "rung": self.rung.word,
-            "ordered": self.rung.word if self.ordered else None,
-            "trigger": self.trigger or None,
-            "in_force": [one.word for one in Rung if Rung.NORMAL < one <= self.rung],
-            "usable": self.usable,
-            "upstream": None,
-            "moves": self.moves,
-        }
+    def ladder(self) -> schema.FallbackState:
+        """The answer of ``GET /headway/v1/fallback``."""
+        return schema.FallbackState(
+            rung=self.rung.word,
+            ordered=self.rung.word if self.ordered else None,
+            trigger=self.trigger or None,
+            in_force=[one.word for one in Rung if Rung.NORMAL < one <= self.rung],
+            usable=self.usable,
+            moves=self.moves,
+        )
 
-    def status(self) -> dict[str, Any]:
-        """What ``GET /headway/v1/status`` answers, as far as the dashboard reads it."""
-        return {
-            "ready": self.ready,
-            "reasons": self.reasons(),
-            "preset": {"name": self.preset, "revision": self.revision},
-            "limit": {"live": self.limit, "proposed": self.limit, "ceiling": 64, "why": self.limit_why},
-            "ordering": {"between": "weighted", "inside": "fair", "failed": self.order_failed},
-            "seats_taken": sum(self.in_flight.values()),
-            "queued": sum(self.queued.values()),
-            "warmup": asdict(self.warmup),
-            "memory": {"cap_ratio": self.cap_ratio, "recycling": self.recycling, "longest_gc_pause_s": 0.031},
-            "engine": {
-                "standing": self.standing,
-                "trying": self.trying,
-                "tries": self.tries,
-                "most_tries": self.most_tries,
-                "deaths": dict(self.deaths),
-                "hangs": self.hangs,
-                "suspects": self.suspects,
-            },
-        }
+    def status(self) -> schema.Status:
+        """The answer of ``GET /headway/v1/status``."""
+        engine = schema.EngineStatus(
+            backend=self.backend,
+            healthy=self.state == "up",
+            state=self.state,
+            restart_step=self.restart_step,
+            restart_attempts=self.restart_attempts,
+            max_restart_attempts=self.max_restart_attempts,
+            deaths=dict(self.deaths),
+            hangs=self.hangs,
+            crash_suspects=self.crash_suspects,
+        )
+        return schema.Status(
+            version="0.1.0",
+            model="stub",
+            ready=self.ready,
+            reasons=self.reasons(),
+            state="open",
+            uptime_s=60.0,
+            preset=self.current(),
+            limit=schema.LimitStatus(live=self.limit, proposed=self.limit, ceiling=64, reason=self.limit_reason),
+            ordering=schema.OrderingStatus(between="weighted", inside="fair", error=self.order_error),
+            seats_taken=sum(self.in_flight.values()),
+            queued=sum(self.queued.values()),
+            in_flight=sum(self.in_flight.values()),
+            classes=[self._class(name) for name in CLASSES],
+            fallback=schema.FallbackSummary(rung=self.rung.word, trigger=self.trigger or None),
+            warmup=self.warmup,
+            memory=schema.MemoryStatus(cap_ratio=self.cap_ratio, recycling=self.recycling, longest_gc_pause_s=0.031),
+            engine=engine,
+        )
+
+    def current(self) -> schema.PresetInForce:
+        """The preset in force."""
+        return schema.PresetInForce(name=self.preset, revision=self.revision)
+
+    def _class(self, name: str) -> schema.ClassStatus:
+        terms = self.presets[self.preset].classes
+        return schema.ClassStatus(
+            name=name,
+            priority=terms[name].priority if name in terms else None,
+            queued=self.queued[name],
+            oldest_wait_s=self.queued[name] * 0.12,
+            in_flight=self.in_flight[name],
+            arrived=self.arrived[name],
+            outcomes={outcome: self.outcomes[name, outcome] for outcome in Outcome},
+        )
 
     def reasons(self) -> list[str]:
         """Why it takes no traffic."""
         if self.ready:
             return []
-        if self.standing == "up":
+        if self.state == "up":
             return [f"warm-up {self.warmup.state}"]
         said = {"silent": "the engine gives no sign of life", "restarting": "the engine is being replaced"}
-        trying = f": {self.trying}" if self.trying else ""
-        return [said.get(self.standing, "the engine is not running") + trying]
+        step = f": {self.restart_step}" if self.restart_step else ""
+        return [said.get(self.state, "the engine is not running") + step]
 
     def note(
         self, who: dict[str, str], before: str, after: str, reason: str, result: str, action: str = "switch_preset"
     ) -> None:
         """One audit entry."""
-        entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **who, "action": action}
-        entry |= {"before": before, "after": after, "revision": self.revision, "reason": reason, "result": result}
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        entry = schema.AuditEntry(
+            time=now,
+            **{"actor": "", "role": "", "address": "", **who},
+            action=action,
+            before=before,
+            after=after,
+            revision=self.revision,
+            reason=reason,
+            result=result,
+        )
         self.audit.insert(0, entry)
 
     def collect(self) -> Iterator[Metric]:
@@ -320,7 +348,7 @@ class World:
         }
         for name, value in plain.items():
             yield GaugeMetricFamily(name, "-", value=float(value))
-        standings = {one: float(one == self.standing) for one in ("up", "silent", "restarting", "lost")}
+        standings = {one: float(one == self.state) for one in ("up", "silent", "restarting", "lost")}
         yield labelled(GaugeMetricFamily, "headway_engine_state", "standing", standings)
         deaths = {cause: self.deaths[cause] for cause in Cause}
         yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", deaths)
@@ -382,6 +410,15 @@ def buckets(counts: list[float], bounds: tuple[float, ...]) -> list[tuple[str, f
         total += count
         found.append((bound, total))
     return found
+
+
+def as_bytes(body: BaseModel | dict[str, Any] | bytes | str) -> bytes:
+    """What is sent of a body."""
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, str):
+        return body.encode()
+    return (body.model_dump_json() if isinstance(body, BaseModel) else json.dumps(body)).encode()
 
 
 class StubServer:
@@ -471,7 +508,7 @@ class StubServer:
             return self._send(request, 200, self.scrape(), kind="text/plain; version=0.0.4; charset=utf-8")
         if path == "/headway/readyz":
             reasons = self.world.reasons()
-            return self._send(request, 503 if reasons else 200, {"ready": not reasons, "reasons": reasons})
+            return self._send(request, 503 if reasons else 200, schema.Readiness(ready=not reasons, reasons=reasons))
         if path.startswith("/headway/v1/"):
             return self._admin(request, path.removeprefix("/headway/v1/"), body)
         return self._problem(request, 404, "no such page")
@@ -491,16 +528,12 @@ class StubServer:
         if path == "fallback":
             return self._send(request, 200, world.ladder())
         if path == "presets":
-            listed = [
-                {"name": one.name, "description": one.description, "source": "bundled", "settings": one.settings()}
-                for one in world.presets.values()
-            ]
-            return self._send(request, 200, {"current": self._current(), "presets": listed})
+            listed = [preset_entry(one) for one in world.presets.values()]
+            return self._send(request, 200, schema.PresetList(current=world.current(), presets=listed))
         if path == "preset":
-            settings = world.presets[world.preset].settings()
-            return self._send(request, 200, {**self._current(), "settings": settings}, etag=True)
+            return self._send(request, 200, current_preset(world.presets[world.preset], world.revision), etag=True)
         if path == "audit":
-            return self._send(request, 200, {"entries": world.audit[:50]})
+            return self._send(request, 200, schema.AuditLog(entries=world.audit[:50]))
         if path == "status":
             return self._send(request, 200, world.status())
         return self._problem(request, 404, "no such page")
@@ -525,7 +558,8 @@ class StubServer:
             return self._problem(request, 409, "a recycle is under way.")
         world.recycling = True
         world.note(who, world.preset, world.preset, reason, "accepted", "recycle_engine")
-        return self._send(request, 202, {"accepted": True, "running": sum(world.in_flight.values())})
+        taken = sum(world.in_flight.values())
+        return self._send(request, 202, schema.RecycleAccepted(accepted=True, seats_taken=taken))
 
     def _switch(self, request: BaseHTTPRequestHandler, role: str, body: bytes) -> None:
         who = {"actor": role, "role": role, "address": "127.0.0.1"}
@@ -544,22 +578,19 @@ class StubServer:
             return self._problem(request, 422, f"unknown preset {wanted['name']!r}.")
         return self._send(request, 200, self.world.switch(wanted["name"], who, wanted.get("reason", "")), etag=True)
 
-    def _current(self) -> dict[str, Any]:
-        return {"name": self.world.preset, "revision": self.world.revision}
-
     def _problem(self, request: BaseHTTPRequestHandler, status: int, detail: str) -> None:
-        self._send(request, status, {"title": "-", "status": status, "detail": detail}, kind="application/problem+json")
+        self._send(request, status, problem(status, detail), kind="application/problem+json")
 
     def _send(
         self,
         request: BaseHTTPRequestHandler,
         status: int,
-        body: dict[str, Any] | bytes | str,
+        body: BaseModel | dict[str, Any] | bytes | str,
         *,
         kind: str = "application/json",
         etag: bool = False,
     ) -> None:
-        content = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
+        content = as_bytes(body)
         request.send_response(status)
         request.send_header("Content-Type", kind)
         request.send_header("Content-Length", str(len(content)))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headway.api.schema import FallbackState, WarmupStatus
 from headway_dashboard.analysis import engine_panels, palette, panels
 from headway_dashboard.analysis.condition import Condition
 from headway_dashboard.analysis.model import Mark, Point, change_marks, held_s, newest, onset_marks
 from headway_dashboard.analysis.newest_values import TileText, now
 from headway_dashboard.analysis.notices import STAGES, Notice, Situation, notices, stage_words
 from headway_dashboard.analysis.reading import Reading
-from headway_dashboard.analysis.status import Ladder, Status, Warmup
+from headway_dashboard.analysis.status import Status
 from headway_dashboard.analysis.units import MISSING, compact, duration
 from headway_policies.limits import WHYS
 
@@ -93,7 +94,7 @@ def step_rows(reading: Reading) -> list[dict[str, str]]:
     ]
 
 
-def move_rows(ladder: Ladder) -> list[dict[str, str]]:
+def move_rows(ladder: FallbackState) -> list[dict[str, str]]:
     """The ladder's last moves, newest first."""
     return [
         {
@@ -105,7 +106,7 @@ def move_rows(ladder: Ladder) -> list[dict[str, str]]:
     ]
 
 
-def ladder_words(ladder: Ladder, by_numbers: str = "") -> str:
+def ladder_words(ladder: FallbackState, by_numbers: str = "") -> str:
     """The ladder's rung, its cause, and what it takes from requests; empty where it is not known."""
     word = ladder.rung or by_numbers
     if not word:
@@ -126,12 +127,12 @@ def taken_words(rungs: Iterable[str]) -> str:
     return ", ".join(taken) or RUNGS[NORMAL]
 
 
-def orderable(ladder: Ladder) -> tuple[str, ...]:
+def orderable(ladder: FallbackState) -> tuple[str, ...]:
     """The rungs an operator may order: those that would change something, and the two that always do."""
     return tuple(word for word in RUNGS if not ladder.usable or word in (*_ALWAYS_OPEN, *ladder.usable))
 
 
-def order_words(ladder: Ladder, chosen: str) -> str:
+def order_words(ladder: FallbackState, chosen: str) -> str:
     """What an ordered rung takes: an order puts all rungs up to it in force."""
     upto = rung_place(chosen)
     return taken_words(word for word in orderable(ladder) if rung_place(word) <= upto)
@@ -148,15 +149,15 @@ def trigger_words(trigger: str) -> str:
     return _TRIGGERS.get(trigger) or trigger.replace("_", " ")
 
 
-def warmup_rows(reading: Reading, told: Warmup) -> list[dict[str, str]]:
+def warmup_rows(reading: Reading, told: WarmupStatus) -> list[dict[str, str]]:
     """The stages of the warm-up in their order: all rounds where the status is known, else the last by the metrics."""
     last_s = {labels[0]: newest(line) for labels, line in reading[engine_panels.WARMUP_S].lines.items()}
-    rounds: dict[str, tuple[float, ...]] = dict(told.stages) or {
-        stage: (took_s,) for stage, took_s in last_s.items() if took_s is not None
+    rounds: dict[str, list[float]] = dict(told.stages) or {
+        stage: [took_s] for stage, took_s in last_s.items() if took_s is not None
     }
     rows = []
     for stage in [*STAGES, *(one for one in rounds if one not in STAGES)]:
-        took_s = rounds.get(stage, ())
+        took_s = rounds.get(stage, [])
         if not took_s and stage not in told.refused:
             continue
         rows.append(
@@ -169,7 +170,7 @@ def warmup_rows(reading: Reading, told: Warmup) -> list[dict[str, str]]:
     return rows
 
 
-def warmup_words(told: Warmup) -> str:
+def warmup_words(told: WarmupStatus) -> str:
     """The warm-up's result or progress, in a sentence or two; empty where the status is not known."""
     match told.state:
         case "":
@@ -192,7 +193,7 @@ def limit_words(reading: Reading, told: Status) -> str:
     """The limit in one line: live, proposed, ceiling, and why it is what it is."""
     figures = [("live", panels.LIMIT), ("proposed", engine_panels.PROPOSED), ("ceiling", panels.CEILING)]
     line = " · ".join(f"{words} **{_compact(now(reading, one))}**" for words, one in figures)
-    why = WHYS.get(told.limit_why) or told.limit_why
+    why = WHYS.get(told.limit_reason) or told.limit_reason
     return f"{line} · {why}" if why else line
 
 
@@ -214,9 +215,9 @@ def pause_words(told: Status) -> str:
 
 def server_tiles(reading: Reading, told: Status, state: Condition) -> list[TileText]:
     """The server page's key figures."""
-    standing = told.engine.standing or engine_state_of(reading)
+    standing = told.engine.state or engine_state_of(reading)
     of_standing = palette.words_of(palette.ENGINE_STATES)(standing) if standing and state.current else MISSING
-    suspects = told.engine.suspects
+    suspects = told.engine.crash_suspects
     counted = (
         ("Engine deaths", panels.DEATHS, "Engines that died or were ended since the server started."),
         ("Hangs", engine_panels.HANGS, "Times the engine was unresponsive for too long."),

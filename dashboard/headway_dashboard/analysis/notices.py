@@ -17,7 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headway_dashboard.analysis.status import Status, Warmup
+from headway.api.schema import WarmupStatus
+from headway_dashboard.analysis.status import Status
 from headway_dashboard.analysis.units import compact, duration
 from headway_policies.engine import Stage
 
@@ -56,13 +57,13 @@ class Situation:
 
 def notices(now: Situation, told: Status) -> list[Notice]:
     """All notices, the most urgent first; empty in normal operation."""
-    standing = told.engine.standing or now.standing
+    standing = told.engine.state or now.standing
     found = [_engine(standing, now, told), _warmup(standing, told.warmup)]
     if standing in ("", "up") and not told.known and now.ready == 0 and told.reasons:
         reasons = ", ".join(told.reasons)
         found.append(Notice("warning", "The server takes no traffic", f"Reasons: {reasons}."))
-    if told.order_failed:
-        text = f"Its {told.order_failed}. Until a preset with another order is in force, "
+    if told.order_error:
+        text = f"Its {told.order_error}. Until a preset with another order is in force, "
         text += "waiting requests are dispatched by class share and evenly by tenant."
         found.append(Notice("warning", "The custom order of this preset was disabled", text))
     return [one for one in found if one is not None]
@@ -107,14 +108,14 @@ def _restarting(now: Situation, told: Status) -> Notice:
 
 def _lost(now: Situation, told: Status) -> Notice | None:
     """No engine, and new requests are refused: for a while, before the first warm-up, or for good."""
-    if told.engine.trying:
+    if told.engine.restart_step:
         progress, step = _trying(told)
-        text = f"{_try(now, told)}: {told.engine.trying}{_for(now)}. New requests are refused until it is back."
+        text = f"{_try(now, told)}: {told.engine.restart_step}{_for(now)}. New requests are refused until it is back."
         return Notice("error", "The engine is gone and is being restarted", text, progress, step)
     if told.warmup.state in ("pending", "running", "failed"):
         return None  # it has not begun to serve: the warm-up's notice says why
     if told.known:
-        tries = told.engine.most_tries
+        tries = told.engine.max_restart_attempts
         why = f"All {tries} restart attempts failed" if tries > 1 else "No restart attempt is left"
         if not tries:
             why = "This server cannot replace its engine"
@@ -126,25 +127,25 @@ def _lost(now: Situation, told: Status) -> Notice | None:
 
 
 def _try(now: Situation, told: Status) -> str:
-    if told.engine.tries and told.engine.most_tries:
-        return f"Attempt {told.engine.tries} of {told.engine.most_tries}"
+    if told.engine.restart_attempts and told.engine.max_restart_attempts:
+        return f"Attempt {told.engine.restart_attempts} of {told.engine.max_restart_attempts}"
     return f"Death number {compact(now.deaths)} since the server started" if now.deaths else "A restart is under way"
 
 
 def _doing(told: Status) -> str:
     """The current step towards another engine, as the server reports it."""
-    if told.engine.trying:
-        return told.engine.trying
+    if told.engine.restart_step:
+        return told.engine.restart_step
     _, _, after = next(iter(told.reasons), "").partition(": ")
     return after or "another engine is being started"
 
 
 def _trying(told: Status) -> tuple[float | None, str]:
     """How far a restart has come: it pauses, starts an engine, and warms it up."""
-    at = next((index for index, word in enumerate(_STEPS) if told.engine.trying.startswith(word)), None)
+    at = next((index for index, word in enumerate(_STEPS) if told.engine.restart_step.startswith(word)), None)
     if at is None:
         return None, ""
-    return (at + 0.5) / len(_STEPS), f"Step {at + 1} of {len(_STEPS)}: {told.engine.trying}"
+    return (at + 0.5) / len(_STEPS), f"Step {at + 1} of {len(_STEPS)}: {told.engine.restart_step}"
 
 
 def _for(now: Situation) -> str:
@@ -168,7 +169,7 @@ def _sentence(text: str) -> str:
 # ---------------------------------------------------------------------- the warm-up
 
 
-def _warmup(standing: str, warmup: Warmup) -> Notice | None:
+def _warmup(standing: str, warmup: WarmupStatus) -> Notice | None:
     if standing == "restarting":
         return None  # part of the restart, which says so
     match warmup.state:
@@ -182,7 +183,7 @@ def _warmup(standing: str, warmup: Warmup) -> Notice | None:
     return None
 
 
-def _warming(warmup: Warmup) -> Notice:
+def _warming(warmup: WarmupStatus) -> Notice:
     passed = [stage for stage in Stage if stage in warmup.stages or stage in warmup.refused]
     done = [stage_words(stage) for stage in passed if stage is not Stage.BATCH]
     rounds = len(warmup.stages.get(Stage.BATCH, ()))

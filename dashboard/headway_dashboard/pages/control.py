@@ -1,4 +1,4 @@
-"""The Control page: presets, what a switch would change, orders, and the audit log."""
+"""The page Control: the presets, the changes another one would make, orders, and the audit log."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import shlex
 
 import streamlit as st
 
-from headway_dashboard.admin import (
+from headway.api import (
     AdminClient,
     AdminError,
-    Preset,
-    Presets,
+    PresetEntry,
+    PresetList,
     RoleError,
     Setting,
     StaleError,
     Switched,
-    differences,
 )
 from headway_dashboard.analysis import newest_values, panels
+from headway_dashboard.analysis.differences import differences
 from headway_dashboard.analysis.units import MISSING, compact
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import orders
 from headway_dashboard.pages.head import RECENT_S, head
 from headway_dashboard.rights import Rights, ask
+from headway_dashboard.server_client import admin_client
 from headway_dashboard.settings import Settings
 from headway_dashboard.shipped import shipped
 from headway_dashboard.sources import Source, StatusSource
@@ -36,7 +37,7 @@ _ACTOR_CHARS = 80
 def show(settings: Settings, source: Source, telling: StatusSource) -> None:
     """Draw the page."""
     st.fragment(_running_now, run_every=settings.refresh_s)(source, telling)
-    client = AdminClient(settings.url, settings.token)
+    client = admin_client(settings.url, settings.token)
     presets, rights = ask(settings, client)
     if st.session_state.get("viewer_only"):
         rights = Rights(False, st.session_state["viewer_only"])
@@ -70,19 +71,19 @@ def _running_now(source: Source, telling: StatusSource) -> None:
             st.rerun()
 
 
-def _cards(presets: Presets) -> Preset | None:
+def _cards(presets: PresetList) -> PresetEntry | None:
     """One card a preset; returns the one the visitor looks at."""
-    names = [one.name for one in presets.listed]
+    names = [one.name for one in presets.presets]
     if st.session_state.get("chosen") not in names:
         st.session_state["chosen"] = None
     st.markdown("#### Presets")
     with st.grid(min(len(names), 4) or 1, min_column_width=_CARD_PX, gap="small", key="headway-presets"):
-        for one in presets.listed:
-            _card(one, running=one.name == presets.running)
-    return next((one for one in presets.listed if one.name == st.session_state["chosen"]), None)
+        for one in presets.presets:
+            _card(one, running=one.name == presets.current.name)
+    return next((one for one in presets.presets if one.name == st.session_state["chosen"]), None)
 
 
-def _card(one: Preset, *, running: bool) -> None:
+def _card(one: PresetEntry, *, running: bool) -> None:
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{one.name}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             st.markdown(f"**{plain(one.name)}**", width="content")
@@ -109,15 +110,15 @@ def _choose(name: str) -> None:
     st.session_state.pop("result", None)
 
 
-def _proposal(settings: Settings, presets: Presets, chosen: Preset | None, rights: Rights) -> None:
-    st.session_state["shown_revision"] = presets.revision
-    if chosen is None or chosen.name == presets.running:
+def _proposal(settings: Settings, presets: PresetList, chosen: PresetEntry | None, rights: Rights) -> None:
+    st.session_state["shown_revision"] = presets.current.revision
+    if chosen is None or chosen.name == presets.current.name:
         st.caption("Choose Compare on a preset to see what it would change before it is applied.")
         return
-    running = next((one for one in presets.listed if one.name == presets.running), None)
+    running = next((one for one in presets.presets if one.name == presets.current.name), None)
     changes = differences(running.settings if running else {}, chosen.settings)
     with st.container(border=True, key="headway-proposal"):
-        st.markdown(f"#### {plain(presets.running or 'now')} → {plain(chosen.name)}")
+        st.markdown(f"#### {plain(presets.current.name or 'now')} → {plain(chosen.name)}")
         if changes:
             rows = [
                 {"Setting": plain(one.setting), "Now": _value(one.before), "After": _value(one.after)}
@@ -126,15 +127,13 @@ def _proposal(settings: Settings, presets: Presets, chosen: Preset | None, right
             st.table(rows, border="horizontal", hide_index=True)
         else:
             st.caption("Both presets have the same settings.")
-        st.caption(
-            "No waiting request is dropped and no running request is stopped; surplus seats drain as requests finish."
-        )
+        st.caption("No queued request is dropped and no running one is stopped; fewer seats empty as requests finish.")
         _apply_form(settings, chosen, rights)
         st.caption("The same from a shell:")
         st.code(_command(settings, chosen.name), language="bash")
 
 
-def _apply_form(settings: Settings, chosen: Preset, rights: Rights) -> None:
+def _apply_form(settings: Settings, chosen: PresetEntry, rights: Rights) -> None:
     with st.form("apply", border=False, enter_to_submit=False):
         with st.container(horizontal=True, vertical_alignment="bottom"):
             st.text_input(
@@ -164,7 +163,7 @@ def _command(settings: Settings, name: str) -> str:
 def _apply(settings: Settings, name: str) -> None:
     """Switch to a preset, on the revision that was on the page when the button was pressed."""
     state = st.session_state
-    client = AdminClient(settings.url, settings.token)
+    client = admin_client(settings.url, settings.token)
     try:
         done = client.switch(
             name, revision=state["shown_revision"], reason=state.get("reason", ""), actor=state.get("actor", "")
@@ -191,7 +190,8 @@ def _switched_words(done: Switched, *, before: int) -> str:
     if done.revision == before:
         return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
     listed = ", ".join(f"{one.setting} {_value(one.before)} → {_value(one.after)}" for one in done.changes)
-    return f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}."
+    confirmed = "" if done.engine_limit_confirmed else " The engine has not confirmed its new limit."
+    return f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}.{confirmed}"
 
 
 def _say_result() -> None:
@@ -208,7 +208,7 @@ def _audit(client: AdminClient) -> None:
         st.caption(plain(str(error)))
         return
     if not entries:
-        st.caption("Nothing was changed since the server started.")
+        st.caption("Nothing has been changed since the server started.")
         return
     rows = [
         {
@@ -218,7 +218,7 @@ def _audit(client: AdminClient) -> None:
             "Action": one.action.replace("_", " "),
             "Before": one.before,
             "After": one.after,
-            "Revision": one.revision,
+            "Revision": str(one.revision),
             "Reason": one.reason,
             "Result": one.result,
         }

@@ -1,4 +1,4 @@
-"""The orders beside a preset: a rung of the fallback ladder, and a recycle of the engine.
+"""The orders of an operator beside a preset: a rung of the fallback ladder, and another engine.
 
 Each wants a word typed, so that nothing is ordered by a slip of the hand; the server checks the token and has the last
 word. Its answer is shown, whatever it is.
@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from headway_dashboard.admin import AdminClient, AdminError, RoleError
+from headway.api import AdminClient, AdminError, RoleError
 from headway_dashboard.analysis import descriptions
 from headway_dashboard.components.banner import plain
 from headway_dashboard.rights import Rights
+from headway_dashboard.server_client import admin_client
 from headway_dashboard.settings import Settings
 from headway_dashboard.sources import StatusSource
 
@@ -101,7 +102,7 @@ def _form(key: str, word: str, label: str, settings: Settings, rights: Rights) -
 
 def _order(settings: Settings, word: str) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
-        ladder = client.order(None if word == AUTO else word, reason=reason, actor=actor)
+        ladder = client.order_fallback(None if word == AUTO else word, reason=reason, actor=actor)
         if ladder.ordered:
             return f"The ladder is at {ladder.rung}, as ordered."
         return f"The ladder is automatic again; it is at {ladder.rung} now."
@@ -111,9 +112,9 @@ def _order(settings: Settings, word: str) -> None:
 
 def _ask_recycle(settings: Settings, word: str) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
-        running = client.recycle(reason=reason, actor=actor)
-        still = f"{running} seats are still taken. " if running else ""
-        return f"Accepted. {still}Its progress is shown at the top of this page, its result in the audit log."
+        taken = client.recycle(reason=reason, actor=actor).seats_taken
+        still = f"{taken} seats are still taken. " if taken else ""
+        return f"Accepted. {still}Its progress is shown at the top of this page, its end in the audit log."
 
     _carry_out(settings, "recycle", word, ask)
 
@@ -125,7 +126,7 @@ def _carry_out(settings: Settings, key: str, word: str, ask: Callable[[AdminClie
     if str(state.get(f"{key}_confirm", "")).strip().lower() != word:
         state[result] = ("warning", f'Nothing was ordered: type "{word}" to confirm.')
         return
-    client = AdminClient(settings.url, settings.token)
+    client = admin_client(settings.url, settings.token)
     try:
         said = ask(client, str(state.get(f"{key}_reason", "")), str(state.get(f"{key}_actor", "")))
     except RoleError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
+from headway.api import FallbackState
 from headway_dashboard.analysis import descriptions, engine_panels, newest_values, panels
-from headway_dashboard.analysis.status import Ladder
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.charts import charts
 from headway_dashboard.pages.head import RECENT_S, class_and_range, head
@@ -46,7 +46,7 @@ def _steps(recent: Reading) -> None:
             st.caption("The ladder has not moved since the server started.")
 
 
-def _moves(ladder: Ladder) -> None:
+def _moves(ladder: FallbackState) -> None:
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Its last moves**", help="The newest first. Readable with a token only.")
         rows = descriptions.move_rows(ladder)

@@ -20,16 +20,19 @@ from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
 
+from headway.api import BoundedAdapter, bounded_session
 from headway_dashboard.analysis.expressions import Expression, Mean, Metric
 from headway_dashboard.analysis.model import Grid, Labels, Point, Series, grid, on_grid
 from headway_dashboard.analysis.reading import Health, Reading
-from headway_dashboard.bounded_session import BoundedAdapter, bounded_session
-from headway_dashboard.sources.breaker import Breaker
+from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
 
 TIMEOUT_S = (0.5, 2.0)
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _FIRST_WAIT_S = 0.8
 _FORGET_S = 30.0
+#: After so many failures in a row Prometheus is left alone for so long.
+_FAILURES = 2
+_COOL_S = 10.0
 _RECENT = '{__name__=~"headway_ready|(ray_)?vllm[:_]num_requests_running"}[2m]'
 _AWAY = (requests.RequestException, PrometheusApiClientException, ValueError, LookupError, TypeError, AttributeError,
          RecursionError)  # fmt: skip
@@ -53,7 +56,8 @@ class PrometheusSource:
         self._clock = clock
         self._scrape_s = interval_s
         self._instances: tuple[str, ...] = ()
-        self._breaker = Breaker()
+        self._breaker = CircuitBreaker(_FAILURES, _COOL_S, _COOL_S)
+        self._reached = True
         self._health = Health()
         self._wanted: dict[Question, float] = {}
         self._answers: dict[Question, Series] = {}
@@ -64,7 +68,7 @@ class PrometheusSource:
     @property
     def reachable(self) -> bool:
         """Whether Prometheus itself answered last; what it knows of the server is another matter."""
-        return self._breaker.in_a_row == 0
+        return self._reached
 
     def read(self, expressions: Sequence[Expression], range_s: float) -> Reading:
         """The newest answers. New questions wait for theirs, 0.8 s at most; none wait while Prometheus is away."""
@@ -100,7 +104,7 @@ class PrometheusSource:
 
     def _has_new_question(self) -> bool:
         news = self._wanted.keys() - self._answers.keys()
-        return self._closed or (bool(news) and self._breaker.allows(self._clock()))
+        return self._closed or (bool(news) and self._breaker.state is BreakerState.CLOSED)
 
     def refresh(self) -> None:
         """Ask everything that somebody wanted lately. Stops at the first failure; never raises."""
@@ -109,15 +113,18 @@ class PrometheusSource:
             self._wanted = {one: asked_s for one, asked_s in self._wanted.items() if now_s - asked_s < _FORGET_S}
             self._answers = {one: series for one, series in self._answers.items() if one in self._wanted}
             questions = list(self._wanted)
-        if not self._breaker.allows(now_s):
+            attempt = self._breaker.begin(now_s)
+        if attempt is None:
             return
         try:
             self._look_at_target()
             self._keep({question: self._ask(*question, now_s) for question in questions})
         except _AWAY as error:
-            self._failed(error)
+            self._failed(error, attempt)
         else:
-            self._breaker.succeeded()
+            with self._changed:
+                self._breaker.ended(attempt, Verdict.SUCCESS, now_s)
+                self._reached = True
 
     def _ask(self, expression: Expression, range_s: float, now_s: float) -> Series:
         on = grid(now_s, range_s, self._scrape_s)
@@ -159,13 +166,14 @@ class PrometheusSource:
             self._answers.update(answers)
             self._changed.notify_all()
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception, attempt: int) -> None:
         silent = isinstance(error, requests.Timeout)
         detail = "Prometheus does not answer in time" if silent else "Prometheus is not reachable"
         if isinstance(error, PrometheusApiClientException):
             detail = "Prometheus refuses the query"
         with self._changed:
-            self._breaker.failed(self._clock())
+            self._breaker.ended(attempt, Verdict.FAILURE, self._clock())
+            self._reached = False
             self._health = self._health_after("silent" if silent else "refused", detail)
             self._changed.notify_all()
 

@@ -12,10 +12,10 @@ from typing import Literal
 
 import requests
 
+from headway.api import AnswerTooLargeError, bounded_session
 from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import Grid, Series, grid
 from headway_dashboard.analysis.reading import Health, Reading
-from headway_dashboard.bounded_session import AnswerTooLargeError, bounded_session
 from headway_dashboard.sources.exposition import SampleKey, samples
 from headway_dashboard.sources.ring import Ring
 

@@ -1,8 +1,8 @@
-"""The server's status, kept fresh by one thread for all visitors.
+"""The server's own status, kept fresh by one thread for all visitors.
 
 With a token the admin API is asked; without one, or while the server refuses it, the readiness probe, which needs none
 and gives the reasons only. A refused token is tried again rarely, since the server writes every refusal into its audit
-log. Nobody is asked while nobody looks.
+log. No request is sent while no page reads the status.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from headway_dashboard.admin import AdminClient, AdminError, RoleError, SwitchedOffError, TokenError
-from headway_dashboard.analysis.status import Status
+from headway.api import AdminError, RefusedError, RoleError, SwitchedOffError, TokenRefusedError
+from headway_dashboard.analysis.status import NO_LADDER, Status, status_of
+from headway_dashboard.server_client import admin_client
 
 _FIRST_WAIT_S = 1.0
 _REFUSED_FOR_S = 300.0
@@ -25,7 +26,7 @@ class StatusSource:
     def __init__(
         self, url: str, token: str | None, *, interval_s: float = 2.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._client = AdminClient(url, token)
+        self._client = admin_client(url, token, lenient=True)
         self._may_ask_from_s = 0.0 if token else float("inf")
         self._interval_s = interval_s
         self._clock = clock
@@ -64,15 +65,27 @@ class StatusSource:
     def _ask(self) -> Status:
         try:
             if self._clock() >= self._may_ask_from_s:
-                return self._client.status()
-        except (TokenError, RoleError, SwitchedOffError):
+                return self._whole()
+        except (TokenRefusedError, RoleError, SwitchedOffError):
             self._may_ask_from_s = self._clock() + _REFUSED_FOR_S
         except AdminError:
             return Status()
         try:
-            return Status(reasons=self._client.not_ready())
+            return Status(reasons=tuple(self._client.readiness().reasons))
         except AdminError:
             return Status()
+
+    def _whole(self) -> Status:
+        """Status, ladder and preset. A server without the last two, of an older version, tells the first."""
+        try:
+            ladder = self._client.fallback()
+        except SwitchedOffError:
+            ladder = NO_LADDER
+        status = self._client.status()
+        try:
+            return status_of(status, ladder, self._client.preset().settings)
+        except RefusedError:
+            return status_of(status, ladder)
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -1,34 +1,70 @@
-"""The contract of the admin API: its schema, its client with bounded answers, and its errors.
+"""The contract of the admin API: models, routes, the OpenAPI document, the client, and its errors.
 
-The server, the command line and the dashboard share it.
+The server, the command line and the dashboard share it. It imports nothing else of Headway, and needs pydantic and
+requests only.
 """
 
-from headway.api.bounded_session import bounded_session
-from headway.api.client import AdminClient, RefusedOrderError, RefusedPresetError, StaleError, connect, is_loopback
-from headway.api.errors import INTERRUPTED, CliError, Exit, FailedError, ServerUnreachableError, UsageError
-from headway.api.schema import ClassNow, FallbackNow, PresetEntry, RecycleAccepted, Status, Switched
-from headway.api.token import check_length, find_token
+from headway.api.bounded_session import AnswerTooLargeError, BoundedAdapter, bounded_session
+from headway.api.client import AdminClient, is_loopback
+from headway.api.errors import (
+    AdminError,
+    BadUrlError,
+    InvalidOrderError,
+    NoAnswerInTimeError,
+    NotHeadwayError,
+    RefusedError,
+    RoleError,
+    StaleError,
+    SwitchedOffError,
+    TlsError,
+    TokenRefusedError,
+    TooLargeError,
+    UnreachableError,
+)
+from headway.api.schema import (
+    ClassStatus,
+    CurrentPreset,
+    EngineStatus,
+    FallbackState,
+    PresetEntry,
+    PresetList,
+    RecycleAccepted,
+    Setting,
+    SettingChange,
+    Status,
+    Switched,
+    WarmupStatus,
+)
 
 __all__ = [
-    "INTERRUPTED",
     "AdminClient",
-    "ClassNow",
-    "CliError",
-    "Exit",
-    "FailedError",
-    "FallbackNow",
+    "AdminError",
+    "AnswerTooLargeError",
+    "BadUrlError",
+    "BoundedAdapter",
+    "ClassStatus",
+    "CurrentPreset",
+    "EngineStatus",
+    "FallbackState",
+    "InvalidOrderError",
+    "NoAnswerInTimeError",
+    "NotHeadwayError",
     "PresetEntry",
+    "PresetList",
     "RecycleAccepted",
-    "RefusedOrderError",
-    "RefusedPresetError",
-    "ServerUnreachableError",
+    "RefusedError",
+    "RoleError",
+    "Setting",
+    "SettingChange",
     "StaleError",
     "Status",
     "Switched",
-    "UsageError",
+    "SwitchedOffError",
+    "TlsError",
+    "TokenRefusedError",
+    "TooLargeError",
+    "UnreachableError",
+    "WarmupStatus",
     "bounded_session",
-    "check_length",
-    "connect",
-    "find_token",
     "is_loopback",
 ]

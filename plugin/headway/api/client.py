@@ -1,112 +1,160 @@
-"""The admin API of a running server, typed: answers become models, failures become the errors of ``exits``."""
+"""The client of the admin API: answers become models, failures become the errors of ``headway.api.errors``."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from requests.auth import AuthBase
 
+from headway.api import routes
 from headway.api.bounded_session import AnswerTooLargeError, bounded_session
-from headway.api.errors import FailedError, ServerUnreachableError, TokenError, UsageError
-from headway.api.schema import CurrentPreset, FallbackNow, PresetList, RecycleAccepted, Status, Switched
-from headway.api.token import find_token
+from headway.api.errors import (
+    BY_STATUS,
+    BadUrlError,
+    NoAnswerInTimeError,
+    NotHeadwayError,
+    RefusedError,
+    TlsError,
+    TooLargeError,
+    UnreachableError,
+)
+from headway.api.lenient import read_leniently
+from headway.api.routes import Route
+from headway.api.schema import (
+    AuditEntry,
+    AuditLog,
+    CurrentPreset,
+    FallbackOrder,
+    FallbackState,
+    Order,
+    PresetList,
+    Readiness,
+    RecycleAccepted,
+    Status,
+    Switched,
+    SwitchOrder,
+)
 
-_CONNECT_TIMEOUT_S = 3.0
-_READ_TIMEOUT_S = 15.0
+#: Time to connect, and time between two reads; the whole answer has the sum of both.
+TIMEOUT_S = (3.0, 15.0)
+#: Any answer of the admin API; a hundred presets with all their settings are a tenth of it.
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_DETAIL_CHARS = 1000
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
-_NOT_SET = (
-    "no admin token: set HEADWAY_ADMIN_TOKEN, or HEADWAY_ADMIN_TOKEN_FILE to a file that holds it "
-    "(the server must be started with the same one)"
-)
-
-
-class StaleError(FailedError):
-    """Somebody else switched the preset between our look and our switch."""
-
-
-class RefusedOrderError(UsageError):
-    """The server does not accept what it was told."""
-
-
-class RefusedPresetError(RefusedOrderError):
-    """The server does not accept this preset."""
-
 
 class AdminClient:
-    """Calls ``/headway/v1/`` at ``url`` with a bearer token. Use as a context manager."""
+    """Calls one server with one token. Use as a context manager, or close it.
 
-    def __init__(self, url: str, token: str) -> None:
-        self.url = _checked(url)
-        self._session = bounded_session(MAX_ANSWER_BYTES, _CONNECT_TIMEOUT_S + _READ_TIMEOUT_S)
-        self._session.auth = _Bearer(token)
-        self._session.trust_env = not is_loopback(urlsplit(self.url).hostname or "")
+    The token goes into one header of requests to this server, and nowhere else: no redirect is followed. ``lenient``
+    reads answers of any version (``headway.api.lenient``). Proxies of the environment are used for other machines only,
+    and not at all without ``use_proxies``. Every method raises AdminError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        *,
+        timeout_s: tuple[float, float] = TIMEOUT_S,
+        use_proxies: bool = True,
+        lenient: bool = False,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._lenient = lenient
+        self._host = _host(url)
+        self._session = bounded_session(MAX_ANSWER_BYTES, sum(timeout_s))
+        self._session.auth = None if token is None else _Bearer(token)
+        self._session.trust_env = use_proxies and not is_loopback(self._host)
 
     def __enter__(self) -> AdminClient:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
         self._session.close()
 
+    def readiness(self) -> Readiness:
+        """Whether the server takes traffic; needs no token."""
+        return self._ask(routes.READYZ, Readiness)
+
     def status(self) -> Status:
-        """AdmissionState, readiness, limit and the count of every class."""
-        return _parsed(Status, self._call("GET", "status"), self.url)
+        """The state of the whole server."""
+        return self._ask(routes.STATUS, Status)
 
     def presets(self) -> PresetList:
-        """Every preset the server knows, and the current one."""
-        return _parsed(PresetList, self._call("GET", "presets"), self.url)
+        """All presets of the server, and the one in force."""
+        return self._ask(routes.PRESETS, PresetList)
 
-    def preset(self) -> tuple[CurrentPreset, str]:
-        """The preset in force and its ETag."""
-        response = self._call("GET", "preset")
-        current = _parsed(CurrentPreset, response, self.url)
-        return current, response.headers.get("ETag", f'"{current.revision}"')
+    def preset(self) -> CurrentPreset:
+        """The preset in force with its settings."""
+        return self._ask(routes.PRESET, CurrentPreset)
 
-    def use(self, name: str, etag: str, *, reason: str | None = None, actor: str | None = None) -> Switched:
-        """Switch, if the preset in force is still the one of ``etag``. Raises StaleError, RefusedPresetError."""
-        body = {"name": name, "reason": reason, "actor": actor}
-        response = self._call(
-            "PUT",
-            "preset",
-            json={key: value for key, value in body.items() if value is not None},
-            headers={"If-Match": etag},
-        )
-        return _parsed(Switched, response, self.url)
+    def switch(self, name: str, *, revision: int, reason: str | None = None, actor: str | None = None) -> Switched:
+        """Put a preset in force, if ``revision`` is still in force. Raises StaleError, InvalidOrderError."""
+        order = SwitchOrder.model_construct(name=name, **_said(reason, actor))
+        return self._ask(routes.SWITCH, Switched, order, headers={"If-Match": f'"{revision}"'})
 
-    def fallback(self) -> FallbackNow:
-        """Where the fallback ladder stands."""
-        return _parsed(FallbackNow, self._call("GET", "fallback"), self.url)
+    def fallback(self) -> FallbackState:
+        """The state of the fallback ladder."""
+        return self._ask(routes.FALLBACK, FallbackState)
 
-    def order_fallback(self, rung: str | None, *, reason: str | None = None, actor: str | None = None) -> FallbackNow:
-        """Put the ladder on a rung; None: let it move by itself. Raises RefusedOrderError."""
-        said = {key: value for key, value in (("reason", reason), ("actor", actor)) if value is not None}
-        return _parsed(FallbackNow, self._call("PUT", "fallback", json={"rung": rung} | said), self.url)
+    def order_fallback(self, rung: str | None, *, reason: str | None = None, actor: str | None = None) -> FallbackState:
+        """Put the fallback ladder on a rung; None makes it automatic again. Raises InvalidOrderError."""
+        order = FallbackOrder.model_construct(rung=rung, **_said(reason, actor))
+        return self._ask(routes.ORDER_FALLBACK, FallbackState, order)
 
     def recycle(self, *, reason: str | None = None, actor: str | None = None) -> RecycleAccepted:
-        """Replace the engine. Raises FailedError where the server cannot, or not now."""
-        said = {key: value for key, value in (("reason", reason), ("actor", actor)) if value is not None}
-        return _parsed(RecycleAccepted, self._call("POST", "recycle", json=said), self.url)
+        """Replace the engine. Raises RefusedError where the server cannot, or not now."""
+        return self._ask(routes.RECYCLE, RecycleAccepted, Order.model_construct(**_said(reason, actor)))
 
-    def _call(self, method: str, path: str, **options: Any) -> requests.Response:
+    def audit(self, limit: int = routes.DEFAULT_AUDIT_ENTRIES) -> list[AuditEntry]:
+        """The newest entries of the audit log, the newest first."""
+        return self._ask(routes.AUDIT, AuditLog, params={"limit": limit}).entries
+
+    def _ask(self, route: Route, answer: type[_Answer], order: Order | None = None, **options: Any) -> _Answer:
+        body = None if order is None else order.model_dump(exclude_unset=True)
+        response = self._send(route, json=body, **options)
+        if response.status_code not in (route.status, route.otherwise):
+            raise _refused(response, self.url)
         try:
-            response = self._session.request(
-                method,
-                f"{self.url}/headway/v1/{path}",
-                timeout=(_CONNECT_TIMEOUT_S, _READ_TIMEOUT_S),
-                **options,
+            return self._read(answer, response)
+        except (ValueError, RecursionError):
+            text = "The server's answer is not one of Headway's admin API."
+            raise NotHeadwayError(text, self.url) from None
+
+    def _send(self, route: Route, **options: Any) -> requests.Response:
+        if not self._host:
+            raise BadUrlError("The URL is not that of a server; one looks like http://127.0.0.1:8000.", self.url)
+        try:
+            return self._session.request(
+                route.method, self.url + route.path, timeout=self._timeout_s, allow_redirects=False, **options
             )
-        except requests.RequestException as error:
-            raise ServerUnreachableError(_why_unreachable(self.url, error)) from None
-        if not response.ok:
-            raise _failure(response, self.url)
-        return response
+        except AnswerTooLargeError as error:
+            raise TooLargeError(f"The server's answer is too large: {error}.", self.url) from None
+        except requests.Timeout:
+            raise NoAnswerInTimeError("The server did not answer in time.", self.url) from None
+        except requests.exceptions.SSLError:
+            raise TlsError("The TLS connection to the server failed.", self.url) from None
+        except requests.RequestException:
+            raise UnreachableError("The server is not reachable.", self.url) from None
+
+    def _read(self, answer: type[_Answer], response: requests.Response) -> _Answer:
+        """The answer as a model. Raises ValueError, of which pydantic's ValidationError is one."""
+        if not self._lenient:
+            return answer.model_validate_json(response.content)
+        body = response.json()
+        if not isinstance(body, dict):
+            raise ValueError("not an object")
+        return read_leniently(answer, body)
 
 
 class _Bearer(AuthBase):
@@ -120,16 +168,6 @@ class _Bearer(AuthBase):
         return request
 
 
-def connect(url: str, environ: Mapping[str, str]) -> AdminClient:
-    """A client with the token of the environment. Raises TokenError where none is set."""
-    token = find_token("ADMIN", environ)
-    if token is None:
-        raise TokenError(_NOT_SET)
-    if not (token.secret.isascii() and token.secret.isprintable()):
-        raise UsageError(f"{token.variable}: the token may hold printable ASCII characters only")
-    return AdminClient(url, token.secret)
-
-
 def is_loopback(host: str) -> bool:
     """Whether a host name or address means this machine only."""
     if host == "localhost":
@@ -140,64 +178,35 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _checked(url: str) -> str:
+def _host(url: str) -> str:
+    """The host of a server's URL; empty where it is none."""
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        return parts.hostname or "" if parts.scheme in {"http", "https"} and parts.port != 0 else ""
     except ValueError:
-        valid = False
-    if not valid:
-        raise UsageError(f"not a URL of a server: {url!r}; it looks like http://127.0.0.1:8000")
-    return url.rstrip("/")
+        return ""
 
 
-def _why_unreachable(url: str, error: requests.RequestException) -> str:
-    if isinstance(error, AnswerTooLargeError):
-        return f"{url}: {error}; is it a Headway server? check --url"
-    if isinstance(error, requests.Timeout):
-        return f"{url} does not answer in time; is the server overloaded or still starting?"
-    if isinstance(error, requests.exceptions.SSLError):
-        return f"{url}: the TLS connection failed; check https and the certificate"
-    return f"nobody answers at {url}; start one with `headway serve MODEL`, or give --url"
+def _said(reason: str | None, actor: str | None) -> dict[str, Any]:
+    """What of both was given."""
+    return {name: text for name, text in (("reason", reason), ("actor", actor)) if text}
 
 
-def _failure(response: requests.Response, url: str) -> Exception:
+def _refused(response: requests.Response, url: str) -> RefusedError:
     detail = _detail(response)
-    if detail is None:
-        if response.status_code >= 500:
-            return FailedError(f"{url} answered {response.status_code}; look at the server's log")
-        return ServerUnreachableError(
-            f"{url} answered {response.status_code} and is not a Headway server; check --url, or start it with "
-            "`headway serve`"
-        )
-    return _KINDS.get(response.status_code, FailedError)(detail)
-
-
-#: What a problem of the admin API means to a caller of the command.
-_KINDS: dict[int, type[Exception]] = {
-    401: TokenError,
-    403: TokenError,
-    404: TokenError,  # the admin API answers 404 where the server was started without a token
-    412: StaleError,
-    422: RefusedPresetError,
-}
+    is_problem = detail is not None and "application/problem+json" in response.headers.get("Content-Type", "")
+    text = detail or f"The server answered with status {response.status_code}."
+    kind = BY_STATUS.get(response.status_code, RefusedError)
+    return kind(text, url, status=response.status_code, is_problem=is_problem)
 
 
 def _detail(response: requests.Response) -> str | None:
-    """The sentence of a problem document (RFC 9457), or None where the answer is none."""
-    if "application/problem+json" not in response.headers.get("Content-Type", ""):
-        return None
+    """The sentence of a problem document, or None where the answer is none."""
     try:
         problem = response.json()
-    except (requests.exceptions.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     if not isinstance(problem, dict):
         return None
-    return str(problem.get("detail") or problem.get("title") or response.status_code)[:_MAX_DETAIL_CHARS]
-
-
-def _parsed(model: type[_Answer], response: requests.Response, url: str) -> _Answer:
-    try:
-        return model.model_validate_json(response.content)
-    except ValidationError:
-        raise ServerUnreachableError(f"{url} answered something that is not Headway's admin API; check --url") from None
+    said = problem.get("detail") or problem.get("title")
+    return None if said is None else str(said)[:_MAX_DETAIL_CHARS]

@@ -1,54 +1,94 @@
-"""What does the exit code say? The codes a script can test, and the errors that end in them.
+"""The errors of the admin API's client, as a tree.
 
-CliError
-├── UsageError     2  wrong usage or bad input: a bad preset, a missing model, a taken port
-├── FailedError    1  the operation was refused or failed
-├── ServerUnreachableError  3  nobody answers, or not Headway
-└── TokenError     4  the admin token is missing or wrong
+    AdminError
+     ├── BadUrlError            the URL is not that of a server; no request was sent
+     ├── UnreachableError       no connection
+     │    ├── NoAnswerInTimeError   the answer did not come, or was not complete, in time
+     │    └── TlsError              the TLS connection failed
+     ├── NotHeadwayError        an answer that is not one of the admin API
+     │    └── TooLargeError         an answer that is larger than its bound
+     └── RefusedError           the server answered with an error status
+          ├── TokenRefusedError     401: no token, or a wrong one
+          ├── RoleError             403: the token may only read
+          ├── SwitchedOffError      404: the server was started without a token
+          ├── StaleError            412: the preset was switched meanwhile
+          └── InvalidOrderError     422: the server does not accept the order
+
+The text of each is one sentence for a person.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+
+class AdminError(Exception):
+    """A request to the admin API failed. ``url`` is that of the server."""
+
+    def __init__(self, text: str, url: str = "") -> None:
+        super().__init__(text)
+        self.url = url
 
 
-class Exit(IntEnum):
-    """The exit codes of every ``headway`` command."""
-
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    UNREACHABLE = 3
-    TOKEN = 4
+class BadUrlError(AdminError):
+    """The URL is not that of a server."""
 
 
-#: Ended by Ctrl-C: 128 + SIGINT, as shells count.
-INTERRUPTED = 130
+class UnreachableError(AdminError):
+    """No connection to the server."""
 
 
-class CliError(Exception):
-    """An expected end that is not success. Its text is one line that says what to do next."""
-
-    code: Exit = Exit.FAILED
+class NoAnswerInTimeError(UnreachableError):
+    """The answer did not come, or was not complete, in time."""
 
 
-class FailedError(CliError):
-    """The operation was refused or failed."""
+class TlsError(UnreachableError):
+    """The TLS connection failed."""
 
 
-class UsageError(CliError):
-    """The command line, a file or the environment is wrong."""
-
-    code = Exit.USAGE
+class NotHeadwayError(AdminError):
+    """An answer that is not one of the admin API."""
 
 
-class ServerUnreachableError(CliError):
-    """Nobody answers at the URL, or not a Headway server."""
-
-    code = Exit.UNREACHABLE
+class TooLargeError(NotHeadwayError):
+    """An answer that is larger than its bound."""
 
 
-class TokenError(CliError):
-    """The admin token is missing, wrong, or may not do this."""
+class RefusedError(AdminError):
+    """The server answered with an error status.
 
-    code = Exit.TOKEN
+    ``is_problem``: the answer is a problem document, and so one of the admin API; the text is its detail.
+    """
+
+    def __init__(self, text: str, url: str = "", *, status: int = 0, is_problem: bool = False) -> None:
+        super().__init__(text, url)
+        self.status = status
+        self.is_problem = is_problem
+
+
+class TokenRefusedError(RefusedError):
+    """No token, or a wrong one."""
+
+
+class RoleError(RefusedError):
+    """The token may only read."""
+
+
+class SwitchedOffError(RefusedError):
+    """The admin API is off."""
+
+
+class StaleError(RefusedError):
+    """The preset was switched meanwhile."""
+
+
+class InvalidOrderError(RefusedError):
+    """The server does not accept the order."""
+
+
+#: The error of each status; all others are a RefusedError.
+BY_STATUS: dict[int, type[RefusedError]] = {
+    401: TokenRefusedError,
+    403: RoleError,
+    404: SwitchedOffError,
+    412: StaleError,
+    422: InvalidOrderError,
+}

@@ -1,38 +1,58 @@
-"""What does the admin API answer? One model for each answer; fields of a newer server are kept, not refused."""
+"""The JSON bodies of the admin API: one pydantic model for each answer and each order.
+
+The server makes its answers from these models, the clients read them, and the OpenAPI document describes them. A field
+of an answer that a client does not know is kept, so that a client can read the answers of a newer server. Durations
+are seconds, ratios are from 0 to 1, times are ISO 8601 in UTC.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+#: The value of one preset setting, as in the preset file.
 Setting = str | int | float | bool | list[str] | list[int]
 
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
+class Answer(BaseModel):
+    """The base of all answers."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, json_schema_serialization_defaults_required=True)
 
 
-class PresetInForce(_Answer):
-    """A preset's name and its revision, which grows by one with every switch."""
+# ---------------------------------------------------------------------- the status
+
+
+class PresetInForce(Answer):
+    """The preset in force: its name, and its revision, which grows by one with every switch."""
 
     name: str
     revision: int
 
 
-class LimitNow(_Answer):
-    """The seats allowed now, and the most any preset may ask for."""
+class LimitStatus(Answer):
+    """The seat limit: in force, proposed by the limit policy, and the most that any preset can get."""
 
     live: int
+    proposed: int = 0
     ceiling: int
+    reason: str = Field(default="", description="Why the proposed limit is what it is: fixed, slo, kv, failed, ...")
 
 
-class ClassNow(_Answer):
-    """One class: what waits, what runs, and how everything so far ended.
+class OrderingStatus(Answer):
+    """The queueing order: between classes, and inside one class."""
 
-    ``priority`` is None for a class the preset in force does not have.
-    """
+    between: str = ""
+    inside: str = ""
+    error: str | None = Field(default=None, description="Why the order was disabled; null while it works.")
+
+
+class ClassStatus(Answer):
+    """One priority class: its queue, its running requests, and the outcomes of all that have ended."""
 
     name: str
-    priority: int | None
+    priority: int | None = Field(description="null for a class that the preset in force does not have")
     queued: int
     oldest_wait_s: float
     in_flight: int
@@ -40,25 +60,98 @@ class ClassNow(_Answer):
     outcomes: dict[str, int]
 
 
-class Status(_Answer):
-    """``GET /headway/v1/status``."""
+class PredictionStatus(Answer):
+    """How well one quantity is predicted: the mean error as a share of the mean, and the number of samples."""
+
+    samples: int
+    error_ratio: float
+
+
+class FallbackSummary(Answer):
+    """The rung of the fallback ladder, and the trigger of its last move."""
+
+    rung: str = ""
+    trigger: str | None = None
+
+
+class WarmupStatus(Answer):
+    """The warm-up: pending, running, done, skipped or failed."""
+
+    state: str = ""
+    reason: str = Field(default="", description="Why the last attempt failed.")
+    attempt: int = 0
+    single_s: float | None = Field(default=None, description="Duration of the last single request.")
+    batch_s: float | None = Field(default=None, description="Duration of the last full batch.")
+    batch_size: int | None = None
+    stages: dict[str, list[float]] = Field(default={}, description="The duration of every round of each stage.")
+    refused: list[str] = Field(default=[], description="The stages that the engine does not support.")
+    settled: bool = Field(default=False, description="Whether the last two batches took equally long.")
+
+
+class MemoryStatus(Answer):
+    """Memory maintenance since the server started."""
+
+    cap_ratio: float = Field(default=1.0, description="The share of the seats that memory allows.")
+    cleared: dict[str, int] = Field(default={}, description="Cache clears, by cache.")
+    recycled: dict[str, int] = Field(default={}, description="Engines that were replaced alive, by trigger.")
+    longest_gc_pause_s: float | None = Field(default=None, description="The longest pause by Python's collector.")
+    recycling: bool = Field(default=False, description="Whether a recycle is in progress.")
+
+
+class EngineStatus(Answer):
+    """The engine. ``state`` and the fields below it are empty where no supervisor watches the engine."""
+
+    backend: str = ""
+    healthy: bool = False
+    core_limit: int | None = Field(default=None, description="The seat limit that the engine has confirmed.")
+    running: int = 0
+    waiting: int = 0
+    kv_cache_usage_ratio: float = 0.0
+    state: str = Field(default="", description="up, silent, restarting or lost")
+    restart_step: str = Field(default="", description="The present step of a restart; empty if there is none.")
+    restart_attempts: int = Field(default=0, description="Restart attempts since the last healthy engine.")
+    max_restart_attempts: int = Field(default=0, description="0 where the server cannot replace its engine.")
+    deaths: dict[str, int] = Field(default={}, description="Engine deaths, by cause.")
+    hangs: int = Field(default=0, description="Times the engine was unresponsive for too long.")
+    crash_suspects: int = Field(default=0, description="Requests that are retried alone after an engine death.")
+
+
+class Status(Answer):
+    """The state of the whole server."""
 
     version: str
     model: str
     ready: bool
-    reasons: list[str]
-    state: str
+    reasons: list[str] = Field(description="Why the server is not ready.")
+    state: str = Field(description="The state of admission: open, paused or draining, for example.")
+    started_at: str = ""
     uptime_s: float
     preset: PresetInForce
-    limit: LimitNow
+    limit: LimitStatus
+    ordering: OrderingStatus = OrderingStatus()
+    window_s: float = Field(default=0.0, description="How long a batch may gather now.")
     seats_taken: int
     queued: int
+    queued_tokens: int = 0
+    queued_bytes: int = 0
     in_flight: int
-    classes: list[ClassNow]
+    classes: list[ClassStatus]
+    prediction: dict[str, PredictionStatus] = {}
+    fallback: FallbackSummary = FallbackSummary()
+    warmup: WarmupStatus = WarmupStatus()
+    memory: MemoryStatus = MemoryStatus()
+    engine: EngineStatus = EngineStatus()
 
 
-class PresetEntry(_Answer):
-    """One preset a server knows; ``source`` is "bundled" or its file."""
+class DeskDump(RootModel[dict[str, Any]]):
+    """The queue and the running requests, by id and class: for debugging, without a fixed form."""
+
+
+# ---------------------------------------------------------------------- presets
+
+
+class PresetEntry(Answer):
+    """One preset of the server; ``source`` is "bundled", "given" by the program, or its file."""
 
     name: str
     description: str
@@ -66,56 +159,49 @@ class PresetEntry(_Answer):
     settings: dict[str, Setting]
 
 
-class PresetList(_Answer):
-    """``GET /headway/v1/presets``."""
+class PresetList(Answer):
+    """All presets of the server, and the one in force."""
 
     current: PresetInForce
     presets: list[PresetEntry]
 
 
-class CurrentPreset(_Answer):
-    """``GET /headway/v1/preset``."""
+class CurrentPreset(PresetInForce):
+    """The preset in force with its settings."""
 
-    name: str
-    revision: int
     description: str
     settings: dict[str, Setting]
 
 
-class SettingChange(_Answer):
-    """One setting a switch changed; None where one of the presets does not have it."""
+class SettingChange(Answer):
+    """One setting that differs between two presets; null where a preset does not have it."""
 
     setting: str
     before: Setting | None
     after: Setting | None
 
 
-class Switched(_Answer):
-    """``PUT /headway/v1/preset``."""
+class Switched(PresetInForce):
+    """The result of a switch. The revision is the old one where the preset was in force already."""
 
-    name: str
-    revision: int
     previous: str
     changes: list[SettingChange]
+    engine_limit_confirmed: bool = Field(default=True, description="Whether the engine has confirmed its new limit.")
 
 
-class RecycleAccepted(_Answer):
-    """``POST /headway/v1/recycle``; ``running`` is how many seats are still taken."""
-
-    accepted: bool
-    running: int
+# ---------------------------------------------------------------------- fallback and recycle
 
 
-class OtherModel(_Answer):
-    """The model that may answer in place of the server's own."""
+class FallbackModel(Answer):
+    """The other model that may answer, and the state of its circuit breaker: closed, open or half_open."""
 
     model: str
     breaker: str
     in_flight: int
 
 
-class FallbackMove(_Answer):
-    """One step of the fallback ladder."""
+class FallbackMove(Answer):
+    """One move of the fallback ladder."""
 
     time: str
     before: str
@@ -123,13 +209,102 @@ class FallbackMove(_Answer):
     trigger: str
 
 
-class FallbackNow(_Answer):
-    """``GET`` and ``PUT /headway/v1/fallback``; ``ordered`` is None while the ladder moves by itself."""
+class FallbackState(Answer):
+    """The fallback ladder."""
 
     rung: str
-    ordered: str | None
-    trigger: str | None
-    in_force: list[str]
-    usable: list[str]
-    upstream: OtherModel | None
-    moves: list[FallbackMove]
+    ordered: str | None = Field(default=None, description="The rung an operator has ordered; null: it is automatic.")
+    trigger: str | None = Field(default=None, description="The trigger of the last move.")
+    in_force: list[str] = Field(default=[], description="The rungs in force, the mildest first.")
+    usable: list[str] = Field(default=[], description="The rungs that would change something under this preset.")
+    upstream: FallbackModel | None = None
+    moves: list[FallbackMove] = Field(default=[], description="The last moves, the newest first.")
+
+
+class RecycleAccepted(Answer):
+    """A recycle has begun; the engine is replaced when its seats are free."""
+
+    accepted: bool
+    seats_taken: int
+
+
+# ---------------------------------------------------------------------- audit, probes, problems
+
+
+class AuditEntry(Answer):
+    """One change, or one refused attempt."""
+
+    time: str
+    actor: str
+    role: str
+    address: str
+    action: str
+    before: str
+    after: str
+    revision: int
+    reason: str
+    result: str
+    times: int = Field(default=1, description="How often the same attempt was refused.")
+
+
+class AuditLog(Answer):
+    """The audit log, the newest entry first."""
+
+    entries: list[AuditEntry]
+
+
+class Liveness(Answer):
+    """The process is alive."""
+
+    alive: bool
+
+
+class Readiness(Answer):
+    """Whether the server takes traffic, and if not, why."""
+
+    ready: bool
+    reasons: list[str]
+
+
+class ProblemError(Answer):
+    """One error of a body: the key, the message, and the wrong value where it may be repeated."""
+
+    where: str
+    message: str
+    value: str | None = None
+
+
+class Problem(Answer):
+    """Problem details (RFC 9457); ``errors`` is present only where there are some."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    errors: list[ProblemError] | None = None
+
+
+# ---------------------------------------------------------------------- orders
+
+
+class Order(BaseModel):
+    """The body of every order. ``actor`` stands in the audit log beside the role of the token."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    reason: str = Field(default="", max_length=400)
+    actor: str = Field(default="", max_length=80)
+
+
+class SwitchOrder(Order):
+    """Put this preset in force."""
+
+    name: str = Field(min_length=1, max_length=60)
+
+
+class FallbackOrder(Order):
+    """Put the fallback ladder on this rung; null makes it automatic again."""
+
+    rung: str | None = Field(max_length=40)

@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from headway.api import INTERRUPTED, CliError, Exit, UsageError
+from headway.api import AdminError
 from headway.cli import calibrate, dashboard, demo, fallback, preset, recycle, serve, simulate, status
-from headway.console import Parser, add_command, formatter
+from headway.console import INTERRUPTED, CliError, Exit, Parser, UsageError, add_command, as_cli_error, formatter
 from headway.errors import HeadwayError
 from headway.release import version
 from headway_policies import PresetError
@@ -49,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except CliError as error:
         return _complain(str(error), error.code)
+    except AdminError as error:
+        ended = as_cli_error(error)
+        return _complain(str(ended), ended.code)
     except PresetError as error:
         return _complain(str(error), Exit.USAGE)
     except HeadwayError as error:

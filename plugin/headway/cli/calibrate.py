@@ -11,8 +11,7 @@ from pathlib import Path
 
 import requests
 
-from headway.api import FailedError, ServerUnreachableError, UsageError
-from headway.console import Bar, add_json, add_url, seconds, table
+from headway.console import Bar, FailedError, ServerUnreachableError, UsageError, add_json, add_url, seconds, table
 from headway.simulator.fit import CalibrationError, Fit, Point, fit
 from headway.simulator.probe import Measured, Probe
 

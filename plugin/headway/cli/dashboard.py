@@ -6,8 +6,7 @@ import argparse
 import os
 import sys
 
-from headway.api import UsageError
-from headway.console import add_url, missing_dashboard_packages, port, try_bind
+from headway.console import UsageError, add_url, missing_dashboard_packages, port, try_bind
 
 NAME = "dashboard"
 SUMMARY = "Run the dashboard of a server in the foreground, until Ctrl-C."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from headway.api import FallbackNow, RefusedOrderError, UsageError, connect
-from headway.console import add_json, add_url, table
+from headway.api import FallbackState
+from headway.console import UsageError, add_json, add_url, connect, table
 
 NAME = "fallback"
 SUMMARY = "Show a server's fallback ladder, set it to a rung, or make it automatic."
@@ -43,15 +43,12 @@ def run(chosen: argparse.Namespace) -> int:
             now = client.fallback()
         else:
             actor = chosen.actor or os.environ.get("USER") or None
-            try:
-                now = client.order_fallback(chosen.rung, reason=chosen.reason, actor=actor)
-            except RefusedOrderError as error:
-                raise UsageError(str(error)) from None
+            now = client.order_fallback(chosen.rung, reason=chosen.reason, actor=actor)
     print(now.model_dump_json() if chosen.json else text(now))
     return 0
 
 
-def text(now: FallbackNow) -> str:
+def text(now: FallbackState) -> str:
     """The ladder as text."""
     other = now.upstream
     facts = [

@@ -6,22 +6,18 @@ import argparse
 import json
 import os
 
-from headway.api import (
-    AdminClient,
-    FailedError,
-    PresetEntry,
-    RefusedPresetError,
-    StaleError,
-    Switched,
-    UsageError,
-    connect,
-)
+from headway.api import AdminClient, InvalidOrderError, PresetEntry, StaleError, Switched
 from headway.cli import preset_check, recommend
 from headway.console import (
+    CliError,
+    FailedError,
     Parser,
+    UsageError,
     add_command,
     add_json,
     add_url,
+    as_cli_error,
+    connect,
     find_preset,
     open_catalogue,
     preset_dir,
@@ -128,31 +124,29 @@ def _show_one(chosen: argparse.Namespace) -> int:
 def _use(chosen: argparse.Namespace) -> int:
     actor = chosen.actor or os.environ.get("USER") or None
     with connect(chosen.url, os.environ) as client:
-        current, etag = client.preset()
+        current = client.preset()
         try:
-            switched = client.use(chosen.name, etag, reason=chosen.reason, actor=actor)
+            switched = client.switch(chosen.name, revision=current.revision, reason=chosen.reason, actor=actor)
             changed = switched.revision != current.revision
         except StaleError:
             raise FailedError(_overtaken(client, current.name)) from None
-        except RefusedPresetError as error:
-            raise UsageError(_not_accepted(client, chosen.name, str(error))) from None
+        except InvalidOrderError as error:
+            raise _not_accepted(client, chosen.name, error) from None
     print(switched.model_dump_json() if chosen.json else _switch_text(switched, changed=changed))
     return 0
 
 
 def _overtaken(client: AdminClient, seen: str) -> str:
-    now, _ = client.preset()
+    now = client.preset()
     return (
         f"the preset {seen} was changed meanwhile; in force now: {now.name} (revision {now.revision}). "
         "Nothing was changed; run it again if you still want to switch"
     )
 
 
-def _not_accepted(client: AdminClient, name: str, detail: str) -> str:
+def _not_accepted(client: AdminClient, name: str, error: InvalidOrderError) -> CliError:
     names = [entry.name for entry in client.presets().presets]
-    if name in names:
-        return detail
-    return _unknown(name, names)
+    return as_cli_error(error) if name in names else UsageError(_unknown(name, names))
 
 
 def _unknown(name: str, names: list[str]) -> str:
@@ -163,6 +157,8 @@ def _switch_text(switched: Switched, *, changed: bool) -> str:
     if not changed:
         return f"{switched.name} is already in force, nothing changed  (revision {switched.revision})"
     head = f"{switched.previous} -> {switched.name}  (revision {switched.revision})"
+    if not switched.engine_limit_confirmed:
+        head += "\n  the engine has not confirmed its new limit"
     if not switched.changes:
         return f"{head}\n  no setting differs"
     rows = [[one.setting, setting_text(one.before), setting_text(one.after)] for one in switched.changes]

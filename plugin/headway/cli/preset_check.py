@@ -9,8 +9,7 @@ import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 
-from headway.api import Exit
-from headway.console import add_json, find_preset, open_catalogue, preset_dir, setting_text, table
+from headway.console import Exit, add_json, find_preset, open_catalogue, preset_dir, setting_text, table
 from headway_policies import PresetError, changes, load_preset
 from headway_policies.conformance.limits import RULES, Rule
 from headway_policies.conformance.presets import ACCEPTABLE, failures

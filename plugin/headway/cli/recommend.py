@@ -8,9 +8,8 @@ import os
 import sys
 from dataclasses import asdict
 
-from headway.api import connect
 from headway.cli.traffic import watch
-from headway.console import add_json, add_url, seconds
+from headway.console import add_json, add_url, connect, seconds
 from headway_policies.preset import Needs, Recommendation, recommend
 
 SUMMARY = "Recommend a preset for your needs; with --url, also from a running server's traffic."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from headway.api import RecycleAccepted, connect
-from headway.console import add_json, add_url
+from headway.api import RecycleAccepted
+from headway.console import add_json, add_url, connect
 
 NAME = "recycle"
 SUMMARY = "Replace the engine of a running server by a new one, without losing a request."
@@ -41,5 +41,5 @@ def run(chosen: argparse.Namespace) -> int:
 
 def text(accepted: RecycleAccepted) -> str:
     """What happens now, as text."""
-    first = "at once" if not accepted.running else f"when {accepted.running} running requests have finished"
+    first = "at once" if not accepted.seats_taken else f"when {accepted.seats_taken} running requests have finished"
     return f"accepted: the engine is replaced {first}; new requests wait meanwhile"

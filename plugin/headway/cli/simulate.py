@@ -7,9 +7,8 @@ import os
 import sys
 from dataclasses import replace
 
-from headway.api import UsageError
 from headway.cli.simulated import need_plotly, show, show_sweep, show_timeline
-from headway.console import Bar, add_json, find_preset, open_catalogue, preset_dir, seconds
+from headway.console import Bar, UsageError, add_json, find_preset, open_catalogue, preset_dir, seconds
 from headway.simulator.capacity import Slo
 from headway.simulator.clients import Clients
 from headway.simulator.comparison import compare

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from headway.api import UsageError
-from headway.console import milliseconds, table
+from headway.console import UsageError, milliseconds, table
 from headway.simulator.capacity import Slo
 from headway.simulator.charts import Chart, charts
 from headway.simulator.page import NoPlotlyError, page, plotly_js

@@ -8,8 +8,8 @@ import os
 import sys
 import time
 
-from headway.api import AdminClient, ClassNow, Exit, Status, connect
-from headway.console import add_json, add_url, duration, seconds, table
+from headway.api import AdminClient, ClassStatus, Status
+from headway.console import Exit, add_json, add_url, connect, duration, seconds, table
 
 NAME = "status"
 SUMMARY = "Show what a server is doing: readiness, preset, limit, and the queue of each class."
@@ -68,7 +68,7 @@ def text(status: Status, url: str) -> str:
     return "\n".join([*lines, "", table(head, [_row(one) for one in ranked], indent="")])
 
 
-def _row(one: ClassNow) -> list[object]:
+def _row(one: ClassStatus) -> list[object]:
     seen = [f"{name} {count}" for name, count in one.outcomes.items() if count]
     wait = duration(one.oldest_wait_s) if one.queued else "-"
     return [one.name, one.queued, wait, one.in_flight, one.arrived, ", ".join(seen) or "-"]

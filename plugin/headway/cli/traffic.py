@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from headway.api import AdminClient, ServerUnreachableError, Status, bounded_session
+from headway.api import AdminClient, Status, bounded_session
+from headway.console import ServerUnreachableError
 from headway_policies.limits import LimitSettings
 from headway_policies.preset import Traffic
 
@@ -37,8 +38,7 @@ def watch(client: AdminClient, over_s: float) -> Traffic:
     before = Look(client.status(), fetch_samples(client.url))
     time.sleep(over_s)
     after = Look(client.status(), fetch_samples(client.url))
-    preset, _ = client.preset()
-    return between(before, after, preset.settings, over_s)
+    return between(before, after, client.preset().settings, over_s)
 
 
 def between(before: Look, after: Look, settings: Mapping[str, object], over_s: float) -> Traffic:

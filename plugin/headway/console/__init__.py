@@ -1,9 +1,20 @@
-"""What the commands share: options, tables, progress, preset look-up, and the checks before a server starts.
+"""What the commands share: options, exit codes, tables, preset look-up, and the checks before a server starts.
 
 One module for each command stands in ``headway.cli``.
 """
 
 from headway.console.bar import Bar
+from headway.console.connection import connect
+from headway.console.exits import (
+    INTERRUPTED,
+    CliError,
+    Exit,
+    FailedError,
+    ServerUnreachableError,
+    TokenError,
+    UsageError,
+    as_cli_error,
+)
 from headway.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
 from headway.console.parser import Parser, add_command, add_json, add_url, formatter, port, seconds
 from headway.console.preflight import VLLM_PORT, check_vllm, missing_dashboard_packages, try_bind
@@ -12,15 +23,24 @@ from headway.console.table import duration, milliseconds, setting_text, table
 
 __all__ = [
     "DEFAULT_PRESET",
+    "INTERRUPTED",
     "VLLM_PORT",
     "Bar",
+    "CliError",
+    "Exit",
+    "FailedError",
     "Parser",
     "ServeWords",
+    "ServerUnreachableError",
+    "TokenError",
+    "UsageError",
     "absolute",
     "add_command",
     "add_json",
     "add_url",
+    "as_cli_error",
     "check_vllm",
+    "connect",
     "duration",
     "find_preset",
     "formatter",

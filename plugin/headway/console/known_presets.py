@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from headway.api import UsageError
+from headway.console.exits import UsageError
 from headway.errors import UnknownPresetError
 from headway.operator import Listed, PresetCatalogue
 from headway_policies import PresetError

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import NoReturn
 
-from headway.api import UsageError
+from headway.console.exits import UsageError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 

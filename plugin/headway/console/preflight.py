@@ -12,8 +12,10 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headway.api import UsageError, check_length, find_token, is_loopback
+from headway.api import is_loopback
+from headway.console.exits import UsageError
 from headway.console.serve_flags import has, model_of, value_of
+from headway.console.token import check_length, find_token
 from headway.errors import HeadwayError
 from headway.fallback import FallbackSettings
 from headway.http import Bounds

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headway.api import UsageError
+from headway.console.exits import UsageError
 
 DEFAULT_PRESET = "balanced"
 

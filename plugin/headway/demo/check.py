@@ -6,8 +6,15 @@ import importlib.util
 import os
 from pathlib import Path
 
-from headway.api import UsageError
-from headway.console import check_vllm, find_preset, missing_dashboard_packages, open_catalogue, preset_dir, try_bind
+from headway.console import (
+    UsageError,
+    check_vllm,
+    find_preset,
+    missing_dashboard_packages,
+    open_catalogue,
+    preset_dir,
+    try_bind,
+)
 from headway.demo.options import HOST, Options
 from headway.demo.traffic import CLASSES
 

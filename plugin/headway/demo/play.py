@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TextIO
 
-from headway.api import FailedError
+from headway.console import FailedError
 from headway.demo.children import Family
 from headway.demo.drive import Driver, Served
 from headway.demo.loading import Progress

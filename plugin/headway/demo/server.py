@@ -6,7 +6,8 @@ import asyncio
 
 import requests
 
-from headway.api import AdminClient, ServerUnreachableError
+from headway.api import AdminClient
+from headway.console import ServerUnreachableError
 from headway.demo.options import Options
 from headway.demo.scrape import Counts, read
 from headway.demo.summary import PresetSeen
@@ -47,9 +48,12 @@ class Servers:
         return await asyncio.to_thread(self._switch)
 
     def _switch(self) -> str:
-        current, etag = self._admin.preset()
+        current = self._admin.preset()
         target = "throughput" if current.name != "throughput" else "latency"
-        return self._admin.use(target, etag, reason="halfway through the demo", actor="headway demo").name
+        switched = self._admin.switch(
+            target, revision=current.revision, reason="halfway through the demo", actor="headway demo"
+        )
+        return switched.name
 
     async def _answers(self, url: str) -> bool:
         response = await asyncio.to_thread(_get, url)

@@ -11,7 +11,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TextIO
 
-from headway.api import INTERRUPTED, CliError, Exit, FailedError
+from headway.api import AdminError
+from headway.console import INTERRUPTED, CliError, Exit, FailedError, as_cli_error
 from headway.demo.check import check
 from headway.demo.children import Child, Family, adopt_orphans
 from headway.demo.options import Options
@@ -52,8 +53,9 @@ class _Show:
         try:
             result = await self._until_the_end(play.run())
             keep_logs = False
-        except CliError as error:
-            raise FailedError(f"{error}; the logs are in {folder}") from None
+        except (AdminError, CliError) as error:
+            ended = as_cli_error(error) if isinstance(error, AdminError) else error
+            raise FailedError(f"{ended}; the logs are in {folder}") from None
         finally:
             left = await self._family.stop(_GRACE_S if play.running else _LOADING_GRACE_S)
             (folder / "admin.token").unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Who may use the admin API?
+"""The tokens of the admin API.
 
-Tokens of their own, never the inference key: from the environment or a file, 32 to 512 characters, kept only as SHA-256
-digests and compared in constant time. A longer header is refused before it is hashed.
+They are not the inference key: they come from the environment or a file, have 32 to 512 characters, are kept as SHA-256
+digests only, and are compared in constant time. A longer header is refused before it is hashed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import hashlib
 import os
 import secrets
 from collections.abc import Mapping
-from enum import StrEnum
 
+from headway.api.routes import Role
 from headway.errors import HeadwayError
 from headway.secret_text import find_secret, is_one_word
 
@@ -19,14 +19,6 @@ MIN_TOKEN_CHARS = 32
 MAX_TOKEN_CHARS = 512
 #: ``Bearer``, the token, and some spaces.
 MAX_HEADER_CHARS = MAX_TOKEN_CHARS + 64
-
-
-class Role(StrEnum):
-    """What a token allows: a viewer reads, an operator also changes."""
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-
 
 _VARIABLES = {"HEADWAY_ADMIN_TOKEN": Role.OPERATOR, "HEADWAY_VIEWER_TOKEN": Role.VIEWER}
 
@@ -36,7 +28,7 @@ class TokenError(HeadwayError):
 
 
 class Tokens:
-    """The digests of the tokens that open the admin API."""
+    """The digests of the configured tokens; empty while the admin API is off."""
 
     def __init__(self, tokens: Mapping[str, Role]) -> None:
         self._digests = [(_digest(token), role) for token, role in tokens.items()]

@@ -110,13 +110,13 @@ class Supervisor:
     def status(self) -> dict[str, Any]:
         """For operators."""
         return {
-            "standing": self._gateway.gate.desk.engine.value,
-            "trying": self.trying,
-            "tries": self.restarts.deaths_in_a_row,
-            "most_tries": self.config.max_restarts if self._replacer is not None else 0,
+            "state": self._gateway.gate.desk.engine.value,
+            "restart_step": self.trying,
+            "restart_attempts": self.restarts.deaths_in_a_row,
+            "max_restart_attempts": self.config.max_restarts if self._replacer is not None else 0,
             "deaths": {cause.value: self.deaths[cause] for cause in Cause},
             "hangs": self.hangs,
-            "suspects": self._gateway.gate.desk.suspects,
+            "crash_suspects": self._gateway.gate.desk.suspects,
         }
 
     # ------------------------------------------------------------------ inside

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from headway.api.schema import FallbackMove, FallbackState, WarmupStatus
 from headway_dashboard.analysis import descriptions, engine_panels, panels
 from headway_dashboard.analysis.condition import Condition, State
 from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import Mark, Series
-from headway_dashboard.analysis.status import Ladder, Move, Status, Warmup
+from headway_dashboard.analysis.status import NO_LADDER, Status
 from headway_dashboard.sources import Health, Reading
 from headway_policies.engine.warmup import Stage
 from headway_policies.fallback.rungs import Rung, Trigger
@@ -34,23 +35,23 @@ def test_every_rung_has_words() -> None:
 @pytest.mark.parametrize(
     ("ladder", "by_numbers", "words"),
     [
-        (Ladder(), "", ""),
-        (Ladder(), "shed", "is at **shed**: whole classes are refused."),
-        (Ladder("normal"), "", "is at **normal**: no request is degraded."),
+        (NO_LADDER, "", ""),
+        (NO_LADDER, "shed", "is at **shed**: whole classes are refused."),
+        (FallbackState(rung="normal"), "", "is at **normal**: no request is degraded."),
         (
-            Ladder("divert", "", "engine_down", ("divert",)),
+            FallbackState(rung="divert", trigger="engine_down", in_force=["divert"]),
             "",
             "is at **divert** because of an engine that is down: another model answers.",
         ),
         (
-            Ladder("bypass", "bypass", "operator", ("cap", "bypass")),
+            FallbackState(rung="bypass", ordered="bypass", trigger="operator", in_force=["cap", "bypass"]),
             "",
             "by an operator's order, until it is set to automatic: answers are shorter, a few requests are dispatched",
         ),
     ],
     ids=["nobody tells", "numbers only", "normal", "by itself", "ordered"],
 )
-def test_ladder_words(ladder: Ladder, by_numbers: str, words: str) -> None:
+def test_ladder_words(ladder: FallbackState, by_numbers: str, words: str) -> None:
     """Where it stands, who put it there, and what it takes; only what is in force, not all that lies below."""
     assert words in descriptions.ladder_words(ladder, by_numbers)
     assert bool(words) == bool(descriptions.ladder_words(ladder, by_numbers))
@@ -58,11 +59,11 @@ def test_ladder_words(ladder: Ladder, by_numbers: str, words: str) -> None:
 
 def test_what_an_operator_may_order() -> None:
     """Only rungs that would change something, beside the two that always do; an order takes all up to its rung."""
-    ladder = Ladder("normal", usable=("cap", "shed"))
+    ladder = FallbackState(rung="normal", usable=["cap", "shed"])
     assert descriptions.orderable(ladder) == ("normal", "cap", "shed", "pause")
     assert descriptions.order_words(ladder, "shed") == "answers are shorter, whole classes are refused"
     assert descriptions.order_words(ladder, "normal") == "no request is degraded"
-    assert descriptions.orderable(Ladder()) == tuple(descriptions.RUNGS)
+    assert descriptions.orderable(NO_LADDER) == tuple(descriptions.RUNGS)
 
 
 def test_steps_and_moves() -> None:
@@ -77,8 +78,8 @@ def test_steps_and_moves() -> None:
         {"To": "cap", "Why": "a full KV cache", "Times": "1"},
         {"To": "shed", "Why": "the age of the queue", "Times": "2"},
     ]
-    move = Move("2026-11-21T10:11:12.345Z", "normal", "cap", "operator")
-    rows = descriptions.move_rows(Ladder("cap", moves=(move,) * 30))
+    move = FallbackMove(time="2026-11-21T10:11:12.345Z", before="normal", after="cap", trigger="operator")
+    rows = descriptions.move_rows(FallbackState(rung="cap", moves=[move] * 30))
     assert len(rows) == 10
     assert rows[0] == {"When (UTC)": "2026-11-21 10:11:12", "Move": "normal → cap", "Why": "an operator's order"}
 
@@ -86,11 +87,11 @@ def test_steps_and_moves() -> None:
 def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
     """Without a token the last round of each stage; with one every round, and what the engine refuses."""
     numbers = reading((engine_panels.WARMUP_S, {("batch",): [2, 2, 1.5], ("single",): [0.4] * 3}))
-    assert [(row["Stage"], row["Took"]) for row in descriptions.warmup_rows(numbers, Warmup())] == [
+    assert [(row["Stage"], row["Took"]) for row in descriptions.warmup_rows(numbers, WarmupStatus())] == [
         ("one request alone", "400\u00a0ms"),
         ("full batches", "1.5\u00a0s"),
     ]
-    told = Warmup("done", stages={"single": (0.4,), "batch": (2.0, 1.5)}, refused=("logprobs",), settled=True)
+    told = WarmupStatus(state="done", stages={"single": [0.4], "batch": [2.0, 1.5]}, refused=["logprobs"], settled=True)
     assert [tuple(row.values()) for row in descriptions.warmup_rows(numbers, told)] == [
         ("one request alone", "1", "400\u00a0ms"),
         ("log probabilities", "0", "not supported by the engine"),
@@ -101,14 +102,14 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        (Warmup(), ""),
-        (Warmup("done", settled=True, batch_size=8), "took equally long. A full batch has 8 requests."),
-        (Warmup("done"), "did not take equally long"),
-        (Warmup("skipped"), "Skipped"),
-        (Warmup("failed", "batch: boom", 3), "Failed. Attempt 3. Batch: boom."),
+        (WarmupStatus(), ""),
+        (WarmupStatus(state="done", settled=True, batch_size=8), "took equally long. A full batch has 8 requests."),
+        (WarmupStatus(state="done"), "did not take equally long"),
+        (WarmupStatus(state="skipped"), "Skipped"),
+        (WarmupStatus(state="failed", reason="batch: boom", attempt=3), "Failed. Attempt 3. Batch: boom."),
     ],
 )
-def test_warmup_words(told: Warmup, words: str) -> None:
+def test_warmup_words(told: WarmupStatus, words: str) -> None:
     """How it ended, in a sentence."""
     assert words in descriptions.warmup_words(told)
 
@@ -117,7 +118,7 @@ def test_warmup_words(told: Warmup, words: str) -> None:
 def test_the_limit_says_why(why: str) -> None:
     """Each word of the policies has its meaning; an unknown one is shown as it is."""
     numbers = reading((panels.LIMIT, {(): [32] * 3}), (panels.CEILING, {(): [64] * 3}))
-    text = descriptions.limit_words(numbers, Status(limit_why=why))
+    text = descriptions.limit_words(numbers, Status(limit_reason=why))
     assert text.startswith("live **32** · proposed **—** · ceiling **64**")
     assert text.endswith(WHYS.get(why, why) or "**64**")
 

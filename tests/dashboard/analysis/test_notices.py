@@ -8,16 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.api.schema import EngineStatus, WarmupStatus
 from headway_dashboard.analysis.notices import Situation, notices
-from headway_dashboard.analysis.status import Engine, Status, Warmup
+from headway_dashboard.analysis.status import Status
 
-WELL = Status(known=True, engine=Engine(standing="up", most_tries=3), warmup=Warmup("done", attempt=1))
+WELL = Status(
+    known=True,
+    engine=EngineStatus(state="up", max_restart_attempts=3),
+    warmup=WarmupStatus(state="done", attempt=1),
+)
 QUEUED = Situation(ready=0, queued=7, since_s=12.0)
 
 
-def told(standing: str, trying: str = "", tries: int = 0, **more: object) -> Status:
+def told(state: str, step: str = "", attempts: int = 0, **more: object) -> Status:
     """A server with a token's answer."""
-    return replace(WELL, engine=Engine(standing, trying, tries, most_tries=3), **more)  # type: ignore[arg-type]  # fields of Status
+    engine = EngineStatus(state=state, restart_step=step, restart_attempts=attempts, max_restart_attempts=3)
+    return replace(WELL, engine=engine, **more)  # type: ignore[arg-type]  # fields of Status
 
 
 @pytest.mark.parametrize(
@@ -48,17 +54,17 @@ def told(standing: str, trying: str = "", tries: int = 0, **more: object) -> Sta
         (QUEUED, told("lost", "pausing for 5 s", 2), "error", ["Attempt 2 of 3", "New requests are refused"]),
         (
             QUEUED,
-            told("up", order_failed="head raised KeyError"),
+            told("up", order_error="head raised KeyError"),
             "warning",
             ["disabled", "Its head raised KeyError."],
         ),
         (QUEUED, told("lost"), "error", ["All 3 restart attempts failed", "no request is admitted"]),
-        (QUEUED, replace(WELL, engine=Engine("lost")), "error", ["cannot replace its engine"]),
+        (QUEUED, replace(WELL, engine=EngineStatus(state="lost")), "error", ["cannot replace its engine"]),
         (replace(QUEUED, standing="lost"), Status(reasons=("warm-up running",)), "error", ["warm-up running"]),
-        (QUEUED, replace(told("lost"), warmup=Warmup("running", attempt=1)), "info", ["nothing yet"]),
+        (QUEUED, replace(told("lost"), warmup=WarmupStatus(state="running", attempt=1)), "info", ["nothing yet"]),
         (
             QUEUED,
-            replace(told("lost"), warmup=Warmup("failed", "batch: no end within 300 s", 2)),
+            replace(told("lost"), warmup=WarmupStatus(state="failed", reason="batch: no end within 300 s", attempt=2)),
             "error",
             ["warm-up failed", "Attempt 2: batch: no end within 300 s.", "tried again"],
         ),
@@ -66,12 +72,18 @@ def told(standing: str, trying: str = "", tries: int = 0, **more: object) -> Sta
             QUEUED,
             replace(
                 WELL,
-                warmup=Warmup("running", "again, after batch: boom", 2, 8, {"single": (0.4,), "batch": (2.0, 1.9)}),
+                warmup=WarmupStatus(
+                    state="running",
+                    reason="again, after batch: boom",
+                    attempt=2,
+                    batch_size=8,
+                    stages={"single": [0.4], "batch": [2.0, 1.9]},
+                ),
             ),
             "info",
             ["attempt 2", "one request alone, 2 full batches", "Again, after batch: boom."],
         ),
-        (QUEUED, replace(WELL, warmup=Warmup("pending")), "info", ["waits for its warm-up"]),
+        (QUEUED, replace(WELL, warmup=WarmupStatus(state="pending")), "info", ["waits for its warm-up"]),
         (replace(QUEUED, standing="up"), Status(reasons=("draining",)), "warning", ["Reasons: draining."]),
     ],
     ids=[
@@ -146,8 +158,9 @@ def test_notices_always_are_whole_sentences(
     number: float | None,
 ) -> None:
     """Whatever a server says or leaves out: no None on the page, and no bar beyond its ends."""
-    warmup = Warmup(state, "", tries, None, {"batch": tuple(rounds)} if rounds else {})
-    status = Status(True, engine=Engine(standing, trying, tries, 3), warmup=warmup, recycling=recycling)
+    warmup = WarmupStatus(state=state, attempt=tries, stages={"batch": rounds} if rounds else {})
+    engine = EngineStatus(state=standing, restart_step=trying, restart_attempts=tries, max_restart_attempts=3)
+    status = Status(True, engine=engine, warmup=warmup, recycling=recycling)
     for one in notices(Situation(0, standing, number, number, number), status):
         assert one.text.endswith((".", "!", "?"))
         assert "None" not in one.text.replace(trying, "") if trying else "None" not in one.text

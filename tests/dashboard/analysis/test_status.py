@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stub_server import OPERATOR_TOKEN, StubServer
+from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 from virtual_time import on_virtual_time
 
 import headway
+from headway.api import schema
+from headway.api.lenient import read_leniently
 from headway.audit import Who
 from headway.engine.fake import FakeEngine
 from headway.supervision.memory_report import MemoryReport
 from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport
-from headway_dashboard.analysis.status import Ladder, Status, read_first_token_timeouts, read_ladder, read_status
+from headway_dashboard.analysis.status import Status, first_token_timeouts, status_of
 from headway_dashboard.sources import StatusSource
 from headway_policies import bundled_presets
 
@@ -29,14 +31,21 @@ anything = st.recursive(
 )
 bodies = st.dictionaries(
     st.sampled_from(["engine", "warmup", "memory", "limit", "reasons", "moves", "upstream", "rung", "in_force"]),
-    anything | st.dictionaries(st.sampled_from(["stages", "trying", "tries", "deaths", "why"]), anything),
+    anything
+    | st.dictionaries(st.sampled_from(["stages", "restart_step", "restart_attempts", "deaths", "reason"]), anything),
 )
+
+
+def whole(body: dict[str, Any]) -> schema.Status:
+    """The answer of ``GET /headway/v1/status``, as the dashboard reads it."""
+    return read_leniently(schema.Status, body)
 
 
 @given(bodies)
 def test_no_answer_breaks_a_page(body: dict[str, Any]) -> None:
     """A server of another version may say anything: what is not understood is left out."""
-    assert read_status(body, read_ladder(body), body).known
+    preset = read_leniently(schema.CurrentPreset, body)
+    assert status_of(whole(body), read_leniently(schema.FallbackState, body), preset.settings).known
 
 
 settings = st.dictionaries(
@@ -48,7 +57,7 @@ settings = st.dictionaries(
 @given(settings)
 def test_no_preset_breaks_a_page(told: dict[str, Any]) -> None:
     """Only a time-out that is a positive number is one."""
-    found = read_first_token_timeouts({"settings": told})
+    found = first_token_timeouts(read_leniently(schema.CurrentPreset, {"settings": told}).settings)
     assert found.keys() <= {"batch"}
     assert all(timeout_s > 0 for timeout_s in found.values())
 
@@ -57,25 +66,25 @@ def test_no_preset_breaks_a_page(told: dict[str, Any]) -> None:
 def test_first_token_time_outs_are_read_as_the_server_writes_them(name: str) -> None:
     """Each class its own, from the settings as the server shows them; one that has none waits without an end."""
     preset = bundled_presets()[name]
-    found = read_first_token_timeouts({"settings": preset.settings()})
+    found = first_token_timeouts(preset.settings())
     assert found == {one: terms.first_token_timeout_s for one, terms in preset.classes.items()}
     open_ended = preset.settings() | {"classes.new.priority": 5}
-    assert read_first_token_timeouts({"settings": open_ended})["new"] == math.inf
-    assert read_first_token_timeouts({}) == {}
+    assert first_token_timeouts(open_ended)["new"] == math.inf
+    assert first_token_timeouts({}) == {}
 
 
 def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
     """Against the server's own report, not a copy of it."""
     report = WarmupReport("failed", "batch: boom", 8, 2, {"single": [0.4], "batch": [2.0, 1.5]}, ["logprobs"])
-    warmup = read_status({"warmup": report.show()}, Ladder()).warmup
+    warmup = status_of(whole({"warmup": report.show()})).warmup
     assert (warmup.state, warmup.reason, warmup.attempt, warmup.batch_size) == ("failed", "batch: boom", 2, 8)
-    assert warmup.stages == {"single": (0.4,), "batch": (2.0, 1.5)}
-    assert warmup.refused == ("logprobs",)
+    assert warmup.stages == {"single": [0.4], "batch": [2.0, 1.5]}
+    assert warmup.refused == ["logprobs"]
 
 
 def test_the_memory_is_read_as_the_server_writes_it() -> None:
     """The longest pause and whether a recycle is under way."""
-    told = read_status({"memory": {**MemoryReport().show(), "recycling": True}}, Ladder())
+    told = status_of(whole({"memory": {**MemoryReport().show(), "recycling": True}}))
     assert told.recycling
     assert told.longest_gc_pause_s == 0.0
 
@@ -86,13 +95,14 @@ async def test_the_whole_is_read_as_the_server_writes_it(stub: StubServer) -> No
     control = headway.wrap(FakeEngine()).headway  # type: ignore[attr-defined]  # set by wrap
     control.supervisor = Supervisor(control.gateway)
     control.order_fallback("pause", who=Who(address="-"))
-    told = read_status(control.status(), read_ladder(control.fallback_controller.status()))
-    assert (told.known, told.engine.standing, told.limit_why) == (True, "up", "fixed")
+    ladder = schema.FallbackState.model_validate(control.fallback_controller.status())
+    told = status_of(schema.Status.model_validate(control.status()), ladder)
+    assert (told.known, told.engine.state, told.limit_reason) == (True, "up", "fixed")
     assert (told.ladder.rung, told.ladder.ordered, told.ladder.trigger) == ("pause", "pause", "operator")
     assert (told.ladder.moves[0].before, told.ladder.moves[0].after) == ("normal", "pause")
-    assert stub.world.ladder().keys() <= control.fallback_controller.status().keys()
+    assert stub.world.ladder().model_dump().keys() <= control.fallback_controller.status().keys()
     for part, said in control.status().items():
-        stubbed = stub.world.status().get(part)
+        stubbed = stub.world.status().model_dump().get(part)
         assert not isinstance(said, dict) or stubbed is None or stubbed.keys() <= said.keys(), part
 
 
@@ -104,13 +114,29 @@ def telling(stub: StubServer) -> Callable[..., StatusSource]:
 
 def test_with_a_token_the_whole_is_told(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
     """Engine, warm-up and ladder in one value."""
-    stub.world.standing, stub.world.trying, stub.world.tries = "restarting", "warming it up", 2
+    stub.world.state, stub.world.restart_step, stub.world.restart_attempts = "restarting", "warming it up", 2
     source = telling(OPERATOR_TOKEN)
     told = source.read()
     source.close()
-    assert (told.engine.trying, told.engine.tries, told.engine.most_tries) == ("warming it up", 2, 3)
+    assert (told.engine.restart_step, told.engine.restart_attempts, told.engine.max_restart_attempts) == (
+        "warming it up",
+        2,
+        3,
+    )
     assert told.ladder.rung == "normal"
     assert told.first_token_timeout_s == {"realtime": 15.0, "normal": 60.0, "batch": 600.0}
+
+
+def test_the_status_of_a_server_without_a_ladder(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+    """An older version tells the rest."""
+    stub.forced["GET", "/headway/v1/fallback"] = (404, {"detail": "Not Found"})
+    source = telling(VIEWER_TOKEN)
+    source.poll()
+    told = source.read()
+    source.close()
+    assert told.known
+    assert told.ladder.rung == ""
+    assert told.warmup.stages["batch"] == [1.9, 1.31, 1.28]
 
 
 @pytest.mark.parametrize("status", [404, 500])
@@ -128,7 +154,7 @@ def test_a_server_that_does_not_show_its_preset_tells_the_rest(
 
 def test_without_a_token_the_probe_gives_the_reasons(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
     """Nothing is asked that would be refused."""
-    stub.world.ready, stub.world.standing, stub.world.trying = False, "restarting", "pausing for 5 s"
+    stub.world.ready, stub.world.state, stub.world.restart_step = False, "restarting", "pausing for 5 s"
     source = telling(None)
     source.poll()
     assert source.read() == Status(reasons=("the engine is being replaced: pausing for 5 s",))

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from headway.api.schema import FallbackState
 from headway_dashboard.analysis import descriptions, newest_values, panels
 from headway_dashboard.analysis.condition import Condition, State
 from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import Series
-from headway_dashboard.analysis.status import Ladder, Status
+from headway_dashboard.analysis.status import Status
 from headway_dashboard.analysis.verdict import ClassFacts, Facts, main_causes, troubles, verdict
 from headway_dashboard.sources import Health, Reading
 
@@ -284,7 +285,7 @@ def test_no_page_is_friendly_while_something_goes_wrong(
     reading: Reading, timeouts_s: dict[str, float], recycling: bool
 ) -> None:
     """Headline, banner, notices, ladder, limit, warm-up and tiles together, in every state of the server."""
-    told = Status(True, recycling=recycling, ladder=Ladder("normal"), first_token_timeout_s=timeouts_s)
+    told = Status(True, recycling=recycling, ladder=FallbackState(rung="normal"), first_token_timeout_s=timeouts_s)
     state = newest_values.condition_of(reading, 1002.0)
     share = reading[panels.ERROR_SHARE].latest()
     too_many = share is not None and share > 0.01

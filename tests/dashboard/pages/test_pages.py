@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
-from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer, Warming
+from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, WARM, StubServer
 
 from headway_dashboard.server import SCRIPT
 from headway_dashboard.sources import scrape
@@ -166,7 +166,7 @@ def test_overview_not_ready(visit: Open, stub: StubServer) -> None:
     stub.world.ready = False
     app = visit("overview", stub.url)
     assert "Not ready" in again_until(app, "takes no traffic")
-    stub.world.standing, stub.world.trying = "restarting", "starting another engine"
+    stub.world.state, stub.world.restart_step = "restarting", "starting another engine"
     stub.world.deaths["crash"] = 2
     assert "no request waits for it" in again_until(
         app, "Death number 2 since the server started: starting another engine"
@@ -313,7 +313,7 @@ def test_control_stale(visit: Open, stub: StubServer, monkeypatch: pytest.Monkey
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     refresh_until(app, lambda: "limit **—**" not in words(app))  # else it was never reached, and is down
     monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
-    monkeypatch.setattr("headway_dashboard.admin.TIMEOUT_S", (0.2, 0.3))
+    monkeypatch.setattr("headway_dashboard.server_client.TIMEOUT_S", (0.2, 0.3))
     stub.delay_s = 1.0
     assert "did not answer in time" in again_until(app, "No new figures")
 
@@ -338,21 +338,28 @@ def world_of(stub: StubServer, **what: object) -> None:
 @pytest.mark.parametrize(
     ("what", "words_there", "bar"),
     [
-        ({"standing": "silent", "ready": False}, "The engine is unresponsive.", False),
+        ({"state": "silent", "ready": False}, "The engine is unresponsive.", False),
         (
-            {"standing": "restarting", "ready": False, "trying": "starting another engine", "tries": 2},
+            {"state": "restarting", "ready": False, "restart_step": "starting another engine", "restart_attempts": 2},
             "Attempt 2 of 3: starting another engine",
             True,
         ),
-        ({"standing": "lost", "ready": False}, "All 3 restart attempts failed", False),
+        ({"state": "lost", "ready": False}, "All 3 restart attempts failed", False),
         (
-            {"ready": False, "warmup": Warming("running", stages={"single": [0.4]})},
+            {"ready": False, "warmup": WARM.model_copy(update={"state": "running", "stages": {"single": [0.4]}})},
             "Done so far: one request alone",
             True,
         ),
-        ({"ready": False, "warmup": Warming("failed", "batch: boom", 2)}, "Attempt 2: batch: boom.", False),
+        (
+            {
+                "ready": False,
+                "warmup": WARM.model_copy(update={"state": "failed", "reason": "batch: boom", "attempt": 2}),
+            },
+            "Attempt 2: batch: boom.",
+            False,
+        ),
         ({"recycling": True}, "Recycle: the engine is about to be replaced", False),
-        ({"order_failed": "head raised KeyError"}, "The custom order of this preset was disabled", False),
+        ({"order_error": "head raised KeyError"}, "The custom order of this preset was disabled", False),
     ],
     ids=["silent", "restarting", "lost", "warming up", "warm-up failed", "recycle", "a disabled order"],
 )
@@ -368,10 +375,10 @@ def test_overview_tells_what_goes_on(
 
 def test_a_notice_goes_when_all_is_well_again(visit: Open, stub: StubServer) -> None:
     """Nothing stays on the page that is no longer true."""
-    world_of(stub, standing="restarting", ready=False, trying="warming it up", tries=1)
+    world_of(stub, state="restarting", ready=False, restart_step="warming it up", restart_attempts=1)
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     again_until(app, "warming it up")
-    world_of(stub, standing="up", ready=True, trying="", tries=0)
+    world_of(stub, state="up", ready=True, restart_step="", restart_attempts=0)
     refresh_until(app, lambda: "being restarted" not in words(app))
 
 
@@ -437,7 +444,7 @@ def test_requests_without_a_token_has_no_moves(visit: Open, stub: StubServer) ->
 
 def test_engine_says_why_the_limit_is_what_it_is(visit: Open, stub: StubServer) -> None:
     """Live, proposed and ceiling with the reason, and the collector's longest pause."""
-    stub.world.limit_why = "slo"
+    stub.world.limit_reason = "slo"
     app = visit("engine", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     text = again_until(app, "live **32** · proposed **32** · ceiling **64**")
     assert "no growth: the time between tokens is over the SLO" in text
@@ -456,7 +463,7 @@ def test_engine_with_a_gpu_shows_the_host_as_well(visit: Open) -> None:
 def test_server_shows_deaths_and_the_warm_up(visit: Open, stub: StubServer) -> None:
     """The key figures, and the warm-up as a table."""
     stub.world.deaths.update({"crash": 2, "out_of_memory": 1})
-    world_of(stub, hangs=4, suspects=2, retries=Counter({"normal": 6}), recycled=Counter({"command": 1}))
+    world_of(stub, hangs=4, crash_suspects=2, retries=Counter({"normal": 6}), recycled=Counter({"command": 1}))
     app = visit("server", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     refresh_until(app, lambda: tiles(app).get("Engine deaths") == "3")
     assert (tiles(app)["Engine"], tiles(app)["Hangs"]) == ("up", "4")

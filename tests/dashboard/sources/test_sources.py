@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 
 import pytest
+import requests
 from stub_server import StubServer
 
 from headway_dashboard.analysis import panels
 from headway_dashboard.sources import FallbackSource, PrometheusSource, Reading, ScrapeSource, Source
-from headway_dashboard.sources.breaker import Breaker
 
 Until = Callable[[Callable[[], bool]], None]
 
@@ -129,18 +129,27 @@ def test_one_thread_and_it_ends(stub: StubServer, until: Until) -> None:
     until(lambda: all(thread.name != "headway-scrape" for thread in threading.enumerate()))
 
 
-def test_breaker_opens_waits_tries_once() -> None:
-    """Two failures open it; ten seconds later one trial decides."""
-    breaker = Breaker(failures=2, open_s=10)
-    breaker.failed(0)
-    assert breaker.allows(0)
-    breaker.failed(1)
-    assert not breaker.allows(10.9)
-    assert breaker.allows(11)
-    breaker.failed(11)
-    assert not breaker.allows(20)
-    breaker.succeeded()
-    assert breaker.allows(20)
+def test_prometheus_is_left_alone_after_two_failures() -> None:
+    """For ten seconds; then one attempt decides, and the same again."""
+    clock = Clock()
+    source = PrometheusSource("http://127.0.0.1:1", clock=clock)
+    sent: list[float] = []
+
+    def look() -> None:
+        sent.append(clock.now_s)
+        raise requests.ConnectionError
+
+    source._look_at_target = look  # type: ignore[method-assign]  # no network
+    for later_s in (0.0, 1.0, 9.9, 0.1, 1.0, 8.9, 0.1):
+        clock.now_s += later_s
+        source.refresh()
+    assert [at_s - 10_000 for at_s in sent] == pytest.approx([0, 1, 11, 21])
+    assert not source.reachable
+    source._look_at_target = lambda: None  # type: ignore[method-assign]  # it is back
+    clock.now_s += 10
+    source.refresh()
+    assert source.reachable
+    source.close()
 
 
 def test_prometheus_that_hangs_costs_one_short_wait(black_hole: str, until: Until) -> None:

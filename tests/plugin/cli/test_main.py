@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import headway.cli as cli
-from headway.api.errors import CliError, Exit, FailedError, ServerUnreachableError, TokenError, UsageError
 from headway.cli import main
+from headway.console.exits import CliError, Exit, FailedError, ServerUnreachableError, TokenError, UsageError
 from headway.errors import HeadwayError
 from headway_policies import PresetError
 

@@ -93,7 +93,16 @@ def test_use_of_the_preset_in_force_says_that_nothing_changed(
         "revision": 3,
         "previous": "balanced",
         "changes": [],
+        "engine_limit_confirmed": True,
     }
+
+
+def test_use_says_when_the_engine_has_not_confirmed(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """The preset is in force, its limit in the engine perhaps not yet."""
+    for confirmed in (True, False):
+        operator.confirmed = confirmed
+        assert main(["preset", "use", "latency" if confirmed else "throughput"]) == 0
+        assert ("not confirmed" in capsys.readouterr().out) is not confirmed
 
 
 def test_use_prints_json(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import pytest
 from admin_stand_in import Stub
 
-from headway.api.errors import ServerUnreachableError
 from headway.api.schema import Status
 from headway.cli import main, traffic
 from headway.cli.traffic import Look, between, fetch_samples, read_samples
+from headway.console.exits import ServerUnreachableError
 from headway_policies import bundled_presets
 
 METRICS = """\

@@ -17,7 +17,7 @@ def test_it_says_that_it_has_begun(operator: Stub, capsys: pytest.CaptureFixture
     method, path, _, body = operator.seen[-1]
     assert (method, path, body) == ("POST", "/headway/v1/recycle", {"reason": "old", "actor": "ann"})
     assert main(["recycle", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"accepted": True, "running": 5}
+    assert json.loads(capsys.readouterr().out) == {"accepted": True, "seats_taken": 5}
 
 
 @pytest.mark.parametrize("status", [409, 501])

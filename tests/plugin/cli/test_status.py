@@ -36,7 +36,7 @@ def test_a_server_that_is_not_ready_is_shown_and_exit_code_one(
 def test_json_is_what_the_server_said(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is lost, not even what this version does not know."""
     assert main(["status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == operator.status()
+    assert json.loads(capsys.readouterr().out) == operator.status().model_dump()
 
 
 def test_no_token_is_exit_code_four(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +88,7 @@ def test_a_token_file_that_cannot_be_used_is_exit_code_two(
 def test_nobody_there_is_exit_code_three(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """Port 1 of this machine has no server."""
     assert main(["status", "--url", "http://127.0.0.1:1"]) == 3
-    assert "nobody answers at http://127.0.0.1:1" in capsys.readouterr().err
+    assert "no server answers at http://127.0.0.1:1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

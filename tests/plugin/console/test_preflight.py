@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.api.errors import UsageError
 from headway.console import preflight
+from headway.console.exits import UsageError
 
 
 @pytest.fixture

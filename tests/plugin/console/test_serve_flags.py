@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.api.errors import UsageError
+from headway.console.exits import UsageError
 from headway.console.serve_flags import ServeWords, has, model_of, split, value_of, with_defaults
 
 

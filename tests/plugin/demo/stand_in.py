@@ -122,7 +122,7 @@ def serve(port: int, mode: str) -> None:
 
 def demo(mode: str, exit_after_s: float | None) -> int:
     """Run the demo with the stand-ins for children."""
-    from headway.api.errors import CliError
+    from headway.console import CliError
     from headway.demo import play, show
     from headway.demo.options import Options
 

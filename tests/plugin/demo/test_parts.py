@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.api.errors import UsageError
+from headway.console.exits import UsageError
 from headway.console.serve_flags import split, value_of
 from headway.demo import check as checking
 from headway.demo.loading import STAGES, Progress, stage_of

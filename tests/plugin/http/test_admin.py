@@ -17,10 +17,12 @@ from virtual_time import on_virtual_time
 
 import headway
 from headway.admission.gateway import Gateway
+from headway.api.routes import Role
 from headway.audit import MAX_REFUSED, MAX_STRANGERS, NO_ROLE, Who
 from headway.engine.fake import FakeEngine, FakeParams
-from headway.http.admin import BODY_WITHIN_S, routes
-from headway.http.auth import MAX_TOKEN_CHARS, Role, TokenError, Tokens
+from headway.http.admin import routes
+from headway.http.auth import MAX_TOKEN_CHARS, TokenError, Tokens
+from headway.http.orders import BODY_WITHIN_S
 from headway.operator.presets import PresetCatalogue
 from headway_policies import bundled_presets, changes
 from headway_policies.queueing.factory import OrderSettings
@@ -103,7 +105,13 @@ async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest
         for etag in ('"1"', "*"):
             answer = await put(client, json={"name": "balanced", "reason": "again"}, headers={"If-Match": etag})
             assert answer.status_code == 200
-            expected = {"name": "balanced", "revision": 1, "previous": "balanced", "changes": []}
+            expected = {
+                "name": "balanced",
+                "revision": 1,
+                "previous": "balanced",
+                "changes": [],
+                "engine_limit_confirmed": True,
+            }
             assert (answer.json(), answer.headers["etag"]) == (expected, '"1"')
         after = control.snapshot()
         assert (after.preset_changes, after.last_change_s) == (before.preset_changes, before.last_change_s)

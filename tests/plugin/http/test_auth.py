@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.http.auth import MIN_TOKEN_CHARS, Role, TokenError, Tokens
+from headway.api.routes import Role
+from headway.http.auth import MIN_TOKEN_CHARS, TokenError, Tokens
 
 SHORTEST = "k" * MIN_TOKEN_CHARS
 

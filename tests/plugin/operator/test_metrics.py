@@ -90,7 +90,7 @@ async def test_the_policies_show_what_they_do() -> None:
         assert scrape("headway_prediction_samples", of=of) == one.samples
     status = control.status()
     assert (status["queued_tokens"], status["queued_bytes"]) == (60, 240)
-    assert status["limit"] == {"live": seats, "proposed": seats, "ceiling": 64, "why": gate.desk.limit_reason}
+    assert status["limit"] == {"live": seats, "proposed": seats, "ceiling": 64, "reason": gate.desk.limit_reason}
     assert {of: one["samples"] for of, one in status["prediction"].items()} == {
         of: one.samples for of, one in accuracy.items()
     }
@@ -110,7 +110,7 @@ async def test_a_policy_that_went_wrong_is_shown_told_once_and_forgotten_with_it
         fallback_controller.look()
         scrape = Scrape(generate_latest(registry).decode())
         errors = [one for one in caplog.records if "was put aside" in one.message]
-        return scrape("headway_policy_failed", policy="order"), control.status()["ordering"]["failed"], len(errors)
+        return scrape("headway_policy_failed", policy="order"), control.status()["ordering"]["error"], len(errors)
 
     gate.switch(small_preset(seats=1, name="foreign", inside="faulty_policy:FaultyLine"))
     permits = [gate.enter("normal") for _ in range(6)]

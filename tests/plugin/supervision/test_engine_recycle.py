@@ -179,7 +179,7 @@ async def test_an_operator_may_ask_for_it_over_http() -> None:
     """202 at once, 409 while it lasts; the actor and the reason are in the audit."""
     shop = Workshop()
     answer = await post(shop.control, OPERATOR, json={"reason": "old", "actor": "bob"})
-    assert (answer.status_code, answer.json()) == (202, {"accepted": True, "running": 0})
+    assert (answer.status_code, answer.json()) == (202, {"accepted": True, "seats_taken": 0})
     assert (await post(shop.control, OPERATOR)).status_code == 409
     line = shop.control.audit.entries(10)[1]
     assert (line["actor"], line["reason"], line["action"]) == ("bob", "old", "recycle_engine")

@@ -212,7 +212,7 @@ async def test_past_the_last_try_everybody_is_answered() -> None:
     await asyncio.sleep(0.05)
     house.engine.die()
     await asyncio.sleep(START_S + 1)
-    assert house.supervisor.status()["trying"] == "pausing for 3 s"
+    assert house.supervisor.status()["restart_step"] == "pausing for 3 s"
     await asyncio.sleep(8)
     waiting = house.ask("waiting")
     await asyncio.sleep(START_S - 5)

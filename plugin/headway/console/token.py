@@ -1,4 +1,4 @@
-"""Which admin token is set? ``HEADWAY_ADMIN_TOKEN``, or the file named by ``HEADWAY_ADMIN_TOKEN_FILE``."""
+"""The admin token of a command: ``HEADWAY_ADMIN_TOKEN``, or the file named by ``HEADWAY_ADMIN_TOKEN_FILE``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.api.errors import UsageError
+from headway.console.exits import UsageError
 from headway.secret_text import MAX_FILE_BYTES
 from headway_policies.text_file import TextFileError, read_text_file
 

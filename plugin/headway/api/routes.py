@@ -1,0 +1,144 @@
+"""The routes of the admin API: one table for the server, the client and the OpenAPI document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+
+from pydantic import BaseModel
+
+from headway.api import schema
+
+#: The most entries of the audit log that one request may ask for.
+MAX_AUDIT_ENTRIES = 500
+DEFAULT_AUDIT_ENTRIES = 50
+
+
+class Role(StrEnum):
+    """What a token allows: a viewer reads, an operator also changes."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route: what it takes, what it answers, and with which statuses it refuses.
+
+    ``role`` is None where no token is needed, ``answer`` is None for the OpenAPI document itself. ``otherwise`` is a
+    second status with the same answer. ``versioned``: the answer carries the revision of the preset as its ETag; a
+    versioned route with an order needs that ETag in ``If-Match``.
+    """
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    role: Role | None
+    answer: type[BaseModel] | None
+    order: type[schema.Order] | None = None
+    status: HTTPStatus = HTTPStatus.OK
+    otherwise: HTTPStatus | None = None
+    problems: tuple[HTTPStatus, ...] = ()
+    versioned: bool = False
+    has_limit: bool = False
+
+    @property
+    def refusals(self) -> tuple[HTTPStatus, ...]:
+        """Every status whose answer is a problem document, in ascending order."""
+        found = set(self.problems)
+        if self.role is not None:
+            found |= _NEEDS_TOKEN
+        if self.role is Role.OPERATOR:
+            found.add(HTTPStatus.FORBIDDEN)
+        if self.order is not None:
+            found |= _READS_BODY
+        return tuple(sorted(found))
+
+
+_NEEDS_TOKEN = {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND, HTTPStatus.REQUEST_URI_TOO_LONG}
+_READS_BODY = {
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+
+HEALTHZ = Route("healthz", "GET", "/headway/healthz", "Liveness of the process.", None, schema.Liveness)
+READYZ = Route(
+    "readyz",
+    "GET",
+    "/headway/readyz",
+    "Readiness for traffic; 503 with the reasons while the server is not ready.",
+    None,
+    schema.Readiness,
+    otherwise=HTTPStatus.SERVICE_UNAVAILABLE,
+)
+STATUS = Route("status", "GET", "/headway/v1/status", "State of the whole server.", Role.VIEWER, schema.Status)
+DESK = Route(
+    "desk", "GET", "/headway/v1/desk", "Queued and running requests, without prompts.", Role.VIEWER, schema.DeskDump
+)
+PRESETS = Route(
+    "presets", "GET", "/headway/v1/presets", "All presets with their settings.", Role.VIEWER, schema.PresetList
+)
+PRESET = Route(
+    "preset",
+    "GET",
+    "/headway/v1/preset",
+    "The preset in force; its revision is the ETag.",
+    Role.VIEWER,
+    schema.CurrentPreset,
+    versioned=True,
+)
+SWITCH = Route(
+    "switch",
+    "PUT",
+    "/headway/v1/preset",
+    "Switch to another preset, if the one of the ETag is still in force.",
+    Role.OPERATOR,
+    schema.Switched,
+    order=schema.SwitchOrder,
+    problems=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
+    versioned=True,
+)
+FALLBACK = Route(
+    "fallback", "GET", "/headway/v1/fallback", "State of the fallback ladder.", Role.VIEWER, schema.FallbackState
+)
+ORDER_FALLBACK = Route(
+    "order_fallback",
+    "PUT",
+    "/headway/v1/fallback",
+    "Put the fallback ladder on a rung, or make it automatic again.",
+    Role.OPERATOR,
+    schema.FallbackState,
+    order=schema.FallbackOrder,
+)
+RECYCLE = Route(
+    "recycle",
+    "POST",
+    "/headway/v1/recycle",
+    "Replace the engine when its running requests have finished.",
+    Role.OPERATOR,
+    schema.RecycleAccepted,
+    order=schema.Order,
+    status=HTTPStatus.ACCEPTED,
+    problems=(HTTPStatus.CONFLICT, HTTPStatus.NOT_IMPLEMENTED),
+)
+AUDIT = Route(
+    "audit",
+    "GET",
+    "/headway/v1/audit",
+    "The last changes and refused attempts.",
+    Role.VIEWER,
+    schema.AuditLog,
+    problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
+    has_limit=True,
+)
+OPENAPI = Route("openapi", "GET", "/headway/v1/openapi.json", "This document.", Role.VIEWER, None)
+
+#: Every route of the admin API.
+TABLE = (
+    HEALTHZ, READYZ, STATUS, DESK, PRESETS, PRESET, SWITCH, FALLBACK, ORDER_FALLBACK, RECYCLE, AUDIT, OPENAPI,
+)  # fmt: skip

@@ -1,0 +1,24 @@
+"""The admin client of a command, with the token of the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.api import AdminClient
+from headway.console.exits import TokenError, UsageError
+from headway.console.token import find_token
+
+_NOT_SET = (
+    "no admin token: set HEADWAY_ADMIN_TOKEN, or HEADWAY_ADMIN_TOKEN_FILE to a file that holds it "
+    "(the server must be started with the same one)"
+)
+
+
+def connect(url: str, environ: Mapping[str, str]) -> AdminClient:
+    """A client with the token of the environment. Raises TokenError where none is set, UsageError for a bad one."""
+    token = find_token("ADMIN", environ)
+    if token is None:
+        raise TokenError(_NOT_SET)
+    if not (token.secret.isascii() and token.secret.isprintable()):
+        raise UsageError(f"{token.variable}: the token may hold printable ASCII characters only")
+    return AdminClient(url, token.secret)

@@ -1,0 +1,49 @@
+"""The one client of the admin API: which URLs it takes, and where its token goes."""
+
+from __future__ import annotations
+
+import pytest
+from admin_stand_in import TOKEN, Stub, admin_stand_in
+
+from headway.api import AdminClient, BadUrlError, RefusedError, TokenRefusedError
+
+
+@pytest.mark.parametrize("url", ["", "h:1", "ftp://h", "http://", "http://h:0", "http://h:99999", "http://[::1"])
+def test_a_url_that_is_none_is_told_when_it_is_used(url: str) -> None:
+    """Making a client raises nothing: a page with a wrong setting is still a page."""
+    with AdminClient(url, TOKEN) as client, pytest.raises(BadUrlError):
+        client.status()
+
+
+def test_the_token_goes_to_this_server_alone() -> None:
+    """A redirect is a refusal, not a way."""
+    with admin_stand_in() as elsewhere, admin_stand_in() as server:
+        server.answer_all = (302, "text/plain", b"")
+        with AdminClient(server.url, TOKEN) as client, pytest.raises(RefusedError, match="302"):
+            client.presets()
+        assert elsewhere.seen == []
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_both_readers_read_what_a_server_says(lenient: bool) -> None:
+    """Every method, and the same answers."""
+    with admin_stand_in() as server, AdminClient(server.url, TOKEN, lenient=lenient) as client:
+        assert client.status().classes[0].name == "batch"
+        assert client.presets().current.name == client.preset().name == "balanced"
+        assert client.switch("latency", revision=3).revision == 4
+        assert client.order_fallback("cap", reason="r").ordered == "cap"
+        assert client.fallback().moves[0].after == "cap"
+        assert client.recycle(actor="a").seats_taken == 5
+    assert _bodies(server) == [{"name": "latency"}, {"rung": "cap", "reason": "r"}, {"actor": "a"}]
+
+
+def test_without_a_token_nothing_is_sent_as_one() -> None:
+    """The server says what is missing."""
+    with admin_stand_in() as server, AdminClient(server.url, None) as client:
+        with pytest.raises(TokenRefusedError):
+            client.status()
+        assert "Authorization" not in server.seen[0][2]
+
+
+def _bodies(server: Stub) -> list[object]:
+    return [body for _, _, _, body in server.seen if body is not None]

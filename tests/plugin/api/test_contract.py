@@ -1,0 +1,237 @@
+"""The contract of the admin API: what a real server answers is what the models, the routes and the document say."""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+from running_server import ROOT
+from starlette.applications import Starlette
+from starlette.routing import Route as ServedRoute
+from virtual_time import on_virtual_time
+
+import headway
+from headway.api import openapi, routes, schema
+from headway.api.routes import Role, Route
+from headway.engine.fake import FakeEngine, FakeParams
+from headway.http import admin
+from headway.http.auth import Tokens
+from headway.operator import Control
+from headway.supervision import Supervisor
+from headway_policies import preset
+
+TOKENS = {Role.OPERATOR: "operator-token-0123456789-0123456789", Role.VIEWER: "viewer-token-0123456789-0123456789ab"}
+BODIES: dict[str, dict[str, Any]] = {
+    "switch": {"name": "latency", "reason": "rush hour", "actor": "anna"},
+    "order_fallback": {"rung": "pause"},
+    "recycle": {},
+}
+EVERY_ROUTE = pytest.mark.parametrize("route", routes.TABLE, ids=lambda route: route.name)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[tuple[httpx.AsyncClient, Control]]:
+    """A client of the admin API of a supervised engine with one running request and one entry in its audit log."""
+    engine = headway.wrap(FakeEngine(), preset="balanced")
+    control: Control = engine.headway  # type: ignore[attr-defined]  # wrap adds it
+    control.supervisor = Supervisor(control.gateway)
+    control.order_fallback("pause", who=headway.Who("anna"))
+    control.order_fallback(None, who=headway.Who("anna"))
+    tokens = Tokens({token: role for role, token in TOKENS.items()})
+    stream = engine.generate("text", FakeParams(50), "r")
+    await anext(stream)
+    transport = httpx.ASGITransport(app=Starlette(routes=admin.routes(lambda: control, tokens)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://headway") as client:
+        yield client, control
+    await stream.aclose()
+
+
+async def ask(client: httpx.AsyncClient, route: Route, role: Role | None) -> httpx.Response:
+    """Send what the route takes, with a token of this role."""
+    headers = {} if role is None else {"Authorization": f"Bearer {TOKENS[role]}"}
+    if route.order is None:
+        return await client.request(route.method, route.path, headers=headers)
+    return await client.request(
+        route.method, route.path, headers={**headers, "If-Match": '"1"'}, json=BODIES[route.name]
+    )
+
+
+def unknown_keys(value: object, where: str = "") -> Iterator[str]:
+    """The keys of a model, and of all inside it, that its class does not have."""
+    if isinstance(value, BaseModel):
+        yield from (f"{where}.{key}" for key in value.model_extra or {})
+        for name in type(value).model_fields:
+            yield from unknown_keys(getattr(value, name), f"{where}.{name}")
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from unknown_keys(one, f"{where}.{key}")
+    elif isinstance(value, list):
+        for one in value:
+            yield from unknown_keys(one, f"{where}[]")
+
+
+def exactly(model: type[BaseModel], content: bytes) -> None:
+    """The JSON is one of this model: every field is there in its own type, and no other."""
+    read = model.model_validate_json(content, strict=True)
+    assert list(unknown_keys(read)) == []
+    assert read.model_dump(mode="json") == json.loads(content)
+
+
+@EVERY_ROUTE
+@on_virtual_time
+async def test_every_answer_is_exactly_its_model(route: Route) -> None:
+    """From a server with a supervisor, with the status and the ETag that the table names."""
+    async with serving() as (client, _):
+        answer = await ask(client, route, route.role)
+        if route.name == "recycle":  # an engine of one's own cannot be replaced by the server
+            assert answer.status_code in route.refusals
+            return
+        assert answer.status_code == route.status
+        assert answer.headers["content-type"] == "application/json"
+        assert ("etag" in answer.headers) == route.versioned
+        if route.answer is None:
+            assert answer.json() == openapi.document(headway.__version__)
+        else:
+            exactly(route.answer, answer.content)
+
+
+@on_virtual_time
+async def test_a_recycle_that_begins_is_exactly_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """202, with the seats that are still taken."""
+    async with serving() as (client, _):
+        monkeypatch.setattr(Control, "recycle", lambda *_: None)
+        answer = await ask(client, routes.RECYCLE, Role.OPERATOR)
+        assert (answer.status_code, answer.json()) == (202, {"accepted": True, "seats_taken": 1})
+        exactly(schema.RecycleAccepted, answer.content)
+
+
+@on_virtual_time
+async def test_a_server_that_is_not_ready_answers_the_same_model() -> None:
+    """With the second status of the table."""
+    async with serving() as (client, control):
+        control.warmup.state = "running"
+        answer = await ask(client, routes.READYZ, None)
+        assert answer.status_code == routes.READYZ.otherwise
+        exactly(schema.Readiness, answer.content)
+
+
+@EVERY_ROUTE
+@on_virtual_time
+async def test_every_route_needs_the_role_of_the_table(route: Route) -> None:
+    """401 without a token and 403 for a viewer's order, each a problem document; a probe answers all."""
+    async with serving() as (client, _):
+        answer = await ask(client, route, None)
+        assert answer.status_code == (route.status if route.role is None else 401)
+        refused = [answer] if route.role is not None else []
+        viewed = await ask(client, route, Role.VIEWER)
+        assert viewed.status_code == (403 if route.role is Role.OPERATOR else route.status)
+        for one in [*refused, viewed]:
+            if one.status_code >= 400:
+                assert one.status_code in route.refusals
+                assert one.headers["content-type"] == "application/problem+json"
+                assert list(unknown_keys(schema.Problem.model_validate_json(one.content, strict=True))) == []
+
+
+@on_virtual_time
+async def test_a_wrong_order_is_a_problem_with_its_errors() -> None:
+    """Each error of the body is one of the model."""
+    async with serving() as (client, _):
+        headers = {"Authorization": f"Bearer {TOKENS[Role.OPERATOR]}", "If-Match": '"1"'}
+        answer = await client.put(routes.SWITCH.path, headers=headers, json={"nonsense": 1})
+        assert (answer.status_code, len(answer.json()["errors"])) == (422, 2)
+        exactly(schema.Problem, answer.content)
+
+
+def test_the_server_has_the_routes_of_the_table_and_no_others() -> None:
+    """Made from it, each with one handler."""
+    served = [one for one in admin.routes(_never, Tokens({})) if isinstance(one, ServedRoute)]
+    assert [(one.path, (one.methods or set()) - {"HEAD"}) for one in served] == [
+        (route.path, {route.method}) for route in routes.TABLE
+    ]
+    assert {*admin.HANDLERS, "healthz"} == {route.name for route in routes.TABLE}
+
+
+def test_the_document_has_every_route_and_every_reference_leads_somewhere() -> None:
+    """OpenAPI 3.1: an operation for each route, with its statuses; no dangling reference, no nameless schema."""
+    document = openapi.document("1.2.3")
+    assert (document["openapi"], document["info"]["version"]) == ("3.1.0", "1.2.3")
+    operations = {one["operationId"]: one for path in document["paths"].values() for one in path.values()}
+    assert operations.keys() == {route.name for route in routes.TABLE}
+    for route in routes.TABLE:
+        operation = document["paths"][route.path][route.method.lower()]
+        statuses = {route.status, route.otherwise, *route.refusals} - {None}
+        assert operation["responses"].keys() == {str(int(status)) for status in statuses}
+        assert ("security" in operation, "requestBody" in operation) == (
+            route.role is not None,
+            route.order is not None,
+        )
+    schemas = document["components"]["schemas"]
+    references = set(_references(document))
+    assert references == {f"#/components/schemas/{name}" for name in schemas}
+    assert "errors" not in schemas["Problem"]["required"]
+    assert set(schemas["Switched"]["required"]) == {
+        "name", "revision", "previous", "changes", "engine_limit_confirmed",
+    }  # fmt: skip
+
+
+def test_a_setting_is_what_a_preset_says_it_is() -> None:
+    """The contract does not import the policies, and so names the type itself."""
+    assert schema.Setting == preset.Setting
+
+
+def test_the_contract_imports_without_the_rest() -> None:
+    """With pydantic and requests alone: no other package of Headway, no web framework, no metrics, no engine."""
+    blocked = {"vllm", "starlette", "prometheus_client", "psutil", "headway_policies", "headway_dashboard"}
+    program = f"""
+import importlib.abc, sys
+class Blocker(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(blocked)} or name in {_others()}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocker())
+import headway.api, headway.api.openapi
+print(headway.api.Status.__name__, len(headway.api.openapi.document("1")["paths"]) > 9)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=os.environ)
+    assert (done.returncode, done.stdout) == (0, "Status True\n"), done.stderr
+
+
+def test_the_import_contracts_forbid_everything_else() -> None:
+    """A module that is added to the plugin is forbidden to the dashboard and to the contract, too."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {one["name"]: one for one in pyproject["tool"]["importlinter"]["contracts"]}
+    for name in (
+        "The dashboard imports nothing of the plugin but its API contract",
+        "The API contract imports nothing else of Headway, and no server",
+    ):
+        assert set(contracts[name]["forbidden_modules"]) >= {*_others(), "vllm"}
+
+
+def _others() -> list[str]:
+    """Every module and package of the plugin but the contract."""
+    names = sorted(info.name for info in pkgutil.iter_modules(headway.__path__, "headway."))
+    return [name for name in names if name != "headway.api"]
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (one for key, one in value.items() if key == "$ref")
+        for one in value.values():
+            yield from _references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _references(one)
+
+
+def _never() -> Control:
+    raise AssertionError("not called")
