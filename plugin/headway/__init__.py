@@ -7,7 +7,7 @@ a whole server. Importing this package needs no vLLM.
 """
 
 from headway.admission import Gate, Permit
-from headway.audit import Who
+from headway.audit import Caller
 from headway.batcher import Batcher, BatcherStats, PrioritizedRequest, PriorityRequestQueue, SyncBatcher
 from headway.errors import (
     BatchFunctionError,
@@ -35,6 +35,7 @@ __all__ = [
     "BatchFunctionError",
     "Batcher",
     "BatcherStats",
+    "Caller",
     "Control",
     "Expired",
     "Gate",
@@ -58,7 +59,6 @@ __all__ = [
     "UnknownPresetError",
     "UnknownRungError",
     "UnusablePresetError",
-    "Who",
     "load_preset",
     "wrap",
 ]

@@ -1,6 +1,6 @@
-"""What runs in the background beside the requests, and who holds on to it?
+"""Background tasks of one server, by name; one of a name at a time.
 
-Work by name, one of a name at a time. The event loop keeps only weak references to its tasks, so somebody has to.
+The event loop keeps only weak references to its tasks: this object keeps the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
-    """The background work of one server. Call it on the event loop's thread only."""
+    """The background tasks of one server. Call it on the event loop's thread only."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -23,7 +23,7 @@ class BackgroundTasks:
         return name in self._tasks
 
     def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Begin it, in place of what runs under this name."""
+        """Start a task, in place of the one that runs under this name."""
         self.stop(name)
         task = self._tasks[name] = asyncio.get_running_loop().create_task(work, name=f"headway {name}")
         task.add_done_callback(lambda done: self._ended(name, done))

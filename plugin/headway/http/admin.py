@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from headway.audit import Who
+from headway.audit import Caller
 from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungError, UnusablePresetError
 from headway.http.auth import Role, Tokens
 from headway.operator import Control, Switched
@@ -36,7 +36,7 @@ _MOST_ERRORS = 10  # of one body; the keys in it are the client's own
 _MOST_KEY_CHARS = 60
 
 AnOrder = TypeVar("AnOrder", bound="Order")
-Handler = Callable[[Control, Request, Who], Awaitable[Response]]
+Handler = Callable[[Control, Request, Caller], Awaitable[Response]]
 
 
 class Problem(Exception):
@@ -80,8 +80,8 @@ def routes(control: Callable[[], Control], tokens: Tokens) -> list[BaseRoute]:
     def guarded(handler: Handler, needs: Role) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             try:
-                who = _identify(request, tokens, needs, control())
-                return await handler(control(), request, who)
+                caller = _identify(request, tokens, needs, control())
+                return await handler(control(), request, caller)
             except Problem as problem:
                 return _problem(problem)
 
@@ -111,7 +111,7 @@ def routes(control: Callable[[], Control], tokens: Tokens) -> list[BaseRoute]:
     return probes + [Route(path, guarded(handler, needs), methods=[method]) for path, method, handler, needs in table]
 
 
-def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -> Who:
+def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -> Caller:
     if not tokens:
         advice = "The admin API is off. Set HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE and start again."
         raise Problem(HTTPStatus.NOT_FOUND, advice)
@@ -119,15 +119,15 @@ def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -
     action = _action(request)
     role = tokens.role(request.headers.get("authorization"))
     if role is None:
-        control.refused(Who(address=address), action, "no token, or a wrong one")
+        control.refused(Caller(address=address), action, "no token, or a wrong one")
         header = {"WWW-Authenticate": 'Bearer realm="headway"'}
         raise Problem(HTTPStatus.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer TOKEN.", header)
     if needs is Role.OPERATOR and role is not Role.OPERATOR:
-        control.refused(Who(actor=str(role), role=str(role), address=address), action, "the token may only read")
+        control.refused(Caller(actor=str(role), role=str(role), address=address), action, "the token may only read")
         raise Problem(HTTPStatus.FORBIDDEN, "This token may read but not change anything.")
     if len(request.scope["query_string"]) > MAX_QUERY_BYTES:
         raise Problem(HTTPStatus.REQUEST_URI_TOO_LONG, f"The query may have {MAX_QUERY_BYTES} bytes at most.")
-    return Who(actor=str(role), role=str(role), address=address)
+    return Caller(actor=str(role), role=str(role), address=address)
 
 
 def _action(request: Request) -> str:
@@ -135,15 +135,15 @@ def _action(request: Request) -> str:
     return f"{request.method} {request.scope['path']}"
 
 
-async def _status(control: Control, request: Request, who: Who) -> Response:
+async def _status(control: Control, request: Request, caller: Caller) -> Response:
     return JSONResponse(control.status())
 
 
-async def _desk(control: Control, request: Request, who: Who) -> Response:
+async def _desk(control: Control, request: Request, caller: Caller) -> Response:
     return JSONResponse(control.gateway.gate.dump())
 
 
-async def _presets(control: Control, request: Request, who: Who) -> Response:
+async def _presets(control: Control, request: Request, caller: Caller) -> Response:
     listed = [
         {
             "name": one.preset.name,
@@ -156,17 +156,19 @@ async def _presets(control: Control, request: Request, who: Who) -> Response:
     return JSONResponse({"current": _current(control), "presets": listed})
 
 
-async def _preset(control: Control, request: Request, who: Who) -> Response:
+async def _preset(control: Control, request: Request, caller: Caller) -> Response:
     preset = control.preset
     body = {**_current(control), "description": preset.description, "settings": preset.settings()}
     return JSONResponse(body, headers=_etag(control.revision))
 
 
-async def _switch(control: Control, request: Request, who: Who) -> Response:
-    wanted, who = await _order(control, request, who, SwitchOrder)
-    expected_revision = _if_match(control, request, who)
+async def _switch(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await _order(control, request, caller, SwitchOrder)
+    expected_revision = _if_match(control, request, caller)
     try:
-        done = await control.switch(wanted.name, expected_revision=expected_revision, who=who, reason=wanted.reason)
+        done = await control.switch(
+            wanted.name, expected_revision=expected_revision, caller=caller, reason=wanted.reason
+        )
     except StaleRevisionError as error:
         raise Problem(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
     except UnusablePresetError as error:
@@ -177,24 +179,24 @@ async def _switch(control: Control, request: Request, who: Who) -> Response:
     return JSONResponse(_switched(done), headers=_etag(done.revision))
 
 
-async def _fallback(control: Control, request: Request, who: Who) -> Response:
+async def _fallback(control: Control, request: Request, caller: Caller) -> Response:
     return JSONResponse(control.fallback_controller.status())
 
 
-async def _order_fallback(control: Control, request: Request, who: Who) -> Response:
+async def _order_fallback(control: Control, request: Request, caller: Caller) -> Response:
     """The order says where to stand, whatever there was before: there is no revision to miss."""
-    wanted, who = await _order(control, request, who, FallbackOrder)
+    wanted, caller = await _order(control, request, caller, FallbackOrder)
     try:
-        control.order_fallback(wanted.rung, who=who, reason=wanted.reason)
+        control.order_fallback(wanted.rung, caller=caller, reason=wanted.reason)
     except UnknownRungError as error:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
     return JSONResponse(control.fallback_controller.status())
 
 
-async def _recycle(control: Control, request: Request, who: Who) -> Response:
-    wanted, who = await _order(control, request, who, Order)
+async def _recycle(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await _order(control, request, caller, Order)
     try:
-        control.recycle(who, wanted.reason)
+        control.recycle(caller, wanted.reason)
     except CannotReplaceError as error:
         raise Problem(HTTPStatus.NOT_IMPLEMENTED, f"{error}.") from None
     except NotNowError as error:
@@ -202,7 +204,7 @@ async def _recycle(control: Control, request: Request, who: Who) -> Response:
     return JSONResponse({"accepted": True, "running": control.gateway.gate.desk.seats_taken}, HTTPStatus.ACCEPTED)
 
 
-async def _audit(control: Control, request: Request, who: Who) -> Response:
+async def _audit(control: Control, request: Request, caller: Caller) -> Response:
     asked = request.query_params.get("limit", "50")
     if not (asked.isascii() and asked.isdecimal()) or len(asked) > 9 or not 1 <= int(asked) <= _MAX_AUDIT_LINES:
         allowed = f"limit: a whole number from 1 to {_MAX_AUDIT_LINES} is needed"
@@ -210,14 +212,14 @@ async def _audit(control: Control, request: Request, who: Who) -> Response:
     return JSONResponse({"entries": control.audit.entries(int(asked))})
 
 
-async def _order(control: Control, request: Request, who: Who, expected: type[AnOrder]) -> tuple[AnOrder, Who]:
+async def _order(control: Control, request: Request, caller: Caller, expected: type[AnOrder]) -> tuple[AnOrder, Caller]:
     """The order in the body, and who gave it. One that cannot be read is in the audit as refused."""
     try:
         wanted = _read_as(expected, await _body(request))
     except Problem as problem:
-        control.refused(who, _action(request), problem.detail)
+        control.refused(caller, _action(request), problem.detail)
         raise
-    return wanted, replace(who, actor=wanted.actor or who.actor)
+    return wanted, replace(caller, actor=wanted.actor or caller.actor)
 
 
 async def _body(request: Request) -> bytes:
@@ -258,12 +260,12 @@ def _issue(detail: Mapping[str, Any]) -> Issue:
     return Issue(where, detail["msg"], value)
 
 
-def _if_match(control: Control, request: Request, who: Who) -> int | None:
+def _if_match(control: Control, request: Request, caller: Caller) -> int | None:
     """The revision the caller decided on; None for ``*``, which means whatever is in force."""
     value = request.headers.get("if-match", "").strip()
     if not value:
         advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
-        control.refused(who, _action(request), advice)
+        control.refused(caller, _action(request), advice)
         raise Problem(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
     if value == "*":
         return None
@@ -281,6 +283,7 @@ def _switched(done: Switched) -> dict[str, Any]:
         "revision": done.revision,
         "previous": done.previous,
         "changes": [{"setting": one.setting, "before": one.before, "after": one.after} for one in done.changes],
+        "engine_limit_confirmed": done.engine_limit_confirmed,
     }
 
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from engines import installed
 from hypothesis import given
 from hypothesis import strategies as st
 from stub_server import OPERATOR_TOKEN, StubServer
 from virtual_time import on_virtual_time
 
 import headway
-from headway.audit import Who
+from headway.audit import Caller
 from headway.engine.fake import FakeEngine
-from headway.supervision.memory_report import MemoryReport
 from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport
 from headway_dashboard.analysis.status import Ladder, Status, read_first_token_timeouts, read_ladder, read_status
@@ -64,18 +64,24 @@ def test_first_token_time_outs_are_read_as_the_server_writes_them(name: str) -> 
     assert read_first_token_timeouts({}) == {}
 
 
-def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
+@on_virtual_time
+async def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
     """Against the server's own report, not a copy of it."""
     report = WarmupReport("failed", "batch: boom", 8, 2, {"single": [0.4], "batch": [2.0, 1.5]}, ["logprobs"])
-    warmup = read_status({"warmup": report.show()}, Ladder()).warmup
+    control, parts = installed(FakeEngine(), bundled_presets()["balanced"])
+    parts.warmup.report = report
+    shown: Any = control.status()
+    warmup = read_status({"warmup": shown["warmup"]}, Ladder()).warmup
     assert (warmup.state, warmup.reason, warmup.attempt, warmup.batch_size) == ("failed", "batch: boom", 2, 8)
     assert warmup.stages == {"single": (0.4,), "batch": (2.0, 1.5)}
     assert warmup.refused == ("logprobs",)
 
 
-def test_the_memory_is_read_as_the_server_writes_it() -> None:
+@on_virtual_time
+async def test_the_memory_is_read_as_the_server_writes_it() -> None:
     """The longest pause and whether a recycle is under way."""
-    told = read_status({"memory": {**MemoryReport().show(), "recycling": True}}, Ladder())
+    memory: Any = headway.wrap(FakeEngine()).headway.status()["memory"]  # type: ignore[attr-defined]  # set by wrap
+    told = read_status({"memory": {**memory, "recycling": True}}, Ladder())
     assert told.recycling
     assert told.longest_gc_pause_s == 0.0
 
@@ -83,9 +89,8 @@ def test_the_memory_is_read_as_the_server_writes_it() -> None:
 @on_virtual_time
 async def test_the_whole_is_read_as_the_server_writes_it(stub: StubServer) -> None:
     """Against the server's own control room; and the stub says nothing that the server would not."""
-    control = headway.wrap(FakeEngine()).headway  # type: ignore[attr-defined]  # set by wrap
-    control.supervisor = Supervisor(control.gateway)
-    control.order_fallback("pause", who=Who(address="-"))
+    control, _ = installed(FakeEngine(), bundled_presets()["balanced"], supervise=lambda one: Supervisor(one.gateway))
+    control.order_fallback("pause", caller=Caller(address="-"))
     told = read_status(control.status(), read_ladder(control.fallback_controller.status()))
     assert (told.known, told.engine.standing, told.limit_why) == (True, "up", "fixed")
     assert (told.ladder.rung, told.ladder.ordered, told.ladder.trigger) == ("pause", "pause", "operator")

@@ -1,14 +1,13 @@
-"""What the control room makes of the engine's steps."""
+"""Activity of an engine: what its steps teach the limit, and what they do not."""
 
 from __future__ import annotations
 
 import asyncio
 
+from engines import installed
 from virtual_time import on_virtual_time
 
-import headway
 from headway.engine.fake import FakeEngine
-from headway.supervision.warmup_report import WarmupReport
 from headway_policies import Load, bundled_presets
 from headway_policies.limits.limit import Limiting
 
@@ -17,15 +16,17 @@ from headway_policies.limits.limit import Limiting
 async def test_the_limit_learns_nothing_from_the_warm_up() -> None:
     """Steps of the warm-up, however slow, leave the limit where the preset has it; the same steps later lower it."""
     preset = bundled_presets()["balanced"].model_copy(update={"limit": Limiting(policy="aimd", max_seats=32)})
-    control = headway.wrap(FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # set by wrap
+    control, parts = installed(FakeEngine(), preset)
 
     async def slow_steps() -> int:
         for _ in range(50):
             await asyncio.sleep(0.5)
-            control.step(Load(32, 0, 0.1, inter_token_s=0.5), 32, ())
+            parts.activity.step(Load(32, 0, 0.1, inter_token_s=0.5), 32, ())
         return int(control.gateway.gate.desk.limit)
 
-    control.warmup = WarmupReport(state="running")
-    assert await slow_steps() == 32
-    control.warmup = WarmupReport(state="done")
+    with parts.activity.internal_requests():
+        assert await slow_steps() == 32
+        with parts.activity.internal_requests():
+            pass
+        assert await slow_steps() == 32
     assert await slow_steps() < 32
