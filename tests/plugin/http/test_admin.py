@@ -230,6 +230,7 @@ async def test_readiness_says_why_not() -> None:
         control.reader.warmup.report.state = "running"
         control.gateway.gate.drain()
         control.gateway.engine.die()  # type: ignore[attr-defined]  # the fake can
+        control.gateway.check_engine()  # as the supervisor's next round does
         answer = await client.get("/headway/readyz")
         assert answer.status_code == 503
         assert answer.json()["reasons"] == ["the engine is not running", "warm-up running", "draining"]

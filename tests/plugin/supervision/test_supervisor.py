@@ -216,7 +216,7 @@ async def test_past_the_last_try_everybody_is_answered() -> None:
     await asyncio.sleep(0.05)
     house.engine.die()
     await asyncio.sleep(START_S + 1)
-    assert house.supervisor.status()["trying"] == "pausing for 3 s"
+    assert house.supervisor.trying == "pausing for 3 s"
     await asyncio.sleep(8)
     waiting = house.ask("waiting")
     await asyncio.sleep(START_S - 5)
@@ -436,12 +436,15 @@ async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(di
     if dies:
         house.engine.die()
     await asyncio.sleep(5)
-    assert (await switch).preset.name == "latency"
+    done = await switch
+    assert (done.preset.name, done.engine_limit_confirmed) == ("latency", False)
+    assert house.control.audit.entries(1)[0]["result"] == "applied; the engine has not confirmed its limit"
     assert house.control.gateway.core_limit is None
     await asyncio.sleep(20)
     house.engine.stalled = False
     await asyncio.sleep(START_S)
     assert (house.standing, house.control.gateway.core_limit) == (EngineState.UP, 8)
+    assert house.control.gateway.limit_confirmed
     await house.close()
 
 

@@ -221,7 +221,7 @@ def test_a_refused_stage_is_left_out_and_told(stage: Stage, caplog: pytest.LogCa
             await house.warm_up(requests)
         assert (house.report.state, house.report.refused) == ("done", [stage])
         assert set(house.report.stages) == set(Stage) - {stage}
-        assert f"left out {stage}, which the engine refuses: ValueError: no {stage} here" in caplog.text
+        assert f"skipped {stage}, which the engine refuses: ValueError: no {stage} here" in caplog.text
         await assert_no_residue(house.control)
 
     run()
