@@ -194,7 +194,7 @@ class World:
         with self.lock:
             before = self.preset
             if name == before:
-                return {"name": name, "revision": self.revision, "previous": before, "changes": []}
+                return self._switched(name, before, [])
             self.preset, self.revision = name, self.revision + 1
             self.last_change_s = time.time()
             self.preset_changes[name] += 1
@@ -203,7 +203,11 @@ class World:
                 {"setting": one.setting, "before": one.before, "after": one.after}
                 for one in changes(self.presets[before], self.presets[name])
             ]
-            return {"name": name, "revision": self.revision, "previous": before, "changes": listed}
+            return self._switched(name, before, listed)
+
+    def _switched(self, name: str, before: str, listed: list[dict[str, Any]]) -> dict[str, Any]:
+        body = {"name": name, "revision": self.revision, "previous": before, "changes": listed}
+        return {**body, "engine_limit_confirmed": True}
 
     def climb(self, rung: Rung, trigger: str, *, ordered: bool = False) -> None:
         """Move the ladder."""
@@ -254,7 +258,7 @@ class World:
             return []
         if self.standing == "up":
             return [f"warm-up {self.warmup.state}"]
-        said = {"silent": "the engine gives no sign of life", "restarting": "the engine is being replaced"}
+        said = {"silent": "the engine is unresponsive", "restarting": "the engine is being replaced"}
         trying = f": {self.trying}" if self.trying else ""
         return [said.get(self.standing, "the engine is not running") + trying]
 
@@ -321,7 +325,7 @@ class World:
         for name, value in plain.items():
             yield GaugeMetricFamily(name, "-", value=float(value))
         standings = {one: float(one == self.standing) for one in ("up", "silent", "restarting", "lost")}
-        yield labelled(GaugeMetricFamily, "headway_engine_state", "standing", standings)
+        yield labelled(GaugeMetricFamily, "headway_engine_state", "state", standings)
         deaths = {cause: self.deaths[cause] for cause in Cause}
         yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", deaths)
         yield CounterMetricFamily("headway_engine_hangs_total", "-", value=self.hangs)
@@ -346,7 +350,7 @@ class World:
         steps = CounterMetricFamily("headway_fallback_steps_total", "-", labels=("rung", "trigger"))
         for rung, trigger in itertools.product(Rung, Trigger):
             steps.add_metric([rung.word, trigger], self.rung_steps[rung.word, trigger])
-        degraded = CounterMetricFamily("headway_degraded_total", "-", labels=("class", "how"))
+        degraded = CounterMetricFamily("headway_degraded_total", "-", labels=("class", "kind"))
         for name, how in itertools.product(CLASSES, Degradation):
             degraded.add_metric([name, how], self.degraded[name, how])
         yield from (steps, degraded)

@@ -79,8 +79,8 @@ class Gateway:
     """Everything between one engine and its gate.
 
     ``engine_gone`` is true from the death of an engine until there is another, ``engine_lost`` when there will be none.
-    ``limit_pending`` says that the engine has not answered when it was told its limit; ``limit_confirmed`` is false then
-    and after an error, until the engine confirms a limit or has none of its own. ``max_request_seats`` is the
+    ``limit_pending`` says that the engine has not answered when it was told its limit; ``limit_confirmed`` is false
+    then and after an error, until the engine confirms a limit or has none of its own. ``max_request_seats`` is the
     most sequences that one request may ask for; without it, all the seats of the engine. ``unseated`` counts the
     sequences in the engine that hold no seat: the server's own, and those that ended here a moment before they end
     there.

@@ -23,6 +23,8 @@ from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Sup
 from headway.supervision.engine_recycle import Record, Replace
 from headway_policies import Preset
 
+_UNNAMED = ServerIdentity()
+
 
 @dataclass(frozen=True, slots=True)
 class EngineParts:
@@ -60,7 +62,7 @@ def install(
     parts: EngineParts,
     catalogue: PresetCatalogue,
     *,
-    identity: ServerIdentity = ServerIdentity(),  # noqa: B008 - frozen
+    identity: ServerIdentity = _UNNAMED,
     supervisor: Supervisor | None = None,
     replace: Replace | None = None,
     upstream: FallbackClient | None = None,
@@ -76,7 +78,16 @@ def install(
     record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
     recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, deaths=deaths)
     reader = SnapshotReader(
-        identity, gateway, catalogue, history, activity, parts.warmup, parts.memory, recycle, fallback, supervisor
+        identity=identity,
+        gateway=gateway,
+        catalogue=catalogue,
+        history=history,
+        activity=activity,
+        warmup=parts.warmup,
+        memory=parts.memory,
+        recycle=recycle,
+        fallback=fallback,
+        supervisor=supervisor,
     )
     control = Control(gateway, catalogue, fallback, recycle, audit, history, reader)
     gate.desk.ledger.admit_classes(catalogue.class_names())
