@@ -117,21 +117,23 @@ async def test_a_switch_whose_caller_leaves_is_in_the_audit() -> None:
 
 
 def _capped(name: str, seats: int, most_tokens: int | None) -> Preset:
-    return small_preset(seats, name=name, classes={"normal": terms(2, fallback_max_tokens=most_tokens)})
+    classes = {"normal": terms(2, fallback_max_tokens=most_tokens), "batch": terms(1, sheddable=True)}
+    return small_preset(seats, name=name, classes=classes)
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, 5), (5, None)], ids=["gains a rung", "loses a rung"])
 @on_virtual_time
-async def test_the_new_preset_is_never_seen_with_the_old_ladder() -> None:
-    """A request that the switch itself dispatches is under the new ladder: it is not paused, and not cut short."""
-    control = served(_has_none, _capped("capped", 1, 5), _capped("free", 2, None))
-    await control.switch("capped", expected_revision=None, caller=ME)
-    control.order_fallback("cap", caller=ME)
-    gate = control.gateway.gate
+async def test_the_new_preset_is_never_seen_with_the_old_ladder(before: int | None, after: int | None) -> None:
+    """A request that the switch itself dispatches is cut as the rungs of the new preset say, not those of the old."""
+    control = served(_has_none, _capped("old", 1, before), _capped("new", 2, after))
+    await control.switch("old", expected_revision=None, caller=ME)
+    control.order_fallback("shed", caller=ME)
+    gate, ladder = control.gateway.gate, control.fallback_controller.ladder
     first, waiting = gate.enter(max_tokens=100), gate.enter(max_tokens=100)
-    assert (first.most_tokens, gate.desk.ledger.queued) == (5, 1)
-    await control.switch("free", expected_revision=None, caller=ME)
-    assert (gate.desk.ledger.queued, waiting.most_tokens) == (0, None)
-    assert (gate.desk.mode.in_force, control.fallback_controller.ladder.rung) == (frozenset(), Rung.NORMAL)
+    assert (first.most_tokens, gate.desk.ledger.queued) == (before, 1)
+    await control.switch("new", expected_revision=None, caller=ME)
+    assert (gate.desk.ledger.queued, waiting.most_tokens) == (0, after)
+    assert gate.desk.mode.in_force == ladder.in_force == ({Rung.SHED} if after is None else {Rung.CAP, Rung.SHED})
     for permit in (first, waiting):
         permit.leave(Ending.COMPLETED)
     gate.close()
