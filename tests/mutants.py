@@ -529,6 +529,7 @@ MUTANTS = [
         "        self.deadlines.drop(ticket.id)\n        if record.queue_due_s",
         "        if record.queue_due_s",
     ),
+    Mutant("desk/desk", "a switch keeps the old rungs", "in_force = rungs", "in_force = self.mode.in_force"),
     Mutant("desk/desk", "a class that is shed waits on", "        if Rung.SHED in in_force:", "        if False:"),
     Mutant("engine/crash_suspects", "the last suspect goes first", "iter(self.suspects)", "reversed(self.suspects)"),
     Mutant("engine/crash_suspects", "cleared after the instant", "now_s < self.cleared_s", "now_s <= self.cleared_s"),

@@ -13,7 +13,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from headway.admission import Gate, Permit
-    from headway.audit import Who
+    from headway.audit import Caller
     from headway.batcher import Batcher, BatcherStats, PrioritizedRequest, PriorityRequestQueue, SyncBatcher
     from headway.errors import (
         BatchFunctionError,
@@ -38,7 +38,7 @@ if typing.TYPE_CHECKING:
 
 _MODULES = {
     "headway.admission": ("Gate", "Permit"),
-    "headway.audit": ("Who",),
+    "headway.audit": ("Caller",),
     "headway.batcher": ("Batcher", "BatcherStats", "PrioritizedRequest", "PriorityRequestQueue", "SyncBatcher"),
     "headway.errors": (
         "BatchFunctionError",
@@ -65,6 +65,7 @@ __all__ = [
     "BatchFunctionError",
     "Batcher",
     "BatcherStats",
+    "Caller",
     "Control",
     "Expired",
     "Gate",
@@ -88,7 +89,6 @@ __all__ = [
     "UnknownPresetError",
     "UnknownRungError",
     "UnusablePresetError",
-    "Who",
     "load_preset",
     "wrap",
 ]

@@ -1,6 +1,6 @@
-"""Who changed what, when?
+"""Audit of changes and refused attempts.
 
-The last changes and refused attempts, in memory for the admin API and as log lines. Never a token, never a prompt.
+The last ones are in memory for the admin API, and each is a log line. Never a token, never a prompt.
 
 What a client wrote is kept short and without control characters. Refused attempts have places of their own, so that
 they push out nothing that was changed, and those without a token have places of their own among them. An attempt that
@@ -29,7 +29,7 @@ MAX_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Caller:
     """The person or program behind an action, as far as the server knows."""
 
     actor: str = "unknown"
@@ -89,17 +89,17 @@ class Audit:
         self._strangers = _Attempts(MAX_STRANGERS)
 
     def record(
-        self, who: Who, action: str, *, before: str, after: str, revision: int, reason: str, result: str
+        self, caller: Caller, action: str, *, before: str, after: str, revision: int, reason: str, result: str
     ) -> None:
-        """Write one line about a change, or about one that was refused when it was looked at."""
-        entry = _entry(who, action, before, after, revision, reason, result)
+        """Record a change, or one that was refused once it had been read."""
+        entry = _entry(caller, action, before, after, revision, reason, result)
         self._changes.appendleft((next(self._numbers), entry))
         _log(entry)
 
-    def refuse(self, who: Who, action: str, why: str, *, preset: str, revision: int) -> None:
-        """Write down an attempt that got no further than the door."""
-        kept = self._refused if who.role != NO_ROLE else self._strangers
-        entry = kept.add(next(self._numbers), _entry(who, action, preset, preset, revision, "", f"refused: {why}"))
+    def refuse(self, caller: Caller, action: str, why: str, *, preset: str, revision: int) -> None:
+        """Record an attempt that was refused before it was read."""
+        kept = self._refused if caller.role != NO_ROLE else self._strangers
+        entry = kept.add(next(self._numbers), _entry(caller, action, preset, preset, revision, "", f"refused: {why}"))
         if entry.times.bit_count() == 1:  # 1, 2, 4, 8, ...
             _log(entry)
 
@@ -110,16 +110,16 @@ class Audit:
         return [asdict(entry) for _, entry in itertools.islice(merged, most)]
 
 
-def _entry(who: Who, action: str, before: str, after: str, revision: int, reason: str, result: str) -> Entry:
+def _entry(caller: Caller, action: str, before: str, after: str, revision: int, reason: str, result: str) -> Entry:
     time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     actor, role, address, action, before, after, reason, result = map(
-        _plain, (who.actor, who.role, who.address, action, before, after, reason, result)
+        _plain, (caller.actor, caller.role, caller.address, action, before, after, reason, result)
     )
     return Entry(time, actor, role, address, action, before, after, revision, reason, result)
 
 
 def _plain(text: str) -> str:
-    """The beginning of a text, with what a terminal would obey written as escapes."""
+    """The beginning of a text, with terminal control characters written as escapes."""
     kept = text[:MAX_CHARS]
     return kept if kept.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in kept)
 

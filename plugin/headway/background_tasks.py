@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
-    """The background work of one server. Call it on the event loop's thread only."""
+    """The background tasks of one server. Call it on the event loop's thread only."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}

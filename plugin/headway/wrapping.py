@@ -1,4 +1,4 @@
-"""Putting an engine behind the gate: inside the server, or in a user's own program.
+"""Installation in a user's own program.
 
 engine = headway.wrap(AsyncLLMEngine.from_engine_args(args), preset="balanced")
 async for out in engine.generate(prompt, params, request_id, priority="realtime", tenant="a", timeout_s=20):
@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headway.engine import Engine, EngineAdapter, PlainAdapter
-from headway.operator import PresetCatalogue, install
-from headway.supervision import WarmupReport
+from headway.operator import PresetCatalogue, install, prepare
 from headway_policies import Preset
 
 AnyEngine = TypeVar("AnyEngine", bound=Engine)
@@ -21,18 +20,17 @@ AnyEngine = TypeVar("AnyEngine", bound=Engine)
 def wrap(engine: AnyEngine, preset: str | Path | Preset = "balanced") -> AnyEngine:
     """Lead every request of this engine through a gate, and return the same engine.
 
-    ``preset`` is a bundled name, a TOML file or a ``Preset``. ``engine.headway`` is the control room afterwards:
+    ``preset`` is a bundled name, a TOML file or a ``Preset``. ``engine.headway`` is the ``headway.Control`` afterwards:
     ``status()``, ``await switch(...)``. Raises PresetError or UnknownPresetError before anything has changed.
     """
     catalogue = PresetCatalogue()
     chosen = catalogue.include(preset) if isinstance(preset, Preset) else catalogue.resolve(str(preset))
-    control = install(engine, adapter_of(engine), chosen, catalogue)
-    control.warmup = WarmupReport(state="skipped")
+    install(prepare(engine, adapter_of(engine), chosen), catalogue)
     return engine
 
 
 def adapter_of(engine: Any) -> EngineAdapter:
-    """The kind of an engine: vLLM's, or plain."""
+    """The adapter of an engine: vLLM's, or a plain one."""
     if any(base.__module__.partition(".")[0] == "vllm" for base in type(engine).__mro__):
         from headway.vllm_adapter.engine_adapter import VllmAdapter
 

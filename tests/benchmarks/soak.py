@@ -28,11 +28,10 @@ from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.port import PlainAdapter
 from headway.errors import Refused
 from headway.operator.control import Control
-from headway.operator.install import install
+from headway.operator.install import install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.gc_control import GcControl
-from headway.supervision.warmup_report import WarmupReport
 
 CLIENTS_PER_SEAT = 4
 SAMPLES = 40
@@ -89,9 +88,8 @@ class Soak:
         self.registry, self.engine, catalogue = CollectorRegistry(), SwiftEngine(), PresetCatalogue()
         meters = Meters(catalogue.class_names(), catalogue.max_seats(), self.registry)
         preset = catalogue.get("latency")
-        self.control: Control = install(self.engine, PlainAdapter(), preset, catalogue, meter=meters)
-        self.control.warmup = WarmupReport(state="skipped")
-        self.registry.register(MetricsCollector(self.control, asyncio.get_running_loop()))
+        self.control: Control = install(prepare(self.engine, PlainAdapter(), preset, meters=meters), catalogue)
+        self.registry.register(MetricsCollector(self.control.snapshot, asyncio.get_running_loop()))
         self.clients = CLIENTS_PER_SEAT * preset.batching.seats
         self.log: Counter[str] = Counter()
         self.sent = 0
@@ -179,7 +177,7 @@ async def soak(requests: int, warm_up: int) -> dict[str, Any]:
         started_s, points = time.perf_counter(), [(0.0, float(process.memory_info().rss))]
         for sample in range(SAMPLES):
             await one.run(requests * (sample + 1) // SAMPLES - requests * sample // SAMPLES)
-            collector.look(idle=False)
+            collector.update(idle=False)
             points.append(((one.sent - warm_up) / PER_REQUESTS, process.memory_info().rss / 1.0))
         took_s, after = time.perf_counter() - started_s, await one.rest()
         longest_pause_s = max(generation.longest_s for generation in collector.pauses.generations[:2])

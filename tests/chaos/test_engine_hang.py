@@ -70,7 +70,7 @@ async def test_a_part_of_the_engine_that_stops_is_noticed(chaos: RunningServer, 
         one.suspend()
     try:
         await asyncio.to_thread(wait_until, lambda: not ready(chaos), "the silence is noticed", 60)
-        assert chaos.not_ready() == ["the engine gives no sign of life"]
+        assert chaos.not_ready() == ["the engine is unresponsive"]
     finally:
         for one in stopped:
             one.resume()

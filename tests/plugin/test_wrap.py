@@ -14,7 +14,7 @@ from virtual_time import on_virtual_time
 
 import headway
 from headway import Expired, PresetError, Reason, Rejected, TimedOut, UnknownClassError, UnknownPresetError
-from headway.audit import Who
+from headway.audit import Caller
 from headway.engine.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
 from headway_policies import Timeouts
 
@@ -169,7 +169,7 @@ async def test_the_control_room_answers_and_switches() -> None:
     engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
     assert engine.headway.status()["limit"] == {"live": 8, "proposed": 8, "ceiling": 16, "reason": "fixed"}
     assert engine.headway.status()["ready"] is True
-    done = await engine.headway.switch("throughput", expected_revision=1, who=Who())
+    done = await engine.headway.switch("throughput", expected_revision=1, caller=Caller())
     assert (done.previous, done.revision) == ("latency", 2)
     assert engine.headway.status()["limit"]["live"] == 16
 
@@ -178,8 +178,8 @@ async def test_the_control_room_answers_and_switches() -> None:
 async def test_a_preset_of_ones_own_can_be_switched_back_to() -> None:
     """A Preset object or a file is listed beside the bundled ones."""
     engine = engine_of()
-    await engine.headway.switch("latency", expected_revision=None, who=Who())
-    await engine.headway.switch("small", expected_revision=None, who=Who())
+    await engine.headway.switch("latency", expected_revision=None, caller=Caller())
+    await engine.headway.switch("small", expected_revision=None, caller=Caller())
     assert engine.headway.status()["preset"] == {"name": "small", "revision": 3}
 
 

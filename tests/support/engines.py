@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from headway.engine.fake import FakeEngine, FakeOutput, FakeParams
+from headway.engine.port import PlainAdapter
 from headway.operator.control import Control
-from headway_policies import Outcome
+from headway.operator.install import EngineParts, install, prepare
+from headway.operator.presets import PresetCatalogue
+from headway.supervision.supervisor import Supervisor
+from headway_policies import Outcome, Preset
 
 
 class TrippingEngine(FakeEngine):
@@ -60,6 +64,25 @@ class ServingEngine(TrippingEngine):
     def shutdown(self, timeout: float | None = None) -> None:
         """Stop."""
         self.stopped = True
+
+
+def installed(
+    engine: Any,
+    preset: Preset,
+    *,
+    adapter: PlainAdapter | None = None,
+    warm_up: bool = False,
+    supervise: Callable[[EngineParts], Supervisor] | None = None,
+    replace: Callable[[], Awaitable[None]] | None = None,
+) -> tuple[Control, EngineParts]:
+    """An engine behind the gate, as a server has it; its supervisor, where there is one, is made but not started."""
+    catalogue = PresetCatalogue()
+    catalogue.include(preset)
+    parts = prepare(engine, adapter or PlainAdapter(), preset, warm_up=warm_up)
+    supervisor = None if supervise is None else supervise(parts)
+    if supervisor is not None and replace is None:
+        replace = supervisor.recycle
+    return install(parts, catalogue, supervisor=supervisor, replace=replace), parts
 
 
 def outcomes(control: Control) -> dict[str, int]:

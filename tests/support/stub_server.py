@@ -349,7 +349,7 @@ class World:
         for name, value in plain.items():
             yield GaugeMetricFamily(name, "-", value=float(value))
         standings = {one: float(one == self.state) for one in ("up", "silent", "restarting", "lost")}
-        yield labelled(GaugeMetricFamily, "headway_engine_state", "standing", standings)
+        yield labelled(GaugeMetricFamily, "headway_engine_state", "state", standings)
         deaths = {cause: self.deaths[cause] for cause in Cause}
         yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", deaths)
         yield CounterMetricFamily("headway_engine_hangs_total", "-", value=self.hangs)
@@ -374,7 +374,7 @@ class World:
         steps = CounterMetricFamily("headway_fallback_steps_total", "-", labels=("rung", "trigger"))
         for rung, trigger in itertools.product(Rung, Trigger):
             steps.add_metric([rung.word, trigger], self.rung_steps[rung.word, trigger])
-        degraded = CounterMetricFamily("headway_degraded_total", "-", labels=("class", "how"))
+        degraded = CounterMetricFamily("headway_degraded_total", "-", labels=("class", "kind"))
         for name, how in itertools.product(CLASSES, Degradation):
             degraded.add_metric([name, how], self.degraded[name, how])
         yield from (steps, degraded)

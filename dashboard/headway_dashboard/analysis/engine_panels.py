@@ -27,7 +27,7 @@ ENGINE_WAITING = Gauge(_plain("headway_engine_waiting"))
 RECYCLES = Gauge(_plain("headway_recycles_total"))
 WARMUP_S = Gauge(_plain("headway_warmup_duration_seconds", "stage"), largest=True)
 RUNG_STEPS = Gauge(_plain("headway_fallback_steps_total", "rung", "trigger"))
-DEGRADED_BY_HOW = Rate(_plain("headway_degraded_total", "how"))
+DEGRADED_BY_KIND = Rate(_plain("headway_degraded_total", "kind"))
 QUEUE_TOKENS = Gauge(_plain("headway_queue_tokens"))
 QUEUE_BYTES = Gauge(_plain("headway_queue_bytes"))
 PROPOSED = Gauge(Metric("headway_limit", (("kind", ("proposed",)),)), largest=True)
@@ -62,7 +62,7 @@ DEGRADED_PANEL = Panel(
     "per_s",
     (
         Line(
-            "", DEGRADED_BY_HOW, kind="bar",
+            "", DEGRADED_BY_KIND, kind="bar",
             words=palette.words_of(palette.LOSSES), colours=palette.colour_of(palette.LOSSES),
         ),
     ),

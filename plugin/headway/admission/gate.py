@@ -132,9 +132,12 @@ class Gate:
 
     # ------------------------------------------------------------------ the whole
 
-    def switch(self, preset: Preset) -> int:
-        """Put another preset in force in one synchronous step; returns its revision."""
-        self._carry_out(self.desk.switch(preset, self.now_s()))
+    def switch(self, preset: Preset, rungs: frozenset[Rung] | None = None) -> int:
+        """Put another preset in force in one synchronous step; returns its revision.
+
+        ``rungs`` are those of the fallback ladder that are in force under it; None leaves them as they are.
+        """
+        self._carry_out(self.desk.switch(preset, self.now_s(), rungs))
         return self.desk.revision
 
     def observe(self, load: Load) -> None:

@@ -79,7 +79,8 @@ class Gateway:
     """Everything between one engine and its gate.
 
     ``engine_gone`` is true from the death of an engine until there is another, ``engine_lost`` when there will be none.
-    ``limit_pending`` says that the engine has not answered when it was told its limit. ``max_request_seats`` is the
+    ``limit_pending`` says that the engine has not answered when it was told its limit; ``limit_confirmed`` is false
+    then and after an error, until the engine confirms a limit or has none of its own. ``max_request_seats`` is the
     most sequences that one request may ask for; without it, all the seats of the engine. ``unseated`` counts the
     sequences in the engine that hold no seat: the server's own, and those that ended here a moment before they end
     there.
@@ -93,6 +94,7 @@ class Gateway:
     engine_gone: bool = False
     engine_lost: bool = False
     limit_pending: bool = False
+    limit_confirmed: bool = True
     max_request_seats: int | None = None
     unseated: int = 0
     death_handler: DeathHandler | None = None
@@ -311,13 +313,15 @@ class Gateway:
         An adaptive limit moves too often for that: the engine gets the most the policy may allow, the gate keeps it.
         """
         seats = self._most_seats()
-        self.limit_pending = False
+        self.limit_pending = self.limit_confirmed = False
         try:
             self.core_limit = await self.queries.ask(self.adapter.limit_engine(self.engine, seats), _TELL_WITHIN_S)
         except Exception as error:  # an engine that cannot be told must not undo a switch that is already in force
             self.core_limit = None
             self.limit_pending = isinstance(error, TimeoutError)
             log.warning("the engine's own limit could not be set to %d: %s", seats, error)
+        else:
+            self.limit_confirmed = True
 
     def resend_limit(self) -> None:
         """Tell the engine its limit, without waiting for it. Call it on the gate's loop."""

@@ -7,6 +7,7 @@ tells the desk. Every move is logged, counted and kept for operators.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections import Counter, deque
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import Any
 from headway.admission import Gate
 from headway.errors import UnknownRungError
 from headway.fallback.client import FallbackClient
-from headway_policies import Load, Outcome, Reason
+from headway_policies import Load, Outcome, Preset, Reason
 from headway_policies.fallback import (
     Degradation,
     ErrorRate,
@@ -125,8 +126,16 @@ class FallbackController:
             raise UnknownRungError(str(error)) from None
         return self._moved(before, Trigger.OPERATOR)
 
+    def rungs_under(self, preset: Preset) -> frozenset[Rung]:
+        """The rungs that would be in force under another preset. Nothing changes."""
+        ladder = copy.deepcopy(self.ladder)
+        ladder.switch(
+            preset.fallback, usable_rungs(preset, fallback_model=self.upstream is not None), self._gate.now_s()
+        )
+        return ladder.in_force
+
     def adopt(self) -> Rung:
-        """The preset in force has changed, or what the server can do."""
+        """Follow the preset in force, which has changed, or what the server can do."""
         before, preset = self.ladder.rung, self._gate.desk.preset
         rungs = usable_rungs(preset, fallback_model=self.upstream is not None)
         self.ladder.switch(preset.fallback, rungs, self._gate.now_s())

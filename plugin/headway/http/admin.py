@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from headway.api import openapi, schema
 from headway.api import routes as api
 from headway.api.routes import Role, Route
-from headway.audit import Who
+from headway.audit import Caller
 from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungError, UnusablePresetError
 from headway.http.auth import Tokens
 from headway.http.orders import AnOrder, read_order
@@ -33,7 +33,7 @@ from headway_policies.preset import Issue, shown
 
 MAX_QUERY_BYTES = 1000
 
-Handler = Callable[[Control, Request, Who], Awaitable[Response]]
+Handler = Callable[[Control, Request, Caller], Awaitable[Response]]
 
 
 def routes(control: Callable[[], Control], tokens: Tokens) -> list[routing.BaseRoute]:
@@ -44,8 +44,8 @@ def routes(control: Callable[[], Control], tokens: Tokens) -> list[routing.BaseR
 
         async def answer(request: Request) -> Response:
             try:
-                who = Who() if needs is None else _identify(request, tokens, needs, control())
-                return await handler(control(), request, who)
+                caller = Caller() if needs is None else _identify(request, tokens, needs, control())
+                return await handler(control(), request, caller)
             except ProblemError as problem:
                 return problem_response(problem)
 
@@ -61,7 +61,7 @@ def routes(control: Callable[[], Control], tokens: Tokens) -> list[routing.BaseR
     ]
 
 
-def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -> Who:
+def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -> Caller:
     if not tokens:
         advice = "The admin API is off. Set HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE and start again."
         raise ProblemError(HTTPStatus.NOT_FOUND, advice)
@@ -69,15 +69,15 @@ def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -
     action = _action(request)
     role = tokens.role(request.headers.get("authorization"))
     if role is None:
-        control.refused(Who(address=address), action, "no token, or a wrong one")
+        control.refused(Caller(address=address), action, "no token, or a wrong one")
         header = {"WWW-Authenticate": 'Bearer realm="headway"'}
         raise ProblemError(HTTPStatus.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer TOKEN.", header)
     if needs is Role.OPERATOR and role is not Role.OPERATOR:
-        control.refused(Who(actor=str(role), role=str(role), address=address), action, "the token may only read")
+        control.refused(Caller(actor=str(role), role=str(role), address=address), action, "the token may only read")
         raise ProblemError(HTTPStatus.FORBIDDEN, "This token may read but not change anything.")
     if len(request.scope["query_string"]) > MAX_QUERY_BYTES:
         raise ProblemError(HTTPStatus.REQUEST_URI_TOO_LONG, f"The query may have {MAX_QUERY_BYTES} bytes at most.")
-    return Who(actor=str(role), role=str(role), address=address)
+    return Caller(actor=str(role), role=str(role), address=address)
 
 
 def _action(request: Request) -> str:
@@ -85,7 +85,7 @@ def _action(request: Request) -> str:
     return f"{request.method} {request.scope['path']}"
 
 
-async def _readyz(control: Control, request: Request, who: Who) -> Response:
+async def _readyz(control: Control, request: Request, caller: Caller) -> Response:
     reasons = control.not_ready()
     answer = schema.Readiness(ready=not reasons, reasons=reasons)
     if reasons:
@@ -93,15 +93,15 @@ async def _readyz(control: Control, request: Request, who: Who) -> Response:
     return _answer(answer)
 
 
-async def _status(control: Control, request: Request, who: Who) -> Response:
+async def _status(control: Control, request: Request, caller: Caller) -> Response:
     return _answer(schema.Status.model_validate(control.status()))
 
 
-async def _desk(control: Control, request: Request, who: Who) -> Response:
+async def _desk(control: Control, request: Request, caller: Caller) -> Response:
     return _answer(schema.DeskDump(control.gateway.gate.dump()))
 
 
-async def _presets(control: Control, request: Request, who: Who) -> Response:
+async def _presets(control: Control, request: Request, caller: Caller) -> Response:
     listed = [
         schema.PresetEntry(
             name=one.preset.name,
@@ -115,7 +115,7 @@ async def _presets(control: Control, request: Request, who: Who) -> Response:
     return _answer(schema.PresetList(current=current, presets=listed))
 
 
-async def _preset(control: Control, request: Request, who: Who) -> Response:
+async def _preset(control: Control, request: Request, caller: Caller) -> Response:
     preset = control.preset
     answer = schema.CurrentPreset(
         name=preset.name, revision=control.revision, description=preset.description, settings=preset.settings()
@@ -123,11 +123,13 @@ async def _preset(control: Control, request: Request, who: Who) -> Response:
     return _answer(answer, headers=_etag(control.revision))
 
 
-async def _switch(control: Control, request: Request, who: Who) -> Response:
-    wanted, who = await _order(control, request, who, schema.SwitchOrder)
-    expected_revision = _if_match(control, request, who)
+async def _switch(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await _order(control, request, caller, schema.SwitchOrder)
+    expected_revision = _if_match(control, request, caller)
     try:
-        done = await control.switch(wanted.name, expected_revision=expected_revision, who=who, reason=wanted.reason)
+        done = await control.switch(
+            wanted.name, expected_revision=expected_revision, caller=caller, reason=wanted.reason
+        )
     except StaleRevisionError as error:
         raise ProblemError(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
     except UnusablePresetError as error:
@@ -136,28 +138,34 @@ async def _switch(control: Control, request: Request, who: Who) -> Response:
         unknown = Issue("name", str(error), shown(wanted.name))
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
     changed = [schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in done.changes]
-    answer = schema.Switched(name=done.preset.name, revision=done.revision, previous=done.previous, changes=changed)
+    answer = schema.Switched(
+        name=done.preset.name,
+        revision=done.revision,
+        previous=done.previous,
+        changes=changed,
+        engine_limit_confirmed=done.engine_limit_confirmed,
+    )
     return _answer(answer, headers=_etag(done.revision))
 
 
-async def _fallback(control: Control, request: Request, who: Who) -> Response:
+async def _fallback(control: Control, request: Request, caller: Caller) -> Response:
     return _answer(_fallback_state(control))
 
 
-async def _order_fallback(control: Control, request: Request, who: Who) -> Response:
+async def _order_fallback(control: Control, request: Request, caller: Caller) -> Response:
     """An order for a rung is the same whatever was in force before: it needs no revision."""
-    wanted, who = await _order(control, request, who, schema.FallbackOrder)
+    wanted, caller = await _order(control, request, caller, schema.FallbackOrder)
     try:
-        control.order_fallback(wanted.rung, who=who, reason=wanted.reason)
+        control.order_fallback(wanted.rung, caller=caller, reason=wanted.reason)
     except UnknownRungError as error:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
     return _answer(_fallback_state(control))
 
 
-async def _recycle(control: Control, request: Request, who: Who) -> Response:
-    wanted, who = await _order(control, request, who, schema.Order)
+async def _recycle(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await _order(control, request, caller, schema.Order)
     try:
-        control.recycle(who, wanted.reason)
+        control.recycle(caller, wanted.reason)
     except CannotReplaceError as error:
         raise ProblemError(HTTPStatus.NOT_IMPLEMENTED, f"{error}.") from None
     except NotNowError as error:
@@ -166,7 +174,7 @@ async def _recycle(control: Control, request: Request, who: Who) -> Response:
     return _answer(schema.RecycleAccepted(accepted=True, seats_taken=taken), api.RECYCLE.status)
 
 
-async def _audit(control: Control, request: Request, who: Who) -> Response:
+async def _audit(control: Control, request: Request, caller: Caller) -> Response:
     asked = request.query_params.get("limit", str(api.DEFAULT_AUDIT_ENTRIES))
     digits = asked.isascii() and asked.isdecimal() and len(asked) <= 9
     if not digits or not 1 <= int(asked) <= api.MAX_AUDIT_ENTRIES:
@@ -175,7 +183,7 @@ async def _audit(control: Control, request: Request, who: Who) -> Response:
     return _answer(schema.AuditLog.model_validate({"entries": control.audit.entries(int(asked))}))
 
 
-async def _openapi(control: Control, request: Request, who: Who) -> Response:
+async def _openapi(control: Control, request: Request, caller: Caller) -> Response:
     return JSONResponse(openapi.document(version()))
 
 
@@ -195,22 +203,22 @@ HANDLERS: Mapping[str, Handler] = {
 }
 
 
-async def _order(control: Control, request: Request, who: Who, expected: type[AnOrder]) -> tuple[AnOrder, Who]:
+async def _order(control: Control, request: Request, caller: Caller, expected: type[AnOrder]) -> tuple[AnOrder, Caller]:
     """The order in the body, and its author. One that cannot be read is in the audit log as refused."""
     try:
         wanted = await read_order(request, expected)
     except ProblemError as problem:
-        control.refused(who, _action(request), problem.detail)
+        control.refused(caller, _action(request), problem.detail)
         raise
-    return wanted, replace(who, actor=wanted.actor or who.actor)
+    return wanted, replace(caller, actor=wanted.actor or caller.actor)
 
 
-def _if_match(control: Control, request: Request, who: Who) -> int | None:
+def _if_match(control: Control, request: Request, caller: Caller) -> int | None:
     """The revision that the order was decided on; None for ``*``, which means whatever is in force."""
     value = request.headers.get("if-match", "").strip()
     if not value:
         advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
-        control.refused(who, _action(request), advice)
+        control.refused(caller, _action(request), advice)
         raise ProblemError(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
     if value == "*":
         return None

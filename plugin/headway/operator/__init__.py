@@ -4,16 +4,21 @@ One snapshot of the server is rendered as JSON and as Prometheus metrics.
 """
 
 from headway.operator.control import Control, Switched
-from headway.operator.install import install
+from headway.operator.install import EngineParts, install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
+from headway.operator.snapshot import ServerIdentity, Snapshot
 
 __all__ = [
     "Control",
+    "EngineParts",
     "Listed",
     "Meters",
     "MetricsCollector",
     "PresetCatalogue",
+    "ServerIdentity",
+    "Snapshot",
     "Switched",
     "install",
+    "prepare",
 ]

@@ -1,26 +1,112 @@
-"""Installation of Headway in front of an engine: its client becomes a policy client, in place."""
+"""Installation of Headway in front of an engine: its parts are built, and its client becomes a policy client.
+
+``prepare`` builds what needs nothing but the engine; what supervises it is built by the caller from these parts, and
+``install`` builds the rest and puts it in force.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from headway.admission import Gate, Gateway, Meter, make_policy_class
+from headway.admission import Gate, Gateway, make_policy_class
+from headway.audit import Audit, Caller
+from headway.background_tasks import BackgroundTasks
 from headway.engine import EngineAdapter
+from headway.fallback import FallbackClient, FallbackController
 from headway.operator.control import Control
+from headway.operator.metrics import Meters
 from headway.operator.presets import PresetCatalogue
+from headway.operator.snapshot import ServerIdentity, SnapshotReader, SwitchHistory
+from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Supervisor, WarmupState
+from headway.supervision.engine_recycle import Record, Replace
 from headway_policies import Preset
+
+_UNNAMED = ServerIdentity()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineParts:
+    """The parts around one engine that need no supervision, and that its supervision is built from."""
+
+    gateway: Gateway
+    activity: EngineActivity
+    warmup: WarmupState
+    memory: MemoryReport = field(default_factory=MemoryReport)
+    tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
+
+
+def prepare(
+    engine: Any,
+    adapter: EngineAdapter,
+    preset: Preset,
+    *,
+    meters: Meters | None = None,
+    max_request_seats: int | None = None,
+    warm_up: bool = False,
+) -> EngineParts:
+    """The parts around an engine, which itself is not changed. Raises ValueError where it has a gate already.
+
+    ``warm_up``: the server is not ready before a warm-up.
+    """
+    if hasattr(engine, "headway"):
+        raise ValueError("this engine is behind a Headway gate already")
+    gate = Gate(preset, ceiling=adapter.engine_seats(engine), meter=meters)
+    gateway = Gateway(gate, adapter, engine, max_request_seats=max_request_seats)
+    activity = EngineActivity(gateway, None if meters is None else meters.step)
+    return EngineParts(gateway, activity, WarmupState(skip=not warm_up))
 
 
 def install(
-    engine: Any, adapter: EngineAdapter, preset: Preset, catalogue: PresetCatalogue, *, meter: Meter | None = None
+    parts: EngineParts,
+    catalogue: PresetCatalogue,
+    *,
+    identity: ServerIdentity = _UNNAMED,
+    supervisor: Supervisor | None = None,
+    replace: Replace | None = None,
+    upstream: FallbackClient | None = None,
 ) -> Control:
-    """Make an engine a policy client in place; its control room is returned and also stands at ``engine.headway``."""
-    if hasattr(engine, "headway"):
-        raise ValueError("this engine is behind a Headway gate already")
-    gate = Gate(preset, ceiling=adapter.engine_seats(engine), meter=meter)
-    gateway = Gateway(gate, adapter, engine)
-    control = Control(gateway, catalogue)
+    """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``.
+
+    ``replace`` puts another engine in place, where this server can do that; ``upstream`` is the way to another model.
+    """
+    gateway, activity = parts.gateway, parts.activity
+    gate, audit, history = gateway.gate, Audit(), SwitchHistory()
+    fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, upstream=upstream)
+    gate.lost = fallback.lost
+    record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
+    recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, deaths=deaths)
+    reader = SnapshotReader(
+        identity=identity,
+        gateway=gateway,
+        catalogue=catalogue,
+        history=history,
+        activity=activity,
+        warmup=parts.warmup,
+        memory=parts.memory,
+        recycle=recycle,
+        fallback=fallback,
+        supervisor=supervisor,
+    )
+    control = Control(gateway, catalogue, fallback, recycle, audit, history, reader)
+    gate.desk.ledger.admit_classes(catalogue.class_names())
+    engine: Any = gateway.engine
     engine.__class__ = make_policy_class(type(engine), gateway)
     engine.headway = control
-    adapter.listen(engine, control)
+    gateway.adapter.listen(engine, activity)
     return control
+
+
+def _recycle_record(audit: Audit, gate: Gate) -> Record:
+    """Writes a recycle to the audit, under the preset in force."""
+
+    def record(caller: Caller, reason: str, result: str) -> None:
+        name, revision = gate.desk.preset.name, gate.desk.revision
+        audit.record(caller, "recycle_engine", before=name, after=name, revision=revision, reason=reason, result=result)
+
+    return record
+
+
+def _deaths(supervisor: Supervisor | None) -> Callable[[], int]:
+    return (lambda: 0) if supervisor is None else supervisor.deaths.total

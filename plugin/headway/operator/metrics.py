@@ -1,8 +1,8 @@
-"""What Prometheus sees: one table of instruments.
+"""Rendering of a snapshot as Prometheus metrics, with the table of all instruments.
 
 Counts come from the desk's ledger, in one consistent snapshot for each scrape, so that at every scrape arrivals equal
-queued + in flight + outcomes. Durations are histograms observed when they happen. A scrape runs on a thread of the
-web server; it asks the event loop for the snapshot and never touches the desk itself.
+queued + in flight + outcomes. Durations are histograms observed when they happen. A scrape on a thread of the web
+server asks the event loop for the snapshot; it never reads the desk itself, and changes nothing.
 
 No name contains a colon and none begins with ``vllm:``: vLLM unregisters every collector that does.
 """
@@ -13,62 +13,64 @@ import asyncio
 import concurrent.futures
 import itertools
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headway.operator.control import Control, Snapshot
+from headway.operator.snapshot import EngineReading, FallbackReading, MemoryReading, Snapshot
 from headway.release import version
-from headway.supervision import TRIGGERS, Gpus, MemoryReport, resident_bytes
+from headway.supervision import Gpus, resident_bytes
 from headway_policies import Cause, Decision, EngineState, Outcome, Reason
 from headway_policies.fallback import Degradation, Rung, Trigger
-from headway_policies.memory import Cache
 
 #: The table: every metric, its kind and its help text. README, rules and dashboard are tested against it.
 TABLE: dict[str, tuple[str, str]] = {
     "headway_arrivals_total": ("counter", "Requests that asked for a seat."),
-    "headway_admission_decisions_total": ("counter", "What arrivals were answered: seated, queued or rejected."),
-    "headway_refusals_total": ("counter", "Requests turned away, by reason."),
-    "headway_outcomes_total": ("counter", "How requests ended; each ends exactly once."),
+    "headway_admission_decisions_total": ("counter", "Admission decisions on arrival: seated, queued or rejected."),
+    "headway_refusals_total": ("counter", "Requests refused, by reason."),
+    "headway_outcomes_total": ("counter", "Requests ended, by outcome; each request has exactly one."),
     "headway_queue_depth": ("gauge", "Requests waiting for a seat."),
-    "headway_queue_tokens": ("gauge", "Prompt tokens waiting for a seat, as far as known before they are counted."),
-    "headway_queue_bytes": ("gauge", "Bytes of requests waiting for a seat."),
-    "headway_queue_oldest_wait_seconds": ("gauge", "How long the longest-waiting request has waited."),
+    "headway_queue_tokens": ("gauge", "Prompt tokens of waiting requests, estimated until they are counted."),
+    "headway_queue_bytes": ("gauge", "Bytes of waiting requests."),
+    "headway_queue_oldest_wait_seconds": ("gauge", "Age of the longest-waiting request."),
     "headway_in_flight": ("gauge", "Requests dispatched and not yet ended."),
     "headway_seats_taken": ("gauge", "Sequences in the engine, until it has confirmed that they ended."),
     "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
-    "headway_batch_window_seconds": ("gauge", "How long a batch may gather now; 0 where none gathers."),
-    "headway_policy_failed": ("gauge", "1 while a policy that went wrong is put aside: the order, the limit."),
-    "headway_prediction_error_ratio": ("gauge", "Mean error of a prediction, as a share of the mean of the truth."),
-    "headway_prediction_samples": ("gauge", "Cases behind headway_prediction_error_ratio."),
+    "headway_batch_window_seconds": ("gauge", "Length of the batch window now; 0 where no batch gathers."),
+    "headway_policy_failed": ("gauge", "1 while a custom policy is disabled because it raised an error, by policy."),
+    "headway_prediction_error_ratio": ("gauge", "Mean absolute error of a prediction relative to the mean measured."),
+    "headway_prediction_samples": ("gauge", "Samples behind headway_prediction_error_ratio."),
     "headway_queue_wait_seconds": ("histogram", "Time from arrival to dispatch."),
     "headway_time_to_first_token_seconds": ("histogram", "Time from arrival to the first token, queue included."),
     "headway_batch_size": ("histogram", "Sequences in each engine step."),
     "headway_preset_info": ("gauge", "The preset in force and its revision; always 1."),
-    "headway_preset_changes_total": ("counter", "Switches, by the preset switched to."),
-    "headway_last_change_timestamp_seconds": ("gauge", "When the preset was last switched, or the server started."),
-    "headway_fallback_rung": ("gauge", "The fallback ladder: 0 normal, 1 cap, 2 bypass, 3 shed, 4 divert, 5 pause."),
+    "headway_preset_changes_total": ("counter", "Preset switches, by the preset switched to."),
+    "headway_last_change_timestamp_seconds": ("gauge", "Time of the last preset switch, or of the server's start."),
+    "headway_fallback_rung": ("gauge", "Fallback ladder: 0 normal, 1 cap, 2 bypass, 3 shed, 4 divert, 5 pause."),
     "headway_fallback_steps_total": ("counter", "Moves of the fallback ladder, by the rung reached and the trigger."),
-    "headway_degraded_total": ("counter", "Requests that lost something: tokens, order, the model, or all."),
-    "headway_ready": ("gauge", "1 when the server should get traffic."),
-    "headway_warmup_duration_seconds": ("gauge", "How long each stage of the warm-up took in its last round."),
-    "headway_engine_state": ("gauge", "How the engine stands: 1 for what it is, 0 for what it is not."),
-    "headway_engine_deaths_total": ("counter", "Engines that died, or were ended, by cause."),
-    "headway_engine_hangs_total": ("counter", "Times the engine gave no sign of life for too long."),
-    "headway_retries_total": ("counter", "Requests that went again after their engine died."),
+    "headway_degraded_total": ("counter", "Requests degraded by the fallback ladder, by kind."),
+    "headway_ready": ("gauge", "1 while the server is ready to receive traffic."),
+    "headway_warmup_duration_seconds": ("gauge", "Duration of each warm-up stage in its last round."),
+    "headway_engine_state": ("gauge", "Engine state, one-hot."),
+    "headway_engine_deaths_total": ("counter", "Engine deaths, by cause."),
+    "headway_engine_hangs_total": ("counter", "Times the engine became unresponsive."),
+    "headway_retries_total": ("counter", "Requests retried after their engine died."),
     "headway_engine_kv_cache_usage_ratio": ("gauge", "KV-cache use in the engine's last step, 0 to 1."),
     "headway_engine_running": ("gauge", "Sequences running in the engine after its last step."),
     "headway_engine_waiting": ("gauge", "Sequences waiting in the engine after its last step."),
     "headway_process_resident_bytes": ("gauge", "Resident memory of the API server and of the engine's processes."),
     "headway_gpu_memory_used_bytes": ("gauge", "GPU memory in use; absent without a GPU."),
     "headway_gpu_memory_total_bytes": ("gauge", "GPU memory in all; absent without a GPU."),
-    "headway_gpu_busy_ratio": ("gauge", "Share of the last moment in which the GPU computed; absent without a GPU."),
+    "headway_gpu_busy_ratio": ("gauge", "Share of the last sample period in which the GPU computed."),
     "headway_memory_cap_ratio": ("gauge", "Share of the limit that may be used while memory is short; 1 is all of it."),
-    "headway_cache_clears_total": ("counter", "Caches cleared: of the engine's prefixes, its workers, our heap."),
-    "headway_recycles_total": ("counter", "Engines replaced while they lived, by who asked for it."),
-    "headway_gc_pause_seconds": ("histogram", "How long Python's collector stopped the server, by generation."),
+    "headway_cache_clears_total": (
+        "counter",
+        "Caches cleared: engine prefixes, engine workers, heap of the API server.",
+    ),
+    "headway_recycles_total": ("counter", "Living engines replaced, by trigger."),
+    "headway_gc_pause_seconds": ("histogram", "Pauses by Python's garbage collector, by generation."),
     "headway_build_info": ("gauge", "Version and backend; always 1."),
 }
 METRIC_NAMES = tuple(TABLE)
@@ -103,42 +105,42 @@ class Meters:
 
 
 class MetricsCollector(Collector):
-    """Turns a snapshot of the control room into metric families at each scrape."""
+    """Renders a snapshot as metric families at each scrape. ``snapshot`` takes one; it runs on the loop's thread."""
 
-    def __init__(self, control: Control, loop: asyncio.AbstractEventLoop) -> None:
-        self._control = control
+    def __init__(self, snapshot: Callable[[], Snapshot], loop: asyncio.AbstractEventLoop) -> None:
+        self._take = snapshot
         self._loop = loop
         self._loop_thread = threading.get_ident()
-        self._last = control.snapshot()
+        self._last = snapshot()
         self._gpus = Gpus()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing to check ahead: registering must not take a snapshot."""
+        """No families ahead of a scrape: registering takes no snapshot."""
         return []
 
     def collect(self) -> Iterator[Metric]:
         """One consistent scrape."""
         shot = self._snapshot()
         yield from _tickets(shot)
-        yield from _server(shot, self._control.backend)
-        yield from _engine(shot)
-        yield from _fallback(shot)
-        yield from self._memory()
-        yield from _upkeep(self._control.memory_report)
+        yield from _server(shot)
+        yield from _engine(shot.engine)
+        yield from _fallback(shot.fallback, shot.classes)
+        yield from self._memory_use()
+        yield from _memory(shot.memory)
 
     def _snapshot(self) -> Snapshot:
         """A fresh snapshot from the loop; the last one when the loop is too busy to answer in two seconds."""
         if threading.get_ident() == self._loop_thread:
-            return self._control.snapshot()
+            return self._take()
         answer: concurrent.futures.Future[Snapshot] = concurrent.futures.Future()
         try:
-            self._loop.call_soon_threadsafe(lambda: answer.set_result(self._control.snapshot()))
+            self._loop.call_soon_threadsafe(lambda: answer.set_result(self._take()))
             self._last = answer.result(_SNAPSHOT_WAIT_S)
         except (TimeoutError, RuntimeError):  # RuntimeError: the loop has closed
             return self._last
         return self._last
 
-    def _memory(self) -> Iterator[Metric]:
+    def _memory_use(self) -> Iterator[Metric]:
         resident = _gauge("headway_process_resident_bytes", "process")
         for process, size_bytes in resident_bytes().items():
             resident.add_metric([process], size_bytes)
@@ -165,10 +167,11 @@ def _tickets(shot: Snapshot) -> Iterator[Metric]:
     oldest = _gauge("headway_queue_oldest_wait_seconds", "class")
     in_flight = _gauge("headway_in_flight", "class")
     retries = _counter("headway_retries_total", "class")
-    for name, counts in shot.classes.items():
+    for name, one in shot.classes.items():
+        counts = one.counts
         arrivals.add_metric([name], counts.arrived)
         depth.add_metric([name], counts.queued)
-        oldest.add_metric([name], shot.oldest_wait_s[name])
+        oldest.add_metric([name], one.oldest_wait_s)
         in_flight.add_metric([name], counts.in_flight)
         retries.add_metric([name], counts.retries)
         for decision in Decision:
@@ -180,79 +183,80 @@ def _tickets(shot: Snapshot) -> Iterator[Metric]:
     yield from (arrivals, decisions, refusals, outcomes, depth, oldest, in_flight, retries)
 
 
-def _server(shot: Snapshot, backend: str) -> Iterator[Metric]:
+def _server(shot: Snapshot) -> Iterator[Metric]:
+    load = shot.engine.load
     plain = {
         "headway_seats_taken": shot.seats_taken,
-        "headway_queue_tokens": shot.queue_tokens,
-        "headway_queue_bytes": shot.queue_bytes,
-        "headway_batch_window_seconds": shot.window_s,
-        "headway_last_change_timestamp_seconds": shot.last_change_s,
-        "headway_fallback_rung": shot.rung,
-        "headway_ready": shot.ready,
-        "headway_engine_kv_cache_usage_ratio": shot.load.kv_usage_ratio,
-        "headway_engine_running": shot.load.running,
-        "headway_engine_waiting": shot.load.waiting,
+        "headway_queue_tokens": shot.queue.tokens,
+        "headway_queue_bytes": shot.queue.size_bytes,
+        "headway_batch_window_seconds": shot.queue.window_s,
+        "headway_last_change_timestamp_seconds": shot.preset.last_change_s,
+        "headway_fallback_rung": shot.fallback.rung,
+        "headway_ready": not shot.not_ready,
+        "headway_engine_kv_cache_usage_ratio": load.kv_usage_ratio,
+        "headway_engine_running": load.running,
+        "headway_engine_waiting": load.waiting,
     }
     for name, value in plain.items():
         yield GaugeMetricFamily(name, TABLE[name][1], value=float(value))
     limit = _gauge("headway_limit", "kind")
-    limit.add_metric(["live"], shot.limit)
-    limit.add_metric(["proposed"], shot.proposed_limit)
-    limit.add_metric(["ceiling"], shot.ceiling)
+    limit.add_metric(["live"], shot.limit.live)
+    limit.add_metric(["proposed"], shot.limit.proposed)
+    limit.add_metric(["ceiling"], shot.limit.ceiling)
     failed = _gauge("headway_policy_failed", "policy")
-    for policy, put_aside in shot.failed.items():
-        failed.add_metric([policy], put_aside)
+    failed.add_metric(["order"], shot.queue.order_failed is not None)
+    failed.add_metric(["limit"], shot.limit.why == "failed")
     error, samples = _gauge("headway_prediction_error_ratio", "of"), _gauge("headway_prediction_samples", "of")
     for of, accuracy in shot.accuracy.items():
         error.add_metric([of], accuracy.error_ratio)
         samples.add_metric([of], accuracy.samples)
     preset = _gauge("headway_preset_info", "preset", "revision")
-    preset.add_metric([shot.preset, str(shot.revision)], 1)
+    preset.add_metric([shot.preset.name, str(shot.preset.revision)], 1)
     switched = _counter("headway_preset_changes_total", "preset")
-    for name, number in shot.preset_changes.items():
+    for name, number in shot.preset.switches.items():
         switched.add_metric([name], number)
     warmup = _gauge("headway_warmup_duration_seconds", "stage")
-    for stage, took_s in shot.warmup_s.items():
+    for stage, took_s in shot.warmup.last_s().items():
         warmup.add_metric([stage], took_s)
     build = _gauge("headway_build_info", "version", "backend")
-    build.add_metric([version(), backend], 1)
+    build.add_metric([version(), shot.identity.backend], 1)
     yield from (limit, failed, error, samples, preset, switched, warmup, build)
 
 
-def _engine(shot: Snapshot) -> Iterator[Metric]:
-    standing = _gauge("headway_engine_state", "standing")
+def _engine(engine: EngineReading) -> Iterator[Metric]:
+    state = _gauge("headway_engine_state", "state")
     for one in EngineState:
-        standing.add_metric([one], one is shot.standing)
+        state.add_metric([one], one is engine.state)
+    supervisor = engine.supervisor
     deaths = _counter("headway_engine_deaths_total", "cause")
     for cause in Cause:
-        deaths.add_metric([cause], shot.deaths.get(cause, 0))
+        deaths.add_metric([cause], 0 if supervisor is None else supervisor.deaths[cause])
     hangs = _counter("headway_engine_hangs_total")
-    hangs.add_metric([], shot.hangs)
-    yield from (standing, deaths, hangs)
+    hangs.add_metric([], 0 if supervisor is None else supervisor.hangs)
+    yield from (state, deaths, hangs)
 
 
-def _fallback(shot: Snapshot) -> Iterator[Metric]:
+def _fallback(fallback: FallbackReading, class_names: Iterable[str]) -> Iterator[Metric]:
     steps = _counter("headway_fallback_steps_total", "rung", "trigger")
     for rung, trigger in itertools.product(Rung, Trigger):
-        steps.add_metric([rung.word, trigger], shot.rung_steps.get((rung, trigger), 0))
-    degraded = _counter("headway_degraded_total", "class", "how")
-    for name, how in itertools.product(shot.classes, Degradation):
-        degraded.add_metric([name, how], shot.degraded.get((name, how), 0))
+        steps.add_metric([rung.word, trigger], fallback.steps.get((rung, trigger), 0))
+    degraded = _counter("headway_degraded_total", "class", "kind")
+    for name, kind in itertools.product(class_names, Degradation):
+        degraded.add_metric([name, kind], fallback.degraded.get((name, kind), 0))
     yield from (steps, degraded)
 
 
-def _upkeep(report: MemoryReport) -> Iterator[Metric]:
-    """Plain numbers, each written by one thread only: read as they are."""
-    yield GaugeMetricFamily("headway_memory_cap_ratio", TABLE["headway_memory_cap_ratio"][1], value=report.cap_ratio)
+def _memory(memory: MemoryReading) -> Iterator[Metric]:
+    yield GaugeMetricFamily("headway_memory_cap_ratio", TABLE["headway_memory_cap_ratio"][1], value=memory.cap_ratio)
     clears = _counter("headway_cache_clears_total", "cache")
-    for cache in Cache:
-        clears.add_metric([cache], report.cleared[cache])
+    for cache, number in memory.cleared.items():
+        clears.add_metric([cache], number)
     recycles = _counter("headway_recycles_total", "trigger")
-    for trigger in TRIGGERS:
-        recycles.add_metric([trigger], report.recycled[trigger])
+    for trigger, number in memory.recycled.items():
+        recycles.add_metric([trigger], number)
     gc_name = "headway_gc_pause_seconds"
     pauses = HistogramMetricFamily(gc_name, TABLE[gc_name][1], labels=["generation"])
-    for generation, seen in enumerate(report.pauses.generations):
+    for generation, seen in enumerate(memory.gc_pauses):
         pauses.add_metric([str(generation)], seen.cumulative(), seen.total_s)
     yield from (clears, recycles, pauses)
 

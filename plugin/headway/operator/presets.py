@@ -1,4 +1,4 @@
-"""Which presets are there to switch to?
+"""Catalogue of the presets that this server can switch to.
 
 The bundled ones, those of the operator's folder (``HEADWAY_PRESET_DIR``) and a file named at the start. A file may
 replace a bundled preset by taking its name.
@@ -13,7 +13,7 @@ from pathlib import Path
 from headway.errors import UnknownPresetError
 from headway_policies import Preset, PresetError, bundled_presets, load_preset
 
-#: Presets in the operator's folder: each is read at the start, and listed in every answer about them.
+#: The most presets in the operator's folder: each is read at the start, and listed in every answer.
 MAX_FILES = 100
 
 BUNDLED = "bundled"
@@ -32,7 +32,7 @@ class PresetCatalogue:
     """The presets known to this server, by name."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        """Read the folder. Raises PresetError that tells every error of every file."""
+        """Read the folder. Raises PresetError with every error of every file."""
         self._listed = {name: Listed(preset, BUNDLED) for name, preset in bundled_presets().items()}
         if folder is not None:
             self._add_folder(Path(folder))
@@ -54,7 +54,7 @@ class PresetCatalogue:
             raise PresetError("; ".join(map(str, wrong)), issues)
 
     def add(self, path: str | Path) -> Preset:
-        """Read a preset file and list it. Raises PresetError."""
+        """Read a preset file and add it. Raises PresetError."""
         preset = load_preset(path)
         known = self._listed.get(preset.name)
         if known is not None and known.source not in (BUNDLED, str(path)):
@@ -63,7 +63,7 @@ class PresetCatalogue:
         return preset
 
     def include(self, preset: Preset) -> Preset:
-        """List a preset that a program made, in place of one of the same name."""
+        """Add a preset that a program made, in place of one of the same name."""
         self._listed[preset.name] = Listed(preset, GIVEN)
         return preset
 
@@ -74,7 +74,7 @@ class PresetCatalogue:
         return self.get(name_or_file)
 
     def get(self, name: str) -> Preset:
-        """The preset of that name. Raises UnknownPresetError that lists the names there are."""
+        """The preset of that name. Raises UnknownPresetError, which lists the known names."""
         if name not in self._listed:
             raise UnknownPresetError(f"there is no preset {name[:60]!r}; the presets are: {', '.join(self._listed)}")
         return self._listed[name].preset

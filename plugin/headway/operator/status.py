@@ -1,86 +1,113 @@
-"""What does the status say? Everything operators ask for, in one answer whose keys do not change."""
+"""Rendering of a snapshot as JSON: the status, whose keys do not change."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from headway.operator.snapshot import ClassReading, EngineReading, MemoryReading, Snapshot
 from headway.release import version
-from headway.supervision import engine_recycle
-from headway_policies import Desk
-
-if TYPE_CHECKING:
-    from headway.operator.control import Control
+from headway.supervision import WarmupReport
 
 
-def status_of(control: Control) -> dict[str, Any]:
+def status_of(shot: Snapshot) -> dict[str, Any]:
     """The whole of one server."""
-    desk, now_s = control.gateway.gate.desk, control.gateway.gate.now_s()
-    reasons = control.not_ready()
+    limit, queue, fallback = shot.limit, shot.queue, shot.fallback
     return {
         "version": version(),
-        "model": control.model,
-        "ready": not reasons,
-        "reasons": reasons,
-        "state": desk.state.value,
-        "started_at": _iso(control.started_s),
-        "uptime_s": round(control.wall_s() - control.started_s, 1),
-        "preset": {"name": control.preset.name, "revision": control.revision},
-        "limit": {
-            "live": desk.limit,
-            "proposed": desk.proposed_limit(now_s),
-            "ceiling": control.ceiling,
-            "reason": desk.limit_reason,
-        },
-        "ordering": {**desk.preset.ordering.model_dump(include={"between", "inside"}), "error": desk.order_failed},
-        "window_s": round(desk.window_s(now_s), 6),
-        "seats_taken": control.seats_taken,
-        "queued": desk.ledger.queued,
-        "queued_tokens": desk.waiting_tokens(),
-        "queued_bytes": desk.waiting_bytes(),
-        "in_flight": desk.ledger.in_flight,
-        "classes": _classes(desk, now_s),
+        "model": shot.identity.model,
+        "ready": not shot.not_ready,
+        "reasons": list(shot.not_ready),
+        "state": shot.admission.value,
+        "started_at": _iso(shot.started_s),
+        "uptime_s": round(shot.wall_s - shot.started_s, 1),
+        "preset": {"name": shot.preset.name, "revision": shot.preset.revision},
+        "limit": {"live": limit.live, "proposed": limit.proposed, "ceiling": limit.ceiling, "reason": limit.why},
+        "ordering": {"between": queue.between, "inside": queue.inside, "error": queue.order_failed},
+        "window_s": round(queue.window_s, 6),
+        "seats_taken": shot.seats_taken,
+        "queued": queue.tickets,
+        "queued_tokens": queue.tokens,
+        "queued_bytes": queue.size_bytes,
+        "in_flight": shot.in_flight,
+        "classes": [_class(name, one) for name, one in shot.classes.items()],
         "prediction": {
-            of: {"samples": one.samples, "error_ratio": round(one.error_ratio, 4)}
-            for of, one in desk.accuracy().items()
+            of: {"samples": one.samples, "error_ratio": round(one.error_ratio, 4)} for of, one in shot.accuracy.items()
         },
-        "fallback": {
-            "rung": control.fallback_controller.ladder.rung.word,
-            "trigger": control.fallback_controller.ladder.why,
-        },
-        "warmup": control.warmup.show(),
-        "memory": {**control.memory_report.show(), "recycling": engine_recycle.TASK in control.tasks},
-        "engine": _engine(control, desk),
+        "fallback": {"rung": fallback.rung.word, "trigger": fallback.trigger},
+        "warmup": _warmup(shot.warmup),
+        "memory": _memory(shot.memory),
+        "engine": _engine(shot.identity.backend, shot.engine),
     }
 
 
-def _classes(desk: Desk, now_s: float) -> list[dict[str, Any]]:
-    oldest_s, terms = desk.oldest_wait_s(now_s), desk.preset.classes
-    return [
-        {
-            "name": name,
-            "priority": terms[name].priority if name in terms else None,
-            "queued": counts.queued,
-            "oldest_wait_s": round(oldest_s[name], 3),
-            "in_flight": counts.in_flight,
-            "arrived": counts.arrived,
-            "outcomes": {str(outcome): number for outcome, number in counts.outcomes.items()},
-        }
-        for name, counts in desk.ledger.classes.items()
-    ]
-
-
-def _engine(control: Control, desk: Desk) -> dict[str, Any]:
-    load = control.load
+def _class(name: str, reading: ClassReading) -> dict[str, Any]:
+    counts = reading.counts
     return {
-        "backend": control.backend,
-        "healthy": desk.engine_up,
-        **({} if control.supervisor is None else control.supervisor.status()),
-        "core_limit": control.gateway.core_limit,
+        "name": name,
+        "priority": reading.priority,
+        "queued": counts.queued,
+        "oldest_wait_s": round(reading.oldest_wait_s, 3),
+        "in_flight": counts.in_flight,
+        "arrived": counts.arrived,
+        "outcomes": {str(outcome): number for outcome, number in counts.outcomes.items()},
+    }
+
+
+def _warmup(report: WarmupReport) -> dict[str, Any]:
+    return {
+        "state": report.state,
+        "reason": report.reason,
+        "attempt": report.attempt,
+        "single_s": _rounded(report.single_s),
+        "batch_s": _rounded(report.batch_s),
+        "batch_size": report.batch_size,
+        "stages": {stage: [_rounded(took_s) for took_s in rounds_s] for stage, rounds_s in report.stages.items()},
+        "refused": list(report.refused),
+        "settled": report.settled,
+    }
+
+
+def _memory(memory: MemoryReading) -> dict[str, Any]:
+    return {
+        "cap_ratio": memory.cap_ratio,
+        "cleared": {cache.value: number for cache, number in memory.cleared.items()},
+        "recycled": dict(memory.recycled),
+        "longest_gc_pause_s": round(max(one.longest_s for one in memory.gc_pauses), 6),
+        "recycling": memory.recycling,
+    }
+
+
+def _engine(backend: str, engine: EngineReading) -> dict[str, Any]:
+    load = engine.load
+    return {
+        "backend": backend,
+        "healthy": engine.up,
+        **_supervision(engine),
+        "core_limit": engine.core_limit,
         "running": load.running,
         "waiting": load.waiting,
         "kv_cache_usage_ratio": round(load.kv_usage_ratio, 4),
     }
+
+
+def _supervision(engine: EngineReading) -> dict[str, Any]:
+    """The supervisor's part; absent where none runs."""
+    if (supervisor := engine.supervisor) is None:
+        return {}
+    return {
+        "state": engine.state.value,
+        "restart_step": supervisor.trying,
+        "restart_attempts": supervisor.tries,
+        "max_restart_attempts": supervisor.most_tries,
+        "deaths": {cause.value: number for cause, number in supervisor.deaths.items()},
+        "hangs": supervisor.hangs,
+        "crash_suspects": supervisor.suspects,
+    }
+
+
+def _rounded(took_s: float | None) -> float | None:
+    return None if took_s is None else round(took_s, 4)
 
 
 def _iso(wall_s: float) -> str:

@@ -1,23 +1,31 @@
 """Supervision of the engine and of memory: restarts, recycles, warm-up reports, caches and Python's collector.
 
-Each part runs as a background task and acts through the gateway.
+Each part takes what it uses by its constructor, runs as a background task, and acts through the gateway.
 """
 
-from headway.supervision.engine_recycle import CannotReplaceError, NotNowError
-from headway.supervision.memory_maintenance import start_memory_maintenance
+from headway.supervision.engine_activity import EngineActivity
+from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle, NotNowError
+from headway.supervision.gc_pauses import Distribution
+from headway.supervision.memory_maintenance import MemoryMaintenance
 from headway.supervision.memory_probe import Gpus, resident_bytes
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
+from headway.supervision.readiness import not_ready
 from headway.supervision.supervisor import Supervisor
-from headway.supervision.warmup_report import WarmupReport
+from headway.supervision.warmup_report import WarmupReport, WarmupState
 
 __all__ = [
     "TRIGGERS",
     "CannotReplaceError",
+    "Distribution",
+    "EngineActivity",
+    "EngineRecycle",
     "Gpus",
+    "MemoryMaintenance",
     "MemoryReport",
     "NotNowError",
     "Supervisor",
     "WarmupReport",
+    "WarmupState",
+    "not_ready",
     "resident_bytes",
-    "start_memory_maintenance",
 ]

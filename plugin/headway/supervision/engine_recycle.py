@@ -1,9 +1,9 @@
-"""Recycle: another engine in the place of a living one, and nobody lost.
+"""Recycle of an engine: a living engine is replaced by a new one, and no request is lost.
 
-1. Nobody goes to the engine any more; who comes waits, bounded and timed as always.
-2. Who runs there finishes, within ``recycle_drain_s``; else it is given up, and everything goes on as before.
-3. The engine is replaced, and the gate opens again. Where that fails, whoever watches the engine takes over; so it
-   does when the engine dies on the way, and then there is nothing left to do here.
+1. Dispatch is suspended; requests that arrive wait, bounded and timed as always.
+2. Running requests finish, within ``recycle_drain_s``; otherwise the recycle is given up and service goes on.
+3. The engine is replaced and dispatch resumes. Where that fails, or the engine dies meanwhile, the supervisor takes
+   over, and the recycle ends.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
-from headway.audit import Who
+from headway.admission import Gateway
+from headway.audit import Caller
+from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError
+from headway.supervision.memory_report import MemoryReport
 from headway_policies import AdmissionState, Hold
-
-if TYPE_CHECKING:
-    from headway.operator.control import Control
 
 log = logging.getLogger(__name__)
 
 TASK = "recycle"
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 Replace = Callable[[], Awaitable[None]]
+#: Writes one line of the audit: who asked for the recycle, the reason given, and what came of it.
+Record = Callable[[Caller, str, str], None]
 
 
 class CannotReplaceError(HeadwayError):
@@ -36,72 +37,93 @@ class NotNowError(HeadwayError):
     """A recycle is under way, or there is nothing to recycle."""
 
 
-def begin(control: Control, who: Who, reason: str, trigger: str) -> None:
-    """Start a recycle in the background. Raises CannotReplaceError or NotNowError; then nothing has changed."""
-    try:
-        replace = _replacer(control)
-    except HeadwayError as error:
-        _note(control, who, reason, f"refused: {error}")
-        raise
-    _note(control, who, reason, "accepted")
-    control.tasks.start(TASK, _run(control, replace, who, reason, trigger))
+class EngineRecycle:
+    """Recycles one engine. ``replace`` puts a new engine in place; ``deaths`` counts the engines that died."""
 
+    def __init__(
+        self,
+        gateway: Gateway,
+        tasks: BackgroundTasks,
+        report: MemoryReport,
+        record: Record,
+        *,
+        replace: Replace | None = None,
+        deaths: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._gateway = gateway
+        self._tasks = tasks
+        self._report = report
+        self._record = record
+        self._replace = replace
+        self._deaths = deaths
 
-def _replacer(control: Control) -> Replace:
-    if control.replacer is None:
-        raise CannotReplaceError("this server cannot replace its engine; restart it")
-    desk = control.gateway.gate.desk
-    if TASK in control.tasks:
-        raise NotNowError("a recycle is under way")
-    if desk.state is AdmissionState.DRAINING or not desk.engine_up:
-        raise NotNowError("the server is draining, or its engine is not running")
-    return control.replacer
+    @property
+    def running(self) -> bool:
+        """Whether a recycle is under way."""
+        return TASK in self._tasks
 
+    def begin(self, caller: Caller, reason: str = "", trigger: str = "command") -> None:
+        """Start a recycle in the background. Raises CannotReplaceError or NotNowError; then nothing has changed.
 
-async def _run(control: Control, replace: Replace, who: Who, reason: str, trigger: str) -> None:
-    gate = control.gateway.gate
-    began_s, deaths = gate.now_s(), _deaths(control)
-    gate.pause(Hold.RECYCLE)
-    try:
-        drained = await _drained(control)
-        if control.gateway.engine_gone or _deaths(control) != deaths:
-            result = "overtaken: the engine died, and is replaced for that"
-        elif drained:
-            await replace()
-            if not gate.desk.engine_up:
-                raise HeadwayError("no other engine came")
-            control.memory_report.recycled[trigger] += 1
-            result = f"applied after {gate.now_s() - began_s:.1f} s"
-        else:
-            result = f"given up: {gate.desk.seats_taken} seats still taken after {gate.now_s() - began_s:.0f} s"
-    except asyncio.CancelledError:
-        _note(control, who, reason, "ended: the server closes")
-        raise
-    except Exception as error:
-        log.exception("the engine could not be replaced")
-        result = f"failed: {type(error).__name__}"
-    finally:
-        gate.resume(Hold.RECYCLE)
-    _note(control, who, reason, result)
+        ``trigger`` is one of ``headway.supervision.TRIGGERS``.
+        """
+        try:
+            replace = self._replacement()
+        except HeadwayError as error:
+            self._record(caller, reason, f"refused: {error}")
+            raise
+        self._record(caller, reason, "accepted")
+        self._tasks.start(TASK, self._run(replace, caller, reason, trigger))
 
+    # ------------------------------------------------------------------ inside
 
-async def _drained(control: Control) -> bool:
-    """Wait until nobody uses the engine. False when that takes too long."""
-    try:
-        async with asyncio.timeout(control.preset.memory.recycle_drain_s):
-            while control.gateway.gate.desk.seats_taken or control.gateway.open_calls:  # noqa: ASYNC110 - two counts change
-                await asyncio.sleep(_LOOK_S)
-    except TimeoutError:
-        return False
-    return True
+    def _replacement(self) -> Replace:
+        if self._replace is None:
+            raise CannotReplaceError("this server cannot replace its engine; restart it")
+        desk = self._gateway.gate.desk
+        if self.running:
+            raise NotNowError("a recycle is under way")
+        if desk.state is AdmissionState.DRAINING or not desk.engine_up:
+            raise NotNowError("the server is draining, or its engine is not running")
+        return self._replace
 
+    async def _run(self, replace: Replace, caller: Caller, reason: str, trigger: str) -> None:
+        gate = self._gateway.gate
+        gate.pause(Hold.RECYCLE)
+        try:
+            result = await self._drain_and_replace(replace, trigger)
+        except asyncio.CancelledError:
+            self._record(caller, reason, "ended: the server closes")
+            raise
+        except Exception as error:
+            log.exception("the engine could not be replaced")
+            result = f"failed: {type(error).__name__}"
+        finally:
+            gate.resume(Hold.RECYCLE)
+        self._record(caller, reason, result)
 
-def _deaths(control: Control) -> int:
-    return 0 if control.supervisor is None else control.supervisor.deaths.total()
+    async def _drain_and_replace(self, replace: Replace, trigger: str) -> str:
+        """The result, for the audit. Raises what keeps the engine from being replaced."""
+        gate = self._gateway.gate
+        began_s, deaths = gate.now_s(), self._deaths()
+        drained = await self._drained()
+        if self._gateway.engine_gone or self._deaths() != deaths:
+            return "overtaken: the engine died, and is replaced for that"
+        if not drained:
+            return f"given up: {gate.desk.seats_taken} seats still taken after {gate.now_s() - began_s:.0f} s"
+        await replace()
+        if not gate.desk.engine_up:
+            raise HeadwayError("no other engine came")
+        self._report.recycled[trigger] += 1
+        return f"applied after {gate.now_s() - began_s:.1f} s"
 
-
-def _note(control: Control, who: Who, reason: str, result: str) -> None:
-    name = control.preset.name
-    control.audit.record(
-        who, "recycle_engine", before=name, after=name, revision=control.revision, reason=reason, result=result
-    )
+    async def _drained(self) -> bool:
+        """Wait until no request uses the engine. False when that takes too long."""
+        gateway = self._gateway
+        try:
+            async with asyncio.timeout(gateway.gate.desk.preset.memory.recycle_drain_s):
+                while gateway.gate.desk.seats_taken or gateway.open_calls:  # noqa: ASYNC110 - two counts change
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            return False
+        return True

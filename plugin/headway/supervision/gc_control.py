@@ -1,9 +1,9 @@
-"""When does Python's collector run?
+"""Control of Python's garbage collector: when full collections run.
 
-A full collection visits every object there is and stops the loop meanwhile: a second for some millions of them. Once
-the server is warm, all that is there is taken out of its sight (``gc.freeze``), the full collections that Python would
-start by itself are off, and ``look`` runs them instead: when nothing runs, or when much has piled up. The young
-generations, which are small, stay with Python. Another thread would not help: a collection holds the interpreter.
+A full collection visits every object and stops the event loop meanwhile: a second for some millions of objects. Once
+the server is warm, all objects are frozen (``gc.freeze``), the full collections that Python would start are off, and
+``update`` runs them instead: when nothing runs, or when much has accumulated. The young generations, which are small,
+stay with Python. Another thread would not help: a collection holds the interpreter.
 
 Known weak spot: a cycle of frozen objects that falls out of use is found by ``tidy`` only.
 """
@@ -22,7 +22,7 @@ _OLDEST = 2
 
 
 class GcControl:
-    """Python's collector on a leash, from ``start`` to ``stop``, or for the length of a ``with`` block."""
+    """Control of the collector from ``start`` to ``stop``, or for the length of a ``with`` block."""
 
     def __init__(self, pauses: GcPauses | None = None, now_s: Callable[[], float] = monotonic) -> None:
         self.pauses = pauses or GcPauses()
@@ -40,7 +40,7 @@ class GcControl:
         self.stop()
 
     def start(self) -> None:
-        """Call it once all that stays is there. Takes as long as one full collection."""
+        """Freeze all objects that exist now. Takes as long as one full collection."""
         if self._before is None:
             self._before = gc.get_threshold()
             self._frozen_before = gc.get_freeze_count() > 0
@@ -52,7 +52,7 @@ class GcControl:
             self._took_s = 0.0  # of what is frozen now; the next one has less to visit
 
     def stop(self) -> None:
-        """As it was before. What others had frozen stays so, and then what was frozen here as well."""
+        """Restore the collector. Where other code had frozen objects before, all stay frozen."""
         if self._before is not None:
             gc.set_threshold(*self._before)
             self.pauses.unwatch()
@@ -60,8 +60,8 @@ class GcControl:
                 gc.unfreeze()
             self._before = None
 
-    def look(self, *, idle: bool) -> bool:
-        """Run a full collection if one is due. To be asked every few seconds; whether it ran."""
+    def update(self, *, idle: bool) -> bool:
+        """Run a full collection if one is due; returns whether it ran. Call it every few seconds."""
         if self._before is None:
             return False
         since_s = self._now_s() - self._ended_s
@@ -71,7 +71,7 @@ class GcControl:
         return due
 
     def tidy(self) -> None:
-        """Find garbage also in what is frozen, whatever it takes."""
+        """Collect garbage among frozen objects too, however long it takes."""
         if self._before is not None:
             gc.unfreeze()
             self._collect()

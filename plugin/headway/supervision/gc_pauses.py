@@ -1,7 +1,7 @@
-"""How long did Python's collector stop the process?
+"""Pauses of the process by Python's garbage collector, by generation and length.
 
-Counted in plain numbers and not by an instrument of the metrics library: a collection may begin anywhere, also inside
-that library while it holds the very lock that an observation takes.
+Plain numbers, not an instrument of the metrics library: a collection may begin anywhere, also inside that library
+while it holds the lock that an observation takes.
 """
 
 from __future__ import annotations
@@ -19,20 +19,24 @@ GENERATIONS = 3
 
 @dataclass(slots=True)
 class Distribution:
-    """GcPauses of one generation, by length; the last of the counts is of those beyond all bounds."""
+    """Pauses of one generation, by length; the last count is of those beyond all bounds."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
     total_s: float = 0.0
     longest_s: float = 0.0
 
     def add(self, pause_s: float) -> None:
-        """One more."""
+        """Count one pause."""
         self.counts[bisect_left(BUCKETS_S, pause_s)] += 1
         self.total_s += pause_s
         self.longest_s = max(self.longest_s, pause_s)
 
+    def copy(self) -> Distribution:
+        """The distribution as it is now."""
+        return Distribution(list(self.counts), self.total_s, self.longest_s)
+
     def cumulative(self) -> list[tuple[str, float]]:
-        """The buckets as Prometheus wants them: how many were at most that long."""
+        """The buckets in Prometheus' form: how many pauses were at most that long."""
         names, so_far, buckets = [*map(str, BUCKETS_S), "+Inf"], 0, []
         for name, count in zip(names, self.counts, strict=True):
             so_far += count
@@ -41,7 +45,7 @@ class Distribution:
 
 
 class GcPauses:
-    """What the collector's own callback tells, for each of its generations."""
+    """The pauses of each generation, counted by the collector's callback."""
 
     def __init__(self, clock_s: Callable[[], float] = perf_counter) -> None:
         self.generations = [Distribution() for _ in range(GENERATIONS)]
@@ -50,16 +54,16 @@ class GcPauses:
 
     def watch(self) -> None:
         """Count from now on."""
-        if self._notice not in gc.callbacks:
-            gc.callbacks.append(self._notice)
+        if self._on_collection not in gc.callbacks:
+            gc.callbacks.append(self._on_collection)
 
     def unwatch(self) -> None:
-        """Count no more."""
-        if self._notice in gc.callbacks:
-            gc.callbacks.remove(self._notice)
+        """Stop counting."""
+        if self._on_collection in gc.callbacks:
+            gc.callbacks.remove(self._on_collection)
         self._began_s = None
 
-    def _notice(self, phase: str, info: dict[str, int]) -> None:
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             self._began_s = self._clock_s()
         elif self._began_s is not None:

@@ -1,7 +1,7 @@
-"""MemoryMaintenance: memory is looked at every few seconds, and what the policy says is done about it.
+"""Maintenance of memory: every few seconds memory is read, and the memory policy's remedies are carried out.
 
-Reading takes system calls, some of them slow, so it happens on a thread; everything else on the loop. Whatever goes
-wrong is said once and tried again next time: no request depends on it.
+Reading takes system calls, some of them slow, so it happens on a thread; everything else on the loop. An error is
+logged once and the work is tried again in the next round: no request depends on it.
 """
 
 from __future__ import annotations
@@ -9,98 +9,110 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from headway import malloc_trim
-from headway.audit import Who
+from headway.admission import Gateway
+from headway.audit import Caller
+from headway.background_tasks import BackgroundTasks
+from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.gc_control import GcControl
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
+from headway.supervision.memory_report import MemoryReport
 from headway_policies.memory import Cache, CapSeats, Clear, MemoryPolicy, Reading, Recycle, Remedy
-
-if TYPE_CHECKING:
-    from headway.operator.control import Control
 
 log = logging.getLogger(__name__)
 
-TASK = "upkeep"
+TASK = "memory maintenance"
 _CLEAR_WITHIN_S = 60.0
-_OURSELVES = Who(actor="headway", role="server", address="-")
+_SERVER = Caller(actor="headway", role="server", address="-")
+
+#: Starts a recycle, given the caller, the reason and the trigger. Raises HeadwayError where it cannot.
+StartRecycle = Callable[[Caller, str, str], None]
 
 
 class Seats(Protocol):
-    """Whoever hands out seats."""
+    """What hands out seats; for a server it is the gate."""
 
     def cap_seats(self, ratio: float) -> None:
         """Use only this share of the limit from now on; one seat at the least."""
         ...
 
 
-def start_memory_maintenance(control: Control) -> None:
-    """Take the collector in hand and look from now on, for as long as the server lives. Call it when it is warm."""
-    collector = GcControl(control.memory_report.pauses)
-    collector.start()
-    control.tasks.start(TASK, MemoryMaintenance(control, control.gateway.gate, collector).run())
-
-
 class MemoryMaintenance:
-    """The upkeep of one server."""
+    """The memory maintenance of one server.
+
+    ``deaths`` counts the engines that died. ``seats`` is the gate unless given, ``probe`` reads this machine's memory.
+    """
 
     def __init__(
         self,
-        control: Control,
-        seats: Seats,
-        collector: GcControl,
+        gateway: Gateway,
+        activity: EngineActivity,
+        report: MemoryReport,
+        recycle: StartRecycle,
+        *,
+        deaths: Callable[[], int] = lambda: 0,
+        seats: Seats | None = None,
         probe: Callable[[], MemoryUse] | None = None,
     ) -> None:
-        self._control = control
-        self._seats = seats
-        self._collector = collector
+        self.collector = GcControl(report.pauses)
+        self._gateway = gateway
+        self._activity = activity
+        self._report = report
+        self._recycle = recycle
+        self._deaths = deaths
+        self._seats = seats or gateway.gate
         self._probe = probe or MemoryProbe()
-        self._policy = MemoryPolicy(control.gateway.gate.now_s())
-        self._engines = self._engines_so_far()
-        self._said: set[str] = set()
+        self._policy = MemoryPolicy(gateway.gate.now_s())
+        self._engines = self._engines_replaced()
+        self._logged: set[str] = set()
+
+    def start(self, tasks: BackgroundTasks) -> None:
+        """Take control of Python's collector at once, and run in the background. Call it on a warm server."""
+        self.collector.start()
+        tasks.start(TASK, self.run())
 
     async def run(self) -> None:
-        """Look again and again, until the server closes."""
+        """One round after the other, until the server closes."""
         try:
-            while not self._control.gateway.closing:
-                await self._attempt("memory could not be looked at", self.look())
-                await asyncio.sleep(self._control.preset.memory.check_interval_s)
+            while not self._gateway.closing:
+                await self._attempt("memory could not be read", self.update())
+                await asyncio.sleep(self._gateway.gate.desk.preset.memory.check_interval_s)
         finally:
-            self._collector.stop()
+            self.collector.stop()
 
-    async def look(self) -> None:
-        """Once."""
-        control, gate = self._control, self._control.gateway.gate
-        self._collector.look(idle=not control.gateway.open_calls and not gate.desk.ledger.queued)
+    async def update(self) -> None:
+        """One round: read memory, and carry out what the policy says."""
+        gateway, gate = self._gateway, self._gateway.gate
+        self.collector.update(idle=not gateway.open_calls and not gate.desk.ledger.queued)
         use = await asyncio.to_thread(self._probe)
-        control.gpu_busy_ratio = use.gpu_busy_ratio
+        self._activity.gpu_busy_ratio = use.gpu_busy_ratio
         reading = self._reading(use)
-        if self._engines_so_far() != self._engines:
-            self._engines = self._engines_so_far()
+        if self._engines_replaced() != self._engines:
+            self._engines = self._engines_replaced()
             self._policy.replaced(gate.now_s())
-        for remedy in self._policy.look(reading, control.preset.memory, gate.now_s()):
+        for remedy in self._policy.look(reading, gate.desk.preset.memory, gate.now_s()):
             await self._attempt(f"{type(remedy).__name__} failed", self._act(remedy))
 
     # ------------------------------------------------------------------ inside
 
-    def _engines_so_far(self) -> int:
-        """How many have been replaced: whatever is measured of the next one is its own."""
-        supervisor = self._control.supervisor
-        return self._control.memory_report.recycled.total() + (0 if supervisor is None else supervisor.deaths.total())
+    def _engines_replaced(self) -> int:
+        """The number of engines replaced so far: the policy measures each engine by itself."""
+        return self._report.recycled.total() + self._deaths()
 
     def _reading(self, use: MemoryUse) -> Reading:
-        """What the thread has read, with what the loop knows. An engine at rest reports nothing: its KV use is over."""
-        control, desk = self._control, self._control.gateway.gate.desk
-        running = max(desk.seats_taken, control.gateway.open_calls)
+        """The probe's figures with those of the loop. An idle engine reports nothing: its last KV use is over."""
+        gateway, desk = self._gateway, self._gateway.gate.desk
+        running = max(desk.seats_taken, gateway.open_calls)
         return Reading(
             running=running,
-            kv_usage_ratio=control.load.kv_usage_ratio if running else 0.0,
+            kv_usage_ratio=self._activity.load.kv_usage_ratio if running else 0.0,
             gpu_usage_ratio=use.gpu_usage_ratio,
             server_bytes=use.server_bytes,
             engine_bytes=use.engine_bytes,
             queue_bytes=desk.waiting_bytes(),
-            largest_job_tokens=control.memory_report.take_largest_job(),
+            largest_job_tokens=self._activity.take_largest_job(),
         )
 
     async def _act(self, remedy: Remedy) -> None:
@@ -111,30 +123,30 @@ class MemoryMaintenance:
                 for cache in caches:
                     await self._attempt(f"the {cache} cache could not be cleared", self._clear(cache, why))
             case Recycle(why):
-                self._control.recycle(_OURSELVES, f"memory: {why}", trigger=why)
+                self._recycle(_SERVER, f"memory: {why}", why)
 
     def _cap(self, ratio: float) -> None:
         self._seats.cap_seats(ratio)
-        self._control.memory_report.cap_ratio = ratio
+        self._report.cap_ratio = ratio
         log.warning("memory: %d %% of the seats may be used", round(100 * ratio))
 
     async def _clear(self, cache: Cache, why: str) -> None:
-        gateway = self._control.gateway
+        gateway = self._gateway
         if cache is Cache.HEAP:
-            self._collector.tidy()
+            self.collector.tidy()
             await asyncio.to_thread(malloc_trim.give_back)
             cleared = True
         else:
             cleared = await gateway.queries.ask(gateway.adapter.clear_cache(gateway.engine, cache), _CLEAR_WITHIN_S)
         if cleared:
-            self._control.memory_report.cleared[cache] += 1
+            self._report.cleared[cache] += 1
             log.info("memory: cleared the %s cache (%s)", cache, why)
 
     async def _attempt(self, failure: str, work: Awaitable[None]) -> None:
-        """Do it; a failure is said the first time, and then no more."""
+        """Do it. A failure is a warning the first time, and a debug message from then on."""
         try:
             await work
         except Exception as error:
             kind = f"{failure}: {type(error).__name__}"
-            log.log(logging.DEBUG if kind in self._said else logging.WARNING, "%s: %s", kind, error)
-            self._said.add(kind)
+            log.log(logging.DEBUG if kind in self._logged else logging.WARNING, "%s: %s", kind, error)
+            self._logged.add(kind)

@@ -1,7 +1,7 @@
-"""How much memory is in use, and how busy are the GPUs?
+"""Readings of memory in use and of GPU utilisation.
 
 Resident memory of the server and its engine processes through psutil, GPU memory through NVML. A machine without a
-GPU simply has no GPU figures; they are never reported as zero.
+GPU has no GPU figures; they are never reported as zero.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import psutil
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU's memory in bytes, and the share of the last moment in which it computed; None where it does not say."""
+    """One GPU's memory in bytes, and the share of the last moment in which it computed; None where unknown."""
 
     gpu: str
     used_bytes: int
@@ -48,7 +48,7 @@ class MemoryUse:
 
 
 class Gpus:
-    """The GPUs that NVML sees, or none. A card that stops answering drops out of the reading, not the reading."""
+    """The GPUs that NVML sees, or none. A card that stops answering is left out of the reading."""
 
     def __init__(self) -> None:
         self._nvml: Any = None
@@ -62,7 +62,7 @@ class Gpus:
             self._handles = []
 
     def read(self) -> list[Gpu]:
-        """How each GPU stands."""
+        """The present figures of each GPU."""
         found = []
         for index, handle in enumerate(self._handles):
             try:
@@ -81,7 +81,7 @@ class Gpus:
 
 
 class MemoryProbe:
-    """Reads everything at once. Some of it is slow: call it on a thread, where it also looks for the GPUs first.
+    """Reads everything at once. Some of it is slow: call it on a thread; the first call also finds the GPUs.
 
     Known weak spot: the fullest GPU may be one that this engine does not use.
     """
@@ -90,7 +90,7 @@ class MemoryProbe:
         self._gpus: Gpus | None = None
 
     def __call__(self) -> MemoryUse:
-        """How things stand."""
+        """One reading."""
         self._gpus = self._gpus or Gpus()
         cards, resident = self._gpus.read(), resident_bytes()
         used = [card.used_bytes / card.total_bytes for card in cards if card.total_bytes]

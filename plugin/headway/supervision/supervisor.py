@@ -1,8 +1,9 @@
-"""The supervisor: sees to it that there is a living engine under the gate.
+"""Supervisor of the engine: health checks, restarts, and suspension of dispatch to an unresponsive engine.
 
-A few times a second it looks. A dead engine is replaced inside the living server, as often and as carefully as the
-preset's ``[recovery]`` says; meanwhile the gate keeps whoever waits, and takes back whoever had shown nothing. A silent
-one gets nobody until it answers again. Past the last try everybody is answered, and the server ends with an error.
+A few times a second it checks the engine. A dead one is replaced inside the running server, under the terms of the
+preset's ``[recovery]``; meanwhile the gate keeps waiting requests, and takes back those that had sent no output. An
+unresponsive one receives no requests until it responds. After the last attempt all requests are answered, and the
+server ends with an error.
 """
 
 from __future__ import annotations
@@ -19,29 +20,32 @@ from headway_policies import CapReason, Cause, EngineState, Reason, Recovery, Re
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.2
+POLL_S = 0.2
 _PING_AFTER_S = 1.0
-_PING_EVERY_S = 5.0  # also an engine that steps: it may have been paused, and still finish what it runs
+_PING_EVERY_S = 5.0  # also while it steps: it may have been paused, and still finish what it runs
 
 
 class Replacer(Protocol):
-    """How another engine is put in the place of a dead one."""
+    """Starts another engine in the place of a dead one."""
 
     def cause(self) -> Cause:
-        """Why the engine died, as far as it could say."""
+        """Why the engine died, as far as is known."""
         ...
 
     def kill(self) -> None:
-        """End the engine at once, whatever it does, also one that is still starting."""
+        """End the engine at once, also one that is still starting."""
         ...
 
     async def start(self) -> None:
-        """Start another engine behind the same client. Raises whatever keeps it from starting."""
+        """Start another engine behind the same client. Raises what keeps it from starting."""
         ...
 
 
 class Supervisor:
-    """Watches one engine. ``probe`` runs something through a new engine before anybody else may use it."""
+    """Supervises one engine while ``run`` runs. ``probe`` runs a request through a new engine before any other may.
+
+    ``trying`` says which step of a restart is under way; empty when none is.
+    """
 
     def __init__(
         self, gateway: Gateway, replacer: Replacer | None = None, probe: Callable[[], Awaitable[None]] | None = None
@@ -56,21 +60,23 @@ class Supervisor:
         self._next: Restart | None = None
         self._why: Cause | None = None
         self._ping: asyncio.Task[None] | None = None
-        self._asked_s = gateway.gate.now_s()
+        self._asked_s = 0.0
         self._slow = False
         self._woken = asyncio.Event()
         self._settled = asyncio.Event()
-        gateway.watchdog = Watchdog(gateway.gate.now_s())
-        if replacer is not None:
-            gateway.death_handler = self
 
     @property
     def config(self) -> Recovery:
-        """The preset's terms."""
+        """The preset's terms of recovery."""
         return self._gateway.gate.desk.preset.recovery
 
+    @property
+    def most_tries(self) -> int:
+        """The most attempts in a row; 0 where this server cannot replace its engine."""
+        return self.config.max_restarts if self._replacer is not None else 0
+
     def handle_death(self) -> None:
-        """The engine is dead: decide what follows, and what becomes of those it took with it."""
+        """Decide what follows the engine's death, and what becomes of the requests that it was running."""
         assert self._replacer is not None
         cause = self._why or self._replacer.cause()
         self._why = None
@@ -85,21 +91,24 @@ class Supervisor:
             self._gateway.gate.engine_lost(Reason.OUT_OF_MEMORY)
 
     async def run(self) -> None:
-        """Look, for as long as the server runs."""
+        """Check the engine, round by round, for as long as the server runs."""
+        self._attach()
         try:
             while not (self._gateway.closing or self._gateway.engine_lost):
                 try:
                     await self._round()
-                except Exception:  # whatever goes wrong here must not leave the engine unwatched
-                    log.exception("the engine's supervisor stumbled")
+                except Exception:  # an error here must not leave the engine without supervision
+                    log.exception("supervisor: iteration failed")
                 await self._sleep()
         finally:
             if self._ping is not None:
                 self._ping.cancel()
 
     async def recycle(self) -> None:
-        """Put another engine in the place of a living one. The caller has drained it. Raises NoEngineError when it has
-        died meanwhile: then another one is coming anyway."""
+        """Put another engine in the place of a living one, which the caller has drained.
+
+        Raises NoEngineError when it has died meanwhile: then it is being replaced for that.
+        """
         if self._replacer is None:
             raise RuntimeError("this server cannot replace its engine")
         if self._gateway.engine_gone:
@@ -107,23 +116,18 @@ class Supervisor:
         self._kill(Cause.RECYCLE)
         await self._settled.wait()
 
-    def status(self) -> dict[str, Any]:
-        """For operators."""
-        return {
-            "state": self._gateway.gate.desk.engine.value,
-            "restart_step": self.trying,
-            "restart_attempts": self.restarts.deaths_in_a_row,
-            "max_restart_attempts": self.config.max_restarts if self._replacer is not None else 0,
-            "deaths": {cause.value: self.deaths[cause] for cause in Cause},
-            "hangs": self.hangs,
-            "crash_suspects": self._gateway.gate.desk.suspects,
-        }
-
     # ------------------------------------------------------------------ inside
+
+    def _attach(self) -> None:
+        """From now on a death is handled here. Before, during the first warm-up, it ends the server."""
+        self._asked_s = self._gateway.gate.now_s()
+        self._gateway.watchdog = Watchdog(self._asked_s)
+        if self._replacer is not None:
+            self._gateway.death_handler = self
 
     async def _sleep(self) -> None:
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(POLL_S):
                 await self._woken.wait()
             self._woken.clear()
         except TimeoutError:
@@ -136,31 +140,31 @@ class Supervisor:
         else:
             self._watch()
         if self.restarts.look(self._gateway.gate.now_s(), self.config):
-            log.info("the engine has been healthy for %g s: all seats are open", self.config.healthy_after_s)
+            log.info("the engine has been healthy for %g s: all seats may be used", self.config.healthy_after_s)
             self._gateway.gate.open_seats(CapReason.RECOVERY, 1.0)
 
-    # ------------------------------------------------------------------ it died
+    # ------------------------------------------------------------------ a dead engine
 
     def _died(self, cause: Cause) -> Restart | None:
         self.deaths[cause] += 1
         verdict = self.restarts.died(cause, self._gateway.gate.now_s(), self.config)
         if verdict is None:
-            log.error("the engine is gone (%s) after %d tries: giving up", cause, self.restarts.deaths_in_a_row - 1)
+            log.error("the engine died (%s) after %d attempts: giving up", cause, self.restarts.deaths_in_a_row - 1)
         elif cause is not Cause.RECYCLE:
             log.error(
-                "the engine is gone (%s): try %d of %d in %g s, with %d %% of the seats", cause,
+                "the engine died (%s): attempt %d of %d in %g s, with %d %% of the seats", cause,
                 self.restarts.deaths_in_a_row, self.config.max_restarts, verdict.after_s, 100 * verdict.seats_ratio,
             )  # fmt: skip
         return verdict
 
     async def _replace(self) -> None:
-        """Try until there is another engine, or no try left."""
+        """Try until there is another engine, or no attempt left."""
         try:
-            await self._try_again_and_again()
+            await self._restart_until_up()
         finally:
             self._settled.set()
 
-    async def _try_again_and_again(self) -> None:
+    async def _restart_until_up(self) -> None:
         gateway = self._gateway
         while self._next is not None and self._replacer is not None and not gateway.closing:
             verdict, self._next = self._next, None
@@ -169,7 +173,7 @@ class Supervisor:
             except Exception as error:
                 if gateway.closing:
                     return
-                log.error("another engine did not start: %s", f"{type(error).__name__}: {error}".splitlines()[0][:200])
+                log.error("the new engine did not start: %s", f"{type(error).__name__}: {error}".splitlines()[0][:200])
                 self._next = self._died(Cause.CRASH)
             else:
                 return
@@ -190,7 +194,7 @@ class Supervisor:
         now_s = gateway.gate.now_s()
         self.restarts.back(now_s)
         gateway.watchdog = Watchdog(now_s)
-        log.info("another engine serves after %.1f s", now_s - began_s)
+        log.info("the new engine serves after %.1f s", now_s - began_s)
         gateway.engine_back()
 
     async def _start(self, replacer: Replacer) -> None:
@@ -200,12 +204,14 @@ class Supervisor:
             await self._probe()
 
     async def _unless_closing(self, work: Coroutine[Any, Any, None], replacer: Replacer) -> None:
-        """Start an engine; when the server is closed meanwhile, nobody wants it any more."""
+        """Start an engine; end it when the server is closed meanwhile."""
         start = asyncio.ensure_future(work)
-        start.add_done_callback(lambda done: done.cancelled() or done.exception())  # who closes does not ask for it
+        start.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # its error is not needed when the server closes
         try:
             while not start.done():
-                await asyncio.wait({start}, timeout=LOOK_S)
+                await asyncio.wait({start}, timeout=POLL_S)
                 if self._gateway.closing:
                     replacer.kill()
             if self._gateway.closing:
@@ -216,10 +222,10 @@ class Supervisor:
             start.cancel()
             raise
 
-    # ------------------------------------------------------------------ it is silent
+    # ------------------------------------------------------------------ a silent engine
 
     def _watch(self) -> None:
-        """Ask when it has said nothing for a while; hold everybody back when it does not answer."""
+        """Ping an engine that has reported nothing for a while; suspend dispatch when it does not answer."""
         gateway, watchdog = self._gateway, self._gateway.watchdog
         assert watchdog is not None
         now_s = gateway.gate.now_s()
@@ -228,35 +234,35 @@ class Supervisor:
         if quiet and (self._ping is None or self._ping.done()):
             self._asked_s = now_s
             self._ping = asyncio.create_task(self._ask(watchdog))
-        if gateway.limit_pending and watchdog.silent_s(now_s) <= LOOK_S:
+        if gateway.limit_pending and watchdog.silent_s(now_s) <= POLL_S:
             gateway.resend_limit()
-        standing = gateway.gate.desk.engine
-        self._tell_of_slow(watchdog.slow(now_s, self.config))
+        state = gateway.gate.desk.engine
+        self._log_slow_step(watchdog.slow(now_s, self.config))
         if not watchdog.hung(now_s, self.config):
-            if standing is EngineState.SILENT:
-                log.warning("the engine gives signs of life again")
+            if state is EngineState.SILENT:
+                log.warning("the engine responds again: dispatch resumed")
                 gateway.gate.engine_back()
-        elif standing is EngineState.UP:
+        elif state is EngineState.UP:
             self.hangs += 1
-            log.error("the engine has given no sign of life for %g s: nobody goes to it", self.config.hang_after_s)
+            log.error("engine unresponsive for %g s: dispatch suspended", self.config.hang_after_s)
             gateway.gate.engine_silent()
             if self.config.restart_hung and self._replacer is not None:
                 self._kill(Cause.HANG)
 
-    def _tell_of_slow(self, slow: bool) -> None:
+    def _log_slow_step(self, slow: bool) -> None:
         if slow and not self._slow:
             log.warning(
-                "the engine has been at one step for %g s, and says that it works on it", self.config.hang_after_s
+                "slow engine step: more than %g s, and the engine reports that it is at work", self.config.hang_after_s
             )
         self._slow = slow
 
     async def _ask(self, watchdog: Watchdog) -> None:
-        """One question at a time: an engine that was stopped answers it when it goes on."""
+        """One ping at a time: an engine process that was stopped answers it when it goes on."""
         try:
             answered = await self._gateway.ask_engine()
-        except Exception:  # it died: the next look will see it
+        except Exception:  # it died: the next round will see it
             return
-        if answered or not self._gateway.open_calls:  # who cannot be asked is watched while it works
+        if answered or not self._gateway.open_calls:  # one that cannot be pinged is watched while it works
             watchdog.heard(self._gateway.gate.now_s())
 
     def _kill(self, why: Cause) -> None:

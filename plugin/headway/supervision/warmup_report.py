@@ -1,16 +1,17 @@
-"""How did the warm-up go, as operators see it?"""
+"""Report of the warm-up, attempt by attempt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+_AGAIN = "again, after "
 
 
 @dataclass(slots=True)
 class WarmupReport:
     """The state: pending, running, done, skipped or failed; of each stage that ran, the seconds of every round.
 
-    ``reason`` says in one line what failed, and stays while it is tried again. ``refused`` are the stages that the
+    ``reason`` says in one line what failed, and stays while the warm-up is retried. ``refused`` are the stages that the
     engine would not run. ``settled`` says whether the last two batches took equally long.
     """
 
@@ -21,6 +22,11 @@ class WarmupReport:
     stages: dict[str, list[float]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     settled: bool = False
+
+    @property
+    def warm(self) -> bool:
+        """Whether the engine needs no warm-up any more."""
+        return self.state in ("done", "skipped")
 
     @property
     def single_s(self) -> float | None:
@@ -36,20 +42,19 @@ class WarmupReport:
         """How long each stage took in its last round."""
         return {stage: rounds_s[-1] for stage, rounds_s in self.stages.items()}
 
-    def show(self) -> dict[str, Any]:
-        """The whole, for the status."""
-        return {
-            "state": self.state,
-            "reason": self.reason,
-            "attempt": self.attempt,
-            "single_s": _rounded(self.single_s),
-            "batch_s": _rounded(self.batch_s),
-            "batch_size": self.batch_size,
-            "stages": {stage: [_rounded(took_s) for took_s in rounds_s] for stage, rounds_s in self.stages.items()},
-            "refused": list(self.refused),
-            "settled": self.settled,
-        }
 
+class WarmupState:
+    """The report of the present or the last attempt to warm the engine up. ``skip``: this server runs no warm-up."""
 
-def _rounded(took_s: float | None) -> float | None:
-    return None if took_s is None else round(took_s, 4)
+    def __init__(self, *, skip: bool = False) -> None:
+        self.report = WarmupReport(state="skipped" if skip else "pending")
+
+    def reset(self) -> None:
+        """Forget all attempts: another engine needs a warm-up of its own."""
+        self.report = WarmupReport()
+
+    def begin(self, batch_size: int) -> WarmupReport:
+        """A new attempt, with a report of its own that still says why the last one failed."""
+        why = self.report.reason.removeprefix(_AGAIN)
+        self.report = WarmupReport("running", why and _AGAIN + why, batch_size, self.report.attempt + 1)
+        return self.report

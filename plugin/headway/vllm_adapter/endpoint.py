@@ -1,4 +1,4 @@
-"""The endpoint plugin: what Headway adds to each API server of vLLM, before its socket listens.
+"""Endpoint plugin: what Headway adds to each API server of vLLM, before its socket listens.
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
 of the compile cache): HEADWAY_PRESET, HEADWAY_PRESET_DIR, HEADWAY_WARMUP, HEADWAY_STATUS_CODES,
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import functools
 import logging
 import os
 import sys
@@ -29,14 +28,24 @@ from headway.admission import Gateway
 from headway.errors import HeadwayError
 from headway.fallback import FallbackClient, FallbackSettings
 from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, Tokens, hide_queries, routes
-from headway.operator import Control, Meters, MetricsCollector, PresetCatalogue, install
-from headway.supervision import Supervisor, WarmupReport, start_memory_maintenance
+from headway.operator import (
+    Control,
+    EngineParts,
+    Meters,
+    MetricsCollector,
+    PresetCatalogue,
+    ServerIdentity,
+    install,
+    prepare,
+)
+from headway.supervision import MemoryMaintenance, Supervisor
 from headway.variables import whole_number
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.fail_fast import fail_fast
-from headway.vllm_adapter.keep_warm import keep_warm
-from headway.vllm_adapter.warmup import rewarm, warm_up
+from headway.vllm_adapter.keep_warm import TASK as KEEP_WARM
+from headway.vllm_adapter.keep_warm import KeepWarm
+from headway.vllm_adapter.warmup import Warmer
 from headway_policies import Preset
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
@@ -44,7 +53,7 @@ log = logging.getLogger("headway.vllm_adapter.endpoint")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment says. Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line."""
+    """Settings from the environment. Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line."""
 
     catalogue: PresetCatalogue
     preset: Preset
@@ -75,11 +84,11 @@ _STATUS_CODES = {"headway": HTTPStatus.TOO_MANY_REQUESTS, "vllm": HTTPStatus.SER
 
 
 class HeadwayEndpoint:
-    """The plugin object vLLM asks for (vllm/plugins/endpoint_plugins/interface.py)."""
+    """The plugin object that vLLM loads (vllm/plugins/endpoint_plugins/interface.py)."""
 
     name = "headway"
     required_tasks = None
-    serving: Control | None = None  # the control room of this process's server, for whoever started it
+    serving: Control | None = None  # of this process's server, for the launcher
     replaces_engine = False  # set by a launcher that lets the server outlive its engine
 
     def __init__(self) -> None:
@@ -90,7 +99,7 @@ class HeadwayEndpoint:
     def attach_router(self, app: Any) -> None:
         """Add the routes, and the middleware as the innermost middleware: inside vLLM's authentication and metrics.
 
-        Settings are read here and not in the constructor: vLLM would log a constructor's error and serve without us.
+        Settings are read here and not in the constructor: vLLM would log its error and serve without Headway.
         """
         _log_as_vllm_does()
         hide_queries()
@@ -109,7 +118,7 @@ class HeadwayEndpoint:
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:
         """Turn the engine client into a policy client, warm it up, and only then let vLLM listen.
 
-        Where the warm-up fails vLLM listens all the same: the server is not ready, and goes on trying.
+        Where the warm-up fails vLLM listens all the same: the server is not ready, and retries.
         """
         settings = self._settings
         if settings is None:
@@ -118,32 +127,43 @@ class HeadwayEndpoint:
         if engine_client is None:
             return
         catalogue = settings.catalogue
-        meters = Meters(catalogue.class_names(), catalogue.max_seats(), REGISTRY)
-        control = install(engine_client, VllmAdapter(), settings.preset, catalogue, meter=meters)
-        control.gateway.max_request_seats = settings.max_request_seats
-        control.batch_meter = meters.step
-        control.model = _served_name(args)
-        control.backend = str(engine_client.vllm_config.device_config.device_type)
+        parts = prepare(
+            engine_client,
+            VllmAdapter(),
+            settings.preset,
+            meters=Meters(catalogue.class_names(), catalogue.max_seats(), REGISTRY),
+            max_request_seats=settings.max_request_seats,
+            warm_up=settings.warm,
+        )
+        gateway, tasks = parts.gateway, parts.tasks
+        warmer = Warmer(gateway, tasks, parts.warmup, parts.activity)
+        replacer = VllmReplacer(engine_client) if self.replaces_engine and replaceable(engine_client) else None
+        supervisor = Supervisor(gateway, replacer, warmer.rewarm)
+        control = install(
+            parts,
+            catalogue,
+            identity=ServerIdentity(_served_name(args), str(engine_client.vllm_config.device_config.device_type)),
+            supervisor=supervisor,
+            replace=None if replacer is None else supervisor.recycle,
+            upstream=None if settings.upstream is None else FallbackClient(settings.upstream),
+        )
         self._control = HeadwayEndpoint.serving = state.headway = control
-        _say_what_is_missing(control, args)
-        REGISTRY.register(MetricsCollector(control, asyncio.get_running_loop()))
-        await control.gateway.limit_engine()
+        ceiling = control.snapshot().limit.ceiling
+        _log_degraded_modes(catalogue.max_seats(), ceiling, args)
+        REGISTRY.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
+        await gateway.limit_engine()
         if settings.warm:
-            await warm_up(engine_client, control)
-        else:
-            control.warmup = WarmupReport(state="skipped")
-        keep_warm(engine_client, control)
-        self._keep(engine_client, control)
-        self._look_out(control, settings)
-        start_memory_maintenance(control)
-        preset = control.preset
-        log.info("preset %s: %d of %d seats", preset.name, control.gateway.gate.desk.limit, control.ceiling)
+            await warmer.warm_up()
+        if replacer is None:
+            atexit.register(_exit_with_error_without_engine, gateway)
+        _start_tasks(parts, supervisor, control)
+        log.info("preset %s: %d of %d seats", control.preset.name, gateway.gate.desk.limit, ceiling)
 
     def _bound_requests(self, bounds: Bounds, args: Namespace, context_tokens: int | None) -> None:
-        """Bound what a request may have before anybody reads it: now every other middleware is there to be outside of.
+        """Bound what a request may have before it is read: every other middleware is there now, and this is outermost.
 
-        The stack is wrapped as it stands, for vLLM's build of the application may have made it already. ``args`` are
-        the server's own: uvicorn is started with them after this.
+        The stack is wrapped as it is, for vLLM's build of the application may have made it already. ``args`` are the
+        server's own: uvicorn is started with them after this.
         """
         app = self._app
         prompt_embeds = bool(getattr(args, "enable_prompt_embeds", False))
@@ -153,27 +173,20 @@ class HeadwayEndpoint:
         _bound_server(bounds, args)
         fail_fast(app)
 
-    def _keep(self, engine_client: Any, control: Control) -> None:
-        """Watch the engine, and replace it where this server may outlive it; else end with an error when it dies."""
-        gateway, replacer = control.gateway, None
-        if self.replaces_engine and replaceable(engine_client):
-            replacer = VllmReplacer(engine_client)
-        else:
-            atexit.register(_end_badly_without_engine, gateway)
-        control.supervisor = Supervisor(gateway, replacer, functools.partial(rewarm, engine_client, control))
-        control.replacer = None if replacer is None else control.supervisor.recycle
-        control.tasks.start("supervisor", control.supervisor.run())
-
-    def _look_out(self, control: Control, settings: Settings) -> None:
-        """Watch for trouble, and know where another model is."""
-        if settings.upstream is not None:
-            control.fallback_controller.connect(FallbackClient(settings.upstream))
-        control.tasks.start("fallback_controller", control.fallback_controller.run())
-
     def _controlled(self) -> Control:
         if self._control is None:
             raise HeadwayError("the engine is not there yet")
         return self._control
+
+
+def _start_tasks(parts: EngineParts, supervisor: Supervisor, control: Control) -> None:
+    """Start what runs in the background of a warm server."""
+    gateway, activity, tasks = parts.gateway, parts.activity, parts.tasks
+    tasks.start(KEEP_WARM, KeepWarm(gateway, tasks, parts.warmup, activity).run())
+    tasks.start("supervisor", supervisor.run())
+    tasks.start("fallback_controller", control.fallback_controller.run())
+    deaths, recycle = supervisor.deaths.total, control.engine_recycle.begin
+    MemoryMaintenance(gateway, activity, parts.memory, recycle, deaths=deaths).start(tasks)
 
 
 def _context_tokens(engine_client: Any) -> int | None:
@@ -194,8 +207,8 @@ def _bound_server(bounds: Bounds, args: Namespace) -> None:
     bound_protocol(bounds)
 
 
-def _end_badly_without_engine(gateway: Gateway) -> None:
-    """vLLM ends with 0 when its engine died, and no supervisor would start it again. Runs as the process ends."""
+def _exit_with_error_without_engine(gateway: Gateway) -> None:
+    """vLLM exits with 0 when its engine died, and its process manager would not restart it. Runs at exit."""
     if gateway.engine_lost:
         logging.shutdown()
         sys.stdout.flush()
@@ -218,9 +231,8 @@ def _served_name(args: Namespace) -> str:
     return str(names[0] if names else getattr(args, "model", ""))
 
 
-def _say_what_is_missing(control: Control, args: Namespace) -> None:
-    """Degraded modes are allowed, silent ones are not."""
-    wanted, ceiling = control.catalogue.max_seats(), control.ceiling
+def _log_degraded_modes(wanted: int, ceiling: int, args: Namespace) -> None:
+    """One warning for each thing that this server cannot do. ``wanted`` is the most seats that a preset asks for."""
     if ceiling < wanted:
         log.warning(
             "the engine gives %d seats at most, a preset wants %d; start with --max-num-seqs %d to use them",

@@ -1,7 +1,7 @@
-"""When nothing has run for a while: what keeps the engine warm?
+"""Keep-warm requests: what keeps an idle engine warm.
 
-One request of a few tokens, past the gate and counted nowhere, whenever the preset's ``keep_warm_after_s`` has gone by
-without an engine step. Off by default. The preset may be switched at any time, so it is looked at every second.
+One request of a few tokens, past the gate and counted nowhere, whenever ``keep_warm_after_s`` of the preset has passed
+without an engine step. Off by default. The preset may be switched at any time, so it is read every second.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
-from headway.operator import Control
+from headway.admission import Gateway
+from headway.background_tasks import BackgroundTasks
+from headway.supervision import EngineActivity, WarmupState, not_ready
 from headway.vllm_adapter.internal_requests import run_internal
 from headway.vllm_adapter.warmup_requests import WarmupRequests
 from headway_policies import AdmissionState
@@ -20,44 +22,56 @@ from headway_policies.engine import keep_warm_due
 log = logging.getLogger(__name__)
 
 TASK = "keep-warm"
-_LOOK_AGAIN_S = 1.0
+_POLL_S = 1.0
 
 
-class Brief(Protocol):
-    """Where the short requests come from; for vLLM it is ``WarmupRequests``."""
+class ShortRequests(Protocol):
+    """Source of short requests; for vLLM it is ``WarmupRequests``."""
 
     def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
-        """Start one."""
+        """Start one short request under this id."""
         ...
 
 
-def keep_warm(engine: Any, control: Control, source: Brief | None = None) -> None:
-    """Watch over an engine in the background, for as long as the server lives."""
-    control.tasks.start(TASK, _watch(control, source or WarmupRequests(engine)))
+class KeepWarm:
+    """Keeps one engine warm while ``run`` runs."""
 
+    def __init__(
+        self,
+        gateway: Gateway,
+        tasks: BackgroundTasks,
+        warmup: WarmupState,
+        activity: EngineActivity,
+        source: ShortRequests | None = None,
+    ) -> None:
+        self._gateway = gateway
+        self._tasks = tasks
+        self._warmup = warmup
+        self._activity = activity
+        self._source = source or WarmupRequests(gateway.engine)
 
-async def _watch(control: Control, source: Brief) -> None:
-    now_s = control.gateway.gate.now_s
-    tried_s = now_s()
-    while not control.gateway.closing:
-        await asyncio.sleep(_LOOK_AGAIN_S)
-        idle_s = 0.0 if control.gateway.open_calls else now_s() - max(tried_s, control.stepped_s)
-        if keep_warm_due(control.preset.warmup, idle_s) and _serving(control):
-            await _once(control, source)
-            tried_s = now_s()
+    async def run(self) -> None:
+        """Send a request whenever the engine has been idle for too long, until the server closes."""
+        gateway, now_s = self._gateway, self._gateway.gate.now_s
+        tried_s = now_s()
+        while not gateway.closing:
+            await asyncio.sleep(_POLL_S)
+            idle_s = 0.0 if gateway.open_calls else now_s() - max(tried_s, self._activity.stepped_s)
+            if keep_warm_due(gateway.gate.desk.preset.warmup, idle_s) and self._serving():
+                await self._once()
+                tried_s = now_s()
 
+    # ------------------------------------------------------------------ inside
 
-def _serving(control: Control) -> bool:
-    return control.gateway.gate.desk.state is AdmissionState.OPEN and not control.not_ready()
+    def _serving(self) -> bool:
+        desk = self._gateway.gate.desk
+        return desk.state is AdmissionState.OPEN and not not_ready(desk, self._warmup.report)
 
-
-async def _once(control: Control, source: Brief) -> None:
-    """One request. Its failure is no news: whoever watches the engine will tell of it."""
-    control.keeping_warm = True
-    try:
-        async with asyncio.timeout(control.preset.warmup.timeout_s):
-            await run_internal(control, "keep-warm", source.short_request)
-    except Exception as error:
-        log.debug("keep-warm: %s: %s", type(error).__name__, error)
-    finally:
-        control.keeping_warm = False
+    async def _once(self) -> None:
+        """One request. Its failure is not reported: the supervisor checks the engine."""
+        try:
+            with self._activity.internal_requests():
+                async with asyncio.timeout(self._gateway.gate.desk.preset.warmup.timeout_s):
+                    await run_internal(self._gateway, self._tasks, "keep-warm", self._source.short_request)
+        except Exception as error:
+            log.debug("keep-warm: %s: %s", type(error).__name__, error)

@@ -1,7 +1,7 @@
-"""How is the warm-up carried out?
+"""Warm-up of an engine: requests that run before any other, and their retries.
 
 The policies' plan says what runs. The first attempt is made while the socket is not yet listening. One that fails does
-not end the server: it listens, is not ready and says why, and tries again in the background until it succeeds. The
+not end the server: it listens, is not ready and reports why, and retries in the background until it succeeds. The
 requests bypass the gate, appear in no metric of Headway's, and are cleared from the prefix cache.
 """
 
@@ -11,12 +11,12 @@ import asyncio
 import functools
 import logging
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from headway.admission import Gateway
+from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError
-from headway.operator import Control
-from headway.supervision import WarmupReport
+from headway.supervision import EngineActivity, WarmupReport, WarmupState
 from headway.vllm_adapter.internal_requests import run_internal
 from headway.vllm_adapter.warmup_requests import WarmupRequests
 from headway_policies import Reason
@@ -25,14 +25,13 @@ from headway_policies.engine import Stage, Warmup, WarmupPlan, retry_after_s
 log = logging.getLogger(__name__)
 
 TASK = "warm-up"
-_AGAIN = "again, after "
 _MOST_CAUSE_CHARS = 200
 _RESETS = 3
-_RESET_AGAIN_S = 0.05
+_RESET_RETRY_S = 0.05
 
 
 class Source(Protocol):
-    """Where the requests of a warm-up come from; for vLLM it is ``WarmupRequests``."""
+    """Source of the requests of a warm-up; for vLLM it is ``WarmupRequests``."""
 
     def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
         """Start one request of this stage; ``index`` is its place among those that run at once."""
@@ -43,76 +42,85 @@ class Source(Protocol):
         ...
 
     def refused(self, error: Exception) -> bool:
-        """Whether a healthy engine said that it cannot do this."""
+        """Whether the error is a healthy engine's refusal of what it cannot do."""
         ...
 
 
-async def warm_up(engine: Any, control: Control, source: Source | None = None) -> None:
-    """Run the preset's plan once. Where that fails, say so, and try again in the background until it succeeds."""
-    warmer = _Warmer(engine, control, source or WarmupRequests(engine))
-    control.tasks.stop(TASK)
-    control.warmup = WarmupReport()
-    if await warmer.attempt():
-        control.gateway.gate.warmed_up()
-    else:
-        control.gateway.gate.engine_lost(Reason.NOT_READY)
-        control.tasks.start(TASK, warmer.again())
+class Warmer:
+    """Warms one engine up, by the plan of the preset in force; ``warmup`` has the report."""
 
+    def __init__(
+        self,
+        gateway: Gateway,
+        tasks: BackgroundTasks,
+        warmup: WarmupState,
+        activity: EngineActivity,
+        source: Source | None = None,
+    ) -> None:
+        self._gateway = gateway
+        self._tasks = tasks
+        self._warmup = warmup
+        self._activity = activity
+        self._source = source or WarmupRequests(gateway.engine)
 
-async def rewarm(engine: Any, control: Control, source: Source | None = None) -> None:
-    """The same for an engine that was replaced, once; one short request where the first one was not warmed up either.
+    async def warm_up(self) -> None:
+        """Run the plan once. Where that fails, log why, and retry in the background until it succeeds."""
+        self._tasks.stop(TASK)
+        self._warmup.reset()
+        if await self._attempt():
+            self._gateway.gate.warmed_up()
+        else:
+            self._gateway.gate.engine_lost(Reason.NOT_READY)
+            self._tasks.start(TASK, self._retry())
 
-    Raises HeadwayError, or what the engine raises, where that fails.
-    """
-    warmer = _Warmer(engine, control, source or WarmupRequests(engine))
-    control.tasks.stop(TASK)
-    if control.warmup.state == "skipped":
-        await warmer.probe()
-        return
-    control.warmup = WarmupReport()
-    if not await warmer.attempt():
-        raise HeadwayError(f"its warm-up failed: {control.warmup.reason}")
+    async def rewarm(self) -> None:
+        """Warm up an engine that has replaced another, once; with one short request where this server runs no warm-up.
 
+        Raises HeadwayError, or what the engine raises, where that fails.
+        """
+        self._tasks.stop(TASK)
+        if self._warmup.report.state == "skipped":
+            await self._probe()
+            return
+        self._warmup.reset()
+        if not await self._attempt():
+            raise HeadwayError(f"its warm-up failed: {self._warmup.report.reason}")
 
-@dataclass(frozen=True, slots=True)
-class _Warmer:
-    """Warms one engine up."""
+    # ------------------------------------------------------------------ inside
 
-    engine: Any
-    control: Control
-    source: Source
-
-    async def probe(self) -> None:
-        """One short request. An engine that says it cannot do this answers all the same."""
+    async def _probe(self) -> None:
+        """One short request. An engine that refuses it answers all the same."""
         try:
-            async with asyncio.timeout(self.control.preset.warmup.timeout_s):
-                await run_internal(self.control, "probe", self.source.short_request)
+            async with asyncio.timeout(self._gateway.gate.desk.preset.warmup.timeout_s):
+                await run_internal(self._gateway, self._tasks, "probe", self._source.short_request)
         except Exception as error:
-            if not self.source.refused(error):
+            if not self._source.refused(error):
                 raise
 
-    async def again(self) -> None:
+    async def _retry(self) -> None:
         """Try until it succeeds, with pauses that grow."""
         warm = False
-        while not (warm or self.control.gateway.closing):
-            await asyncio.sleep(retry_after_s(self.control.warmup.attempt))
-            warm = await self.attempt()
+        while not (warm or self._gateway.closing):
+            await asyncio.sleep(retry_after_s(self._warmup.report.attempt))
+            warm = await self._attempt()
         if warm:
-            self.control.gateway.engine_back()
+            self._gateway.engine_back()
 
-    async def attempt(self) -> bool:
-        """Run the plan once, under its cap, and write down how it went; whether it succeeded."""
-        report, plan = self._begin(), WarmupPlan(self.control.preset.warmup)
+    async def _attempt(self) -> bool:
+        """Run the plan once, under its cap, and report the result; whether it succeeded."""
+        desk = self._gateway.gate.desk
+        report, plan = self._warmup.begin(desk.limit), WarmupPlan(desk.preset.warmup)
         try:
-            async with asyncio.timeout(plan.config.timeout_s) as cap:
-                while plan.stage is not None:
-                    await self._run(plan, plan.stage, report)
-                await self._forget()
+            with self._activity.internal_requests():
+                async with asyncio.timeout(plan.config.timeout_s) as cap:
+                    while plan.stage is not None:
+                        await self._run(plan, plan.stage, report)
+                    await self._forget()
         except Exception as error:
             cause = f"no end within {plan.config.timeout_s:g} s" if cap.expired() else _cause(error)
             report.state, report.reason = "failed", f"{plan.stage or 'prefix cache'}: {cause}"
             pause_s = retry_after_s(report.attempt)
-            log.error("warm-up failed: %s; not ready, to be tried again in %.0f s", report.reason, pause_s)
+            log.error("warm-up failed: %s; not ready, retrying in %.0f s", report.reason, pause_s)
             return False
         except BaseException:
             report.state, report.reason = "failed", "interrupted"
@@ -120,53 +128,46 @@ class _Warmer:
         _conclude(report, plan)
         return True
 
-    def _begin(self) -> WarmupReport:
-        """A new report, which still says why the last attempt failed."""
-        before, seats = self.control.warmup, self.control.gateway.gate.desk.limit
-        why = before.reason.removeprefix(_AGAIN)
-        self.control.warmup = WarmupReport("running", why and _AGAIN + why, seats, before.attempt + 1)
-        return self.control.warmup
-
     async def _run(self, plan: WarmupPlan, stage: Stage, report: WarmupReport) -> None:
-        """One round of a stage, and what came of it."""
-        began_s = self.control.gateway.gate.now_s()
+        """One round of a stage, and its result."""
+        began_s = self._gateway.gate.now_s()
         try:
             await self._together(stage, report.batch_size or 1 if stage is Stage.BATCH else 1, plan.config)
         except Exception as error:
-            if not self.source.refused(error):
+            if not self._source.refused(error):
                 raise
             plan.refuse()
             report.refused.append(stage)
-            log.warning("warm-up: left out %s, which the engine refuses: %s", stage, _cause(error))
+            log.warning("warm-up: skipped %s, which the engine refuses: %s", stage, _cause(error))
         else:
-            plan.ran(self.control.gateway.gate.now_s() - began_s)
+            plan.ran(self._gateway.gate.now_s() - began_s)
             report.stages = {str(one): list(rounds_s) for one, rounds_s in plan.took_s.items()}
 
     async def _together(self, stage: Stage, size: int, config: Warmup) -> None:
-        """So many requests at once. The first that fails takes the others with it."""
+        """So many requests at once. The first that fails cancels the others."""
         try:
             async with asyncio.TaskGroup() as group:
                 for index in range(size):
-                    start = functools.partial(self.source.ask, stage, config, index)
-                    group.create_task(run_internal(self.control, f"warm-up-{stage}", start))
+                    start = functools.partial(self._source.ask, stage, config, index)
+                    group.create_task(run_internal(self._gateway, self._tasks, f"warm-up-{stage}", start))
         except ExceptionGroup as several:
             first = several.exceptions[0]
             raise first from first.__cause__
 
     async def _forget(self) -> None:
         """Clear the prefix cache, where the engine can. It may hold a last block for a moment longer."""
-        reset = getattr(self.engine, "reset_prefix_cache", None)
+        reset = getattr(self._gateway.engine, "reset_prefix_cache", None)
         if reset is None:
             return
         for _ in range(_RESETS):
             if await reset():
                 return
-            await asyncio.sleep(_RESET_AGAIN_S)
-        log.debug("warm-up: the prefix cache is in use and keeps the made-up prompts until they are pushed out")
+            await asyncio.sleep(_RESET_RETRY_S)
+        log.debug("warm-up: the prefix cache is in use and keeps the made-up prompts until they are evicted")
 
 
 def _conclude(report: WarmupReport, plan: WarmupPlan) -> None:
-    """What came of a plan that was carried out."""
+    """Report the result of a plan that was carried out."""
     report.settled, report.reason = plan.settled, ""
     if not report.stages:
         report.state, report.reason = "skipped", "the engine refuses every stage"

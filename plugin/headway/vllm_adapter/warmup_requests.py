@@ -1,7 +1,7 @@
-"""What does a request of the warm-up look like to vLLM?
+"""Requests of the warm-up, in vLLM's terms.
 
-Its tokens are made up, no two prompts begin alike (a hit in the prefix cache would warm nothing), and none holds a
-token of the first eighth or the upper half of the vocabulary, where tokenizers keep their special ones.
+Their tokens are made up, no two prompts begin alike (a hit in the prefix cache would not warm the engine), and none
+holds a token of the first eighth or the upper half of the vocabulary, where tokenizers keep their special ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEEP_WARM = Warmup(prompt_tokens=(8,), output_tokens=1)  # shorter than a block
 
 
 class WarmupRequests:
-    """Makes requests for one engine. They are a warm-up's own: nobody reads their answers."""
+    """Makes requests for one engine. Their answers are not read."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -45,9 +45,9 @@ class WarmupRequests:
         return self.ask(Stage.SINGLE, _KEEP_WARM, 0, request_id)
 
     def refused(self, error: Exception) -> bool:
-        """Whether the engine would rather not: it is well, and says that it cannot do this, or a release lacks it."""
-        told = (error, error.__cause__)
-        return not self._engine.errored and any(isinstance(one, _refusals()) for one in told)
+        """Whether a healthy engine refuses this, or its release lacks it."""
+        errors = (error, error.__cause__)
+        return not self._engine.errored and any(isinstance(one, _refusals()) for one in errors)
 
 
 def made_up(serial: int, length_tokens: int, vocabulary: int) -> list[int]:

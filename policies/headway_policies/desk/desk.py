@@ -150,12 +150,13 @@ class Desk:
         self._fill(now_s, effects)
         return self._end(effects, now_s)
 
-    def switch(self, preset: Preset, now_s: float) -> list[Effect]:
+    def switch(self, preset: Preset, now_s: float, rungs: frozenset[Rung] | None = None) -> list[Effect]:
         """Put another preset in force. Nobody waiting is dropped, nobody running is ended.
 
         Who waits keeps the deadlines given on arrival, and a place by arrival; a ticket whose class the new preset
         does not know waits in its default class. Bounds apply to newcomers only. What a policy has learnt is kept
-        where its part of the preset does not change.
+        where its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from
+        now on; None leaves them as they are.
         """
         limit = self._capacity.limit_for(preset)
         lanes = self._scheduler.lanes_for(
@@ -165,6 +166,8 @@ class Desk:
         waiting = sorted(self._scheduler.room, key=lambda ticket: (ticket.arrived_s, ticket.id))
         self._scheduler.switch(preset, lanes)
         self.mode.adopt(preset)
+        if rungs is not None:
+            self.mode.in_force = rungs
         self._capacity.adopt(preset, limit)
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)

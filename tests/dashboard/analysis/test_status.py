@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from engines import installed
 from hypothesis import given
 from hypothesis import strategies as st
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
@@ -15,9 +16,8 @@ from virtual_time import on_virtual_time
 import headway
 from headway.api import schema
 from headway.api.lenient import read_leniently
-from headway.audit import Who
+from headway.audit import Caller
 from headway.engine.fake import FakeEngine
-from headway.supervision.memory_report import MemoryReport
 from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport
 from headway_dashboard.analysis.status import Status, first_token_timeouts, status_of
@@ -73,18 +73,24 @@ def test_first_token_time_outs_are_read_as_the_server_writes_them(name: str) -> 
     assert first_token_timeouts({}) == {}
 
 
-def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
+@on_virtual_time
+async def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
     """Against the server's own report, not a copy of it."""
     report = WarmupReport("failed", "batch: boom", 8, 2, {"single": [0.4], "batch": [2.0, 1.5]}, ["logprobs"])
-    warmup = status_of(whole({"warmup": report.show()})).warmup
+    control, parts = installed(FakeEngine(), bundled_presets()["balanced"])
+    parts.warmup.report = report
+    shown: Any = control.status()
+    warmup = status_of(whole({"warmup": shown["warmup"]})).warmup
     assert (warmup.state, warmup.reason, warmup.attempt, warmup.batch_size) == ("failed", "batch: boom", 2, 8)
     assert warmup.stages == {"single": [0.4], "batch": [2.0, 1.5]}
     assert warmup.refused == ["logprobs"]
 
 
-def test_the_memory_is_read_as_the_server_writes_it() -> None:
+@on_virtual_time
+async def test_the_memory_is_read_as_the_server_writes_it() -> None:
     """The longest pause and whether a recycle is under way."""
-    told = status_of(whole({"memory": {**MemoryReport().show(), "recycling": True}}))
+    memory: Any = headway.wrap(FakeEngine()).headway.status()["memory"]  # type: ignore[attr-defined]  # set by wrap
+    told = status_of(whole({"memory": {**memory, "recycling": True}}))
     assert told.recycling
     assert told.longest_gc_pause_s == 0.0
 
@@ -92,9 +98,8 @@ def test_the_memory_is_read_as_the_server_writes_it() -> None:
 @on_virtual_time
 async def test_the_whole_is_read_as_the_server_writes_it(stub: StubServer) -> None:
     """Against the server's own control room; and the stub says nothing that the server would not."""
-    control = headway.wrap(FakeEngine()).headway  # type: ignore[attr-defined]  # set by wrap
-    control.supervisor = Supervisor(control.gateway)
-    control.order_fallback("pause", who=Who(address="-"))
+    control, _ = installed(FakeEngine(), bundled_presets()["balanced"], supervise=lambda one: Supervisor(one.gateway))
+    control.order_fallback("pause", caller=Caller(address="-"))
     ladder = schema.FallbackState.model_validate(control.fallback_controller.status())
     told = status_of(schema.Status.model_validate(control.status()), ladder)
     assert (told.known, told.engine.state, told.limit_reason) == (True, "up", "fixed")

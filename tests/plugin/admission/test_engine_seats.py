@@ -18,7 +18,7 @@ from headway.engine.pending_queries import Confirmation, PendingQueries
 from headway.engine.port import Answer, Ended, PlainAdapter
 from headway.errors import NoEngineError, TooWideError
 from headway.operator.control import Control
-from headway.operator.install import install
+from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
 
 
@@ -42,7 +42,7 @@ class CountingKind(PlainAdapter):
 
 def behind_a_gate(seats: int = 4, kind: PlainAdapter | None = None, **options: Any) -> tuple[Any, Control]:
     engine: Any = ServingEngine(step_s=1.0, **options)
-    return engine, install(engine, kind or PlainAdapter(), small_preset(seats), PresetCatalogue())
+    return engine, install(prepare(engine, kind or PlainAdapter(), small_preset(seats)), PresetCatalogue())
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_a_cancelled_request_keeps_its_seats_until_the_engine_confirms_the
     await leave_while_it_runs(reader)
     await asyncio.sleep(5.0)
     assert outcomes(control) == {"cancelled_running": 1}
-    assert (control.seats_taken, control.gateway.gate.desk.seats_taken) == (2, 2)
+    assert (control.gateway.sequences, control.gateway.gate.desk.seats_taken) == (2, 2)
     waiting = asyncio.create_task(read(engine, "next"))
     await asyncio.sleep(5.0)
     assert engine.started == ["wide"]
@@ -92,11 +92,11 @@ async def test_an_engine_that_dies_frees_the_seats_of_the_aborts_it_never_confir
     engine.stalled = True
     await leave_while_it_runs(reader)
     await asyncio.sleep(1.5)
-    assert control.seats_taken == 1
+    assert control.gateway.sequences == 1
     engine.die()
     control.gateway.check_engine()
     await asyncio.sleep(2.5)
-    assert control.seats_taken == 0
+    assert control.gateway.sequences == 0
     assert control.gateway.calls.stopping == set()
     assert control.gateway.gate.desk._lifecycle.records == {}
 
@@ -113,7 +113,7 @@ async def test_seats_wait_for_a_report_that_does_not_count_them_and_not_without_
     kind.on_second_ping = lambda: control.gateway.engine_stepped([], report)
     await leave_while_it_runs(reader)
     await asyncio.sleep(1.5)
-    assert (control.seats_taken, kind.pings) == (0, pings)
+    assert (control.gateway.sequences, kind.pings) == (0, pings)
     await assert_no_residue(control)
 
 
@@ -163,7 +163,7 @@ async def test_a_request_given_up_frees_its_seats_when_the_engine_has_confirmed_
     async with aclosing(engine.generate("text", FakeParams(50), "slow", timeout_s=3.0)) as stream:
         await anext(stream)
         await asyncio.sleep(10)
-        assert control.seats_taken == 0
+        assert control.gateway.sequences == 0
         assert await read(engine, "next") == 3
     await assert_no_residue(control)
 
@@ -175,7 +175,7 @@ async def test_a_request_that_is_still_being_added_keeps_its_seat_while_it_is_gi
     reader = asyncio.create_task(collect(engine.generate("text", FakeParams(5), "slow", timeout_s=3.0)))
     await asyncio.sleep(10)
     assert control.gateway.open_calls == 1
-    assert control.seats_taken == 1
+    assert control.gateway.sequences == 1
     await asyncio.gather(reader, return_exceptions=True)
     await assert_no_residue(control)
 
@@ -190,7 +190,7 @@ async def test_a_request_wider_than_the_limit_is_counted_with_all_its_sequences(
     engine, control = behind_a_gate(seats=2, max_num_seqs=8)
     reader = asyncio.create_task(read(engine, "wide", tokens=5, n=4))
     await asyncio.sleep(1.5)
-    assert (control.gateway.gate.desk.seats_taken, control.seats_taken) == (2, 4)
+    assert (control.gateway.gate.desk.seats_taken, control.gateway.sequences) == (2, 4)
     assert control.snapshot().seats_taken == control.status()["seats_taken"] == 4
     assert await reader == 5
     await assert_no_residue(control)
@@ -205,10 +205,10 @@ async def test_a_sequence_that_ends_here_first_is_counted_until_the_engine_confi
     engine.stalled = True
     control.gateway.engine_stepped([Ended("stops", 1, 1)])
     await asyncio.sleep(3)
-    assert (control.gateway.gate.desk.seats_taken, control.seats_taken) == (0, 1)
+    assert (control.gateway.gate.desk.seats_taken, control.gateway.sequences) == (0, 1)
     engine.stalled = False
     await asyncio.sleep(3)
-    assert control.seats_taken == 0
+    assert control.gateway.sequences == 0
     await stream.aclose()
     await assert_no_residue(control)
 
@@ -225,12 +225,12 @@ async def test_a_last_output_that_overtakes_the_report_of_its_end_is_counted_unt
     with pytest.raises(StopAsyncIteration):
         await anext(stream)
     await asyncio.sleep(2)
-    assert (control.gateway.gate.desk.seats_taken, control.seats_taken) == (0, 1)
+    assert (control.gateway.gate.desk.seats_taken, control.gateway.sequences) == (0, 1)
     control.gateway.engine_stepped([Ended("a", 1, 2)], 0)
-    assert control.seats_taken == 1
+    assert control.gateway.sequences == 1
     engine.stalled = False
     await asyncio.sleep(2)
-    assert control.seats_taken == 0
+    assert control.gateway.sequences == 0
     await assert_no_residue(control)
 
 
@@ -242,7 +242,7 @@ async def test_the_servers_own_requests_are_counted_among_the_sequences() -> Non
     own = asyncio.create_task(read(engine, "own", tokens=4, n=2))
     REQUEST_CONTEXT.reset(token)
     await asyncio.sleep(1.5)
-    assert (control.gateway.gate.desk.seats_taken, control.seats_taken) == (0, 2)
+    assert (control.gateway.gate.desk.seats_taken, control.gateway.sequences) == (0, 2)
     await own
     await assert_no_residue(control)
 
@@ -276,7 +276,7 @@ async def test_the_bound_of_a_request_can_be_set(
         return
     engine.check_admission(n)
     assert context.permit is not None
-    assert context.permit.ticket.seats == prompts * n == control.seats_taken
+    assert context.permit.ticket.seats == prompts * n == control.gateway.sequences
 
 
 class Inputs(ServingEngine):
@@ -298,13 +298,13 @@ class Inputs(ServingEngine):
 async def test_a_long_list_of_inputs_runs_as_many_at_once_as_there_are_seats(context: RequestContext) -> None:
     """Forty embeddings in one request: all of them are made, three at a time."""
     engine: Any = Inputs(step_s=1.0)
-    control = install(engine, PlainAdapter(), small_preset(3), PresetCatalogue())
+    control = install(prepare(engine, PlainAdapter(), small_preset(3)), PresetCatalogue())
     engine.check_admission(1)
     calls = [collect(engine.encode("text", None, f"e{number}")) for number in range(40)]
     answers = await asyncio.gather(*calls)
     assert [len(one) for one in answers] == [1] * 40
     assert engine.most_at_once == 3
-    assert control.seats_taken <= 3
+    assert control.gateway.sequences <= 3
 
 
 class Closing(ServingEngine):
@@ -332,7 +332,7 @@ class Closing(ServingEngine):
 async def test_the_stream_of_a_caller_that_breaks_off_is_closed() -> None:
     """Before its abort, and not whenever the collector comes by."""
     engine: Any = Closing(step_s=1.0)
-    control = install(engine, PlainAdapter(), small_preset(1), PresetCatalogue())
+    control = install(prepare(engine, PlainAdapter(), small_preset(1)), PresetCatalogue())
     stream = engine.generate("text", FakeParams(50), "a")
     await anext(stream)
     await stream.aclose()
@@ -399,7 +399,7 @@ async def test_an_abort_that_fails_is_told_of_an_engine_that_should_take_it(
 ) -> None:
     """One that is gone, or that is being closed, has nothing to stop."""
     engine: Any = Deaf(step_s=1.0)
-    control = install(engine, PlainAdapter(), small_preset(1), PresetCatalogue())
+    control = install(prepare(engine, PlainAdapter(), small_preset(1)), PresetCatalogue())
     stream = engine.generate("text", FakeParams(50), "a")
     await anext(stream)
     if state is not None:

@@ -94,6 +94,7 @@ class Scene:
 
     def die(self) -> None:
         self.engine.die()
+        self.control.gateway.check_engine()  # as the supervisor's next round does
         assert "the engine is not running" in self.control.not_ready()
 
 

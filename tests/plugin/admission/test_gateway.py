@@ -21,7 +21,7 @@ from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import Ended, Engine, PlainAdapter
 from headway.errors import Refused, Rejected
 from headway.operator.control import Control
-from headway.operator.install import install
+from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
 from headway_policies import AdmissionState, Desk, Ending, Load, Reason, Timeouts, Usage, Watchdog
 from headway_policies.limits.limit import LimitSettings
@@ -32,7 +32,7 @@ def behind_a_gate(
 ) -> tuple[Any, Control]:
     """A serving engine that makes a token a second, and its control room."""
     served: Any = engine or ServingEngine(step_s=1.0)
-    return served, install(served, kind or PlainAdapter(), small_preset(seats), PresetCatalogue())
+    return served, install(prepare(served, kind or PlainAdapter(), small_preset(seats)), PresetCatalogue())
 
 
 @pytest.fixture
@@ -190,9 +190,9 @@ async def test_a_seat_is_free_when_the_engine_says_so_however_slowly_the_client_
     await anext(slow)
     reading = asyncio.create_task(read(engine, "next"))
     await asyncio.sleep(0)
-    control.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("stranger")])
+    control.reader.activity.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("stranger")])
     assert control.gateway.gate.desk.ledger.queued == 0
-    assert control.load == Load(1, 0, 0.5)
+    assert control.reader.activity.load == Load(1, 0, 0.5)
     assert await reading == 3
     assert [len(one.tokens) async for one in slow] == [2, 3]
     await assert_no_residue(control)
@@ -333,9 +333,9 @@ async def test_the_engine_is_told_the_limit_at_the_first_request_and_at_each_swi
     engine, control = behind_a_gate(3, kind=Knob())
     await read(engine, "a")
     assert (told, control.gateway.core_limit) == ([3], 3)
-    from headway.audit import Who
+    from headway.audit import Caller
 
-    await control.switch("latency", expected_revision=1, who=Who())
+    await control.switch("latency", expected_revision=1, caller=Caller())
     assert (told, control.gateway.core_limit) == ([3, 8], 8)
     await assert_no_residue(control)
 
@@ -364,10 +364,10 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
 
     preset = small_preset(3).model_copy(update={"limit": LimitSettings.model_validate(limiting)})
     engine: Any = ServingEngine(step_s=1.0)
-    control = install(engine, Knob(), preset, PresetCatalogue())
+    control = install(prepare(engine, Knob(), preset), PresetCatalogue())
     await read(engine, "a")
     for _ in range(50):
-        control.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
+        control.reader.activity.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
     await read(engine, "b")
     assert told == [expected]
     await assert_no_residue(control)
@@ -388,7 +388,7 @@ async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> Non
 
     preset = small_preset(3).model_copy(update={"limit": LimitSettings(policy="aimd")})
     engine: Any = ServingEngine(step_s=1.0)
-    control = install(engine, Knob(), preset, PresetCatalogue())
+    control = install(prepare(engine, Knob(), preset), PresetCatalogue())
     await read(engine, "a")
     assert told == [3]
     await assert_no_residue(control)
@@ -434,7 +434,7 @@ async def test_the_desk_learns_what_the_engine_counted(monkeypatch: pytest.Monke
     engine, control = behind_a_gate()
     reading = asyncio.create_task(read(engine, "a", 3, n=2))
     await asyncio.sleep(2.5)
-    control.step(None, 0, [Ended("a", 10, 3), Ended("a", 10, 2)])
+    control.reader.activity.step(None, 0, [Ended("a", 10, 3), Ended("a", 10, 2)])
     await reading
     assert seen == [Usage(20, 5)]
     await assert_no_residue(control)
@@ -514,7 +514,7 @@ async def test_a_whole_answer_is_timed_by_what_the_engine_makes(stalls_s: float 
     reading = asyncio.create_task(asyncio.wait_for(read(engine, "a", 9, **own), 1_000))
     loop = asyncio.get_running_loop()
     for step in range(1, 40):
-        loop.call_later(0.25 * step, control.step, None, 1, [])
+        loop.call_later(0.25 * step, control.reader.activity.step, None, 1, [])
     if stalls_s is not None:
         loop.call_later(stalls_s, setattr, engine, "stalled", True)
     (result,) = await asyncio.gather(reading, return_exceptions=True)
@@ -530,7 +530,7 @@ async def test_a_step_of_the_engine_is_a_sign_of_life() -> None:
     control.gateway.watchdog = watchdog = Watchdog(0.0)
     await asyncio.sleep(5.0)
     assert watchdog.silent_s(5.0) == 5.0
-    control.step(None, 0, [])
+    control.reader.activity.step(None, 0, [])
     assert watchdog.silent_s(6.0) == 1.0
 
 
@@ -542,7 +542,7 @@ async def test_sequences_that_end_one_by_one_free_a_seat_each(context: RequestCo
     await asyncio.sleep(0.5)
     seats = [control.gateway.gate.desk.seats_taken]
     for _ in range(2):
-        control.step(None, 0, [Ended("a")])
+        control.reader.activity.step(None, 0, [Ended("a")])
         seats.append(control.gateway.gate.desk.seats_taken)
     assert seats == [3, 2, 1]
     await reading
@@ -564,7 +564,7 @@ async def test_a_call_that_shows_nothing_is_looked_at_a_few_times_a_second() -> 
     engine, control = behind_a_gate(1, Whole(), Counting())
     reading = asyncio.create_task(read(engine, "a", 3, timeouts=Timeouts(stall_s=30.0)))
     for step in range(1, 200):
-        asyncio.get_running_loop().call_later(0.015 * step, control.step, None, 1, [])
+        asyncio.get_running_loop().call_later(0.015 * step, control.reader.activity.step, None, 1, [])
     await reading
     apart_s = [later - sooner for sooner, later in itertools.pairwise(asked)]
     assert 20 <= len(asked) <= 30
@@ -593,7 +593,7 @@ async def test_only_a_call_that_gets_no_further_has_stalled(looks: list[int | No
     engine, control = behind_a_gate(1, Whole(), Told())
     reading = asyncio.create_task(read(engine, "a", 20, timeouts=Timeouts(stall_s=4.0)))
     for step in range(1, 80):
-        asyncio.get_running_loop().call_later(0.25 * step, control.step, None, 1, [])
+        asyncio.get_running_loop().call_later(0.25 * step, control.reader.activity.step, None, 1, [])
     (result,) = await asyncio.gather(reading, return_exceptions=True)
     assert (getattr(result, "reason", None) is Reason.STALL_TIMEOUT) == (looks[-1] is not None), result
     await assert_no_residue(control)

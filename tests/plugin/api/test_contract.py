@@ -45,8 +45,8 @@ async def serving() -> AsyncIterator[tuple[httpx.AsyncClient, Control]]:
     engine = headway.wrap(FakeEngine(), preset="balanced")
     control: Control = engine.headway  # type: ignore[attr-defined]  # wrap adds it
     control.supervisor = Supervisor(control.gateway)
-    control.order_fallback("pause", who=headway.Who("anna"))
-    control.order_fallback(None, who=headway.Who("anna"))
+    control.order_fallback("pause", caller=headway.Caller("anna"))
+    control.order_fallback(None, caller=headway.Caller("anna"))
     tokens = Tokens({token: role for role, token in TOKENS.items()})
     stream = engine.generate("text", FakeParams(50), "r")
     await anext(stream)

@@ -93,7 +93,7 @@ async def test_a_class_that_may_be_shed_may_wait() -> None:
 async def test_memory_is_short_only_while_something_runs() -> None:
     """The last step of an engine that has nothing to do any more says nothing of now."""
     control, _ = control_room(kv_usage_ratio=0.9, enter_s=0.0, leave_s=0.0)
-    control.load = Load(1, 0, 0.95)
+    control.reader.activity.load = Load(1, 0, 0.95)
     assert control.fallback_controller.look() is Rung.NORMAL
     held = control.gateway.gate.enter("normal")
     assert control.fallback_controller.look() is Rung.CAP
@@ -154,7 +154,7 @@ async def test_a_switch_takes_the_ladder_along() -> None:
     """The thresholds and the rungs are those of the preset in force."""
     control, told = control_room()
     control.fallback_controller.order("shed")
-    await control.switch("latency", expected_revision=None, who=headway.Who("me"))
+    await control.switch("latency", expected_revision=None, caller=headway.Caller("me"))
     assert control.fallback_controller.status()["usable"] == []
     assert (told[-1], control.fallback_controller.ladder.ordered) == (frozenset(), None)
 
@@ -176,17 +176,17 @@ async def test_the_metrics_tell_rung_steps_and_losses() -> None:
     """All series are there from the start, at zero."""
     control, _ = control_room()
     registry = CollectorRegistry()
-    registry.register(MetricsCollector(control, asyncio.get_running_loop()))
+    registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_fallback_rung") == 0.0
     assert scrape("headway_fallback_steps_total", rung="pause", trigger="errors") == 0.0
-    assert scrape("headway_degraded_total", **{"class": "batch", "how": "refused"}) == 0.0
+    assert scrape("headway_degraded_total", **{"class": "batch", "kind": "refused"}) == 0.0
     control.fallback_controller.order("shed")
     control.fallback_controller.lost("normal", Degradation.MODEL)
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_fallback_rung") == 3.0
     assert scrape("headway_fallback_steps_total", rung="shed", trigger="operator") == 1.0
-    assert scrape("headway_degraded_total", **{"class": "normal", "how": "model"}) == 1.0
+    assert scrape("headway_degraded_total", **{"class": "normal", "kind": "model"}) == 1.0
     assert control.status()["fallback"] == {"rung": "shed", "trigger": "operator"}
 
 

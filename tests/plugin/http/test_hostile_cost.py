@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import headway
 from headway.admission.engine_calls import Calls
 from headway.api_errors import BadRequest
-from headway.audit import Audit, Who
+from headway.audit import Audit, Caller
 from headway.cli.traffic import read_samples
 from headway.engine.fake import FakeEngine
 from headway.errors import HeadwayError
@@ -253,7 +253,7 @@ def audit_of(shape: bytes, number: int, role: str = "none") -> Audit:
     audit = Audit()
     for at in range(number):
         address = f"{at}{text(shape, 500)}"
-        audit.refuse(Who(role=role, address=address), "GET /headway/v1/status", "no token", preset="p", revision=1)
+        audit.refuse(Caller(role=role, address=address), "GET /headway/v1/status", "no token", preset="p", revision=1)
     return audit
 
 
@@ -495,7 +495,7 @@ def repeated(number: int) -> Audit:
     """An audit after the same attempt again and again."""
     audit = Audit()
     for _ in range(number):
-        audit.refuse(Who(address="1.2.3.4"), "GET /headway/v1/status", "no token", preset="p", revision=1)
+        audit.refuse(Caller(address="1.2.3.4"), "GET /headway/v1/status", "no token", preset="p", revision=1)
     return audit
 
 

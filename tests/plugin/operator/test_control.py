@@ -1,31 +1,155 @@
-"""What the control room makes of the engine's steps."""
+"""The order of a switch: seats and fallback ladder in one step, then the engine's limit, then the audit."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+import httpx
+import pytest
+from engines import ServingEngine, installed
+from small_presets import small_preset, terms
+from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
-import headway
-from headway.engine.fake import FakeEngine
-from headway.supervision.warmup_report import WarmupReport
-from headway_policies import Load, bundled_presets
-from headway_policies.limits.limit import LimitSettings
+from headway.audit import Caller
+from headway.engine.port import PlainAdapter
+from headway.errors import UnusablePresetError
+from headway.http.admin import routes
+from headway.http.auth import Role, Tokens
+from headway.operator.control import Control
+from headway_policies import Ending, Preset
+from headway_policies.fallback import Rung
+from headway_policies.queueing.factory import OrderSettings
+
+ME = Caller("ann", "operator")
+TOKEN = "operator-token-0123456789-0123456789"
+UNCONFIRMED = "applied; the engine has not confirmed its limit"
+
+
+class Knob(PlainAdapter):
+    """An engine with a limit of its own; ``answer`` is what becomes of telling it."""
+
+    def __init__(self, answer: Callable[[int], Awaitable[int | None]]) -> None:
+        self._answer = answer
+
+    async def limit_engine(self, engine: Any, seats: int) -> int | None:
+        """As the test says."""
+        return await self._answer(seats)
+
+
+async def _takes(seats: int) -> int:
+    await asyncio.sleep(1.0)
+    return seats
+
+
+async def _raises(seats: int) -> int:
+    raise RuntimeError("no such call")
+
+
+async def _never(seats: int) -> int:
+    await asyncio.Event().wait()
+    return seats
+
+
+async def _has_none(seats: int) -> None:
+    return None
+
+
+def served(answer: Callable[[int], Awaitable[int | None]], *more: Preset) -> Control:
+    """An engine of one seat behind the gate, and presets that it may switch to."""
+    control, _ = installed(ServingEngine(), small_preset(1), adapter=Knob(answer))
+    for preset in (small_preset(2, name="other"), *more):
+        control.catalogue.include(preset)
+    return control
+
+
+def results(control: Control) -> list[tuple[str, int, str]]:
+    """Each line of the audit: the preset, the revision, the result."""
+    return [(line["after"], line["revision"], line["result"]) for line in control.audit.entries(9)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "confirmed"),
+    [(_takes, True), (_raises, False), (_never, False), (_has_none, True)],
+    ids=["confirms", "refuses", "does not answer", "has no limit of its own"],
+)
+@on_virtual_time
+async def test_a_switch_says_whether_the_engine_has_confirmed_its_limit(
+    answer: Callable[[int], Awaitable[int | None]], confirmed: bool
+) -> None:
+    """In its result, in the audit and in the answer to PUT; the preset is in force either way."""
+    control = served(answer)
+    done = await control.switch("other", expected_revision=1, caller=ME)
+    assert (done.engine_limit_confirmed, control.gateway.gate.desk.limit) == (confirmed, 2)
+    assert results(control) == [("other", 2, "applied" if confirmed else UNCONFIRMED)]
+    again = await control.switch("other", expected_revision=2, caller=ME)
+    assert (again.changes, again.engine_limit_confirmed) == ([], confirmed)
+    app = Starlette(routes=routes(lambda: control, Tokens({TOKEN: Role.OPERATOR})))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway") as client:
+        headers = {"Authorization": f"Bearer {TOKEN}", "If-Match": '"2"'}
+        told = await client.put("/headway/v1/preset", headers=headers, json={"name": "small"})
+    assert (told.status_code, told.json()["engine_limit_confirmed"]) == (200, confirmed)
 
 
 @on_virtual_time
-async def test_the_limit_learns_nothing_from_the_warm_up() -> None:
-    """Steps of the warm-up, however slow, leave the limit where the preset has it; the same steps later lower it."""
-    preset = bundled_presets()["balanced"].model_copy(update={"limit": LimitSettings(policy="aimd", max_seats=32)})
-    control = headway.wrap(FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # set by wrap
+async def test_the_audit_says_applied_once_the_engine_knows() -> None:
+    """Not before: while the engine is being told, the preset is in force and nothing is in the audit."""
+    control = served(_takes)
+    switch = asyncio.create_task(control.switch("other", expected_revision=1, caller=ME))
+    await asyncio.sleep(0.5)
+    assert (control.preset.name, control.gateway.core_limit, results(control)) == ("other", None, [])
+    await switch
+    assert (control.gateway.core_limit, results(control)) == (2, [("other", 2, "applied")])
 
-    async def slow_steps() -> int:
-        for _ in range(50):
-            await asyncio.sleep(0.5)
-            control.step(Load(32, 0, 0.1, inter_token_s=0.5), 32, ())
-        return int(control.gateway.gate.desk.limit)
 
-    control.warmup = WarmupReport(state="running")
-    assert await slow_steps() == 32
-    control.warmup = WarmupReport(state="done")
-    assert await slow_steps() < 32
+@on_virtual_time
+async def test_a_switch_whose_caller_leaves_is_in_the_audit() -> None:
+    """The preset is in force, and the line says that the engine's word is missing."""
+    control = served(_never)
+    switch = asyncio.create_task(control.switch("other", expected_revision=1, caller=ME))
+    await asyncio.sleep(0.5)
+    switch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await switch
+    assert (control.preset.name, results(control)) == ("other", [("other", 2, UNCONFIRMED)])
+
+
+def _capped(name: str, seats: int, most_tokens: int | None) -> Preset:
+    classes = {"normal": terms(2, fallback_max_tokens=most_tokens), "batch": terms(1, sheddable=True)}
+    return small_preset(seats, name=name, classes=classes)
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 5), (5, None)], ids=["gains a rung", "loses a rung"])
+@on_virtual_time
+async def test_the_new_preset_is_never_seen_with_the_old_ladder(before: int | None, after: int | None) -> None:
+    """A request that the switch itself dispatches is cut as the rungs of the new preset say, not those of the old."""
+    control = served(_has_none, _capped("old", 1, before), _capped("new", 2, after))
+    await control.switch("old", expected_revision=None, caller=ME)
+    control.order_fallback("shed", caller=ME)
+    gate, ladder = control.gateway.gate, control.fallback_controller.ladder
+    first, waiting = gate.enter(max_tokens=100), gate.enter(max_tokens=100)
+    assert (first.most_tokens, gate.desk.ledger.queued) == (before, 1)
+    await control.switch("new", expected_revision=None, caller=ME)
+    assert (gate.desk.ledger.queued, waiting.most_tokens) == (0, after)
+    assert gate.desk.mode.in_force == ladder.in_force == ({Rung.SHED} if after is None else {Rung.CAP, Rung.SHED})
+    for permit in (first, waiting):
+        permit.leave(Ending.COMPLETED)
+    gate.close()
+
+
+@on_virtual_time
+async def test_a_switch_that_is_refused_leaves_the_ladder_alone() -> None:
+    """A custom policy that cannot be made: preset, seats and rungs are those of before."""
+    broken = small_preset(2, name="broken").model_copy(
+        update={"ordering": OrderSettings(inside="faulty_policy:Unwilling")}
+    )
+    control = served(_has_none, _capped("capped", 1, 5), broken)
+    await control.switch("capped", expected_revision=None, caller=ME)
+    control.order_fallback("cap", caller=ME)
+    with pytest.raises(UnusablePresetError):
+        await control.switch("broken", expected_revision=None, caller=ME)
+    in_force = control.gateway.gate.desk.mode.in_force
+    assert (control.preset.name, in_force, control.fallback_controller.ladder.rung) == ("capped", {Rung.CAP}, Rung.CAP)
+    assert results(control)[0][2].startswith("refused: broken: a policy it names cannot be made")

@@ -15,7 +15,7 @@ from small_presets import small_preset
 import headway
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
-from headway.operator.install import install
+from headway.operator.install import install, prepare
 from headway.operator.metrics import METRIC_NAMES, Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.memory_probe import Gpu, Gpus
@@ -31,9 +31,8 @@ def exported() -> tuple[FakeEngine, headway.Control, CollectorRegistry]:
     """A fake engine behind the gate, with its metrics in a registry of their own."""
     registry, catalogue, engine = CollectorRegistry(), PresetCatalogue(), FakeEngine(step_s=0.001)
     meters = Meters(catalogue.class_names(), catalogue.max_seats(), registry)
-    control = install(engine, PlainAdapter(), catalogue.get("latency"), catalogue, meter=meters)
-    control.batch_meter = meters.step
-    registry.register(MetricsCollector(control, asyncio.get_running_loop()))
+    control = install(prepare(engine, PlainAdapter(), catalogue.get("latency"), meters=meters), catalogue)
+    registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
     return engine, control, registry
 
 
@@ -155,7 +154,7 @@ async def test_every_scrape_balances_while_the_loop_is_busy() -> None:
 async def test_what_was_done_about_memory_is_shown() -> None:
     """The share of the limit, clears and recycles by label from zero on, and the collector's pauses by generation."""
     _, control, registry = exported()
-    report = control.memory_report
+    report = control.reader.memory
     before = Scrape(generate_latest(registry).decode())
     assert before("headway_memory_cap_ratio") == 1.0
     assert {before("headway_cache_clears_total", cache=cache) for cache in Cache} == {0.0}

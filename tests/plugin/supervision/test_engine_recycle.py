@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
-from engines import TrippingEngine, outcomes
+from engines import TrippingEngine, installed, outcomes
 from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
-import headway
-from headway.audit import Who
+from headway.audit import Caller
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.admin import routes
 from headway.http.auth import Role, Tokens
 from headway.operator.control import Control
+from headway.operator.install import EngineParts
 from headway.supervision.engine_recycle import CannotReplaceError, NotNowError
 from headway.supervision.supervisor import Supervisor
 from headway_policies import AdmissionState, Cause, bundled_presets
@@ -24,16 +25,25 @@ from headway_policies.memory.policy import Memory
 
 OPERATOR = "operator-token-0123456789-0123456789"
 VIEWER = "viewer-token-0123456789-0123456789ab"
-ME = Who("ann", "operator")
+ME = Caller("ann", "operator")
 
 
 class Workshop:
     """An engine behind a gate, and somebody who can replace it in two seconds."""
 
-    def __init__(self, *, drain_s: float = 60.0, fails: bool = False, engine: FakeEngine | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        drain_s: float = 60.0,
+        fails: bool = False,
+        can_replace: bool = True,
+        engine: FakeEngine | None = None,
+        supervise: Callable[[EngineParts], Supervisor] | None = None,
+    ) -> None:
         preset = bundled_presets()["latency"].model_copy(update={"memory": Memory(recycle_drain_s=drain_s)})
-        self.control: Control = headway.wrap(engine or FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # by wrap
-        self.control.replacer = self._replace
+        replace = self._replace if can_replace and supervise is None else None
+        self.control, parts = installed(engine or FakeEngine(), preset, supervise=supervise, replace=replace)
+        self.tasks = parts.tasks
         self.running_then: list[int] = []
         self._fails = fails
 
@@ -67,7 +77,7 @@ async def test_who_runs_finishes_who_comes_waits_and_nobody_is_lost() -> None:
     assert shop.running_then == [0]
     assert (shop.control.gateway.gate.desk.state, outcomes(shop.control)) == (AdmissionState.OPEN, {"completed": 8})
     assert not shop.control.status()["memory"]["recycling"]
-    assert shop.control.memory_report.recycled == {"command": 1}
+    assert shop.control.reader.memory.recycled == {"command": 1}
     assert shop.results()[0] == "accepted"
     assert shop.results()[1].startswith("applied after ")
 
@@ -93,21 +103,21 @@ class SpareEngine:
 @on_virtual_time
 async def test_the_keeper_replaces_it_and_counts_no_death_of_a_crash() -> None:
     """With the real supervisor: who runs finishes, who waits is served by the other engine, and all seats stay open."""
-    shop = Workshop(engine=TrippingEngine())
-    control, engine = shop.control, shop.control.gateway.engine
-    supervisor = Supervisor(control.gateway, SpareEngine(engine))  # type: ignore[arg-type]  # a fake engine
-    control.supervisor, control.replacer = supervisor, supervisor.recycle
-    control.tasks.start("supervisor", supervisor.run())
+    engine = TrippingEngine()
+    shop = Workshop(engine=engine, supervise=lambda parts: Supervisor(parts.gateway, SpareEngine(engine)))
+    control, supervisor = shop.control, shop.control.reader.supervisor
+    assert supervisor is not None
+    shop.tasks.start("supervisor", supervisor.run())
     running = asyncio.create_task(shop.ask("r", 100))
     await asyncio.sleep(0.5)
     control.recycle(ME)
     await asyncio.sleep(0.1)
     assert await asyncio.gather(running, shop.ask("late", 5)) == [100, 5]
     await asyncio.sleep(1.0)
-    assert (outcomes(control), control.memory_report.recycled) == ({"completed": 2}, {"command": 1})
+    assert (outcomes(control), control.reader.memory.recycled) == ({"completed": 2}, {"command": 1})
     assert supervisor.restarts.deaths == 0
     assert (control.gateway.gate.desk.limit, control.not_ready()) == (8, [])
-    control.tasks.stop_all()
+    shop.tasks.stop_all()
 
 
 @on_virtual_time
@@ -121,7 +131,7 @@ async def test_who_does_not_finish_in_time_is_not_killed() -> None:
     assert shop.results() == ["accepted", "given up: 1 seats still taken after 3 s"]
     assert await shop.ask("other", 3) == 3
     assert await slow == 1000
-    assert (shop.running_then, shop.control.memory_report.recycled.total()) == ([], 0)
+    assert (shop.running_then, shop.control.reader.memory.recycled.total()) == ([], 0)
 
 
 @on_virtual_time
@@ -142,7 +152,7 @@ async def test_a_paused_server_stays_paused() -> None:
     shop.control.recycle(ME)
     await asyncio.sleep(5.0)
     assert shop.control.gateway.gate.desk.state is AdmissionState.PAUSED
-    assert shop.control.memory_report.recycled.total() == 1
+    assert shop.control.reader.memory.recycled.total() == 1
 
 
 @on_virtual_time
@@ -156,10 +166,10 @@ async def test_one_at_a_time_and_only_where_there_is_something_to_replace() -> N
     shop.control.gateway.gate.drain()
     with pytest.raises(NotNowError, match="draining"):
         shop.control.recycle(ME)
-    shop.control.replacer = None
+    plain = Workshop(can_replace=False)
     with pytest.raises(CannotReplaceError, match="restart it"):
-        shop.control.recycle(ME)
-    assert [result for result in shop.results() if result.startswith("refused")] == [
+        plain.control.recycle(ME)
+    assert [result for result in shop.results() + plain.results() if result.startswith("refused")] == [
         "refused: a recycle is under way",
         "refused: the server is draining, or its engine is not running",
         "refused: this server cannot replace its engine; restart it",
@@ -183,7 +193,7 @@ async def test_an_operator_may_ask_for_it_over_http() -> None:
     assert (await post(shop.control, OPERATOR)).status_code == 409
     line = shop.control.audit.entries(10)[1]
     assert (line["actor"], line["reason"], line["action"]) == ("bob", "old", "recycle_engine")
-    shop.control.tasks.stop_all()
+    shop.tasks.stop_all()
 
 
 @pytest.mark.parametrize(
@@ -198,8 +208,7 @@ async def test_an_operator_may_ask_for_it_over_http() -> None:
 )
 async def test_a_refused_recycle_changes_nothing(token: str, options: dict[str, Any], status: int) -> None:
     """A problem with one sentence, an audit line, and an open gate."""
-    shop = Workshop()
-    shop.control.replacer = None
+    shop = Workshop(can_replace=False)
     answer = await post(shop.control, token, **options)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"

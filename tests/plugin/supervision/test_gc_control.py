@@ -67,7 +67,7 @@ def test_everything_is_as_before_when_it_stops() -> None:
     collector.stop()
     collector.stop()
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
-    assert not collector.look(idle=True)
+    assert not collector.update(idle=True)
 
 
 def test_what_somebody_else_has_frozen_stays_frozen() -> None:
@@ -87,16 +87,16 @@ def test_old_garbage_is_found_when_nothing_runs_or_much_has_piled_up() -> None:
         alive = sum(isinstance(one, Node) for one in gc.get_objects(OLDEST))
         assert alive == len(nodes) == 10
         nodes.clear()
-        assert not collector.look(idle=False)
-        assert not collector.look(idle=True)
+        assert not collector.update(idle=False)
+        assert not collector.update(idle=True)
         now_s[0] = 11.0
-        assert not collector.look(idle=False)
-        assert collector.look(idle=True)
+        assert not collector.update(idle=False)
+        assert collector.update(idle=True)
         assert sum(isinstance(one, Node) for one in gc.get_objects(OLDEST)) == 0
         for _ in range(30):
             gc.collect(1)
         now_s[0] = 12.0
-        assert collector.look(idle=False)
+        assert collector.update(idle=False)
 
 
 def test_garbage_that_was_frozen_is_found_by_tidying() -> None:

@@ -7,21 +7,19 @@ import gc
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from engines import installed
 from virtual_time import on_virtual_time
 
-import headway
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import Ended
-from headway.operator.control import Control
 from headway.supervision import memory_probe
-from headway.supervision.gc_control import GcControl
-from headway.supervision.memory_maintenance import TASK, MemoryMaintenance, start_memory_maintenance
+from headway.supervision.memory_maintenance import TASK, MemoryMaintenance
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
 from headway_policies import Ending, Load, bundled_presets
 from headway_policies.memory.policy import Cache, Memory
@@ -44,15 +42,20 @@ class Seats:
 class House:
     """An engine behind a gate, its memory as a test says, and what was done about it."""
 
-    def __init__(self, **memory: Any) -> None:
+    def __init__(self, *, replace: Callable[[], Awaitable[None]] | None = None, **memory: Any) -> None:
         config = QUICK.model_copy(update=memory)
         preset = bundled_presets()["latency"].model_copy(update={"memory": config})
-        self.control: Control = headway.wrap(FakeEngine(), preset=preset).headway  # type: ignore[attr-defined]  # by wrap
+        self.control, self.parts = installed(FakeEngine(), preset, replace=replace)
         self.use, self.seats, self.fails = CALM, Seats(), ""
         self.cleared: list[str] = []
         self.control.gateway.adapter.clear_cache = self._clear  # type: ignore[method-assign]  # a kind with caches
-        self.collector = GcControl(self.control.memory_report.pauses)
-        self.upkeep = MemoryMaintenance(self.control, self.seats, self.collector, self._read)
+        self.maintenance = self.maintain(self.seats)
+        self.collector = self.maintenance.collector
+
+    def maintain(self, seats: Any) -> MemoryMaintenance:
+        gateway, activity, report = self.control.gateway, self.parts.activity, self.parts.memory
+        recycle = self.control.engine_recycle.begin
+        return MemoryMaintenance(gateway, activity, report, recycle, seats=seats, probe=self._read)
 
     def _read(self) -> MemoryUse:
         if self.fails == "read":
@@ -67,7 +70,7 @@ class House:
 
     async def look(self, times: int = 1) -> None:
         for _ in range(times):
-            await self.upkeep.look()
+            await self.maintenance.update()
             await asyncio.sleep(1.0)
 
 
@@ -91,7 +94,7 @@ async def test_seats_are_capped_under_pressure_and_given_back() -> None:
     house.use = CALM
     await house.look(20)
     assert house.seats.caps == [0.8, 0.9, 1.0]
-    assert house.control.memory_report.cap_ratio == 1.0
+    assert house.control.reader.memory.cap_ratio == 1.0
 
 
 @on_virtual_time
@@ -99,7 +102,7 @@ async def test_the_cap_reaches_the_gate() -> None:
     """Fewer seats while it lasts, all of them afterwards."""
     house = House()
     gate = house.control.gateway.gate
-    house.upkeep = MemoryMaintenance(house.control, gate, house.collector, house._read)
+    house.maintenance = house.maintain(None)
     await house.look()
     house.use = replace(CALM, gpu_usage_ratio=0.99)
     await house.look(4)
@@ -113,7 +116,7 @@ async def test_the_cap_reaches_the_gate() -> None:
 async def test_the_kv_use_of_an_engine_at_rest_is_no_pressure() -> None:
     """vLLM reports nothing while idle: its last word may have been a full cache."""
     house = House()
-    house.control.load = Load(running=8, waiting=0, kv_usage_ratio=0.995)
+    house.control.reader.activity.load = Load(running=8, waiting=0, kv_usage_ratio=0.995)
     await house.look(10)
     assert house.seats.caps == []
     permit = house.control.gateway.gate.enter()
@@ -127,10 +130,10 @@ async def test_the_kv_use_of_an_engine_at_rest_is_no_pressure() -> None:
 async def test_the_caches_are_cleared_after_a_large_job() -> None:
     """The largest sequence that ended since the last look counts; each cache has a count of its own."""
     house = House(caches=(Cache.WORKER, Cache.PREFIX))
-    house.control.step(None, 1, [Ended("a", 10, 20), Ended("b", 900, 100), Ended("c", 1, 1)])
+    house.control.reader.activity.step(None, 1, [Ended("a", 10, 20), Ended("b", 900, 100), Ended("c", 1, 1)])
     await house.look(3)
     assert house.cleared == ["worker", "prefix"]
-    assert house.control.memory_report.cleared == {Cache.WORKER: 1, Cache.PREFIX: 1}
+    assert house.control.reader.memory.cleared == {Cache.WORKER: 1, Cache.PREFIX: 1}
 
 
 @on_virtual_time
@@ -138,10 +141,10 @@ async def test_a_cache_that_cannot_be_cleared_does_not_keep_the_next_from_it(cap
     """It is said, and what does not work is not counted."""
     house = House(caches=(Cache.WORKER, Cache.PREFIX))
     house.fails = "worker"
-    house.control.step(None, 1, [Ended("a", 5000, 1)])
+    house.control.reader.activity.step(None, 1, [Ended("a", 5000, 1)])
     await house.look(2)
     assert house.cleared == ["prefix"]
-    assert house.control.memory_report.cleared == {Cache.PREFIX: 1}
+    assert house.control.reader.memory.cleared == {Cache.PREFIX: 1}
     assert "the worker cache could not be cleared: RuntimeError" in caplog.text
 
 
@@ -152,27 +155,26 @@ async def test_a_server_that_has_grown_tidies_its_own_heap() -> None:
     with house.collector:
         await house.look()
         house.use = replace(CALM, server_bytes=4 * GIB)
-        before = sum(house.control.memory_report.pauses.generations[2].counts)
+        before = sum(house.control.reader.memory.pauses.generations[2].counts)
         await house.look(2)
-        assert sum(house.control.memory_report.pauses.generations[2].counts) == before + 1
-    assert (house.cleared, house.control.memory_report.cleared) == ([], {Cache.HEAP: 1})
+        assert sum(house.control.reader.memory.pauses.generations[2].counts) == before + 1
+    assert (house.cleared, house.control.reader.memory.cleared) == ([], {Cache.HEAP: 1})
 
 
 @on_virtual_time
 async def test_growth_has_the_engine_replaced() -> None:
     """By the control room, in the server's own name; a new engine begins with a clean slate."""
-    house = House(recycle_growth_bytes=GIB)
     replaced: list[float] = []
 
     async def replacer() -> None:
         replaced.append(asyncio.get_running_loop().time())
 
-    house.control.replacer = replacer
+    house = House(recycle_growth_bytes=GIB, replace=replacer)
     await house.look()
     house.use = replace(CALM, engine_bytes=3 * GIB)
     await house.look(1300)
     assert len(replaced) == 1
-    assert house.control.memory_report.recycled == {"growth": 1}
+    assert house.control.reader.memory.recycled == {"growth": 1}
     actors = {line["actor"] for line in house.control.audit.entries(10)}
     assert actors == {"headway"}
 
@@ -183,9 +185,9 @@ async def test_trouble_is_said_once_and_ends_nothing(caplog: Any) -> None:
     caplog.set_level(logging.INFO)
     house = House(check_interval_s=1.0)
     house.fails = "read"
-    task = asyncio.create_task(house.upkeep.run())
+    task = asyncio.create_task(house.maintenance.run())
     await asyncio.sleep(100.5)
-    assert caplog.text.count("memory could not be looked at: OSError: no such file") == 1
+    assert caplog.text.count("memory could not be read: OSError: no such file") == 1
     house.fails, house.use = "", replace(CALM, gpu_usage_ratio=0.99)
     await asyncio.sleep(2.0)
     house.use = replace(CALM, gpu_usage_ratio=0.999)
@@ -208,24 +210,24 @@ async def test_it_starts_with_the_server_and_ends_with_the_loop() -> None:
     """The collector is in hand meanwhile, and nothing is left: no task, no callback, no threshold."""
     house = House()
     before = gc.get_threshold()
-    start_memory_maintenance(house.control)
-    assert TASK in house.control.tasks
+    house.maintenance.start(house.parts.tasks)
+    assert TASK in house.parts.tasks
     assert gc.get_threshold() != before
     await asyncio.sleep(0.05)
     engine: Any = house.control.gateway.engine
     async for _ in engine.generate("p", FakeParams(2), "r"):
         pass
-    house.control.tasks.stop_all()
+    house.parts.tasks.stop_all()
     await asyncio.sleep(0.05)
     assert gc.get_threshold() == before
-    assert TASK not in house.control.tasks
+    assert TASK not in house.parts.tasks
 
 
 async def test_readings_happen_on_a_thread() -> None:
     """System calls never hold the loop up."""
     house, threads = House(), []
-    house.upkeep._probe = lambda: threads.append(threading.current_thread()) or CALM  # type: ignore[func-returns-value]  # it adds
-    await house.upkeep.look()
+    house.maintenance._probe = lambda: threads.append(threading.current_thread()) or CALM  # type: ignore[func-returns-value]  # it adds
+    await house.maintenance.update()
     assert threads
     assert threading.main_thread() not in threads
 
@@ -288,7 +290,7 @@ async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPat
     step = Load(running=1, waiting=0, kv_usage_ratio=0.1)
     for busy in (None, 0.4):
         house.use = replace(CALM, gpu_busy_ratio=busy)
-        await house.upkeep.look()
-        house.control.step(step, 1, [])
+        await house.maintenance.update()
+        house.control.reader.activity.step(step, 1, [])
     assert [one.gpu_busy_ratio for one in seen] == [None, 0.4]
     assert seen[1] == replace(step, gpu_busy_ratio=0.4)

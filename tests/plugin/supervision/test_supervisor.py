@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from engines import TrippingEngine, assert_no_residue, outcomes
+from engines import TrippingEngine, assert_no_residue, installed, outcomes
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
@@ -17,6 +17,7 @@ import headway
 from headway.engine.fake import FakeParams
 from headway.engine.port import PlainAdapter
 from headway.errors import Refused
+from headway.operator.install import EngineParts
 from headway.supervision.supervisor import Supervisor
 from headway_policies import Cause, EngineState, Recovery
 
@@ -76,13 +77,16 @@ class House:
 
     def __init__(self, seats: int = 2, causes: tuple[Cause, ...] = (), **recovery: Any) -> None:
         preset = small_preset(seats).model_copy(update={"recovery": Recovery(**recovery)})
-        self.engine = headway.wrap(FragileEngine(step_s=0.1), preset=preset)
-        self.control: headway.Control = self.engine.headway  # type: ignore[attr-defined]  # set by wrap
+        self.engine = FragileEngine(step_s=0.1)
         self.replacement = Replacement(self.engine, list(causes))
         self.probes = 0
-        self.supervisor = self.control.supervisor = Supervisor(self.control.gateway, self.replacement, self._probe)
-        self.control.replacer = self.supervisor.recycle
-        self.control.tasks.start("supervisor", self.supervisor.run())
+        self.control, self.parts = installed(self.engine, preset, supervise=self._supervise)
+        self.tasks = self.parts.tasks
+        self.tasks.start("supervisor", self.supervisor.run())
+
+    def _supervise(self, parts: EngineParts) -> Supervisor:
+        self.supervisor = Supervisor(parts.gateway, self.replacement, self._probe)
+        return self.supervisor
 
     async def _probe(self) -> None:
         self.probes += 1
@@ -108,7 +112,7 @@ class House:
 
     async def close(self) -> None:
         """Nothing is left of anybody."""
-        self.control.tasks.stop_all()
+        self.tasks.stop_all()
         await asyncio.sleep(0)
         await assert_no_residue(self.control)
 
@@ -212,7 +216,7 @@ async def test_past_the_last_try_everybody_is_answered() -> None:
     await asyncio.sleep(0.05)
     house.engine.die()
     await asyncio.sleep(START_S + 1)
-    assert house.supervisor.status()["restart_step"] == "pausing for 3 s"
+    assert house.supervisor.trying == "pausing for 3 s"
     await asyncio.sleep(8)
     waiting = house.ask("waiting")
     await asyncio.sleep(START_S - 5)
@@ -272,7 +276,7 @@ async def test_a_silent_engine_gets_nobody_until_it_answers() -> None:
     assert (house.standing, house.control.not_ready()) == (EngineState.UP, [])
     await asyncio.sleep(3)
     assert (house.standing, house.supervisor.hangs) == (EngineState.SILENT, 1)
-    assert house.control.not_ready() == ["the engine gives no sign of life"]
+    assert house.control.not_ready() == ["the engine is unresponsive"]
     late = house.ask("late")
     await asyncio.sleep(0.05)
     assert (late.done(), len(house.engine.running)) == (False, 1)
@@ -381,7 +385,7 @@ async def test_another_engine_is_not_paused(recycled: bool) -> None:
     assert house.control.not_ready() == ["the engine is paused", "the engine is asleep"]
     house.replacement.wakes = True
     if recycled:
-        house.control.recycle(headway.audit.Who(actor="test"), "test")
+        house.control.recycle(headway.Caller(actor="test"), "test")
     else:
         house.engine.die()
     await asyncio.sleep(1)
@@ -425,19 +429,22 @@ async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(di
     house = House(hang_after_s=10.0)
     house.control.gateway.adapter = DeafKind()
     house.engine.stalled = True
-    who = headway.audit.Who(actor="test")
-    switch = asyncio.create_task(house.control.switch("latency", expected_revision=None, who=who))
+    caller = headway.Caller(actor="test")
+    switch = asyncio.create_task(house.control.switch("latency", expected_revision=None, caller=caller))
     await asyncio.sleep(1)
     assert not switch.done()
     if dies:
         house.engine.die()
     await asyncio.sleep(5)
-    assert (await switch).preset.name == "latency"
+    done = await switch
+    assert (done.preset.name, done.engine_limit_confirmed) == ("latency", False)
+    assert house.control.audit.entries(1)[0]["result"] == "applied; the engine has not confirmed its limit"
     assert house.control.gateway.core_limit is None
     await asyncio.sleep(20)
     house.engine.stalled = False
     await asyncio.sleep(START_S)
     assert (house.standing, house.control.gateway.core_limit) == (EngineState.UP, 8)
+    assert house.control.gateway.limit_confirmed
     await house.close()
 
 
@@ -447,14 +454,14 @@ async def test_a_recycle_is_overtaken_by_an_engine_that_dies() -> None:
     house = House()
     running = house.ask("running", 200, timeout_s=100.0)
     await asyncio.sleep(0.5)
-    house.control.recycle(headway.audit.Who(actor="test"), "test")
+    house.control.recycle(headway.Caller(actor="test"), "test")
     await asyncio.sleep(0.5)
     house.engine.die()
     await asyncio.sleep(START_S + 1)
     assert await running == "engine_lost"
     assert (house.standing, house.control.not_ready(), house.replacement.killed) == (EngineState.UP, [], 0)
     assert house.supervisor.deaths == {Cause.CRASH: 1}
-    assert house.control.memory_report.recycled.total() == 0
+    assert house.control.reader.memory.recycled.total() == 0
     assert house.control.audit.entries(1)[0]["result"] == "overtaken: the engine died, and is replaced for that"
     house.engine.die()
     await asyncio.sleep(START_S + 10)
@@ -468,7 +475,7 @@ async def test_a_recycle_replaces_a_living_engine_and_loses_nobody() -> None:
     house = House()
     running = house.ask("running")
     await asyncio.sleep(0.5)
-    house.control.recycle(headway.audit.Who(actor="test"), "test")
+    house.control.recycle(headway.Caller(actor="test"), "test")
     await asyncio.sleep(0.1)
     assert await running == "20 tokens"
     await asyncio.sleep(START_S - 5)
@@ -503,7 +510,7 @@ async def test_closing_ends_an_engine_that_is_still_starting() -> None:
     house.control.gateway.close_from_any_thread(None)
     await asyncio.sleep(START_S + 1)
     assert house.replacement.killed > 0
-    assert (house.standing, "supervisor" in house.control.tasks) == (EngineState.RESTARTING, False)
+    assert (house.standing, "supervisor" in house.tasks) == (EngineState.RESTARTING, False)
     await house.close()
 
 
@@ -515,7 +522,7 @@ async def test_closing_ends_the_keeper() -> None:
     house.engine.die()
     await asyncio.sleep(5)
     assert house.replacement.started == 0
-    assert "supervisor" not in house.control.tasks
+    assert "supervisor" not in house.tasks
     await house.close()
 
 
@@ -537,9 +544,9 @@ async def test_an_engine_that_dies_during_a_drain_ends_whom_it_ran_as_drained() 
 async def test_a_recycle_that_the_server_s_end_cuts_short_is_written_down() -> None:
     """The audit has how it ended, too."""
     house = House()
-    house.control.recycle(headway.audit.Who(actor="test"), "test")
+    house.control.recycle(headway.Caller(actor="test"), "test")
     await asyncio.sleep(1)
-    house.control.tasks.stop_all()
+    house.tasks.stop_all()
     await asyncio.sleep(0)
     assert house.control.audit.entries(1)[0]["result"] == "ended: the server closes"
     house.engine.revive()

@@ -47,6 +47,19 @@ def test_an_answer_is_cut_and_the_effect_comes_before_the_dispatch() -> None:
     assert not any(isinstance(one, Degrade) for one in desk.arrive(Ticket(9, "normal", 1.0), 1.0))
 
 
+def test_a_switch_takes_seats_and_rungs_in_one_step() -> None:
+    """What the switch itself dispatches is under the rungs of the new preset; without any, the old ones stay."""
+    for rungs, cut in ((None, [Degrade(1, 64)]), (frozenset({Rung.CAP}), [Degrade(1, 64)]), (frozenset(), [])):
+        desk = Desk(preset())
+        desk.fall_back(frozenset({Rung.CAP}), 0.0)
+        for ticket_id in range(2):
+            desk.arrive(Ticket(ticket_id, "normal", 0.0, max_tokens=100), 0.0)
+        effects = desk.switch(preset(2), 1.0, rungs)
+        assert [one for one in effects if isinstance(one, Degrade)] == cut
+        assert dispatched(effects) == [(1, False)]
+        assert desk.mode.in_force == (frozenset({Rung.CAP}) if rungs is None else rungs)
+
+
 def test_a_class_is_shed_waiting_and_coming_and_nobody_else() -> None:
     """Who runs goes on; after it, everybody is welcome again."""
     desk = Desk(preset())

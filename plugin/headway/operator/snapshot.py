@@ -1,0 +1,270 @@
+"""Snapshot of one server: everything that the status and the metrics show, read in one instant.
+
+Reading has no side effect: nothing is checked, restarted or moved by it. ``headway.operator.status`` renders a snapshot
+as JSON, ``headway.operator.metrics`` as Prometheus metrics.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headway.admission import Gateway
+from headway.fallback import FallbackController
+from headway.operator.presets import PresetCatalogue
+from headway.supervision import (
+    TRIGGERS,
+    Distribution,
+    EngineActivity,
+    EngineRecycle,
+    MemoryReport,
+    Supervisor,
+    WarmupReport,
+    WarmupState,
+    not_ready,
+)
+from headway_policies import AdmissionState, Cause, ClassLedger, Desk, EngineState, Load
+from headway_policies.fallback import Degradation, Rung, Trigger
+from headway_policies.memory import Cache
+from headway_policies.prediction import Accuracy
+
+
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """The model that a server serves, by its public name, and the device type that it runs on."""
+
+    model: str = ""
+    backend: str = ""
+
+
+@dataclass(slots=True)
+class SwitchHistory:
+    """Switches of the preset since the start. Times are seconds of the wall clock ``wall_s``."""
+
+    wall_s: Callable[[], float] = time.time
+    started_s: float = field(init=False)
+    last_change_s: float = field(init=False)
+    switches: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.started_s = self.last_change_s = self.wall_s()
+
+    def switched(self, name: str) -> None:
+        """Count a switch to the preset of that name."""
+        self.last_change_s = self.wall_s()
+        self.switches[name] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClassReading:
+    """One priority class: its place where the preset has it (larger is more urgent), its counts, its oldest wait."""
+
+    priority: int | None
+    oldest_wait_s: float
+    counts: ClassLedger
+
+
+@dataclass(frozen=True, slots=True)
+class PresetReading:
+    """The preset in force, and the switches so far by preset; times are seconds since the epoch."""
+
+    name: str
+    revision: int
+    last_change_s: float
+    switches: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReading:
+    """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason."""
+
+    live: int
+    proposed: int
+    ceiling: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReading:
+    """Waiting requests: their number, prompt tokens and bytes, the batch window, and the order between them."""
+
+    tickets: int
+    tokens: int
+    size_bytes: int
+    window_s: float
+    between: str
+    inside: str
+    order_failed: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackReading:
+    """The fallback ladder: its rung, what brought it there, its moves, and the requests degraded so far."""
+
+    rung: Rung
+    trigger: Trigger | None
+    steps: Mapping[tuple[Rung, Trigger], int]
+    degraded: Mapping[tuple[str, Degradation], int]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReading:
+    """The share of the limit that may be used, caches cleared, engines recycled, and the collector's pauses."""
+
+    cap_ratio: float
+    cleared: Mapping[Cache, int]
+    recycled: Mapping[str, int]
+    gc_pauses: tuple[Distribution, ...]
+    recycling: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorReading:
+    """The supervisor: the step of a restart under way, attempts in a row and at most, deaths, hangs, crash suspects."""
+
+    trying: str
+    tries: int
+    most_tries: int
+    deaths: Mapping[Cause, int]
+    hangs: int
+    suspects: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReading:
+    """The engine: its state, whether requests go to it, its own limit, its last step, its supervisor where one runs."""
+
+    state: EngineState
+    up: bool
+    core_limit: int | None
+    load: Load
+    supervisor: SupervisorReading | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One server in one instant. ``not_ready`` has the reasons why it should receive no traffic, none when it is ready.
+
+    ``seats_taken`` are sequences in the engine, the server's own among them; never fewer than it really has.
+    """
+
+    identity: ServerIdentity
+    wall_s: float
+    started_s: float
+    not_ready: tuple[str, ...]
+    admission: AdmissionState
+    preset: PresetReading
+    limit: LimitReading
+    queue: QueueReading
+    seats_taken: int
+    in_flight: int
+    classes: Mapping[str, ClassReading]
+    accuracy: Mapping[str, Accuracy]
+    fallback: FallbackReading
+    warmup: WarmupReport
+    memory: MemoryReading
+    engine: EngineReading
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotReader:
+    """Reads the parts of one server. Call it on the event loop's thread only."""
+
+    identity: ServerIdentity
+    gateway: Gateway
+    catalogue: PresetCatalogue
+    history: SwitchHistory
+    activity: EngineActivity
+    warmup: WarmupState
+    memory: MemoryReport
+    recycle: EngineRecycle
+    fallback: FallbackController
+    supervisor: Supervisor | None = None
+
+    def not_ready(self) -> list[str]:
+        """Why the server should receive no traffic; empty when it is ready."""
+        trying = "" if self.supervisor is None else self.supervisor.trying
+        return not_ready(self.gateway.gate.desk, self.warmup.report, trying)
+
+    def snapshot(self) -> Snapshot:
+        """The whole, as it is now."""
+        desk, now_s, history = self.gateway.gate.desk, self.gateway.gate.now_s(), self.history
+        return Snapshot(
+            identity=self.identity,
+            wall_s=history.wall_s(),
+            started_s=history.started_s,
+            not_ready=tuple(self.not_ready()),
+            admission=desk.state,
+            preset=self._preset(desk),
+            limit=self._limit(desk, now_s),
+            queue=_queue(desk, now_s),
+            seats_taken=self.gateway.sequences,
+            in_flight=desk.ledger.in_flight,
+            classes=_classes(desk, now_s),
+            accuracy=desk.accuracy(),
+            fallback=self._fallback(),
+            warmup=copy.deepcopy(self.warmup.report),
+            memory=self._memory(),
+            engine=self._engine(desk),
+        )
+
+    # ------------------------------------------------------------------ inside
+
+    def _preset(self, desk: Desk) -> PresetReading:
+        names, history = [one.preset.name for one in self.catalogue], self.history
+        switches = {name: history.switches[name] for name in names}
+        return PresetReading(desk.preset.name, desk.revision, history.last_change_s, switches)
+
+    def _limit(self, desk: Desk, now_s: float) -> LimitReading:
+        ceiling = self.catalogue.max_seats() if desk.ceiling is None else desk.ceiling
+        return LimitReading(desk.limit, desk.proposed_limit(now_s), ceiling, desk.limit_reason)
+
+    def _fallback(self) -> FallbackReading:
+        ladder = self.fallback.ladder
+        return FallbackReading(ladder.rung, ladder.why, dict(ladder.steps), dict(self.fallback.degraded))
+
+    def _memory(self) -> MemoryReading:
+        report = self.memory
+        return MemoryReading(
+            cap_ratio=report.cap_ratio,
+            cleared={cache: report.cleared[cache] for cache in Cache},
+            recycled={trigger: report.recycled[trigger] for trigger in TRIGGERS},
+            gc_pauses=tuple(one.copy() for one in report.pauses.generations),
+            recycling=self.recycle.running,
+        )
+
+    def _engine(self, desk: Desk) -> EngineReading:
+        supervisor, reading = self.supervisor, None
+        if supervisor is not None:
+            reading = SupervisorReading(
+                trying=supervisor.trying,
+                tries=supervisor.restarts.deaths_in_a_row,
+                most_tries=supervisor.most_tries,
+                deaths={cause: supervisor.deaths[cause] for cause in Cause},
+                hangs=supervisor.hangs,
+                suspects=desk.suspects,
+            )
+        return EngineReading(desk.engine, desk.engine_up, self.gateway.core_limit, self.activity.load, reading)
+
+
+def _queue(desk: Desk, now_s: float) -> QueueReading:
+    return QueueReading(
+        tickets=desk.ledger.queued,
+        tokens=desk.waiting_tokens(),
+        size_bytes=desk.waiting_bytes(),
+        window_s=desk.window_s(now_s),
+        between=desk.preset.ordering.between,
+        inside=desk.preset.ordering.inside,
+        order_failed=desk.order_failed,
+    )
+
+
+def _classes(desk: Desk, now_s: float) -> dict[str, ClassReading]:
+    oldest_s, terms = desk.oldest_wait_s(now_s), desk.preset.classes
+    return {
+        name: ClassReading(terms[name].priority if name in terms else None, oldest_s[name], counts.copy())
+        for name, counts in desk.ledger.classes.items()
+    }

@@ -1,0 +1,67 @@
+"""Activity of an engine, as its steps report it: load, time of the last step, batch sizes, largest sequences.
+
+The engine's adapter calls ``step`` after each engine step (``headway.engine.StepListener``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from headway.admission import Gateway
+from headway.engine import Ended
+from headway_policies import Load
+
+
+class EngineActivity:
+    """Passes each step to the gateway, the limit policy and the batch histogram, and keeps its figures.
+
+    ``load`` is that of the last step, ``stepped_s`` its time on the gate's clock. ``gpu_busy_ratio`` is the last
+    reading of the GPUs, added to every load from then on; None without a GPU. Call it on the event loop's thread only.
+    """
+
+    def __init__(self, gateway: Gateway, batch_meter: Callable[[int], None] | None = None) -> None:
+        self.load = Load(0, 0, 0.0)
+        self.stepped_s = 0.0
+        self.gpu_busy_ratio: float | None = None
+        self._gateway = gateway
+        self._batch_meter = batch_meter
+        self._internal_requests = 0
+        self._largest_job_tokens = 0
+
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
+        """Record one engine step: free the seats of the sequences that ended, and keep its figures.
+
+        While the server's own requests run, a step is slow for reasons that do not return: it is not measured.
+        """
+        self._gateway.engine_stepped(ended, None if load is None else load.running + load.waiting)
+        for one in ended:
+            self._largest_job_tokens = max(self._largest_job_tokens, one.prompt_tokens + one.output_tokens)
+        self.stepped_s = self._gateway.gate.now_s()
+        if sequences and self._batch_meter is not None and not self.internal:
+            self._batch_meter(sequences)
+        if load is not None:
+            self.load = load
+            if not self.internal:
+                busy = self.gpu_busy_ratio
+                self._gateway.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
+
+    @property
+    def internal(self) -> bool:
+        """Whether the server's own requests are running: a warm-up, or one that keeps the engine warm."""
+        return self._internal_requests > 0
+
+    @contextmanager
+    def internal_requests(self) -> Iterator[None]:
+        """Mark a block in which the server's own requests run. Blocks may overlap."""
+        self._internal_requests += 1
+        try:
+            yield
+        finally:
+            self._internal_requests -= 1
+
+    def take_largest_job(self) -> int:
+        """The largest sequence that has ended since the last call, in tokens."""
+        tokens, self._largest_job_tokens = self._largest_job_tokens, 0
+        return tokens

@@ -1,0 +1,34 @@
+"""Readiness: why the server should receive no traffic.
+
+A pure function of the state that is known. Reading it changes nothing: the supervisor's own round, or a call that
+fails, discovers that an engine died.
+"""
+
+from __future__ import annotations
+
+from headway.supervision.warmup_report import WarmupReport
+from headway_policies import AdmissionState, Desk, EngineState, Hold, Reason
+
+_STATES = {
+    EngineState.SILENT: "the engine is unresponsive",
+    EngineState.RESTARTING: "the engine is being replaced",
+    EngineState.LOST: "the engine is not running",
+}
+
+_HOLDS = {
+    Hold.ENGINE_PAUSED: "the engine is paused",
+    Hold.ENGINE_ASLEEP: "the engine is asleep",
+}
+
+
+def not_ready(desk: Desk, warmup: WarmupReport, trying: str = "") -> list[str]:
+    """The reasons, one sentence each; empty when the server is ready. ``trying`` is the supervisor's present step."""
+    reasons = []
+    if desk.engine is not EngineState.UP and (warmup.warm or desk.mode.lost_why is not Reason.NOT_READY):
+        reasons.append(_STATES[desk.engine] + (f": {trying}" if trying else ""))
+    if not warmup.warm:
+        reasons.append(f"warm-up {warmup.state}" + (f": {warmup.reason}" if warmup.reason else ""))
+    reasons += [text for hold, text in _HOLDS.items() if hold in desk.holds]
+    if desk.state is AdmissionState.DRAINING:
+        reasons.append("draining")
+    return reasons

@@ -1,0 +1,160 @@
+"""Reading never acts: no reading of a server starts, ends or moves anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+import pytest
+from engines import TrippingEngine, assert_no_residue, installed
+from prometheus_client import CollectorRegistry, generate_latest
+from small_presets import small_preset
+from starlette.applications import Starlette
+from virtual_time import on_virtual_time
+
+from headway.engine.fake import FakeParams
+from headway.http.admin import routes
+from headway.http.auth import Role, Tokens
+from headway.operator.control import Control
+from headway.operator.metrics import MetricsCollector
+from headway.supervision.supervisor import POLL_S, Supervisor
+from headway_policies import Cause, Ending, EngineState
+from headway_policies.desk import dump
+
+TOKEN = "viewer-token-0123456789-0123456789ab"
+
+
+class Replacement:
+    """Revives a fake engine after a second, and counts the starts."""
+
+    def __init__(self, engine: TrippingEngine) -> None:
+        self.started = 0
+        self._engine = engine
+
+    def cause(self) -> Cause:
+        """A crash."""
+        return Cause.CRASH
+
+    def kill(self) -> None:
+        """End it."""
+        self._engine.die()
+
+    async def start(self) -> None:
+        """Another one."""
+        self.started += 1
+        await asyncio.sleep(1.0)
+        self._engine.revive()
+
+
+async def _get(control: Control, path: str) -> int:
+    app = Starlette(routes=routes(lambda: control, Tokens({TOKEN: Role.VIEWER})))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway") as client:
+        return (await client.get(path, headers={"Authorization": f"Bearer {TOKEN}"})).status_code
+
+
+async def _scrape(control: Control) -> None:
+    registry = CollectorRegistry()
+    registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
+    assert b'headway_engine_state{state="up"} 1.0' in generate_latest(registry)
+
+
+async def _status(control: Control) -> None:
+    assert control.status()["engine"]["standing"] == "up"
+
+
+async def _not_ready(control: Control) -> None:
+    assert control.not_ready() == []
+
+
+async def _readyz(control: Control) -> None:
+    assert await _get(control, "/headway/readyz") == HTTPStatus.OK
+
+
+async def _admin(control: Control) -> None:
+    for path in ("status", "desk", "presets", "preset", "fallback", "audit"):
+        assert await _get(control, f"/headway/v1/{path}") == HTTPStatus.OK
+
+
+READINGS: dict[str, Callable[[Control], Any]] = {
+    "status": _status,
+    "metrics": _scrape,
+    "not_ready": _not_ready,
+    "readyz": _readyz,
+    "admin": _admin,
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@on_virtual_time
+async def test_a_reading_of_a_dead_engine_changes_nothing(reading: str) -> None:
+    """The engine dies with a request running and one waiting: it is read as before, until the supervisor's round."""
+    engine = TrippingEngine(step_s=1.0)
+    replacement = Replacement(engine)
+    control, parts = installed(engine, small_preset(1), supervise=lambda one: Supervisor(one.gateway, replacement))
+    gateway, desk, supervisor = control.gateway, control.gateway.gate.desk, control.reader.supervisor
+    assert supervisor is not None
+    parts.tasks.start("supervisor", supervisor.run())
+
+    async def ask(request_id: str) -> int:
+        return len([one async for one in engine.generate("text", FakeParams(2), request_id)])
+
+    calls = [asyncio.create_task(ask("running")), asyncio.create_task(ask("waiting"))]
+    await asyncio.sleep(POLL_S + 0.01)
+
+    def state() -> tuple[object, ...]:
+        audit, ladder = control.audit.entries(9), control.fallback_controller.status()
+        return dump(desk, 0.0), gateway.engine_gone, supervisor.deaths.total(), replacement.started, audit, ladder
+
+    before = state()
+    engine._dead = True  # as when the process ends: the call under way does not know yet
+    for _ in range(3):
+        await READINGS[reading](control)
+    assert state() == before
+    assert (desk.engine, desk.ledger.queued, desk.ledger.in_flight) == (EngineState.UP, 1, 1)
+    await asyncio.sleep(POLL_S)
+    assert (desk.engine, gateway.engine_gone, supervisor.deaths) == (EngineState.RESTARTING, True, {Cause.CRASH: 1})
+    assert control.not_ready()[0].startswith("the engine is being replaced")
+    await asyncio.sleep(0.1)
+    assert replacement.started == 1
+    assert await asyncio.gather(*calls) == [2, 2]
+    parts.tasks.stop_all()
+    await asyncio.sleep(0)
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_death_that_a_call_finds_out_is_known_without_a_supervisor() -> None:
+    """A program's own engine: its state is learnt from the calls that fail."""
+    engine = TrippingEngine(step_s=0.1)
+    control, _ = installed(engine, small_preset(1))
+    engine.die()
+    assert control.not_ready() == []
+    with pytest.raises(Exception, match="engine"):
+        async for _ in engine.generate("text", FakeParams(2), "finds out"):
+            pass
+    assert control.not_ready() == ["the engine is not running"]
+    await assert_no_residue(control)
+
+
+@on_virtual_time
+async def test_a_snapshot_does_not_change_any_more() -> None:
+    """What is counted, cleared and reported after it is in the next one only."""
+    control, parts = installed(TrippingEngine(), small_preset(1), warm_up=True)
+    before = control.snapshot()
+    permit = control.gateway.gate.enter()
+    parts.warmup.begin(1).stages["batch"] = [1.0]
+    parts.memory.pauses.generations[0].add(0.5)
+    parts.memory.recycled["growth"] += 1
+    control.fallback_controller.order("pause")
+    counts, after = before.classes["normal"].counts, control.snapshot()
+    assert (counts.arrived, before.seats_taken, before.warmup.state, before.warmup.stages) == (0, 0, "pending", {})
+    assert (sum(before.memory.gc_pauses[0].counts), before.memory.recycled["growth"]) == (0, 0)
+    assert (before.fallback.rung.word, dict(before.fallback.steps)) == ("normal", {})
+    assert (after.classes["normal"].counts.arrived, after.warmup.stages) == (1, {"batch": [1.0]})
+    assert (sum(after.memory.gc_pauses[0].counts), after.memory.recycled["growth"]) == (1, 1)
+    assert after.fallback.rung.word == "pause"
+    permit.leave(Ending.COMPLETED)
+    control.gateway.gate.close()
