@@ -49,7 +49,7 @@ class EngineAdapter(Protocol):
         """What a call used, by its last output, for engines that do not report it when it ends."""
         ...
 
-    def silent(self, sampling_params: Any) -> bool:
+    def unstreamed(self, sampling_params: Any) -> bool:
         """Whether a call with these parameters shows nothing until its end."""
         ...
 
@@ -149,7 +149,7 @@ class PlainAdapter:
         tokens = getattr(output, "tokens", None)
         return None if tokens is None else Usage(getattr(output, "prompt_tokens", 0), len(tokens))
 
-    def silent(self, sampling_params: Any) -> bool:
+    def unstreamed(self, sampling_params: Any) -> bool:
         """Every token shows."""
         return False
 

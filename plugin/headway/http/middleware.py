@@ -196,8 +196,8 @@ class _Hold:
         headers["x-headway-class"] = permit.ticket.class_name
         headers["x-headway-queue-ms"] = str(round(permit.wait_s * 1000))
         headers["x-headway-preset"] = permit.preset_name
-        if permit.losses:
-            headers["x-headway-degraded"] = permit.losses
+        if permit.degradations:
+            headers["x-headway-degraded"] = permit.degradations
 
     async def _refuse(self) -> None:
         refused = self._trip.refused

@@ -403,7 +403,7 @@ def calls_of_one_id(shape: bytes, number: int) -> Callable[[], object]:
                 ticket=SimpleNamespace(id=at, seats=1), requeues=0, watched=False, begun=False, in_engine=0,
                 ended_sequences=0, occupy=lambda seats: None,
             )  # fmt: skip
-            calls.open(permit, request_id, 1, silent=False, ends_late=False)
+            calls.open(permit, request_id, 1, unstreamed=False, ends_late=False)
 
     return read
 
@@ -533,7 +533,7 @@ def test_a_long_id_is_not_kept() -> None:
         occupy=lambda seats: None,
     )  # fmt: skip
     names = ["x" * 100_000, "x" * 100_001, "x" * 100_000, "a\nERROR forged line\x1b[31m", "\ud800", "plain"]
-    ids = [calls.open(permit, name, 1, silent=False, ends_late=False).id for name in names]  # type: ignore[arg-type]  # all that is asked of one
+    ids = [calls.open(permit, name, 1, unstreamed=False, ends_late=False).id for name in names]  # type: ignore[arg-type]  # all that is asked of one
     assert len(set(ids)) == len(ids)
     assert all(len(one) < 230 and one.isprintable() for one in ids)
     assert ids[-1] == "plain"

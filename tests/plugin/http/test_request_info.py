@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from small_presets import small_preset
 
-from headway.admission.gateway import RequestContext
+from headway.admission.request_context import RequestContext
 from headway.api_errors import BadRequest
 from headway.http.header_values import MAX_VALUE_CHARS
 from headway.http.request_info import identify
