@@ -2,7 +2,8 @@
 
 Ownership: the link alone says whether there is an engine (``engine_gone``, ``engine_lost``). Reading a property or
 ``errored`` never acts; a death is reported by ``check_engine`` (the supervisor's round, a call that failed, each new
-request of a program, which has no supervisor) or ``engine_died``, from any thread, and handled once, on the gate's loop.
+request of a program, which has no supervisor) or ``engine_died``, from any thread. It is handled once, on the gate's
+loop.
 """
 
 from __future__ import annotations

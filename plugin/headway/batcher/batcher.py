@@ -17,14 +17,28 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, assert_never
 
 from headway.batcher.arguments import number, whole_number
 from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
 from headway.batcher.settings import MOST_TOKENS, batch_preset, class_name, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
 from headway.errors import BatchFunctionError, refusal
-from headway_policies import Abort, Desk, Dispatch, Effect, Ending, Expire, Reason, Reject, Ticket, Timeouts, WakeAt
+from headway_policies import (
+    Abort,
+    Degrade,
+    Desk,
+    Dispatch,
+    Effect,
+    Ending,
+    Expire,
+    Reason,
+    Reject,
+    Requeue,
+    Ticket,
+    Timeouts,
+    WakeAt,
+)
 
 log = logging.getLogger(__name__)
 
@@ -201,6 +215,14 @@ class Batcher(Generic[T, R]):
                     self._stop_if_unwanted()
                 case WakeAt():
                     self._arm(effect.at_s)
+                case Degrade():
+                    raise AssertionError("only a fallback ladder degrades requests, and a batcher has none")
+                case Requeue():
+                    raise AssertionError(
+                        "a request is requeued only when its engine died, and a batch function never does"
+                    )
+                case _:
+                    assert_never(effect)
         if batch:
             self._begin(batch)
 

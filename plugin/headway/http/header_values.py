@@ -14,7 +14,7 @@ from headway.api_errors import BadRequest
 from headway.http.timeouts import TIMEOUT_HEADERS
 
 MAX_CHARS: Final = 64
-#: Characters for each header that identify, the time-outs and the middleware read.
+#: The most characters for each header that is read.
 MAX_VALUE_CHARS: Final[Mapping[str, int]] = {
     **dict.fromkeys(TIMEOUT_HEADERS, MAX_CHARS),
     "x-headway-class": MAX_CHARS,

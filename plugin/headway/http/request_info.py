@@ -45,7 +45,7 @@ _STREAM: _Pattern = (b'"stream"', re.compile(rb'"stream"\s*:\s*true'))
 _MAX_TOKENS: _Pattern = (b'"max_', re.compile(rb'"max_(?:completion_|output_)?tokens"\s*:\s*(\d{1,9})\b'))
 
 
-def identify(headers: Mapping[str, str], path: str, body: bytes | None, preset: Preset) -> RequestContext:
+def read_request_info(headers: Mapping[str, str], path: str, body: bytes | None, preset: Preset) -> RequestContext:
     """The RequestContext of a request; ``body`` is None when it is not JSON.
 
     Raises BadRequest for a class the preset does not have, a time-out that is none, a doubtful x-headway-queue, or a

@@ -1,6 +1,6 @@
-"""Who comes when, and with what? Requests drawn from a seed; the named workloads by which policies are compared.
+"""Workloads: requests drawn from a seed, and the named workloads by which policies are compared.
 
-Admission are an open loop: nobody waits for an answer before the next request is due. The gaps are exponential (a
+Arrivals are an open loop: no client waits for an answer before the next request is due. The gaps are exponential (a
 Poisson process) or, for bursts, Gamma with a larger coefficient of variation; a rate that changes with the phase
 stretches them (time change of a renewal process). A closed workload has all its requests at time 0.
 
@@ -49,7 +49,7 @@ CLASSES: Mapping[str, float] = {"realtime": 0.2, "normal": 0.8}
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What arrives. The phases follow each other in a circle; ``closed`` is a number of requests, all at time 0.
+    """What arrives. The phases repeat in a circle; ``closed`` is a number of requests, all at time 0.
 
     ``classes`` and ``tenants`` are shares of the requests. ``load`` is the usual multiple of the ceiling.
     ``tells_length``: clients say how many tokens they want, ``length_error`` times off (sigma of a log-normal error).

@@ -752,3 +752,10 @@ async def test_whoever_is_given_up_while_running_is_told_when_to_come_back() -> 
     assert caught.value.retry_after_s >= 1
     permit.leave(Ending.FAILED)
     assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_an_effect_that_the_gate_does_not_know_is_an_error() -> None:
+    """No effect of the desk is ignored in silence."""
+    with pytest.raises(AssertionError, match="unreachable"):
+        Gate(small_preset())._carry_out([object()])  # type: ignore[list-item]  # no effect at all

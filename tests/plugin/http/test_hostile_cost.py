@@ -47,7 +47,7 @@ from headway.fallback.sse import EventTooLargeError, SseEvents
 from headway.http.admin import routes
 from headway.http.auth import Role, Tokens
 from headway.http.middleware import AdmissionMiddleware
-from headway.http.request_info import identify
+from headway.http.request_info import read_request_info
 from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.simulator.trace import read_trace
 from headway_dashboard.sources.exposition import samples
@@ -124,7 +124,7 @@ def body(path: str, begin: bytes = b"", end: bytes = b"") -> Reads:
 def seen(headers: Mapping[str, str], path: str, whole: bytes) -> None:
     """A request is looked at."""
     with refused():
-        identify(headers, path, whole, BALANCED)
+        read_request_info(headers, path, whole, BALANCED)
 
 
 class Call:
