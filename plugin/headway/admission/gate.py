@@ -179,9 +179,9 @@ class Gate:
         """Put these rungs of the fallback ladder in force."""
         self._carry_out(self.desk.fall_back(in_force, self.now_s()))
 
-    def open_seats(self, who: CapReason, ratio: float) -> None:
+    def open_seats(self, reason: CapReason, ratio: float) -> None:
         """Use only this share of the limit."""
-        self._carry_out(self.desk.open_seats(who, ratio, self.now_s()))
+        self._carry_out(self.desk.open_seats(reason, ratio, self.now_s()))
 
     def cap_seats(self, ratio: float) -> None:
         """Use only this share of the limit, for shortage of memory."""

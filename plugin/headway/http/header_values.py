@@ -1,7 +1,7 @@
-"""How long may the value of each header be that Headway reads?
+"""The most characters of each header that Headway reads.
 
-64 characters hold every number, time-out and word that has a meaning here. Longer are: a tenant, which may be an id of
-another system; a content type, whose boundary alone may have 70 characters (RFC 2046) beside a charset.
+64 characters hold every number, time-out and word that has a meaning here. Longer are a tenant, which may be an id of
+another system, and a content type, whose boundary alone may have 70 characters (RFC 2046) beside a charset.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The probe of a live server: streamed completions, alone and side by side, timed at the client.
 
-Any OpenAI-compatible server will do. Prompts are random words, so that no prefix cache has seen them; their
-number of tokens is the server's own count (``stream_options.include_usage``). ``ignore_eos`` keeps the answers at full length.
+Any OpenAI-compatible server will do. Prompts are random words, so that no prefix cache has seen them; their number of
+tokens is counted by the server (``stream_options.include_usage``). ``ignore_eos`` keeps the answers at full length.
 """
 
 from __future__ import annotations

@@ -69,8 +69,9 @@ def simulate(
 ) -> Result:
     """Serve these requests, in order of ``at_s``, under a preset; without one, by the bare engine (see ``Bare``).
 
-    ``switches`` puts other presets in force at their times. ``one_by_one`` takes no two steps at once: slower, with
-    the same result under any policy that does not count steps. ``progress`` is called now and then with the number of arrivals.
+    ``switches`` puts other presets in force at their times. ``one_by_one`` takes no two steps at once: slower, with the
+    same result under any policy that does not count steps. ``progress`` is called now and then with the number of
+    arrivals.
     """
     front = Bare(most_inside) if preset is None else Desk(preset, ceiling=model.max_num_seqs)
     shell = Shell(front, Engine(model), clients or Clients(), Random(seed), one_by_one)  # noqa: S311 - to be repeatable
@@ -105,7 +106,7 @@ class Shell:
         switches: Iterable[tuple[float, Preset]],
         progress: Callable[[int], None] | None,
     ) -> Result:
-        """Serve until no request is left. Requests that wait for ever are refused by a drain, so that each has an outcome."""
+        """Serve until no request is left. Those that would wait for ever are refused by a drain: each has its end."""
         self._requests, self._progress = iter(requests), progress
         self._next = next(self._requests, None)
         for at_s, preset in switches:
@@ -187,7 +188,7 @@ class Shell:
             self._at(leaves_s, partial(self._give_up, visit, having_waited=False))
 
     def _give_up(self, visit: Visit, *, having_waited: bool) -> None:
-        """The client disconnects. Where the engine runs its sequence, the seat is free once the engine has stopped it."""
+        """The client disconnects. Where the engine runs its sequence, the seat is free once it is stopped."""
         if visit.outcome is not None or (having_waited and visit.first_s is not None):
             return
         if visit.sequence is not None:

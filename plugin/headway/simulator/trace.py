@@ -85,8 +85,8 @@ class Trace:
         tenants: Mapping[str, float] | None = None,
     ) -> list[Request]:
         """The requests of the first ``duration_s`` seconds. Class and tenant are drawn: the files have none."""
-        people = Random(seed)  # noqa: S311 - to be repeatable
-        draw_class, draw_tenant = chooser(people, classes), chooser(people, tenants or {"": 1.0})
+        clients = Random(seed)  # noqa: S311 - to be repeatable
+        draw_class, draw_tenant = chooser(clients, classes), chooser(clients, tenants or {"": 1.0})
         return [
             Request(at_s, draw_class(), prompt_tokens, output_tokens, output_tokens, draw_tenant())
             for at_s, prompt_tokens, output_tokens in self.rows

@@ -37,9 +37,9 @@ from headway.fallback.client import (
     FallbackClient,
     _Answer,
     _checked,
+    _forwarded,
     _Held,
     _NotServedError,
-    _readdressed,
     _whole,
 )
 from headway.fallback.settings import FallbackSettings
@@ -283,7 +283,7 @@ def sent_on(begin: bytes = b"", end: bytes = b"") -> Reads:
 
     def reads(shape: bytes, size: int) -> Callable[[], object]:
         whole = begin + filled(shape, size) + end
-        return lambda: _readdressed(whole, "small")
+        return lambda: _forwarded(whole, "small")
 
     return reads
 
