@@ -8,17 +8,17 @@ loop.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from headway.admission.engine_calls import Calls
 from headway.admission.engine_pause import EnginePause
 from headway.admission.gate import Gate
+from headway.admission.gate_loop import GateLoop
 from headway.engine import Confirmation, Engine, EngineAdapter, PendingQueries
 from headway_policies import EngineState, Hold, Reason, Watchdog
 
@@ -62,22 +62,21 @@ class EngineLink:
     calls: Calls = field(default_factory=Calls)
     queries: PendingQueries = field(default_factory=PendingQueries)
     pause: EnginePause = field(init=False)
+    loop: GateLoop = field(init=False)
     _engine_dead: Callable[[], bool] = field(init=False)
-    _loop: asyncio.AbstractEventLoop | None = None
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _abort_failed: bool = False
     _confirmation: Confirmation = field(init=False)
 
     def __post_init__(self) -> None:
         self.pause = EnginePause(self.gate)
+        self.loop = GateLoop(self._task_failed)
         self._engine_dead = _own_errored(self.engine)
         self._confirmation = Confirmation(self._ask_in_turn)
 
     def begin(self) -> None:
         """Take the running event loop as the gate's. To be called before each request; only the first call acts."""
-        if self._loop is not None:
+        if not self.loop.begin():
             return
-        self._loop = asyncio.get_running_loop()
         if self.engine_gone:
             self._handle_death()
         elif self.core_limit is None:
@@ -104,7 +103,7 @@ class EngineLink:
         """
         if not self.engine_gone:
             self.engine_gone = True
-            self._on_loop(self._closed if self.closing else self._handle_death)
+            self.loop.call(self._closed if self.closing else self._handle_death)
 
     def engine_back(self) -> None:
         """There is an engine again, and it may be lost again. Call it on the gate's loop."""
@@ -157,7 +156,7 @@ class EngineLink:
 
     def resend_limit(self) -> None:
         """Set the engine's own limit, without waiting for it. Call it on the gate's loop."""
-        self.run_apart(self.limit_engine())
+        self.loop.run_apart(self.limit_engine())
 
     # ------------------------------------------------------------------ closing
 
@@ -167,7 +166,7 @@ class EngineLink:
         Off the loop's thread, wait until the running requests have ended; returns what is left of the time for it.
         """
         self.closing = True
-        if not self._on_loop(self.gate.drain) or not timeout_s:
+        if not self.loop.call(self.gate.drain) or not timeout_s:
             return timeout_s
         until_s = time.monotonic() + timeout_s
         while self.gate.desk.ledger.in_flight and time.monotonic() < until_s:
@@ -176,41 +175,15 @@ class EngineLink:
 
     def closed_from_any_thread(self) -> None:
         """The engine was stopped: refuse the requests it was still running, which would never end."""
-        self._on_loop(self._closed)
-
-    # ------------------------------------------------------------------ tasks
-
-    def run_apart(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run this in a task of its own: the caller may be cancelled again and again."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
+        self.loop.call(self._closed)
 
     # ------------------------------------------------------------------ inside
 
-    def _task_done(self, task: asyncio.Task[None]) -> None:
+    def _task_failed(self, error: BaseException) -> None:
         """Log a failed abort, once. A dead engine cannot be asked to abort, and has nothing to stop."""
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not (self.engine_gone or self.closing or self._abort_failed):
+        if not (self.engine_gone or self.closing or self._abort_failed):
             self._abort_failed = True  # it would fail for every request alike
             log.warning("the engine could not abort a request: %s", type(error).__name__)
-
-    def _on_loop(self, action: Callable[[], None]) -> bool:
-        """Run now when this is the gate's loop, else as soon as the loop gets to it; never once it is closed.
-
-        True when this is another thread, and the loop is still running.
-        """
-        try:
-            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
-        if here is not None and self._loop in (None, here):
-            action()
-        elif self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(action)
-            return self._loop.is_running()
-        return False
 
     def _handle_death(self) -> None:
         self.reported = None
@@ -253,7 +226,7 @@ class EngineLink:
         try:
             await self.ask_engine(_ANSWER_WITHIN_S)
         except TimeoutError:
-            self.run_apart(self._ask_for_pause())
+            self.loop.run_apart(self._ask_for_pause())
         except Exception as error:
             log.debug("whether the engine is paused is not known: %s", error)
 

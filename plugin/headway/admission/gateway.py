@@ -255,7 +255,7 @@ class Gateway:
         if context.on_given_up is not None:
             context.on_given_up()
         for call in self.link.calls.of(permit):
-            self.link.run_apart(self._abort_until_over(call))
+            self.link.loop.run_apart(self._abort_until_over(call))
 
     async def _abort_until_over(self, call: Call) -> None:
         """Abort until the call is over: an abort that overtakes its own request finds nothing to stop.
@@ -278,7 +278,7 @@ class Gateway:
             self._end_late(call.seats)  # its last output has overtaken the report of its end
         self.link.calls.close(call, stopping=not finished)
         if not finished:
-            self.link.run_apart(self._stop(stream, call))
+            self.link.loop.run_apart(self._stop(stream, call))
 
     async def _stop(self, stream: AsyncGenerator[Any, None] | None, call: Call) -> None:
         """Leave nothing behind in the engine, also for a call that was cancelled while it was being added."""
@@ -293,7 +293,7 @@ class Gateway:
     def _end_late(self, sequences: int) -> None:
         """These ended here, and not yet in the engine, or not in its report: they are counted until then."""
         self.unseated += sequences
-        self.link.run_apart(self._confirm_end(sequences))
+        self.link.loop.run_apart(self._confirm_end(sequences))
 
     async def _confirm_end(self, sequences: int) -> None:
         try:

@@ -377,12 +377,12 @@ async def test_a_background_task_that_is_cancelled_is_no_error() -> None:
     _, control = behind_a_gate()
     reported: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
-    control.gateway.link.run_apart(asyncio.sleep(100))
-    (task,) = control.gateway.link._tasks
+    control.gateway.link.loop.run_apart(asyncio.sleep(100))
+    (task,) = control.gateway.link.loop.tasks
     task.cancel()
     await asyncio.sleep(1)
     assert reported == []
-    assert control.gateway.link._tasks == set()
+    assert control.gateway.link.loop.tasks == set()
 
 
 class Deaf(ServingEngine):
