@@ -261,7 +261,7 @@ async def test_every_request_has_a_connection_of_its_own() -> None:
     assert len(set(other.peers)) == 3
 
 
-async def test_the_log_says_how_the_way_stands_now(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_says_when_the_circuit_breaker_opens_and_closes(caplog: pytest.LogCaptureFixture) -> None:
     """As a warning when it is closed to requests, as news when it opens again, and nothing where nothing changes."""
     clock = [0.0]
     with caplog.at_level(logging.INFO, "headway.fallback.client"):
@@ -272,7 +272,7 @@ async def test_the_log_says_how_the_way_stands_now(caplog: pytest.LogCaptureFixt
             other.status, clock[0] = 200, 5.0
             for _ in range(3):
                 await send_on(way, request())
-    said = [(one.levelname, one.getMessage()) for one in caplog.records if "the way to" in one.getMessage()]
+    said = [(one.levelname, one.getMessage()) for one in caplog.records if "circuit breaker" in one.getMessage()]
     text = "the fallback model's circuit breaker is now"
     assert said == [("WARNING", f"{text} open"), ("INFO", f"{text} closed")]
 
