@@ -649,7 +649,7 @@ MUTANTS = [
     Mutant(
         "headway/admission/gateway",
         "whoever was given up keeps its seats",
-        "                self.calls.free(call, call.seats)\n",
+        "                self.link.calls.free(call, call.seats)\n",
         "                pass\n",
     ),
     Mutant(
@@ -686,7 +686,7 @@ MUTANTS = [
     Mutant(
         "headway/admission/gateway",
         "a report that is older than an abort frees its seats",
-        "if self._reported is None or self._reported <= self.sequences - sequences:",
+        "if reported is None or reported <= self.sequences - sequences:",
         "if True:",
     ),
     Mutant(

@@ -95,17 +95,13 @@ def outcomes(control: Control) -> dict[str, int]:
 
 
 async def assert_no_residue(control: Control) -> None:
-    """Once the engine goes on and the errands are done nothing is left: no call, ticket, seat, task or request."""
+    """Once the engine goes on and all tasks are done nothing is left: no call, ticket, seat, task or request."""
     gateway, gate, engine = control.gateway, control.gateway.gate, control.gateway.engine
     engine.stalled = False  # type: ignore[attr-defined]  # a fake engine
     await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine
     assert gateway.open_calls == 0
-    assert (gateway.calls._of, gateway.calls._silent, gateway.calls.stopping, gateway._errands) == (
-        {},
-        {},
-        set(),
-        set(),
-    )
+    link, calls = gateway.link, gateway.link.calls
+    assert (calls._of, calls._unstreamed, calls.stopping, link.loop.tasks) == ({}, {}, set(), set())
     assert (gate.desk.seats_taken, gate.desk.sequences, gateway.unseated) == (0, 0, 0)
     assert (gate.desk.ledger.queued, gate.desk.ledger.in_flight) == (0, 0)
     assert gate._permits == {}

@@ -1,14 +1,19 @@
-"""Admission of requests: the asyncio gate around the desk, and the gateway through which engine calls pass it.
+"""Admission of requests: the asyncio gate around the desk, the gateway for engine calls, and the link to the engine.
 
 A request holds a ``Permit``; an engine client whose calls pass the gate is a policy client.
 """
 
-from headway.admission.gate import Gate, Meter, Permit, loop_time_s
-from headway.admission.gateway import REQUEST_CONTEXT, Gateway, RequestContext
+from headway.admission.engine_link import DeathHandler, EngineLink
+from headway.admission.gate import Gate, Meter, loop_time_s
+from headway.admission.gateway import Gateway
+from headway.admission.permit import Permit
 from headway.admission.policy_client import make_policy_class
+from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 
 __all__ = [
     "REQUEST_CONTEXT",
+    "DeathHandler",
+    "EngineLink",
     "Gate",
     "Gateway",
     "Meter",

@@ -1,7 +1,7 @@
-"""Which engine calls are under way, whose are they, and what have they used?
+"""The engine calls under way: their ids, their permits, and what they have used.
 
 All calls of one request share its permit and its reservation: they hold the seats of the sequences under way, and of
-those still to come. A call that ends before its time holds its seats until the engine has confirmed that it is gone.
+those that have not started. A call that is stopped early holds its seats until the engine has confirmed its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headway.admission.permit import Permit
 from headway.engine import Ended
 from headway_policies import Usage
 
-#: A client may choose the id of its request, in a header or in the body. Of a longer one the beginning is kept.
+#: A client may choose the id of its request, in a header or in the body. A longer one is cut.
 MAX_ID_CHARS = 200
 
 
@@ -23,9 +23,8 @@ MAX_ID_CHARS = 200
 class Call:
     """One call of the engine: its id there, and the sequences it still runs.
 
-    ``accounted`` says that its usage is known, ``shown`` that somebody has seen an output of it. ``tokens`` is how far
-    it was when last looked at. ``ends_late`` says that the engine may run a sequence for a moment after its end was
-    reported.
+    ``accounted`` says that its usage is known, ``shown`` that an output of it was handed on. ``tokens`` is its progress
+    at the last poll. ``ends_late`` says that the engine may run a sequence for a moment after its end was reported.
     """
 
     id: str
@@ -40,18 +39,18 @@ class Call:
 
     @property
     def outlived(self) -> bool:
-        """Whether the engine died under it, and its request has had, or waits for, another turn."""
+        """Whether the engine died under it and its request was queued again since."""
         return self.permit.requeues != self.requeues
 
 
 class Calls:
-    """The calls of one engine. ``stopping`` holds the ids of calls that are over here and maybe not yet there."""
+    """The calls of one engine. ``stopping`` holds the ids of calls that are over here and maybe not in the engine."""
 
     def __init__(self) -> None:
         self.stopping: set[str] = set()
         self._by_id: dict[str, Call] = {}
         self._of: dict[int, dict[str, Call]] = {}
-        self._silent: dict[str, Call] = {}
+        self._unstreamed: dict[str, Call] = {}
         self._suffixes = itertools.count(2)
 
     def __iter__(self) -> Iterator[Call]:
@@ -60,34 +59,34 @@ class Calls:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def open(self, permit: Permit, request_id: str, seats: int, *, silent: bool, ends_late: bool) -> Call:
-        """Register a call. An id in use, or on its way out, gets a suffix, so that no abort can hit a stranger."""
+    def open(self, permit: Permit, request_id: str, seats: int, *, unstreamed: bool, ends_late: bool) -> Call:
+        """Open a call. An id in use, or still stopping, gets a suffix, so that no abort can hit another call."""
         wanted = unique = _bounded(request_id)
         while unique in self._by_id or unique in self.stopping:
-            unique = f"{wanted}~{next(self._suffixes)}"  # never the same twice: a thousand of one id are found at once
+            unique = f"{wanted}~{next(self._suffixes)}"  # a counter: a thousand calls of one id find theirs at once
         call = self._by_id[unique] = Call(unique, permit, seats, ends_late, permit.requeues)
         self._of.setdefault(permit.ticket.id, {})[unique] = call
-        if silent and permit.watched:
-            self._silent[unique] = call
+        if unstreamed and permit.watched:
+            self._unstreamed[unique] = call
         permit.occupy(permit.in_engine + seats)
         if permit.begun:
-            permit.progress()  # a follow-up call: the time between two calls was no stall
+            permit.progress()  # a follow-up call: the time between two calls is no stall
         return call
 
     def close(self, call: Call, *, stopping: bool) -> None:
         """A call is over. One that is ``stopping`` keeps its seats until ``stopped``: the engine may still run it."""
         call.open = False
         del self._by_id[call.id]
-        self._silent.pop(call.id, None)
+        self._unstreamed.pop(call.id, None)
         if not stopping:
             self._forget(call)
             return
         self.stopping.add(call.id)
-        if call.outlived:  # nothing of it is left but its id
+        if call.outlived:  # only its id is left
             self.free(call, call.seats)
 
     def stopped(self, call: Call) -> None:
-        """The engine has nothing of a call any more; the seats it still has are free."""
+        """The call is gone from the engine: free the seats that it still has."""
         self.stopping.remove(call.id)
         self._forget(call)
 
@@ -103,14 +102,14 @@ class Calls:
         """The calls of one request, also those that are stopping."""
         return list(self._of.get(permit.ticket.id, {}).values())
 
-    def silent(self) -> list[Call]:
-        """The calls of which it matters how far they are, though they show nothing until their end."""
-        if self._silent:
-            self._silent = {id_: call for id_, call in self._silent.items() if call.permit.watched}
-        return list(self._silent.values())
+    def unstreamed(self) -> list[Call]:
+        """The calls without streamed output whose progress matters."""
+        if self._unstreamed:
+            self._unstreamed = {id_: call for id_, call in self._unstreamed.items() if call.permit.watched}
+        return list(self._unstreamed.values())
 
     def sequence_ended(self, ended: Ended) -> Call | None:
-        """The engine finished one sequence of a call; the call, where it is known and had one."""
+        """The engine finished one sequence of a call. Returns the call, where it is known and had a seat."""
         call = self._by_id.get(ended.request_id)
         if call is None or call.seats <= 0:
             return None
@@ -120,13 +119,13 @@ class Calls:
         return call
 
     def account(self, call: Call, usage: Usage | None) -> None:
-        """What a call used of which the engine has reported nothing; None when nobody knows."""
+        """Add the usage of a call of which the engine has reported nothing; None when it is not known."""
         if usage is not None:
             call.accounted = True
             call.permit.use(usage.prompt_tokens, usage.output_tokens)
 
     def free(self, call: Call, sequences: int) -> None:
-        """So many sequences of a call are over."""
+        """This many sequences of a call are over."""
         call.seats -= sequences
         if not call.outlived:
             call.permit.ended_sequences += sequences
@@ -134,7 +133,7 @@ class Calls:
 
 
 def _bounded(request_id: str) -> str:
-    """The id itself; of one that is too long, or that would break a line of the log, what is harmless and a digest."""
+    """The id; one that is too long or not printable is cut to its printable beginning and a digest."""
     if len(request_id) <= MAX_ID_CHARS and request_id.isprintable():
         return request_id
     digest = hashlib.sha256(request_id.encode(errors="surrogatepass")).hexdigest()[:16]

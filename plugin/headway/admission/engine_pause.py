@@ -1,9 +1,9 @@
-"""Is the engine paused or asleep?
+"""The pause of the engine: whether it is paused or asleep, as it says itself.
 
-An engine may be told so past us (vLLM's dev-mode routes, another API server, a program that calls its core), so its own
-word alone decides: it is asked after each pause, resume, sleep and wake-up that goes through the policy client, and
-with every question of the supervisor. The desk holds what it said (``Hold.ENGINE_PAUSED``, ``Hold.ENGINE_ASLEEP``),
-apart from the holds of others. While a change is being made an older word does not count.
+An engine can be paused without Headway (vLLM's dev-mode routes, another API server, a program that calls its core), so
+only its own answer counts: it is asked after each pause, resume, sleep and wake-up that goes through the policy client,
+and with every ping of the supervisor. The desk has the answer as ``Hold.ENGINE_PAUSED`` and ``Hold.ENGINE_ASLEEP``,
+apart from other holds. An answer to a query that is older than the last change is ignored.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _WORDS = {Hold.ENGINE_PAUSED: "paused", Hold.ENGINE_ASLEEP: "asleep"}
 
 
 class EnginePause:
-    """Carries the engine's word into the desk. Call it on the gate's loop only."""
+    """Carries the engine's answers into the desk. Call it on the gate's loop only."""
 
     def __init__(self, gate: Gate) -> None:
         self.changes = 0
         self._gate = gate
 
-    async def change(self, work: Awaitable[T], hold: Hold | None, look: Callable[[], Awaitable[None]]) -> T:
-        """Have the engine paused, resumed or the like; raises what that raises. Nobody goes to it from the first moment
-        of a change towards ``hold``; how it ended, ``look`` asks the engine itself."""
+    async def change(self, work: Awaitable[T], hold: Hold | None, update: Callable[[], Awaitable[None]]) -> T:
+        """Have the engine paused, resumed or the like; raises what that raises. A change towards ``hold`` suspends
+        dispatch from its beginning; ``update`` asks the engine how it ended."""
         self.changes += 1
         if hold is not None:
             self._gate.pause(hold)
@@ -40,10 +40,10 @@ class EnginePause:
             return await work
         finally:
             self.changes += 1
-            await look()
+            await update()
 
     def said(self, holds: frozenset[Hold], changes: int) -> None:
-        """The engine's word, asked for when there had been so many ``changes``."""
+        """The engine's answer to a query that was sent after so many ``changes``."""
         if changes != self.changes:
             return
         before = self._gate.desk.holds & ENGINE_HOLDS
@@ -57,6 +57,6 @@ class EnginePause:
             )
 
     def forget(self) -> None:
-        """The engine is gone, and its pause with it: another one is not paused."""
+        """The engine died: another one is not paused."""
         self.changes += 1
         self.said(frozenset(), self.changes)

@@ -1,7 +1,7 @@
 """The gate: the asyncio shell around the desk.
 
-It owns the only clock (``loop.time``), the only timer and the futures on which requests wait; it carries the desk's
-effects out and decides nothing. All methods must be called on the event loop's thread; none of them awaits.
+It owns the only clock (``loop.time``), the only timer and the futures on which requests wait. It carries out the
+desk's effects and decides nothing. All methods must be called on the event loop's thread; none of them awaits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack, assert_never
 
 from headway.admission.permit import Permit
 from headway.errors import UnknownClassError
@@ -40,7 +40,7 @@ from headway_policies.request import NO_TIMEOUTS
 
 
 class Meter(Protocol):
-    """Where the gate reports durations; counts are read from the desk's ledger."""
+    """Receives durations from the gate; counts are read from the desk's ledger."""
 
     def waited(self, class_name: str, wait_s: float) -> None:
         """A ticket was dispatched after this wait."""
@@ -51,8 +51,8 @@ class Meter(Protocol):
         ...
 
 
-class TicketWishes(TypedDict, total=False):
-    """What a request may say of itself, besides its class and its time; ``Ticket`` has the meaning of each."""
+class TicketOptions(TypedDict, total=False):
+    """The options of a request besides its class and its time-outs; ``Ticket`` has the meaning of each."""
 
     tenant: str
     seats: int
@@ -62,8 +62,8 @@ class TicketWishes(TypedDict, total=False):
     may_wait: bool
 
 
-class Wishes(TicketWishes, total=False):
-    """The same with its time-outs, which can only shorten those of its class; ``timeout_s`` is short for the total."""
+class RequestOptions(TicketOptions, total=False):
+    """The same with time-outs, which can only shorten those of the class; ``timeout_s`` is short for the total."""
 
     timeouts: Timeouts
     timeout_s: float | None
@@ -75,7 +75,7 @@ def loop_time_s() -> float:
 
 
 class Gate:
-    """EarlyRefusal for one engine, on one event loop."""
+    """Admission for one engine, on one event loop."""
 
     def __init__(self, preset: Preset, *, ceiling: int | None = None, meter: Meter | None = None) -> None:
         self.now_s: Callable[[], float] = loop_time_s
@@ -94,9 +94,9 @@ class Gate:
         *,
         timeouts: Timeouts = NO_TIMEOUTS,
         timeout_s: float | None = None,
-        **wishes: Unpack[TicketWishes],
+        **options: Unpack[TicketOptions],
     ) -> Permit:
-        """Ask for a seat; decided at once if it can be. Raises Refused, or UnknownClassError."""
+        """Ask for a seat; dispatched or refused at once where possible. Raises Refused, or UnknownClassError."""
         preset = self.desk.preset
         name = preset.default_class if class_name is None else class_name
         terms = preset.classes.get(name)
@@ -107,17 +107,17 @@ class Gate:
             self.now_s = asyncio.get_running_loop().time  # one loop for good: no need to look it up each time
         now_s = self.now_s()
         asked = timeouts if timeout_s is None else timeouts.shortened_by(Timeouts(total_s=timeout_s))
-        ticket = Ticket(next(self._ids), name, now_s, asked=asked, **wishes)
+        ticket = Ticket(next(self._ids), name, now_s, asked=asked, **options)
         stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
-        permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls)
+        permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls, preset_name=preset.name)
         self._carry_out(self.desk.arrive(ticket, now_s))
         permit.check()
         return permit
 
     @asynccontextmanager
-    async def admit(self, class_name: str | None = None, **wishes: Unpack[Wishes]) -> AsyncIterator[Permit]:
-        """Hold a seat for the length of a block. Raises Refused before it, and after it when time ran out inside."""
-        permit = self.enter(class_name, **wishes)
+    async def admit(self, class_name: str | None = None, **options: Unpack[RequestOptions]) -> AsyncIterator[Permit]:
+        """Hold a seat for the length of a block. Raises Refused before it, or after it when time ran out inside."""
+        permit = self.enter(class_name, **options)
         ending = Ending.FAILED
         try:
             await permit.admitted()
@@ -130,7 +130,7 @@ class Gate:
         finally:
             permit.leave(ending)
 
-    # ------------------------------------------------------------------ the whole
+    # ------------------------------------------------------------------ all requests
 
     def switch(self, preset: Preset, rungs: frozenset[Rung] | None = None) -> int:
         """Put another preset in force in one synchronous step; returns its revision.
@@ -145,28 +145,28 @@ class Gate:
         self._carry_out(self.desk.observe(load, self.now_s()))
 
     def pause(self, hold: Hold = Hold.OPERATOR) -> None:
-        """Let nobody through for this cause."""
+        """Suspend dispatch for this cause."""
         self._carry_out(self.desk.pause(self.now_s(), hold))
 
     def resume(self, hold: Hold = Hold.OPERATOR) -> None:
-        """Let people through again, unless there is another cause not to."""
+        """End this cause; dispatch resumes when no other is left."""
         self._carry_out(self.desk.resume(self.now_s(), hold))
 
     def drain(self) -> None:
-        """Refuse newcomers and everybody waiting; the running go on."""
+        """Refuse new and waiting requests; running ones go on."""
         self._carry_out(self.desk.drain(self.now_s()))
 
     def engine_silent(self) -> None:
-        """Send nobody to the engine until it is back; everybody's time goes on."""
+        """The engine is unresponsive: suspend dispatch until it is back. Time-outs go on."""
         self._carry_out(self.desk.engine_silent(self.now_s()))
 
     def engine_restarting(self, retryable: Callable[[Permit], bool]) -> None:
-        """The engine is gone and another one is coming: whoever can be replayed waits again, the others are settled."""
+        """The engine died and another one is coming: retryable requests are queued again, the others settled."""
         ids = {ticket_id for ticket_id, permit in self._permits.items() if retryable(permit)}
         self._carry_out(self.desk.engine_restarting(ids, self.now_s()))
 
     def engine_lost(self, reason: Reason = Reason.ENGINE_LOST) -> None:
-        """Settle everything the engine took with it; refuse until it is back."""
+        """Settle all requests of the dead engine; refuse new ones until there is an engine."""
         if self.desk.engine is not EngineState.LOST:
             self._carry_out(self.desk.engine_lost(self.now_s(), reason))
 
@@ -182,12 +182,12 @@ class Gate:
         """Put these rungs of the fallback ladder in force."""
         self._carry_out(self.desk.fall_back(in_force, self.now_s()))
 
-    def open_seats(self, who: CapReason, ratio: float) -> None:
+    def open_seats(self, reason: CapReason, ratio: float) -> None:
         """Use only this share of the limit."""
-        self._carry_out(self.desk.open_seats(who, ratio, self.now_s()))
+        self._carry_out(self.desk.open_seats(reason, ratio, self.now_s()))
 
     def cap_seats(self, ratio: float) -> None:
-        """The same, while memory is short."""
+        """Use only this share of the limit, for shortage of memory."""
         self.open_seats(CapReason.MEMORY, ratio)
 
     def dump(self) -> dict[str, Any]:
@@ -199,16 +199,31 @@ class Gate:
         if self._timer is not None:
             self._timer.cancel()
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ for the permits
 
-    def _measured(self, ticket: Ticket, first_token_s: float) -> None:
+    def report_first_token(self, permit: Permit, delay_s: float) -> None:
+        """The first visible token of a permit came ``delay_s`` after its arrival."""
         if self._meter is not None:
-            self._meter.first_token(ticket.class_name, first_token_s)
+            self._meter.first_token(permit.ticket.class_name, delay_s)
 
-    def _leave(self, permit: Permit, ending: Ending) -> None:
+    def report_progress(self, permit: Permit, *, first: bool) -> None:
+        """Tokens of a permit came; ``first`` for the first ones since its last dispatch."""
+        if first:
+            self._carry_out(self.desk.first_token(permit.ticket.id, self.now_s()))
+        else:
+            self.desk.token_batch(permit.ticket.id, self.now_s())  # only noted: there are no effects
+
+    def hold_seats(self, permit: Permit, seats: int) -> None:
+        """A permit needs this many seats from now on."""
+        self._carry_out(self.desk.reseat(permit.ticket.id, seats, self.now_s()))
+
+    def settle(self, permit: Permit, ending: Ending) -> None:
+        """A permit is over."""
         now_s, in_engine = self.now_s(), permit.in_engine
         self._carry_out(self.desk.leave(permit.ticket.id, ending, now_s, permit.usage, sequences=in_engine))
         self._permits.pop(permit.ticket.id, None)  # only now: its time may have run out in this very event
+
+    # ------------------------------------------------------------------ inside
 
     def _tick(self) -> None:
         self._timer = None
@@ -226,13 +241,15 @@ class Gate:
                     if effect.reason is Reason.SHED:
                         self._count(permit, Degradation.REFUSED)
                     permit.left = True
-                    permit._refuse(effect.reason, effect.retry_after_s)
+                    permit.refuse(effect.reason, effect.retry_after_s)
                 case Abort():
                     self._abort(effect)
                 case Requeue():
-                    self._permits[effect.ticket_id]._requeue()
+                    self._permits[effect.ticket_id].requeue()
                 case WakeAt():
                     self._arm(effect.at_s)
+                case _:
+                    assert_never(effect)
 
     def _dispatch(self, effect: Dispatch) -> None:
         permit = self._permits[effect.ticket_id]
@@ -246,15 +263,15 @@ class Gate:
         permit.preset_name = self.desk.preset.name
         if self._meter is not None:
             self._meter.waited(ticket.class_name, permit.dispatched_s - ticket.arrived_s)
-        permit._wake()
+        permit.wake()
 
-    def _count(self, permit: Permit, loss: Degradation) -> None:
+    def _count(self, permit: Permit, how: Degradation) -> None:
         if self.lost is not None:
-            self.lost(permit.ticket.class_name, loss)
+            self.lost(permit.ticket.class_name, how)
 
     def _abort(self, effect: Abort) -> None:
         permit = self._permits[effect.ticket_id]
-        permit._refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
+        permit.refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
         if permit.on_abort is not None:
             permit.on_abort()
 
@@ -265,4 +282,4 @@ class Gate:
         self._timer = asyncio.get_running_loop().call_at(at_s, self._tick)
 
 
-__all__ = ["Gate", "Meter", "Permit", "Wishes", "loop_time_s"]
+__all__ = ["Gate", "Meter", "Permit", "RequestOptions", "loop_time_s"]

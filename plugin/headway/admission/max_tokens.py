@@ -1,7 +1,7 @@
-"""How is an engine told to end an answer earlier than was asked for?
+"""A lower ``max_tokens`` in the sampling parameters of an engine call.
 
-On a copy of the sampling parameters: whoever made them may use them again. Beam search counts its own tokens, one call
-each, and is not cut.
+It is set in a copy: the caller may use the original again. Beam search counts its own tokens, one call each, and is not
+cut.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ Params = TypeVar("Params")
 
 
 def shortened(params: Params, most_tokens: int | None) -> Params:
-    """The same parameters with at most so many tokens; the very same object where that changes nothing.
+    """The same parameters with at most this many tokens; the same object where that changes nothing.
 
-    Those that generate no tokens have no ``max_tokens``, and stay as they are.
+    Parameters that generate no tokens have no ``max_tokens``, and stay as they are.
     """
     asked = getattr(params, "max_tokens", 0)
     if most_tokens is None or (asked is not None and asked <= most_tokens):

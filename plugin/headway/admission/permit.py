@@ -1,24 +1,50 @@
-"""One request's way through the gate, for whoever sees the request from outside: the gateway, or a program."""
+"""The permit: one request's way through the gate, as the gateway or a program sees it.
+
+A permit knows of its gate only what ``PermitGate`` says; the gate holds its permits.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headway.errors import Refused, refusal
 from headway_policies import Ending, Reason, Ticket, Usage
 
-if TYPE_CHECKING:
-    from headway.admission.gate import Gate
+
+class PermitGate(Protocol):
+    """What a permit needs of the gate that issued it. Everything is synchronous, on the gate's event loop."""
+
+    @property
+    def now_s(self) -> Callable[[], float]:
+        """The gate's clock, in seconds."""
+        ...
+
+    def report_first_token(self, permit: Permit, delay_s: float) -> None:
+        """The first visible token came ``delay_s`` after the arrival."""
+        ...
+
+    def report_progress(self, permit: Permit, *, first: bool) -> None:
+        """Tokens came; ``first`` for the first ones since the last dispatch."""
+        ...
+
+    def hold_seats(self, permit: Permit, seats: int) -> None:
+        """The request needs this many seats from now on."""
+        ...
+
+    def settle(self, permit: Permit, ending: Ending) -> None:
+        """The request is over."""
+        ...
 
 
 class Permit:
-    """One request's way through the gate. Whoever got it from ``Gate.enter`` must call ``leave`` in the end.
+    """One request's way through the gate. The caller of ``Gate.enter`` must call ``leave`` in the end.
 
     Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
-    counts. ``on_abort`` is called once, synchronously, when the desk gives up a request the engine may still have.
-    A dispatched request whose engine died may wait again: ``waiting`` is true once more, and so does ``admitted``.
+    counts. ``on_abort`` is called once, synchronously, when the desk aborts a request that the engine may still run.
+    A dispatched request whose engine died may be queued again: then ``waiting`` is true and ``admitted`` waits, too.
+    ``wake``, ``refuse`` and ``requeue`` are for the gate.
     """
 
     __slots__ = (
@@ -42,7 +68,7 @@ class Permit:
         "usage",
     )
 
-    def __init__(self, gate: Gate, ticket: Ticket, *, stalls: bool) -> None:
+    def __init__(self, gate: PermitGate, ticket: Ticket, *, stalls: bool, preset_name: str) -> None:
         self._gate = gate
         self.ticket = ticket
         self.stalls = stalls
@@ -54,7 +80,7 @@ class Permit:
         self.usage: Usage | None = None
         self.dispatched_s: float | None = None
         self.token_s: float | None = None
-        self.preset_name = gate.desk.preset.name
+        self.preset_name = preset_name
         self._why: tuple[Reason, int] | None = None
         self.on_abort: Callable[[], None] | None = None
         self.left = False
@@ -69,23 +95,23 @@ class Permit:
         return until_s - self.ticket.arrived_s
 
     @property
-    def losses(self) -> str:
-        """What it had to do without, as ``x-headway-degraded`` says it; empty when it got all it asked for."""
+    def degradations(self) -> str:
+        """How the request was degraded, as ``x-headway-degraded`` says it; empty when it was not."""
         cut = [] if self.most_tokens is None else [f"max_tokens={self.most_tokens}"]
         return ", ".join([*cut, *(["order"] if self.beside else [])])
 
     @property
     def waiting(self) -> bool:
-        """Whether nothing is decided yet, or not any more."""
+        """Whether the request is queued: not dispatched, not refused, not over."""
         return self.dispatched_s is None and self._why is None and not self.left
 
     @property
     def refused(self) -> Refused | None:
-        """Why it was turned away, if it was. A new error each time: one that was raised holds on to its raisers."""
+        """The refusal, if the request was refused. A new error each time: a raised one keeps its callers alive."""
         return None if self._why is None else refusal(*self._why)
 
     def check(self) -> None:
-        """Raises Refused if it was turned away."""
+        """Raises Refused if the request was refused."""
         if self._why is not None:
             raise refusal(*self._why)
 
@@ -101,23 +127,23 @@ class Permit:
         self.check()
 
     def first_token(self, delay_s: float | None = None) -> None:
-        """Report the first token that shows; ``delay_s`` where the engine measured it, from arrival, in seconds."""
+        """Report the first visible token; ``delay_s`` where the engine measured it, from arrival, in seconds."""
         if self.token_s is None:
             self.token_s = self._gate.now_s()
-            self._gate._measured(self.ticket, self.token_s - self.ticket.arrived_s if delay_s is None else delay_s)
+            self._gate.report_first_token(self, self.token_s - self.ticket.arrived_s if delay_s is None else delay_s)
             self.progress()
 
     def progress(self) -> None:
-        """Report that tokens came, also those that do not show. Costs nothing where no stall time-out applies."""
+        """Report that tokens came, visible or not. Costs nothing where no stall time-out applies."""
         if not self.begun:
             self.begun = True
-            self._gate._carry_out(self._gate.desk.first_token(self.ticket.id, self._gate.now_s()))
+            self._gate.report_progress(self, first=True)
         elif self.stalls:
-            self._gate.desk.token_batch(self.ticket.id, self._gate.now_s())  # only noted: there are no effects
+            self._gate.report_progress(self, first=False)
 
     @property
     def watched(self) -> bool:
-        """Whether it still matters when this request's next token comes."""
+        """Whether the time of this request's next token matters."""
         return not self.left and (self.stalls or not self.begun)
 
     def use(self, prompt_tokens: int, output_tokens: int) -> None:
@@ -128,8 +154,8 @@ class Permit:
     def occupy(self, in_engine: int) -> None:
         """Report how many sequences of this request the engine has now.
 
-        Until the request is settled it also holds the seats of those that are still to come; from then on it holds
-        seats only as long as the engine has sequences of it.
+        Until the request is settled it also holds the seats of its sequences that have not started; after that it
+        holds seats only as long as the engine has sequences of it.
         """
         before, self.in_engine = self.in_engine, in_engine
         if not self.left:
@@ -138,30 +164,30 @@ class Permit:
             seats = in_engine
         else:
             return
-        self._gate._carry_out(self._gate.desk.reseat(self.ticket.id, seats, self._gate.now_s()))
+        self._gate.hold_seats(self, seats)
 
     def leave(self, ending: Ending, usage: Usage | None = None) -> None:
         """Settle the request; ``usage`` in place of what ``use`` added up. Later calls do nothing."""
         if not self.left:
             self.left = True
             self.usage = usage or self.usage
-            self._gate._leave(self, ending)
+            self._gate.settle(self, ending)
             if self._turn is not None:
-                self._turn.cancel()  # another call of this request may be waiting still
+                self._turn.cancel()  # another call of this request may still wait
 
-    def _requeue(self) -> None:
-        """The engine it ran on is gone: it waits for another turn."""
+    def requeue(self) -> None:
+        """The engine that ran the request died: it waits for another dispatch."""
         self.dispatched_s, self.batch, self._turn = None, None, None
         self.begun, self.ended_sequences, self.in_engine = False, 0, 0
         self.requeues += 1
         self.beside, self.most_tokens = False, None
 
-    def _refuse(self, reason: Reason, retry_after_s: int) -> None:
-        """The desk turned it away; only the first reason counts."""
+    def refuse(self, reason: Reason, retry_after_s: int) -> None:
+        """The desk refused the request; only the first reason counts."""
         self._why = self._why or (reason, retry_after_s)
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
-        """Something was decided: whoever waits for it looks again."""
+    def wake(self) -> None:
+        """Something was decided: the calls that wait in ``admitted`` look again."""
         if self._turn is not None and not self._turn.done():
             self._turn.set_result(None)

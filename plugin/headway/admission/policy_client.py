@@ -1,4 +1,4 @@
-"""The policy client: an engine's own client, with every request led through the gateway.
+"""The policy client: an engine's own client, with every request passed through the gateway.
 
 The instance keeps its identity and gains a subclass (``__class__`` is assigned), so everything else of it works as
 before and ``isinstance`` still holds: vLLM's handlers captured the very object. Composition was tried as well and
@@ -12,8 +12,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, ClassVar
 
-from headway.admission.gateway import REQUEST_CONTEXT, Gateway, RequestContext
+from headway.admission.gateway import Gateway
 from headway.admission.max_tokens import shortened
+from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.errors import Refused
 from headway_policies import EngineState, Hold
 from headway_policies.request import NO_TIMEOUTS, Timeouts
@@ -30,13 +31,13 @@ class PolicyClient:
     _headway_base: ClassVar[Any]
 
     def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
-        """Before rendering, reserve; later, inside the engine, only vLLM's own check."""
+        """Reserve a seat before the prompt is rendered; later, inside the engine, only vLLM's own check."""
         gateway, context = self._headway_gateway, REQUEST_CONTEXT.get()
         if request_id is None and context is not None and not (context.bypass or context.detached):
             try:
                 gateway.reserve(context, max(1, n))
             except Refused as refused:
-                raise gateway.adapter.error(refused) from None
+                raise gateway.link.adapter.error(refused) from None
         self._headway_base.check_admission(self, n, request_id)
 
     def generate(self, prompt: Any, sampling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
@@ -45,54 +46,51 @@ class PolicyClient:
         ``priority`` is a class name, or a number of which a larger one is more urgent. Raises UnknownClassError at
         the first step of the iteration, Refused at any.
         """
-        seats = self._headway_gateway.adapter.seats(sampling_params)
-        return self._headway_lead(self._headway_base.generate, prompt, sampling_params, request_id, seats, options)
+        seats = self._headway_gateway.link.adapter.seats(sampling_params)
+        return self._headway_carry(self._headway_base.generate, prompt, sampling_params, request_id, seats, options)
 
     def encode(self, prompt: Any, pooling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
         """Pooling requests pass the same gate: a call is a seat, and a request runs as many at once as there are."""
-        call = self._headway_lead(self._headway_base.encode, prompt, pooling_params, request_id, 1, options)
+        call = self._headway_carry(self._headway_base.encode, prompt, pooling_params, request_id, 1, options)
         context = REQUEST_CONTEXT.get()
         return call if context is None else _in_turn(context, self._headway_gateway.gate.desk.limit, call)
 
     @property
     def errored(self) -> bool:
-        """Whether the engine is dead and stays dead; whoever asks first has the gate told."""
-        gateway, dead = self._headway_gateway, bool(self._headway_base.errored.fget(self))
-        if dead:
-            gateway.engine_died()
-        return dead and (gateway.death_handler is None or gateway.engine_lost or gateway.closing)
+        """Whether the engine is dead and no other one will follow. Reading it changes nothing."""
+        return self._headway_gateway.link.errored
 
     async def check_health(self) -> None:
-        """As the engine's own, and unwell as well while it is silent or being restarted. Raises what it raises."""
+        """As the engine's own, and an error while the engine is unresponsive or restarting. Raises what it raises."""
         await self._headway_base.check_health(self)
         if self._headway_gateway.gate.desk.engine is not EngineState.UP:
-            raise self._headway_gateway.adapter.unwell()
+            raise self._headway_gateway.link.adapter.unwell()
 
     async def pause_generation(self, **options: Any) -> None:
-        """As the engine's own; nobody is sent to it meanwhile. Raises what it raises."""
+        """As the engine's own; dispatch is suspended meanwhile. Raises what it raises."""
         work = self._headway_base.pause_generation(self, **options)
-        await self._headway_gateway.change_pause(work, Hold.ENGINE_PAUSED)
+        await self._headway_gateway.link.change_pause(work, Hold.ENGINE_PAUSED)
 
     async def resume_generation(self) -> None:
-        """As the engine's own; the gate opens when the engine says that it runs. Raises what it raises."""
-        await self._headway_gateway.change_pause(self._headway_base.resume_generation(self))
+        """As the engine's own; dispatch resumes when the engine says that it runs. Raises what it raises."""
+        await self._headway_gateway.link.change_pause(self._headway_base.resume_generation(self))
 
     async def sleep(self, *arguments: Any, **options: Any) -> None:
-        """As the engine's own; nobody is sent to it meanwhile. Raises what it raises."""
+        """As the engine's own; dispatch is suspended meanwhile. Raises what it raises."""
         work = self._headway_base.sleep(self, *arguments, **options)
-        await self._headway_gateway.change_pause(work, Hold.ENGINE_ASLEEP)
+        await self._headway_gateway.link.change_pause(work, Hold.ENGINE_ASLEEP)
 
     async def wake_up(self, *arguments: Any, **options: Any) -> Any:
-        """As the engine's own; the gate opens when the engine says that all of it is awake. Raises what it raises."""
-        return await self._headway_gateway.change_pause(self._headway_base.wake_up(self, *arguments, **options))
+        """As the engine's own; dispatch resumes when the engine says that all of it is awake. Raises what it raises."""
+        return await self._headway_gateway.link.change_pause(self._headway_base.wake_up(self, *arguments, **options))
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Refuse whoever waits, give the running their time, answer whoever is left; from any thread, repeatedly."""
-        left_s = self._headway_gateway.close_from_any_thread(timeout)
+        """Refuse waiting requests, let running ones finish in time, refuse the rest. From any thread, repeatedly."""
+        left_s = self._headway_gateway.link.close_from_any_thread(timeout)
         self._headway_base.shutdown(self, timeout=left_s)
-        self._headway_gateway.closed_from_any_thread()
+        self._headway_gateway.link.closed_from_any_thread()
 
-    def _headway_lead(
+    def _headway_carry(
         self,
         run: Callable[..., AsyncGenerator[Any, None]],
         prompt: Any,
@@ -101,33 +99,34 @@ class PolicyClient:
         seats: int,
         options: dict[str, Any],
     ) -> AsyncGenerator[Any, None]:
-        """One call of the engine, behind the gate unless it may bypass it."""
+        """One call of the engine, with a permit unless it is the server's own."""
         gateway = self._headway_gateway
         context, own = _contexts(gateway, options)
         if context is None:
-            own.prompt_tokens, own.max_tokens = gateway.adapter.size(prompt, params)
+            own.prompt_tokens, own.max_tokens = gateway.link.adapter.size(prompt, params)
 
         def start(call_id: str, rank: int, most_tokens: int | None) -> AsyncGenerator[Any, None]:
             return run(self, prompt, shortened(params, most_tokens), call_id, priority=rank, **options)
 
         if own.bypass:
             return gateway.carry_internal(start(request_id, 0, None), seats)
-        silent, ends_late = gateway.adapter.silent(params), gateway.adapter.ends_late(params)
-        return gateway.carry(context, request_id, seats, start, own, silent=silent, ends_late=ends_late)
+        adapter = gateway.link.adapter
+        unstreamed, ends_late = adapter.unstreamed(params), adapter.ends_late(params)
+        return gateway.carry(context, request_id, seats, start, own, unstreamed=unstreamed, ends_late=ends_late)
 
 
 def make_policy_class(base: type[Any], gateway: Gateway) -> type[Any]:
-    """A subclass of an engine client's class whose requests pass the gateway. What the class lacks it does not gain."""
+    """A subclass of an engine client's class whose requests pass the gateway. It gains no method the class lacks."""
     methods = {name: value for name, value in vars(PolicyClient).items() if not name.startswith("__")}
     if not isinstance(getattr(base, "errored", None), property):
         del methods["errored"]
-    known = {name: value for name, value in methods.items() if name == "_headway_lead" or hasattr(base, name)}
+    known = {name: value for name, value in methods.items() if name == "_headway_carry" or hasattr(base, name)}
     own = {**known, "_headway_gateway": gateway, "_headway_base": base, "__doc__": PolicyClient.__doc__}
     return type(f"Policy{base.__name__}", (base,), own)
 
 
 async def _in_turn(context: RequestContext, seats: int, call: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-    """One of many calls of a request, of which only so many run at once, however long its list of inputs is."""
+    """One of many calls of a request, of which at most ``seats`` run at once, however long its list of inputs is."""
     if context.turns is None:
         context.turns = asyncio.Semaphore(seats)
     async with context.turns, aclosing(call):
@@ -141,7 +140,7 @@ def _contexts(gateway: Gateway, options: dict[str, Any]) -> tuple[RequestContext
     tenant, may_wait = options.pop("tenant", None), options.pop("may_wait", True)
     total_s, timeouts = options.pop("timeout_s", None), options.pop("timeouts", NO_TIMEOUTS)
     context = REQUEST_CONTEXT.get()
-    if context is not None and context.detached:  # nobody waits for this one: it outlives its HTTP request
+    if context is not None and context.detached:  # this call outlives its HTTP request
         return None, RequestContext(context.class_name, context.tenant, context.timeouts, may_wait=context.may_wait)
     if context is not None:
         return context, context

@@ -1,11 +1,11 @@
-"""How do single calls become batches of any function? The desk of the server, without a server.
+"""Batches of any function from single calls: the desk of the server, without a server.
 
 batcher    asyncio: submit, stats, drain
 threads    the same for programs with threads
 function   the batch function: async or plain, its results checked
 settings   the arguments as a preset
-stats      what has happened
-queue      the order of the most urgent first, alone
+stats      its counts
+queue      a priority queue alone
 """
 
 from headway.batcher.batcher import Batcher

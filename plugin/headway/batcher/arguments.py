@@ -1,4 +1,4 @@
-"""Is what somebody handed in a number at all? One line that names it says so, before it is in any book."""
+"""Checks of numeric arguments. An error is one line that names the argument."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def number(name: str, value: Any) -> float:
 
 
 def shown(value: Any) -> str:
-    """Whatever somebody handed in, short enough for one line of a message."""
+    """The value, short enough for one line of a message."""
     try:
         return reprlib.repr(value)
-    except Exception:  # a number of thousands of digits, or something that cannot even be shown
+    except Exception:  # a number of thousands of digits, or an object whose repr fails
         return f"this {type(value).__name__}"

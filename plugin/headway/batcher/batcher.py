@@ -1,11 +1,11 @@
-"""How do single requests become batches of any function?
+"""The batcher: batches of any function from single requests, for embedders, rerankers and classic models.
 
-The asyncio shell around a desk of its own, for embedders, rerankers and classic models. It owns the clock, one timer
-and the futures on which submitters wait; the desk decides who leaves, with whom and when. One batch runs at a time.
-Nothing is polled: an idle batcher has no task and no timer.
+The asyncio shell around a desk of its own. It owns the clock, one timer and the futures on which submitters wait; the
+desk decides which requests leave, together with which others, and when. One batch runs at a time. Nothing is polled: an
+idle batcher has no task and no timer.
 
-Ownership: a member is in ``_members`` from its arrival until the desk has heard of its end. A batch's task settles its
-members, the desk those that wait; a submitter that goes away leaves its seat taken until the call it is in is over.
+Ownership: a member is in ``_members`` from its arrival until its end was reported to the desk. A batch's task settles
+its members, the desk those that wait; a cancelled submitter's seat stays taken until the call it is in is over.
 """
 
 from __future__ import annotations
@@ -17,21 +17,35 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, assert_never
 
 from headway.batcher.arguments import number, whole_number
 from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
 from headway.batcher.settings import MOST_TOKENS, batch_preset, class_name, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
 from headway.errors import BatchFunctionError, refusal
-from headway_policies import Abort, Desk, Dispatch, Effect, Ending, Expire, Reason, Reject, Ticket, Timeouts, WakeAt
+from headway_policies import (
+    Abort,
+    Degrade,
+    Desk,
+    Dispatch,
+    Effect,
+    Ending,
+    Expire,
+    Reason,
+    Reject,
+    Requeue,
+    Ticket,
+    Timeouts,
+    WakeAt,
+)
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class _Member(Generic[T, R]):
-    """One request: what it brings, and where its answer goes."""
+    """One request: its item, and the future of its result."""
 
     id: int
     item: T
@@ -46,7 +60,7 @@ class Batcher(Generic[T, R]):
     waited ``max_wait_ms``, one of the highest priority ``urgent_wait_ms``. An item larger than the budget runs alone.
     ``count_tokens`` tells an item's size; without it each counts as one. ``validate`` raises for an item that must not
     get into a batch; both are plain functions. At most ``max_size`` wait. The function must not wait for the batcher it
-    runs in: its end is what that one waits for. Raises ValueError, and TypeError for what cannot be called.
+    runs in, which waits for the function. Raises ValueError, and TypeError for what cannot be called.
     """
 
     def __init__(
@@ -108,19 +122,19 @@ class Batcher(Generic[T, R]):
 
     @property
     def runs_here(self) -> bool:
-        """Whether whoever asks is the batch function itself, in the thread kept for it."""
+        """Whether the caller is the batch function itself, in the thread kept for it."""
         return self._process.runs_here
 
     # ------------------------------------------------------------------ the end
 
     async def drain(self) -> None:
-        """Admit nobody any more; finish what is here, without waiting for company. Ends when all is done."""
+        """Refuse new requests; finish the others, without a batch window. Ends when all is done."""
         self._closing = True
         self._carry_out(self._desk.switch(without_window(self._desk.preset), self._now_s()))
         await self._rest()
 
     async def close(self) -> None:
-        """End everything now: who waits or runs is Rejected. Ends when the batch function has come back."""
+        """End everything now: waiting and running requests are Rejected. Ends when the batch function has returned."""
         self._closing = True
         self._carry_out(self._desk.engine_lost(self._now_s(), Reason.DRAINING))
         await self._rest()
@@ -140,7 +154,7 @@ class Batcher(Generic[T, R]):
         if self._timer is not None:
             self._timer.cancel()
 
-    # ------------------------------------------------------------------ coming and going
+    # ------------------------------------------------------------------ arrivals and ends
 
     def _enter(self, item: T, priority: int, timeout_s: float | None, tokens: int | None) -> _Member[T, R]:
         now_s = self._now_s()
@@ -168,14 +182,14 @@ class Batcher(Generic[T, R]):
     def _gone(self, member: _Member[T, R]) -> None:
         """Its submitter was cancelled."""
         if not member.answer.cancelled():
-            member.answer.exception()  # its answer came in the same turn of the loop, and nobody will look at it
+            member.answer.exception()  # its result came in the same turn of the loop, and will not be read
         elif member.dispatched:
             self._stop_if_unwanted()
         else:
             self._leave(member, Ending.CANCELLED)
 
     def _leave(self, member: _Member[T, R], ending: Ending) -> None:
-        """The desk hears of the end; the last one of a batch lets the next batch leave."""
+        """Report the end to the desk; the last end of a batch lets the next batch leave."""
         self._carry_out(self._desk.leave(member.id, ending, self._now_s()))
         self._forget(member)
 
@@ -184,7 +198,7 @@ class Batcher(Generic[T, R]):
         if not self._members:
             self._at_rest.set()
 
-    # ------------------------------------------------------------------ what the desk wants done
+    # ------------------------------------------------------------------ the desk's effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
         batch: list[_Member[T, R]] = []
@@ -201,6 +215,14 @@ class Batcher(Generic[T, R]):
                     self._stop_if_unwanted()
                 case WakeAt():
                     self._arm(effect.at_s)
+                case Degrade():
+                    raise AssertionError("only a fallback ladder degrades requests, and a batcher has none")
+                case Requeue():
+                    raise AssertionError(
+                        "a request is requeued only when its engine died, and a batch function never does"
+                    )
+                case _:
+                    assert_never(effect)
         if batch:
             self._begin(batch)
 
@@ -224,7 +246,7 @@ class Batcher(Generic[T, R]):
     # ------------------------------------------------------------------ a batch
 
     def _begin(self, batch: list[_Member[T, R]]) -> None:
-        """Those that left together run together: the barrier of the desk lets one batch through at a time."""
+        """Run members that were dispatched together: the barrier of the desk allows one batch at a time."""
         for member in batch:
             member.dispatched = True
         self._batches += 1
@@ -232,7 +254,7 @@ class Batcher(Generic[T, R]):
         self._task = asyncio.get_running_loop().create_task(self._run(batch))
 
     async def _run(self, batch: list[_Member[T, R]]) -> None:
-        """Serve a batch. Whatever happens in it, each member is settled, and the next batch may leave."""
+        """Serve a batch. After any error each member is settled, and the next batch may leave."""
         try:
             await self._serve(batch)
         finally:
@@ -241,7 +263,7 @@ class Batcher(Generic[T, R]):
                     self._fail(member, BatchFunctionError("the batch function was cancelled"))
 
     async def _serve(self, batch: list[_Member[T, R]]) -> None:
-        """Give those who are still here their results; singly, when they cannot be had together."""
+        """Run the members that were not cancelled: together, and one by one after an error."""
         wanted = self._called = [member for member in batch if not member.answer.done()]
         if not wanted:
             return
@@ -251,7 +273,9 @@ class Batcher(Generic[T, R]):
             if len(wanted) == 1:
                 self._fail(wanted[0], error)
                 return
-            log.warning("a batch of %d failed, so its members run singly: %s", len(wanted), type(error).__name__)
+            log.warning(
+                "a batch of %d failed; its members are retried one by one: %s", len(wanted), type(error).__name__
+            )
             for member in wanted:
                 await self._serve([member])
         else:
@@ -269,13 +293,13 @@ class Batcher(Generic[T, R]):
             member.answer.set_exception(error)
 
     def _stop_if_unwanted(self) -> None:
-        """A call whose every submitter has gone need not go on."""
+        """Stop a call when all its submitters were cancelled."""
         if all(member.answer.done() for member in self._called):
             self._process.stop()
 
 
 def _check_functions(process_batch: Any, count_tokens: Any, validate: Any) -> None:
-    """Told at once, and not by the first request."""
+    """Raises TypeError at construction, not at the first request."""
     for name, one in (("process_batch", process_batch), ("count_tokens", count_tokens), ("validate", validate)):
         if not callable(one) and (one is not None or name == "process_batch"):
             raise TypeError(f"{name} must be a function, not {type(one).__name__}")

@@ -1,8 +1,8 @@
-"""How is a batch function called, and did it keep its promise?
+"""The call of a batch function, and the check of its results.
 
-A coroutine function runs on the event loop. Any other function runs in one thread kept for it, so that it never blocks
-the loop and a model that wants always to be called from the same thread is; a coroutine it hands out is awaited on the
-loop. The promise: as many results as items, in their order.
+A coroutine function runs on the event loop. Any other function runs in one thread kept for it: it never blocks the
+loop, and a model is always called from the same thread. A coroutine that it returns is awaited on the loop. It must
+return as many results as items, in their order.
 
 Known weak spot: a thread cannot be stopped. A function that hangs in it holds up every later batch.
 """
@@ -36,7 +36,7 @@ class BatchFunction(Generic[T, R]):
 
     @property
     def runs_here(self) -> bool:
-        """Whether whoever asks is the function itself, in the thread kept for it."""
+        """Whether the caller is the function itself, in the thread kept for it."""
         return self._thread_id == threading.get_ident()
 
     async def __call__(self, items: list[T]) -> list[R]:
@@ -51,12 +51,12 @@ class BatchFunction(Generic[T, R]):
         return _checked(results, asked)
 
     def stop(self) -> None:
-        """Nobody wants the results any more: cancel the call, where it runs on the loop."""
+        """The results are no longer needed: cancel the call, where it runs on the loop."""
         if self._call is not None:
             self._call.cancel()
 
     def close(self) -> None:
-        """Give the thread back."""
+        """End the thread."""
         self._thread.shutdown(wait=False)
 
     def _in_thread(self, items: list[T]) -> Sequence[R] | Awaitable[Sequence[R]]:
@@ -67,7 +67,7 @@ class BatchFunction(Generic[T, R]):
             raise _failure(error) from error
         except Exception:
             raise
-        except BaseException as error:  # sys.exit in a batch function is its own affair, and not the end of the loop
+        except BaseException as error:  # sys.exit in a batch function must not end the loop
             raise _failure(error) from error
         finally:
             self._thread_id = None
@@ -92,7 +92,7 @@ def is_async(function: Any) -> bool:
 
 
 async def _survived(results: Awaitable[Sequence[R]]) -> Sequence[R]:
-    """The results; what would end the loop is a failure like any other. Ctrl-C is the program's."""
+    """The results; an error that would end the loop becomes a plain failure. Ctrl-C is the program's."""
     try:
         return await results
     except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):

@@ -1,4 +1,4 @@
-"""Who is next? A queue alone, for programs that make their batches themselves."""
+"""A bounded priority queue alone, for programs that make their batches themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_WAITING = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrioritizedRequest(Generic[T]):
-    """One request that waited: what was put in, how urgent it was, and since when, in seconds of a monotonic clock."""
+    """One request that waited: what was put in, its priority, and since when, in seconds of a monotonic clock."""
 
     request: T
     priority: int
@@ -28,7 +28,7 @@ class PrioritizedRequest(Generic[T]):
 
 
 class QueueStats(TypedDict):
-    """``queue_sizes`` counts who waits, by priority from 0 up; ``dropped`` found no room, or were pushed out."""
+    """``queue_sizes`` counts waiting requests, by priority from 0 up; ``dropped`` found no room, or were evicted."""
 
     size: int
     max_size: int
@@ -41,8 +41,8 @@ class QueueStats(TypedDict):
 class PriorityRequestQueue(Generic[T]):
     """A bounded queue: the most urgent first, and inside one priority first come, first served.
 
-    Priorities count from 0 up, larger is more urgent, as in ``Batcher``. In a full queue a newcomer takes the place of
-    the newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and any thread may
+    Priorities count from 0 up, larger is more urgent, as in ``Batcher``. In a full queue a new request evicts the
+    newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and any thread may
     call it. Strict priority has no bound on the wait of those below: ``Batcher`` has one.
     """
 
@@ -77,7 +77,7 @@ class PriorityRequestQueue(Generic[T]):
         return True
 
     def dequeue(self) -> PrioritizedRequest[T] | None:
-        """Take out whoever is next; None when nobody waits."""
+        """Take out the next request; None when the queue is empty."""
         return next(iter(self.dequeue_batch(1)), None)
 
     def dequeue_batch(self, most: int) -> list[PrioritizedRequest[T]]:
@@ -94,7 +94,7 @@ class PriorityRequestQueue(Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """How many found no room, or were pushed out."""
+        """How many found no room, or were evicted."""
         return self._dropped
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""What does a batcher ask of the desk?
+"""The arguments of a batcher as a preset of the desk.
 
-A preset made in code: dynamic batching with a barrier, a share of the seats for every priority, one bounded queue.
+The preset: dynamic batching with a barrier, a share of the seats for every priority, one bounded queue.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from headway.errors import UnknownClassError
 from headway_policies import Batching, Preset, PriorityClass
 from headway_policies.queueing import OrderSettings, QueueSettings
 
-MOST_TOKENS = 2**53  # more cannot be counted exactly by everybody who counts them
+MOST_TOKENS = 2**53  # more cannot be counted exactly in a float
 _WHOLE = {
     "max_batch_size": (1, 65_536),
     "max_total_tokens": (1, MOST_TOKENS),
@@ -31,8 +31,8 @@ def batch_preset(
 ) -> Preset:
     """The preset of a batcher. Raises ValueError in one line that names the setting.
 
-    The queue is bounded as a whole, so that it can be full of one priority and still give way to a higher one. Who
-    waits is never refused for a prediction: what an item costs is not known here.
+    The queue is bounded as a whole, so that requests of one priority can fill it and a higher one can evict them. A
+    waiting request is never refused for a prediction: the cost of an item is not known here.
     """
     settings = dict(locals())
     for name, value in settings.items():
@@ -64,7 +64,7 @@ def batch_preset(
 
 
 def without_window(preset: Preset) -> Preset:
-    """The same preset for a batcher that waits for nobody any more."""
+    """The same preset without a batch window."""
     batching = preset.batching.model_copy(update={"window_ms": 0.0})
     return preset.model_copy(update={"batching": batching})
 
@@ -72,7 +72,7 @@ def without_window(preset: Preset) -> Preset:
 def class_name(priority: int, priority_classes: int) -> str:
     """The class of a priority, 0 and up; larger is more urgent. Raises UnknownClassError for any other number.
 
-    Nothing is clamped: whoever counts the other way round should learn so from the first request.
+    Nothing is clamped: a program that counts the other way round gets an error for its first request.
     """
     whole_number("priority_classes", priority_classes, *_WHOLE["priority_classes"])
     try:

@@ -1,6 +1,6 @@
-"""What has a batcher done so far?
+"""The counts of a batcher.
 
-How to read it: a mean batch far below the cap means a window too short, or no traffic; one always at the cap while
+How to read them: a mean batch far below the cap means a window too short, or no traffic; one always at the cap while
 latency rises means it is time for another instance.
 """
 
@@ -16,8 +16,9 @@ _DROPPED = (Reason.QUEUE_FULL, Reason.CLASS_QUEUE_FULL, Reason.EVICTED)
 class BatcherStats(TypedDict):
     """What a batcher has done so far.
 
-    ``total_requests`` have left in ``batches``; ``queue_sizes`` counts who waits, by priority from 0 up; ``running``
-    have left and not ended; ``dropped`` found the queue full, or were pushed out of it; ``outcomes`` has every end.
+    ``total_requests`` have left in ``batches``; ``queue_sizes`` counts waiting requests, by priority from 0 up;
+    ``running`` have left and not ended; ``dropped`` found the queue full, or were evicted from it; ``outcomes`` has
+    every end.
     """
 
     batches: int

@@ -1,6 +1,6 @@
-"""How do threads use a batcher?
+"""A batcher for programs with threads.
 
-One background thread runs an event loop with the batcher on it; all else is a call into that loop.
+One background thread runs an event loop with the batcher on it; all methods are calls into that loop.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SyncBatcher(Generic[T, R]):
         return self._batcher.stats()
 
     def stop(self) -> None:
-        """Admit nobody any more, finish what is here, end the thread. The second time it only waits for that.
+        """Refuse new requests, finish the others, end the thread. The second time it only waits for that.
 
         Raises RuntimeError inside the batch function, which it would wait for.
         """
@@ -91,11 +91,11 @@ class SyncBatcher(Generic[T, R]):
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        """Keep the loop going until the last submitter has been told."""
+        """Keep the loop running until the last submitter has its result."""
         await self._stopping.wait()
         await self._batcher.drain()
-        told = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*told, return_exceptions=True)
+        submitters = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*submitters, return_exceptions=True)
 
 
 __all__ = ["SyncBatcher"]

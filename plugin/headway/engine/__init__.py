@@ -1,4 +1,4 @@
-"""The port to an engine: what Headway needs of it, the queries it has not answered yet, and a fake for tests.
+"""The port to an engine: what Headway needs of it, the pending queries, and a fake for tests.
 
 vLLM's own side of the port is ``headway.vllm_adapter``.
 """

@@ -1,8 +1,7 @@
-"""A fake engine with honest manners, for tests of programs that use Headway without a model.
+"""A fake engine, for tests of programs that use Headway without a model.
 
-It stands at the port of ``headway.engine`` and says so: it makes up its tokens, but it runs at most ``max_num_seqs``
-sequences at once, takes a step at a time, stops what is aborted and can be told to stall, to be slow, to pause, to
-sleep or to die.
+It has the port of ``headway.engine``. Its tokens are invented, but it runs at most ``max_num_seqs`` sequences at once,
+takes a step at a time, stops what is aborted, and can be made to stall, to be slow, to pause, to sleep or to die.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from headway_policies import Progress
 
 @dataclass(frozen=True, slots=True)
 class FakeParams:
-    """What the fake understands of sampling parameters."""
+    """The sampling parameters of the fake."""
 
     max_tokens: int = 8
     n: int = 1
@@ -36,7 +35,7 @@ class FakeOutput:
 
 
 class EngineDied(RuntimeError):
-    """The fake engine was told to die."""
+    """The fake engine is dead."""
 
 
 class FakeEngine:
@@ -61,13 +60,13 @@ class FakeEngine:
 
     @property
     def errored(self) -> bool:
-        """Whether it was told to die."""
+        """Whether it is dead."""
         return self._dead
 
     async def generate(
         self, prompt: Any, sampling_params: FakeParams, request_id: str, *, priority: int = 0, **options: Any
     ) -> AsyncGenerator[FakeOutput, None]:
-        """Yield one output a step, none while it is held up. Raises EngineDied once ``die`` was called."""
+        """Yield one output a step, none while it is held up. Raises EngineDied after ``die``."""
         if request_id in self.running:
             raise ValueError(f"request id {request_id} is already running")
         self.started.append(request_id)
@@ -100,8 +99,8 @@ class FakeEngine:
         self.running.pop(request_id, None)
 
     async def ping(self) -> None:
-        """Answer between two steps, not while ``stalled`` or ``slow``. Who asks a dead one is told; one it dies under
-        never is."""
+        """Answer between two steps, not while ``stalled`` or ``slow``. Raises EngineDied when it is dead. When it dies
+        meanwhile it never answers, like a real one."""
         if self._dead:
             raise EngineDied("the engine died")
         while self.stalled or self.slow:
@@ -125,11 +124,11 @@ class FakeEngine:
         self.paused = False
 
     async def is_paused(self) -> bool:
-        """Whether it takes no step by order."""
+        """Whether it is paused."""
         return self.paused
 
     async def sleep(self, level: int = 1, mode: str = "abort") -> None:
-        """Pause, and without a memory from level 1 on."""
+        """Pause, and from level 1 on sleep."""
         self.paused, self.asleep = True, self.asleep or level >= 1
 
     async def wake_up(self, tags: list[str] | None = None) -> bool:
@@ -139,7 +138,7 @@ class FakeEngine:
         return not self.asleep
 
     async def is_sleeping(self) -> bool:
-        """Whether it has no memory."""
+        """Whether it is asleep."""
         return self.asleep
 
     @property

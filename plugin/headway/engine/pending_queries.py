@@ -1,7 +1,7 @@
-"""What has the engine been asked that it has not answered yet?
+"""The pending queries to an engine, cancelled when it dies.
 
-The client of an engine that dies does not tell whoever waits for an answer: they would wait for ever, and keep the
-server from ending. So every question of ours goes through here, and ends with the engine, or when its time is over.
+The client of a dead engine never answers: a query would wait for ever, and keep the server from ending. So every query
+of Headway is sent from here, and ends with the engine or with its time-out.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class PendingQueries:
-    """The open queries to one engine. Call it on the event loop's thread only."""
+    """The pending queries to one engine. Call it on the event loop's thread only."""
 
     def __init__(self) -> None:
         self._open: set[asyncio.Task[Any]] = set()
 
-    async def ask(self, question: Coroutine[Any, Any, T], within_s: float | None = None) -> T:
-        """The answer. Raises what the question raises, NoEngineError when the engine dies first, or TimeoutError."""
-        asked = asyncio.get_running_loop().create_task(question)
+    async def ask(self, query: Coroutine[Any, Any, T], within_s: float | None = None) -> T:
+        """The answer. Raises what the query raises, NoEngineError when the engine dies first, or TimeoutError."""
+        asked = asyncio.get_running_loop().create_task(query)
         self._open.add(asked)
         try:
             await asyncio.wait({asked}, timeout=within_s)
@@ -37,7 +37,7 @@ class PendingQueries:
             asked.cancel()
 
     def end(self) -> None:
-        """The engine is dead: it answers none of them."""
+        """Cancel all: the engine is dead."""
         for asked in self._open:
             asked.cancel()
 
@@ -45,8 +45,8 @@ class PendingQueries:
 class Confirmation:
     """Waits until the engine has processed everything that it was sent before.
 
-    ``ask`` is a question that the engine answers in its turn. Callers that come while one is open share the next one:
-    the answer to a question that was asked before them proves nothing to them.
+    ``ask`` is a query that the engine answers in its turn. Callers that come while one is pending share the next one:
+    the answer to a query that was sent before a call proves nothing about that call.
     """
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -55,7 +55,7 @@ class Confirmation:
         self._next: asyncio.Task[None] | None = None
 
     async def wait(self) -> None:
-        """Return once a question that begins after this call is answered, or cannot be."""
+        """Return once a query that begins after this call is answered, or cannot be."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._after(self._open))
         await asyncio.shield(self._next)

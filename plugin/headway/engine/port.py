@@ -1,4 +1,4 @@
-"""The port: what Headway needs of an engine, and the few facts that differ from one kind of engine to another.
+"""The port: what Headway needs of an engine, and the adapter for what differs between engines.
 
 vLLM's ``AsyncLLM`` has this shape; ``headway.engine.fake.FakeEngine`` ships for programs that want to test without one.
 """
@@ -22,7 +22,7 @@ class Engine(Protocol):
 
     @property
     def errored(self) -> bool:
-        """Whether the engine is beyond use."""
+        """Whether the engine is dead."""
         ...
 
     def generate(self, prompt: Any, sampling_params: Any, request_id: str, **options: Any) -> AsyncGenerator[Any, None]:
@@ -35,26 +35,26 @@ class Engine(Protocol):
 
 
 class EngineAdapter(Protocol):
-    """The facts about one kind of engine."""
+    """What is particular to one make of engine."""
 
     def seats(self, sampling_params: Any) -> int:
         """How many sequences a call with these parameters runs."""
         ...
 
     def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
-        """Prompt tokens of each sequence, 0 when unknown, and the most tokens it may generate where that is said."""
+        """Prompt tokens of each sequence, 0 when unknown, and the most tokens it may generate, where that is set."""
         ...
 
     def usage(self, output: Any) -> Usage | None:
-        """What a call used, by its last output, for engines that do not report it when it ends."""
+        """The usage of a call, by its last output, for engines that do not report it when it ends."""
         ...
 
-    def silent(self, sampling_params: Any) -> bool:
-        """Whether a call with these parameters shows nothing until its end."""
+    def unstreamed(self, sampling_params: Any) -> bool:
+        """Whether a call with these parameters has no output but its last."""
         ...
 
     def tokens(self, engine: Any, request_id: str) -> int | None:
-        """How many tokens a silent call has by now; None when nobody knows: then every engine step counts as one."""
+        """The tokens so far of an unstreamed call; None when unknown: then each engine step counts as one."""
         ...
 
     def first_token_delay_s(self, output: Any) -> float | None:
@@ -62,15 +62,15 @@ class EngineAdapter(Protocol):
         ...
 
     def unfinished(self, output: Any) -> bool:
-        """Whether this last output of a call was cut short by somebody's abort."""
+        """Whether this last output of a call was cut short by an abort."""
         ...
 
     def error(self, refused: Refused) -> Exception:
-        """The refusal in the form this engine's own front end understands."""
+        """The refusal as an error that this engine's own front end handles."""
         ...
 
     def unwell(self) -> Exception:
-        """What a health check raises while the engine is silent or gone."""
+        """What a health check raises while the engine is unresponsive or dead."""
         ...
 
     def ends_late(self, sampling_params: Any) -> bool:
@@ -78,9 +78,9 @@ class EngineAdapter(Protocol):
         ...
 
     async def ping(self, engine: Any) -> Answer | None:
-        """Wait for a sign of life; None where the engine cannot be asked for one.
+        """Wait for the engine's answer to a ping; None where it cannot be pinged.
 
-        It is given in its turn: what the engine was sent before, aborts above all, has been processed by then.
+        It answers in its turn: what it was sent before, aborts above all, has been processed by then.
         """
         ...
 
@@ -89,15 +89,15 @@ class EngineAdapter(Protocol):
         ...
 
     def progress(self, engine: Any) -> Sequence[Progress]:
-        """What each engine reports of its progress, also while a step goes on; empty where none does."""
+        """The progress that each engine reports, also during a step; empty where none does."""
         ...
 
     def engine_seats(self, engine: Any) -> int | None:
-        """The most sequences the engine can run at once, or None when it does not say."""
+        """The most sequences the engine can run at once, or None when it is unknown."""
         ...
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
-        """Set the engine's own limit between two steps; returns what it is now, None when it has no such knob."""
+        """Set the engine's own limit between two steps; returns what it is now, None when it has no such setting."""
         ...
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
@@ -120,13 +120,13 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a living engine: what keeps it from running anything, as far as it says."""
+    """The answer of an engine to a ping: its pause and its sleep, where it reports them."""
 
     holds: frozenset[Hold] = frozenset()
 
 
 class StepListener(Protocol):
-    """Whoever wants to know of the engine's steps."""
+    """A receiver of the engine's step reports."""
 
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         """One step: its load where known, the number of sequences in it, and those that ended in it."""
@@ -134,7 +134,7 @@ class StepListener(Protocol):
 
 
 class PlainAdapter:
-    """An engine without surprises: one sequence a call, every output a token, no limit of its own."""
+    """The adapter of a plain engine: one sequence a call, every output a token, no limit of its own."""
 
     def seats(self, sampling_params: Any) -> int:
         """OpenAI's ``n`` where the parameters have it."""
@@ -149,12 +149,12 @@ class PlainAdapter:
         tokens = getattr(output, "tokens", None)
         return None if tokens is None else Usage(getattr(output, "prompt_tokens", 0), len(tokens))
 
-    def silent(self, sampling_params: Any) -> bool:
-        """Every token shows."""
+    def unstreamed(self, sampling_params: Any) -> bool:
+        """Every token is streamed."""
         return False
 
     def tokens(self, engine: Any, request_id: str) -> int | None:
-        """No silent calls."""
+        """All calls stream."""
         return None
 
     def first_token_delay_s(self, output: Any) -> float | None:
@@ -162,19 +162,19 @@ class PlainAdapter:
         return None
 
     def unfinished(self, output: Any) -> bool:
-        """Nobody but Headway aborts."""
+        """Only Headway aborts."""
         return False
 
     def error(self, refused: Refused) -> Exception:
-        """As it is."""
+        """The refusal itself."""
         return refused
 
     def unwell(self) -> Exception:
         """A plain error."""
-        return NoEngineError("the engine gives no sign of life")
+        return NoEngineError("the engine is unresponsive")
 
     def ends_late(self, sampling_params: Any) -> bool:
-        """What it reports as ended has ended."""
+        """A sequence reported as ended has ended."""
         return False
 
     async def catch_up(self, engine: Any) -> None:
@@ -202,7 +202,7 @@ class PlainAdapter:
         return None if seats is None else int(seats)
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
-        """No such knob."""
+        """No such setting."""
         return None
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:

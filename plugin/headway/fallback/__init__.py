@@ -1,9 +1,9 @@
-"""The fallback ladder at work: the controller that moves it, and the client of another model.
+"""The fallback: the controller that moves the fallback ladder, and the client of the other model.
 
-The rungs, triggers and the circuit breaker are policies; this part reads the signals and carries them out.
+The rungs, triggers and the circuit breaker are policies; this part reads the signals and carries out the rungs.
 """
 
-from headway.fallback.client import MAX_REQUEST_BYTES, FallbackClient, Hop
+from headway.fallback.client import MAX_REQUEST_BYTES, FallbackClient, ForwardResult
 from headway.fallback.controller import FallbackController
 from headway.fallback.settings import FallbackSettings
 
@@ -12,5 +12,5 @@ __all__ = [
     "FallbackClient",
     "FallbackController",
     "FallbackSettings",
-    "Hop",
+    "ForwardResult",
 ]

@@ -1,17 +1,19 @@
-"""Another model answers: one request is sent on to it, and its answer streamed back.
+"""The fallback client: forwards one request to another model, and streams its answer back.
 
-    1. only the two routes that every OpenAI-compatible server has, and never a request that was sent on already: it
+    1. only the two routes that every OpenAI-compatible server has, and never a request that was forwarded already: it
        carries ``x-headway-hop``, so there is one hop at most and no loop
-    2. the body goes on with ``model`` replaced; of the headers only those that trace it; our key, never the client's
-    3. until the first byte nothing is lost: whatever goes wrong, the caller is told ``NOT_SERVED`` and answers itself
-    4. after it, trouble ends the stream with one error event
+    2. the body is forwarded with ``model`` replaced; of the headers only those for tracing; Headway's key, never the
+       client's
+    3. until the first byte nothing is lost: after any failure the caller gets ``NOT_SERVED`` and answers itself
+    4. after the first byte a failure ends the stream with one error event
 
-The other model is not trusted: no redirect is followed, nothing is unpacked, only JSON and event streams within bounds
-come back, of its headers none. A breaker keeps away from one that fails, and a bound from one that is slow. Neither
-key nor prompt is ever logged. The HTTP client, aiohttp, comes with vLLM and is imported with the first request.
+The other model is not trusted: no redirect is followed, nothing is decompressed, only JSON and event streams within
+bounds are forwarded to the client, and none of its headers. The circuit breaker stops requests to a model that fails, a
+bound on the exchanges those to a slow one. Neither key nor prompt is ever logged. The HTTP client, aiohttp, comes with
+vLLM and is imported with the first request.
 
-Bounds, in either direction: the bytes of one text, its JSON elements (parsing holds the event loop, and in a thread it
-would hold the interpreter just as long), and the bytes that all exchanges hold together.
+Bounds, in either direction: the bytes of one text, its JSON elements (parsing blocks the event loop, and in a thread
+it would block the interpreter just as long), and the bytes that all exchanges hold together.
 """
 
 from __future__ import annotations
@@ -37,16 +39,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HOP_HEADER = "x-headway-hop"
-#: What can be sent on: the route here, and below the base of the other API.
+#: The routes that can be forwarded: here, and below the base of the other API.
 ROUTES = {"/v1/chat/completions": "/chat/completions", "/v1/completions": "/completions"}
 
-#: The headers that go along, and the most characters each may have (W3C Trace Context: 55, and at least 512). One that
-#: is longer or not printable ASCII stays behind.
+#: The headers that are forwarded, and the most characters of each (W3C Trace Context: 55, and at least 512). One
+#: that is longer or not printable ASCII is dropped.
 TRACING_CHARS = {"traceparent": 64, "tracestate": 512, "x-request-id": 128}
 MAX_REQUEST_BYTES = 8 * 1024 * 1024
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_EVENT_BYTES = 1024 * 1024
-#: Requests that were sent on and whole answers, over all exchanges.
+#: Forwarded requests and whole answers, over all exchanges.
 MAX_HELD_BYTES = 64 * 1024 * 1024
 #: Commas, colons and opening brackets in one JSON text, those inside of its strings included.
 MAX_JSON_ELEMENTS = 250_000
@@ -57,12 +59,12 @@ _JSON, _EVENTS = "application/json", "text/event-stream"
 _MOST_DIGITS = 400  # int() takes a time that grows with the square of them
 _MOST_AT_ONCE = 64
 _CONNECT_S = 5.0
-#: Refusals that are about this one request, and say nothing of the next.
-_ITS_OWN_FAULT = frozenset({400, 413, 422})
+#: Errors of this one request, which say nothing about the other model.
+_REQUEST_ERRORS = frozenset({400, 413, 422})
 
 
-class Hop(StrEnum):
-    """How it went. After anything but NOT_SERVED there is nothing left to answer."""
+class ForwardResult(StrEnum):
+    """The result of forwarding a request. After any but NOT_SERVED there is nothing left to answer."""
 
     SERVED = "served"
     NOT_SERVED = "not_served"
@@ -71,7 +73,7 @@ class Hop(StrEnum):
 
 
 class _NotServedError(Exception):
-    """It gave no answer that could be handed on; ``verdict`` is what that says about it."""
+    """The other model gave no answer that can be forwarded; ``verdict`` is what the circuit breaker learns from it."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__()
@@ -79,11 +81,11 @@ class _NotServedError(Exception):
 
 
 class _ClientGoneError(Exception):
-    """There is nobody left to answer."""
+    """The client has disconnected."""
 
 
 class FallbackClient:
-    """The way to the other model. Call it on one event loop only; ``close`` it there."""
+    """The client of the other model. Call it on one event loop only; ``close`` it there."""
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class FallbackClient:
         return self._settings.model
 
     def takes(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether this request may be sent on: a route of both, and its first hop. Header names in small letters."""
+        """Whether this request may be forwarded: a route of both, and its first hop. Header names in lower case."""
         return path in ROUTES and HOP_HEADER not in headers
 
     async def serve(
@@ -120,20 +122,20 @@ class FallbackClient:
         *,
         class_name: str,
         timeout_s: float | None = None,
-    ) -> Hop:
+    ) -> ForwardResult:
         """Let the other model answer, within its time-out and this request's own.
 
-        ``receive`` must have given the whole body away: it is only watched for the client's leaving.
+        The whole body must have been read from ``receive``: it is only watched for the client's disconnect.
         """
         if self.in_flight >= self._most_at_once or not self.takes(path, headers):
-            return Hop.NOT_SERVED
-        message = _readdressed(body, self.model)
+            return ForwardResult.NOT_SERVED
+        message = _forwarded(body, self.model)
         if message is None or not self._held.take(len(message)):
-            return Hop.NOT_SERVED
+            return ForwardResult.NOT_SERVED
         try:
             number = self.breaker.begin(self._now_s())
             if number is None:
-                return Hop.NOT_SERVED
+                return ForwardResult.NOT_SERVED
             answer = _Answer(path, send, self.model, class_name)
             exchange = self._exchange(path, message, self._headers(headers), answer, self._within_s(timeout_s))
             return await self._watched(number, exchange, answer, receive)
@@ -141,7 +143,7 @@ class FallbackClient:
             self._held.give_back(len(message))
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -149,14 +151,18 @@ class FallbackClient:
     # ------------------------------------------------------------------ inside
 
     async def _watched(
-        self, number: int, exchange: Coroutine[Any, Any, tuple[Hop, Verdict]], answer: _Answer, receive: Receive
-    ) -> Hop:
-        """Run an exchange, and tell the breaker how it went."""
+        self,
+        number: int,
+        exchange: Coroutine[Any, Any, tuple[ForwardResult, Verdict]],
+        answer: _Answer,
+        receive: Receive,
+    ) -> ForwardResult:
+        """Run an exchange, and report its result to the circuit breaker."""
         verdict = Verdict.UNDECIDED
         self.in_flight += 1
         try:
-            hop, verdict = await _unless_gone(exchange, answer, receive)
-            return hop
+            result, verdict = await _unless_gone(exchange, answer, receive)
+            return result
         finally:
             self.in_flight -= 1
             self._ended(number, verdict)
@@ -166,7 +172,9 @@ class FallbackClient:
         return own_s if timeout_s is None else max(0.001, min(own_s, timeout_s))
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        sent = {name: headers[name] for name, most in TRACING_CHARS.items() if _traces(headers.get(name, ""), most)}
+        sent = {
+            name: headers[name] for name, most in TRACING_CHARS.items() if _is_forwardable(headers.get(name, ""), most)
+        }
         sent |= {"content-type": _JSON, "accept": f"{_JSON}, {_EVENTS}", "accept-encoding": "identity", HOP_HEADER: "1"}
         if self._settings.api_key is not None:
             sent["authorization"] = f"Bearer {self._settings.api_key}"
@@ -174,8 +182,8 @@ class FallbackClient:
 
     async def _exchange(
         self, path: str, message: bytes, headers: dict[str, str], answer: _Answer, within_s: float
-    ) -> tuple[Hop, Verdict]:
-        """Ask, and hand the answer on. What goes wrong before its first byte is only reported."""
+    ) -> tuple[ForwardResult, Verdict]:
+        """Send the request, and forward the answer. A failure before its first byte is only logged."""
         from aiohttp import ClientError, ClientTimeout
 
         timeout = ClientTimeout(total=within_s, connect=min(_CONNECT_S, within_s))
@@ -189,19 +197,19 @@ class FallbackClient:
                 else:
                     await _whole(response, answer, self._held)
         except _ClientGoneError:
-            return Hop.CLIENT_GONE, Verdict.UNDECIDED
+            return ForwardResult.CLIENT_GONE, Verdict.UNDECIDED
         except _NotServedError as error:
-            return Hop.NOT_SERVED, error.verdict
+            return ForwardResult.NOT_SERVED, error.verdict
         except (ClientError, OSError, EventTooLargeError, ValueError) as error:  # OSError: TimeoutError as well
-            log.info("the fallback model did not answer: %s", type(error).__name__)
+            log.info("the fallback model failed: %s", type(error).__name__)
             if not answer.begun:
-                return Hop.NOT_SERVED, Verdict.FAILURE
+                return ForwardResult.NOT_SERVED, Verdict.FAILURE
             await answer.break_off()
-            return Hop.BROKEN_OFF, Verdict.FAILURE
-        return Hop.SERVED, Verdict.SUCCESS
+            return ForwardResult.BROKEN_OFF, Verdict.FAILURE
+        return ForwardResult.SERVED, Verdict.SUCCESS
 
     def _opened(self) -> aiohttp.ClientSession:
-        """The session, opened with the first request. A connection each: one kept open may be dead unnoticed."""
+        """The session, opened with the first request. Each request has its own connection: an idle one may be dead."""
         if self._session is None:
             from aiohttp import ClientSession, DummyCookieJar, TCPConnector
 
@@ -221,7 +229,7 @@ class FallbackClient:
         self.breaker.ended(number, verdict, self._now_s())
         if self.breaker.state is not before:
             say = log.warning if self.breaker.state is BreakerState.OPEN else log.info
-            say("the way to the fallback model is now %s", self.breaker.state)
+            say("the fallback model's circuit breaker is now %s", self.breaker.state)
 
 
 class _Held:
@@ -232,19 +240,19 @@ class _Held:
         self.size_bytes = 0
 
     def take(self, size_bytes: int) -> bool:
-        """Count so many more; False, and nothing is counted, where the bound does not allow it."""
+        """Count this many more; False, and nothing is counted, where the bound does not allow it."""
         if self.size_bytes + size_bytes > self._most_bytes:
             return False
         self.size_bytes += size_bytes
         return True
 
     def give_back(self, size_bytes: int) -> None:
-        """So many are held no longer."""
+        """This many are no longer held."""
         self.size_bytes -= size_bytes
 
 
 class _Answer:
-    """What goes back to the client."""
+    """The answer to the client."""
 
     def __init__(self, path: str, send: Send, model: str, class_name: str) -> None:
         self._path = path
@@ -269,11 +277,11 @@ class _Answer:
 
     async def break_off(self) -> None:
         """The stream cannot go on."""
-        text = "The model that answers in place of this one broke off."
+        text = "The fallback model broke off its answer."
         try:
             await self._body(error_event(self._path, HTTPStatus.BAD_GATEWAY, text, "fallback_broke_off"), more=False)
         except _ClientGoneError:
-            log.debug("the client left, too")
+            log.debug("the client had disconnected, too")
 
     async def _start(self, content_type: str, header: tuple[bytes, str]) -> None:
         fields = ((b"content-type", content_type), header, *self._signature)
@@ -288,21 +296,21 @@ class _Answer:
     async def _put(self, message: dict[str, Any]) -> None:
         try:
             await self._send(message)
-        except OSError as error:  # the ASGI server's word for a connection that is closed
+        except OSError as error:  # how the ASGI server says that the connection is closed
             raise _ClientGoneError from error
 
 
-def _traces(value: str, most_chars: int) -> bool:
-    """Whether a header that traces a request may go along."""
+def _is_forwardable(value: str, most_chars: int) -> bool:
+    """Whether this value of a tracing header may be forwarded."""
     return 0 < len(value) <= most_chars and value.isascii() and value.isprintable()
 
 
-def _readdressed(body: bytes, model: str) -> bytes | None:
-    """The request for another model; None for one that is no JSON object, or too large to be sent on."""
+def _forwarded(body: bytes, model: str) -> bytes | None:
+    """The request for the other model; None for one that is no JSON object, or too large to be forwarded."""
     request = _object(body, MAX_REQUEST_BYTES)
     if request is None:
         return None
-    request.pop("priority", None)  # vLLM's own, and the class's alone
+    request.pop("priority", None)  # vLLM's own: only the class may set it
     message = json.dumps(request | {"model": model}, separators=(",", ":")).encode()
     return message if len(message) <= MAX_REQUEST_BYTES else None
 
@@ -326,13 +334,13 @@ def _whole_number(digits: str) -> int:
 
 
 def _checked(response: aiohttp.ClientResponse) -> str:
-    """The kind of a good answer. Raises _NotServedError for any other."""
-    if response.status in _ITS_OWN_FAULT:
-        raise _NotServedError(Verdict.SUCCESS)  # it lives, and has an opinion
+    """The content type of a good answer. Raises _NotServedError for any other."""
+    if response.status in _REQUEST_ERRORS:
+        raise _NotServedError(Verdict.SUCCESS)  # the other model works; the request is wrong
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
     kind = _kind(response.headers.get("content-type", ""))
     if response.status != HTTPStatus.OK or packed or kind not in (_JSON, _EVENTS):
-        log.info("the fallback model answered %d, which is not handed on", response.status)
+        log.info("the fallback model answered %d, which is not forwarded", response.status)
         raise _NotServedError(Verdict.FAILURE)
     return kind
 
@@ -358,7 +366,7 @@ async def _whole(response: aiohttp.ClientResponse, answer: _Answer, held: _Held)
 
 
 async def _stream(response: aiohttp.ClientResponse, answer: _Answer) -> None:
-    """Hand on whole events as they come. Raises ValueError for a stream that ends without its last event."""
+    """Forward whole events as they come. Raises ValueError for a stream that ends without its last event."""
     events = SseEvents(MAX_EVENT_BYTES)
     async for piece in response.content.iter_any():
         whole = events.add(piece)
@@ -370,15 +378,15 @@ async def _stream(response: aiohttp.ClientResponse, answer: _Answer) -> None:
 
 
 async def _unless_gone(
-    exchange: Coroutine[Any, Any, tuple[Hop, Verdict]], answer: _Answer, receive: Receive
-) -> tuple[Hop, Verdict]:
-    """Run an exchange as long as the client is there. One that has all of its answer counts as leaving, too."""
+    exchange: Coroutine[Any, Any, tuple[ForwardResult, Verdict]], answer: _Answer, receive: Receive
+) -> tuple[ForwardResult, Verdict]:
+    """Run an exchange as long as the client is connected. A disconnect after the whole answer changes nothing."""
     asking, leaving = asyncio.ensure_future(exchange), asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if asking.done() or answer.ended:
             return await asking
-        return Hop.CLIENT_GONE, Verdict.UNDECIDED
+        return ForwardResult.CLIENT_GONE, Verdict.UNDECIDED
     finally:
         for task in (asking, leaving):
             task.cancel()

@@ -1,7 +1,7 @@
-"""The fallback controller: watches for trouble, moves the fallback ladder, and says so.
+"""The fallback controller: moves the fallback ladder by the signals of the server.
 
-A few times a second it shows the ladder what there is to see; whatever is in force then, it hands to ``apply``, which
-tells the desk. Every move is logged, counted and kept for operators.
+A few times a second it gives the ladder the signals and the rungs in force to ``apply``, which passes them to the desk.
+Every move is logged, counted and kept for operators.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from headway_policies.request import Timeouts
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.25
+UPDATE_S = 0.25
 _MOVES_KEPT = 50
 _FAILED = (Outcome.FAILED, Outcome.ENGINE_LOST)
 _ANSWERED = (Outcome.COMPLETED, Outcome.EXPIRED_RUNNING)
@@ -53,7 +53,7 @@ class Move:
 
 
 class FallbackController:
-    """Looks after one gate. ``load`` gives the engine's last figures. Call it on the event loop's thread only."""
+    """The controller of one gate. ``load`` gives the engine's last figures. Call it on the event loop's thread only."""
 
     def __init__(
         self,
@@ -76,32 +76,32 @@ class FallbackController:
         self.ladder = Ladder(preset.fallback, usable_rungs(preset, fallback_model=upstream is not None))
 
     def connect(self, upstream: FallbackClient) -> None:
-        """Another model may answer from now on."""
+        """Use the other model from now on."""
         self.upstream = upstream
         self.adopt()
 
     async def run(self) -> None:
-        """Look, for as long as the server runs."""
+        """Update the ladder, for as long as the server runs."""
         try:
             while True:
                 try:
-                    self.look()
-                except Exception:  # whatever goes wrong here must not leave the ladder where it is for ever
-                    log.exception("the fallback controller stumbled")
-                await asyncio.sleep(LOOK_S)
+                    self.update()
+                except Exception:  # an error here must not leave the ladder on its rung for ever
+                    log.exception("fallback controller: iteration failed")
+                await asyncio.sleep(UPDATE_S)
         finally:
             if self.upstream is not None:
                 await self.upstream.close()
 
-    def look(self) -> Rung:
-        """Show the ladder what there is to see now; say when an order of somebody else's went wrong."""
-        self._tell_of_the_order()
+    def update(self) -> Rung:
+        """Give the ladder the present signals; log a custom order that was disabled."""
+        self._log_disabled_order()
         before, now_s = self.ladder.rung, self._gate.now_s()
-        self.ladder.look(self.signs(now_s), now_s)
+        self.ladder.look(self.signals(now_s), now_s)
         return self._moved(before, self.ladder.why)
 
-    def signs(self, now_s: float) -> FallbackSignals:
-        """What there is to see. The KV use of the last step says nothing of an engine that has nothing to do."""
+    def signals(self, now_s: float) -> FallbackSignals:
+        """The present signals. The KV use of the last step says nothing about an idle engine."""
         desk, config = self._gate.desk, self._gate.desk.preset.fallback
         failed, ended = self._counts()
         return FallbackSignals(
@@ -114,7 +114,7 @@ class FallbackController:
         )
 
     def order(self, word: str | None) -> Rung:
-        """Put the ladder on a rung until told otherwise; None: let it move by itself. Raises UnknownRungError."""
+        """Put the ladder on a rung until the next order; None: let it move by itself. Raises UnknownRungError."""
         before = self.ladder.rung
         try:
             rung = None if word is None else Rung[word.upper()]
@@ -135,14 +135,14 @@ class FallbackController:
         return ladder.in_force
 
     def adopt(self) -> Rung:
-        """Follow the preset in force, which has changed, or what the server can do."""
+        """Take over a new preset, or another set of usable rungs."""
         before, preset = self.ladder.rung, self._gate.desk.preset
         rungs = usable_rungs(preset, fallback_model=self.upstream is not None)
         self.ladder.switch(preset.fallback, rungs, self._gate.now_s())
         return self._moved(before, self.ladder.why)
 
     def diverts(self, class_name: str, refused: Reason | None = None) -> bool:
-        """Whether another model should answer a request of this class now, seen why it was refused here, if it was."""
+        """Whether the other model should answer a request of this class; ``refused`` is the reason of a refusal."""
         terms = self._gate.desk.preset.classes.get(class_name)
         return self.upstream is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
 
@@ -151,9 +151,9 @@ class FallbackController:
         total_s = self._gate.desk.preset.classes[class_name].timeouts().shortened_by(asked).total_s
         return None if total_s is None else total_s - passed_s
 
-    def lost(self, class_name: str, loss: Degradation) -> None:
-        """Count what a request had to do without."""
-        self.degraded[class_name, loss] += 1
+    def lost(self, class_name: str, how: Degradation) -> None:
+        """Count a degraded request."""
+        self.degraded[class_name, how] += 1
 
     def status(self) -> dict[str, Any]:
         """For operators."""
@@ -173,21 +173,21 @@ class FallbackController:
     # ------------------------------------------------------------------ inside
 
     def _counts(self) -> tuple[int, int]:
-        """What failed so far, and what the engine has ended in all."""
+        """The requests that failed so far, and all that ended in the engine."""
         outcomes = [one.outcomes for one in self._gate.desk.ledger.classes.values()]
         failed = sum(one[outcome] for one in outcomes for outcome in _FAILED)
         return failed, failed + sum(one[outcome] for one in outcomes for outcome in _ANSWERED)
 
-    def _tell_of_the_order(self) -> None:
-        """Once for each that was put aside."""
+    def _log_disabled_order(self) -> None:
+        """Once for each."""
         failed = self._gate.desk.order_failed
         if failed is not None and failed != self._order_failed:
             ordering = self._gate.desk.preset.ordering
-            log.error("the order of the preset (%s, %s) was put aside: %s", ordering.between, ordering.inside, failed)
+            log.error("the order of the preset (%s, %s) was disabled: %s", ordering.between, ordering.inside, failed)
         self._order_failed = failed
 
     def _moved(self, before: Rung, trigger: Trigger | None) -> Rung:
-        """Tell everybody of a move, and the desk what is in force."""
+        """Log and keep a move, and pass the rungs in force to the desk."""
         after, in_force = self.ladder.rung, self.ladder.in_force
         if after is not before:
             cause = str(trigger or "quiet")

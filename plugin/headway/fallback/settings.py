@@ -1,4 +1,4 @@
-"""Which other model may answer, and where is it?
+"""The settings of the fallback model: its address, name, key and time-out.
 
 From the server's environment only, never from a preset, a request or the admin API: HEADWAY_FALLBACK_URL,
 HEADWAY_FALLBACK_MODEL, HEADWAY_FALLBACK_API_KEY (or the file named by HEADWAY_FALLBACK_API_KEY_FILE) and
@@ -81,7 +81,7 @@ def _model(text: str | None) -> str:
 
 
 def _key(environment: Mapping[str, str]) -> str | None:
-    """The key, or None; what is wrong with it is said without showing it."""
+    """The key, or None; an error does not show it."""
     key, source = find_secret(_KEY, environment)
     if not key and source != _KEY:
         raise HeadwayError(f"{source}: is empty; write the key into it")

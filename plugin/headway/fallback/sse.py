@@ -1,7 +1,7 @@
-"""Which part of a stream is made of whole server-sent events?
+"""A splitter of a byte stream into whole server-sent events.
 
-Bytes come in any pieces; an event ends with an empty line. What is handed on ends with one, so that whatever follows,
-an error of ours included, begins an event of its own. However small the pieces are, no byte is looked at more than a
+Bytes come in any pieces; an event ends with an empty line. What is forwarded ends with one, so that what follows, an
+error event of Headway included, begins an event of its own. However small the pieces are, each byte is read at most a
 fixed number of times.
 """
 
@@ -19,7 +19,7 @@ class EventTooLargeError(Exception):
 
 
 class SseEvents:
-    """Hands on whole events and keeps the beginning of the next one, at most ``most_bytes`` of it."""
+    """Returns whole events and keeps the beginning of the next one, at most ``most_bytes`` of it."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

@@ -1,6 +1,6 @@
 """The HTTP side: the admission middleware, bounds of requests, time-out headers, and the admin API.
 
-It knows ASGI and Starlette, and nothing of vLLM.
+It depends on ASGI and Starlette, and not on vLLM.
 """
 
 from headway.http.admin import routes

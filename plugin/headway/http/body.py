@@ -1,9 +1,9 @@
 """The body of one request on its way to the application: counted, timed, and held within the bound of all bodies.
 
-Reserved is what has really come, never what was declared, so nobody shuts others out with a number. A body in JSON is
-read whole and handed on in one piece, one of another kind as it comes; both stay counted until the request stands in
-the queue, which has bounds of its own, or is over. Whoever is too large, too slow or one too many is answered here, and
-the application hears of a disconnect.
+Only bytes that have come are counted, never a declared length, so no client blocks others with a number. A JSON body is
+read whole and passed on in one piece, any other as it comes; both stay counted until the request is queued (the queue
+has bounds of its own) or over. A body that is too large, too slow or exceeds the bound of all bodies is refused here,
+and the application gets a disconnect.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Budget:
     held_bytes: int = 0
 
     def take(self, size_bytes: int) -> bool:
-        """Reserve so many bytes, or none where they do not fit."""
+        """Reserve this many bytes, or none where they do not fit."""
         fits = self.held_bytes + size_bytes <= self.max_bytes
         self.held_bytes += size_bytes if fits else 0
         return fits
 
     def give_back(self, size_bytes: int) -> None:
-        """Free what was taken."""
+        """Free this many bytes."""
         self.held_bytes -= size_bytes
 
 
@@ -64,7 +64,7 @@ class Body:
         self.refused = False
 
     def declared(self, length: str) -> None:
-        """Check the length the client declares. Raises BadRequest; a length that is no number is not one."""
+        """Check the declared length. Raises BadRequest; a length that is no number is ignored."""
         digits = length.strip().lstrip("0")
         if digits.isdecimal() and (len(digits) > len(str(self._max_bytes)) or int(digits) > self._max_bytes):
             raise self._too_large()
@@ -82,13 +82,13 @@ class Body:
             return _DISCONNECT
 
     async def send(self, message: Message) -> None:
-        """The application's ``send``: says nothing more once we have answered."""
+        """The application's ``send``; dropped after a refusal."""
         if not self.refused:
             self._answering = True
             await self._send(message)
 
     async def refuse(self, bad: BadRequest) -> None:
-        """Answer in place of the application, if it has not begun to."""
+        """Answer in place of the application, if it has not begun to answer."""
         self.refused = True
         self.release()
         if not self._answering:
@@ -96,7 +96,7 @@ class Body:
             await answer(self._send, bad.status, body, bad.headers)
 
     def release(self) -> None:
-        """What has come is no longer counted, and nothing that comes will be. Harmless when called again."""
+        """Stop counting this body, and free what was counted. Later calls do nothing."""
         self._released = True
         self._budget.give_back(self._held_bytes)
         self._held_bytes = 0
@@ -130,7 +130,7 @@ class Body:
         return message
 
     async def _in_time(self) -> Message:
-        """Wait for the client as long as it has time left: only while somebody wants its bytes does its time run."""
+        """Wait for the client as long as it has time left: its time runs only while the application reads."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         try:
@@ -150,7 +150,7 @@ class Body:
         if self._released:
             return
         if not self._budget.take(size_bytes):
-            raise self._one_too_many()
+            raise self._bodies_full()
         self._held_bytes += size_bytes
 
     def _too_large(self) -> BadRequest:
@@ -162,6 +162,6 @@ class Body:
         text = f"The request body came too slowly: {rate} bytes per second are needed."
         return BadRequest(HTTPStatus.REQUEST_TIMEOUT, text, "body_too_slow", ((b"connection", b"close"),))
 
-    def _one_too_many(self) -> BadRequest:
-        text = f"Too many request bodies are on their way. Try again in {_RETRY_AFTER_S} s. (bodies_full)"
+    def _bodies_full(self) -> BadRequest:
+        text = f"Too many request bodies are being received. Try again in {_RETRY_AFTER_S} s. (bodies_full)"
         return BadRequest(HTTPStatus.SERVICE_UNAVAILABLE, text, "bodies_full", _NO_ROOM_HEADERS)

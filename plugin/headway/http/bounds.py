@@ -1,4 +1,4 @@
-"""How many bytes may a request have, and how long may they take?
+"""The bounds of a request: its bytes, and the time they may take.
 
     head    the request target: 8 KiB (414); all header fields: HEADWAY_MAX_HEADER_BYTES (431)
     body    of one request: by route, never more than HEADWAY_MAX_BODY_BYTES (413)
@@ -32,8 +32,8 @@ _USUAL_RATE: Final = 8 * KIB
 _TEXT_BYTES: Final = 8 * MIB
 _OTHER_BYTES: Final = MIB
 
-#: Routes of vLLM whose body may carry images, sounds or tensors, by the end of the path: a proxy may put a prefix
-#: before it. ``/invocations`` takes the body of any route.
+#: Routes of vLLM whose body may carry images, audio or tensors, by the end of the path: a proxy may add a prefix.
+#: ``/invocations`` takes the body of any route.
 _MEDIA_ROUTES: Final = (
     "/chat/completions", "/chat/completions/batch", "/chat/completions/render", "/v2/chat", "/v2/chat/render",
     "/responses", "/responses/render", "/messages", "/messages/count_tokens", "/messages/render",
@@ -44,7 +44,7 @@ _MEDIA_ROUTES: Final = (
 _TEXT_ROUTES: Final = (
     "/completions", "/completions/render", "/completions/derender", "/generative_scoring", "/v1/systemone",
 )  # fmt: skip
-#: Routes for one text, of which nothing is refused for being too long; a tokeniser takes about 90 bytes for each byte.
+#: Routes for one text, which may be longer than any prompt; a tokeniser takes about 90 bytes for each byte.
 _TOKEN_ROUTES: Final = ("/tokenize", "/detokenize")
 _BYTES_PER_TOKEN: Final = 16
 
@@ -67,7 +67,7 @@ class Bounds:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Bounds:
-        """What the environment says. Raises HeadwayError in one line that names the variable."""
+        """Read the environment. Raises HeadwayError in one line that names the variable."""
         found = os.environ if environment is None else environment
         body_bytes = whole_number(found, "HEADWAY_MAX_BODY_BYTES", _USUAL_BODY_BYTES)
         bodies_bytes = whole_number(found, "HEADWAY_MAX_BODIES_BYTES", max(_USUAL_BODIES_BYTES, body_bytes))
@@ -85,7 +85,7 @@ class Bounds:
         )
 
     def body_bytes(self, path: str) -> int:
-        """The largest body accepted on this path: less where no image, sound or tensor may come."""
+        """The largest body accepted on this path: less where no image, audio or tensor is allowed."""
         route = path.rstrip("/")
         if route.endswith(_MEDIA_ROUTES) or (self.prompt_embeds and route.endswith("/completions")):
             return self.max_body_bytes

@@ -1,4 +1,4 @@
-"""May another model answer this request? Asked before it queues, and again when it was refused; tried at most once."""
+"""The fallback route of one request: to another model, before it queues or after a refusal, at most once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from starlette.types import Receive, Send
 
 from headway.admission import RequestContext, loop_time_s
-from headway.fallback import MAX_REQUEST_BYTES, FallbackController, Hop
+from headway.fallback import MAX_REQUEST_BYTES, FallbackController, ForwardResult
 from headway_policies.fallback import Degradation
 
 
 @dataclass(slots=True)
 class FallbackRoute:
-    """The way out of one request. ``receive`` is the client's own, after the whole body has been read from it."""
+    """The route of one request to the other model. ``receive`` is the client's own, after the whole body was read."""
 
     fallback_controller: FallbackController
     context: RequestContext
@@ -27,13 +27,13 @@ class FallbackRoute:
     _tried: bool = False
 
     def __post_init__(self) -> None:
-        """A body that will not be sent on is not kept while the request waits."""
+        """A body that will not be forwarded is not kept while the request waits."""
         upstream, size_bytes = self.fallback_controller.upstream, len(self.body or b"")
         if upstream is None or not upstream.takes(self.path, self.headers) or size_bytes > MAX_REQUEST_BYTES:
             self.body = None
 
     async def take(self) -> bool:
-        """Let the other model answer, if it should and can. True when there is nothing left to answer here."""
+        """Let the other model answer, if it should and can. True when nothing is left to answer here."""
         upstream, class_name = self.fallback_controller.upstream, self.context.class_name
         if upstream is None or class_name is None or self.body is None or self._tried or self.context.detached:
             return False
@@ -42,9 +42,9 @@ class FallbackRoute:
             return False
         self._tried = True
         left_s = self.fallback_controller.time_left_s(class_name, self.context.timeouts, loop_time_s() - self._began_s)
-        hop = await upstream.serve(
+        result = await upstream.serve(
             self.path, self.body, self.headers, self.receive, self.send, class_name=class_name, timeout_s=left_s
         )
-        if hop in (Hop.SERVED, Hop.BROKEN_OFF):
+        if result in (ForwardResult.SERVED, ForwardResult.BROKEN_OFF):
             self.fallback_controller.lost(class_name, Degradation.MODEL)
-        return hop is not Hop.NOT_SERVED
+        return result is not ForwardResult.NOT_SERVED

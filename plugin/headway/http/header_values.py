@@ -1,7 +1,7 @@
-"""How long may the value of each header be that Headway reads?
+"""The most characters of each header that Headway reads.
 
-64 characters hold every number, time-out and word that has a meaning here. Longer are: a tenant, which may be an id of
-another system; a content type, whose boundary alone may have 70 characters (RFC 2046) beside a charset.
+64 characters hold every number, time-out and word that has a meaning here. Longer are a tenant, which may be an id of
+another system, and a content type, whose boundary alone may have 70 characters (RFC 2046) beside a charset.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from headway.api_errors import BadRequest
 from headway.http.timeouts import TIMEOUT_HEADERS
 
 MAX_CHARS: Final = 64
-#: Characters for each header that identify, the time-outs and the middleware read.
+#: The most characters for each header that is read.
 MAX_VALUE_CHARS: Final[Mapping[str, int]] = {
     **dict.fromkeys(TIMEOUT_HEADERS, MAX_CHARS),
     "x-headway-class": MAX_CHARS,

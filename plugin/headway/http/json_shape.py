@@ -1,9 +1,9 @@
-"""How costly will a JSON body be to parse, known before anybody parses it.
+"""The structure of a JSON body, counted before it is parsed: a bound on the cost of parsing.
 
-Parsing happens on the event loop, in C and without releasing the interpreter, so a thread would not help: what is too
-costly has to be refused. What costs is structure, not bytes: 31 MB of one string take 30 ms, of ``{},`` 600 ms.
-Counted is what stands outside strings, so a prompt may be full of braces. The cost of counting is linear, of each slice
-bounded; it is meant to be fed while the body comes in, and ends a hostile body early.
+Parsing happens on the event loop, in C and without releasing the interpreter, so a thread would not help: a body that
+is too costly has to be refused. The cost is in structure, not bytes: 31 MB of one string take 30 ms, of ``{},`` 600 ms.
+Only what is outside strings is counted, so a prompt may be full of braces. Counting takes linear time, and bounded time
+for each slice; it is fed while the body comes in, and ends a hostile body early.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class JsonShape:
         self._quotes = self._brackets = self._commas = self._bare_bytes = self._depth = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Count the next bytes. Raises BadRequest as soon as there is too much of anything."""
+        """Count the next bytes. Raises BadRequest as soon as one count is too large."""
         if len(self._head) < _ENCODING_BYTES:
             self._head += chunk[:_ENCODING_BYTES]
         for at in range(0, len(chunk), _SLICE_BYTES):

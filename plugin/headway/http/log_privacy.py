@@ -1,8 +1,8 @@
 """The log filter that keeps query strings out of the web server's log lines.
 
 A client may put a token into the query (``?token=...``), where it does not belong; uvicorn prints the whole target of
-each request at level INFO, of a WebSocket to another logger, and the whole scope at level TRACE. A query is dropped as
-a whole: nothing can tell which of its values are secret.
+each request at level INFO, of a WebSocket to another logger, and the whole scope at level TRACE. A query is dropped
+whole: which of its values are secret is not known.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ _TARGETS = ('"WebSocket ', " HTTP/")
 
 
 def hide_queries() -> None:
-    """Put the filter on uvicorn's loggers. It outlives the set-up of uvicorn's logging, which comes later."""
+    """Put the filter on uvicorn's loggers. It survives the set-up of uvicorn's logging, which comes later."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(without_query)  # a filter that is there already is not added again
 
 
 def without_query(record: logging.LogRecord) -> bool:
-    """Cut the query out of the arguments of a record. Always true: no line is kept back."""
+    """Cut the query out of the arguments of a record. Always true: no line is dropped."""
     if isinstance(record.args, tuple) and _has_target(record):
         record.args = tuple(_cut(one) for one in record.args)
     return True
 
 
 def _has_target(record: logging.LogRecord) -> bool:
-    """Of ``uvicorn.error`` most lines are no requests: what they say is left as it is."""
+    """Most lines of ``uvicorn.error`` are not about requests: they are left as they are."""
     return record.name != "uvicorn.error" or any(one in record.getMessage() for one in _TARGETS)
 
 

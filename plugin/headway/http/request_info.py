@@ -1,11 +1,10 @@
-"""Whose request is this, how large is it, and what does it ask of the queue?
+"""The class, tenant, time-outs and size of a request, read from its headers and body.
 
-Read from the headers and, cheaply, from the JSON body: it is parsed only where it looks as if there were something to
-note. SizeStats are estimates that hold until vLLM has rendered the prompt: four bytes of body are taken for a token,
-images and sounds aside, of which nothing is guessed.
+The JSON body is searched, and parsed only where a search finds something to parse. Sizes are estimates that hold until
+vLLM has rendered the prompt: four bytes of body count as a token; images and audio are not counted.
 
-Which class a request may use is not checked here yet; this is the seam for keys and entitlements. So the numeric
-priority headers of other products are not honoured: anybody may send them.
+Which class a request may use is not checked here yet; keys and entitlements belong here. So the numeric priority
+headers of other products are ignored: any client may send them.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _BYTES_PER_TOKEN = 4
 _MEDIA = b";base64,"
 _MOST_TYPE_BYTES = 100
 
-#: A letter of ASCII that is written as an escape, which no encoder does of itself, and may stand in a key.
+#: An escaped ASCII letter, which no encoder writes by itself, and which may be part of a key.
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 
-#: What to look for in a body: plain bytes, which are found fast, and the pattern that decides from there on.
+#: A search of a body: plain bytes, which are found fast, and the pattern that decides from there on.
 _Pattern = tuple[bytes, re.Pattern[bytes]]
 _BACKGROUND: _Pattern = (b'"background"', re.compile(rb'"background"\s*:\s*true'))
 _PROMPT_LIST: _Pattern = (b'"prompt', re.compile(rb'"prompt(?:_embeds)?"\s*:\s*\['))
@@ -45,11 +44,11 @@ _STREAM: _Pattern = (b'"stream"', re.compile(rb'"stream"\s*:\s*true'))
 _MAX_TOKENS: _Pattern = (b'"max_', re.compile(rb'"max_(?:completion_|output_)?tokens"\s*:\s*(\d{1,9})\b'))
 
 
-def identify(headers: Mapping[str, str], path: str, body: bytes | None, preset: Preset) -> RequestContext:
+def read_request_info(headers: Mapping[str, str], path: str, body: bytes | None, preset: Preset) -> RequestContext:
     """The RequestContext of a request; ``body`` is None when it is not JSON.
 
-    Raises BadRequest for a class the preset does not have, a time-out that is none, a doubtful x-headway-queue, or a
-    value of one of these headers that is too long.
+    Raises BadRequest for a class the preset does not have, an invalid time-out or x-headway-queue, or a value of one of
+    these headers that is too long.
     """
     check_values(headers)
     size_bytes = 0 if body is None else len(body)
@@ -89,7 +88,7 @@ def _may_wait(headers: Mapping[str, str]) -> bool:
 
 
 def _measure(context: RequestContext, path: str, body: bytes) -> None:
-    """Note what the engine will not tell before it runs: prompts, bytes and tokens, and whether anybody waits."""
+    """Estimate prompts, bytes and tokens, which the engine knows only later, and whether the request is detached."""
     if path.endswith("/responses") and _find(_BACKGROUND, body):
         context.detached = _parsed(body).get("background") is True
     elif _several(path, body):
@@ -120,7 +119,7 @@ def _all_of(items: list[Any], kind: type) -> bool:
 
 
 def _media_bytes(body: bytes) -> int:
-    """How much of the body are strings that hold a file: ``"data:image/png;base64,..."``. Other text counts as text."""
+    """The bytes of strings that hold a file: ``"data:image/png;base64,..."``. All else counts as text."""
     found, at = 0, body.find(_MEDIA)
     while at >= 0:
         begins = body.rfind(b'"', max(0, at - _MOST_TYPE_BYTES), at)
@@ -133,14 +132,14 @@ def _media_bytes(body: bytes) -> int:
 
 
 def _most_tokens(body: bytes) -> int | None:
-    """The largest of the limits that the body names: several keys mean the same, and nested ones look like them."""
+    """The largest of the limits that the body names: several keys mean the same, and nested keys match, too."""
     hint, decides = _MAX_TOKENS
     at = body.find(hint)
     return None if at < 0 else max((int(found) for found in decides.findall(body, at)), default=None)
 
 
 def _disguised(body: bytes) -> bool:
-    """Whether keys may be written otherwise than in plain letters: escaped, or in UTF-16 or UTF-32."""
+    """Whether keys may not be plain ASCII: escaped letters, UTF-16 or UTF-32."""
     return b"\0" in body[:4] or body[:2] in (b"\xff\xfe", b"\xfe\xff") or bool(_ESCAPED_LETTER.search(body))
 
 
@@ -159,7 +158,7 @@ def _service_tier(body: bytes | None) -> str | None:
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
-    """The body as an object; empty when it is none: vLLM says what is wrong with it."""
+    """The body as an object; empty when it is none: vLLM answers with the error."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""The outermost middleware: what is too much is refused before anybody reads it.
+"""The outermost middleware: refuses a request that is too large before it is read.
 
 Pure ASGI, around vLLM's authentication, its metrics and every other middleware, for each method and each path. Header
-fields and request target are counted at once; the body is counted as somebody reads it (``body``). Under uvicorn the
+fields and request target are counted at once; the body is counted as it is read (``body``). Under uvicorn the
 protocol has counted the head already while it came in (``vllm_adapter/protocol``); here the sum is exact, and holds for
 any server.
 """
@@ -18,7 +18,7 @@ from headway.api_errors import BadRequest, answer, error_body
 from headway.http.body import Body, Budget
 from headway.http.bounds import MAX_TARGET_BYTES, Bounds
 
-#: Where the middleware finds the body of its request: what is queued is no longer on its way.
+#: Where the admission middleware finds the body of its request, to release it when the request is queued.
 BODY: Final = "headway.body"
 
 _FIELD_BYTES = len(": \r\n")
@@ -34,7 +34,7 @@ class RequestLimits:
     budget: Budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in whose head is within the bounds."""
+        """Serve a request whose head is within the bounds."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
@@ -61,7 +61,7 @@ class RequestLimits:
         try:
             await self.app(scope, body.receive, body.send)
         except Exception:
-            if not body.refused:  # else it is the application's surprise about a client that is gone
+            if not body.refused:  # else the application failed because its client was disconnected
                 raise
         finally:
             body.release()

@@ -1,16 +1,16 @@
-"""How long may each stage of this request last, by its headers?
+"""The time-outs of a request, by its headers.
 
     queue        x-headway-queue-timeout-seconds, x-llm-d-inference-ttl
     first token  x-headway-first-token-timeout-seconds, x-llm-d-slo-ttft-ms, x-slo-ttft-ms
     stall        x-headway-stall-timeout-seconds
     total        x-request-timeout-seconds, x-litellm-timeout, x-envoy-upstream-rq-timeout-ms, grpc-timeout
 
-Of several for one stage the smallest holds. A value that is none is refused, in the headers of other products as in
-ours: a deadline that is silently lost is worse than an error.
+Of several for one stage the smallest holds. An invalid value is refused, in the headers of other products as in
+Headway's: a deadline that is silently lost is worse than an error.
 
-x-stainless-read-timeout is what OpenAI's and Anthropic's SDKs send unasked, so it is the weakest: it counts only where
-no header above names the stage, and a value that is none is ignored. It bounds the silence between two bytes: of a
-whole answer the total, of a stream the first token.
+x-stainless-read-timeout is what OpenAI's and Anthropic's SDKs send by default, so it is the weakest: it counts only
+where no header above names the stage, and an invalid value is ignored. It bounds the time between two bytes: for a
+whole answer the total, for a stream the first token.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ TIMEOUT_HEADERS = frozenset(name for readers in (QUEUE, FIRST_TOKEN, STALL, TOTA
 
 
 def asked_timeouts(headers: Mapping[str, str], *, streams: bool) -> Timeouts:
-    """The time-outs a client asks for. Raises BadRequest naming the header of a value that is none."""
+    """The time-outs a client asks for. Raises BadRequest naming the header of an invalid value."""
     if TIMEOUT_HEADERS.isdisjoint(headers):
         return NO_TIMEOUTS
     queue_s, first_token_s, stall_s, total_s = (

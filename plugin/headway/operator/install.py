@@ -65,15 +65,15 @@ def install(
     identity: ServerIdentity = _UNNAMED,
     supervisor: Supervisor | None = None,
     replace: Replace | None = None,
-    upstream: FallbackClient | None = None,
+    fallback_client: FallbackClient | None = None,
 ) -> Control:
     """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``.
 
-    ``replace`` puts another engine in place, where this server can do that; ``upstream`` is the way to another model.
+    ``replace`` puts another engine in place, where this server can do that; ``fallback_client`` calls another model.
     """
     gateway, activity = parts.gateway, parts.activity
     gate, audit, history = gateway.gate, Audit(), SwitchHistory()
-    fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, upstream=upstream)
+    fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, fallback_client=fallback_client)
     gate.lost = fallback.lost
     record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
     recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, deaths=deaths)

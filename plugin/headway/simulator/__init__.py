@@ -1,4 +1,4 @@
-"""Judge a preset before you switch to it: the same desk under a model of the engine, on a virtual clock.
+"""The simulator: the desk of the server under a model of the engine, on a virtual clock, to judge presets.
 
     from headway.simulator import WORKLOADS, EngineModel, Slo, simulate, summarise
 

@@ -1,4 +1,4 @@
-"""What would the engine do alone? A stand-in for the desk that lets everybody through, for baselines.
+"""The bare engine: a stand-in for the desk that dispatches every request at once, for baselines.
 
 ``most_inside`` refuses beyond so many requests in the engine, waiting or running, whatever their class: the bound of
 vLLM's ``--max-num-queued-reqs`` kind. The engine's own ``order`` and ``max_num_seqs`` do the rest.
@@ -23,7 +23,7 @@ class Bare:
         self._classes: dict[int, str] = {}
 
     def arrive(self, ticket: Ticket, now_s: float) -> list[Effect]:
-        """Let it through, or refuse it for want of room."""
+        """Dispatch it, or refuse it when ``most_inside`` is reached."""
         self.ledger.admit_classes([ticket.class_name])
         counts = self.ledger.classes[ticket.class_name]
         counts.arrived += 1
@@ -66,5 +66,5 @@ class Bare:
         return []
 
     def drain(self, now_s: float) -> list[Effect]:
-        """Nobody waits here."""
+        """No request waits here."""
         return []

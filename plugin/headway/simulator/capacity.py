@@ -1,4 +1,4 @@
-"""How much could any policy serve within the objectives? The fluid ceiling, by which loads and results are measured.
+"""The fluid ceiling: the most that any policy could serve within the objectives; loads and results are measured by it.
 
 With ``b`` sequences in flight, requests of ``p`` prompt and ``o`` output tokens, an engine that spends A on a step, B
 on a decoding sequence and C on a prompt token serves
@@ -29,7 +29,7 @@ class Slo:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The fluid optimum: requests a second, with so many sequences in flight, at this mean time between tokens."""
+    """The fluid optimum: requests a second, the sequences in flight, and the mean time between tokens."""
 
     requests_per_s: float
     seats: int

@@ -1,4 +1,4 @@
-"""Which pictures show a comparison? Each chart is a plain plotly figure dictionary; nothing here needs plotly.
+"""The charts of a comparison, each a plain plotly figure dictionary; nothing here needs plotly.
 
 The hues are those of Okabe and Ito (2008), which stay apart for colour-blind readers. A preset keeps its colour in all
 charts, where classes differ by dash; a class has the colour it has on the dashboard.

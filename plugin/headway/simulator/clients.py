@@ -1,4 +1,4 @@
-"""How do clients behave who do not simply wait? They give up, they cancel, they come again."""
+"""The behaviour of impatient clients: they give up, cancel, and retry."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Clients:
     """Ratios of all clients, drawn from the seed of the run.
 
-    ``patience_s``: who has no first token by then goes away. ``cancel_ratio`` of them go away at a random moment of
-    the first ``cancel_within_s``. A refused client comes again up to ``retries`` times: after the Retry-After it was
-    told if it is one of ``obedient_ratio``, else after ``hasty_s``.
+    ``patience_s``: a client without a first token by then disconnects. ``cancel_ratio`` of them disconnect at a random
+    moment of the first ``cancel_within_s``. A refused client retries up to ``retries`` times: after the Retry-After it
+    was sent if it is one of ``obedient_ratio``, else after ``hasty_s``.
     """
 
     patience_s: float | None = None

@@ -1,4 +1,4 @@
-"""What do several presets make of the same requests? Each serves them in turn, on an engine of its own."""
+"""The comparison of presets: each serves the same requests in turn, on an engine of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.simulator.strategies import Arm
 from headway.simulator.summary import summarise
 from headway.simulator.traffic import Traffic
 
-#: Told the name of an arm and the part of its requests that have come.
+#: Called with the name of an arm and the share of its requests that have arrived.
 Progress = Callable[[str, float], None]
 
 

@@ -1,4 +1,4 @@
-"""How long does each step of the engine take, and who is in it?
+"""The model of the engine: the time of each step, and the sequences in it.
 
 A model of a continuous-batching engine (Yu et al., Orca, OSDI 2022; paged KV as in Kwon et al., vLLM, SOSP 2023):
 
@@ -6,7 +6,7 @@ A model of a continuous-batching engine (Yu et al., Orca, OSDI 2022; paged KV as
 
 One token a step for each decoding sequence; prompts in chunks within a budget of tokens a step; KV in blocks; when
 blocks run out the last admitted sequence (or the least urgent one) loses all of them and is computed again later.
-Decoding sequences move in lockstep, so a stretch of steps in which nobody comes, ends or is preempted is one addition:
+Decoding sequences move in lockstep, so a stretch of steps without an arrival, an end or a preemption is one addition:
 ``finish`` takes as many steps at once as fit before a given time, and ends at the very instant that single steps would.
 
 Known weak spots: no prefix cache, no hand-over time between two steps, the blocks of a whole prompt are taken at its
@@ -144,7 +144,7 @@ class Engine:
         self._disturbed = True
 
     def abort(self, sequence: Sequence) -> None:
-        """Drop a sequence at the end of the step in progress. Does nothing to one that has left already."""
+        """Drop a sequence at the end of the step in progress. Does nothing to one that has ended already."""
         if not sequence.dropped:
             sequence.dropped = True
             self._aborted.append(sequence)
@@ -158,7 +158,7 @@ class Engine:
     # ------------------------------------------------------------------ a step begins
 
     def begin(self, now_s: float) -> None:
-        """Choose who is in the next step; ``ends_s`` says when it is over, infinity where there is nothing to do."""
+        """Choose the sequences of the next step; ``ends_s`` says when it is over, infinity where there is none."""
         self._preempted = 0
         self.interrupted.clear()
         self._take_blocks()
@@ -173,7 +173,7 @@ class Engine:
         self.ends_s = self._anchor_s + (self._since + 1) * step_s
 
     def _take_blocks(self) -> None:
-        """Each decoding sequence whose blocks are full takes one more; the last ones in give way if there is none."""
+        """Each decoding sequence whose blocks are full takes one more; if there is none the last ones in give way."""
         place = -self._step % self.model.block_tokens
         while self._phases[place] > self.free_blocks:
             self._preempt(self._victim())
@@ -242,7 +242,7 @@ class Engine:
         return steps
 
     def _alike(self, until_s: float, most_steps: int) -> int:
-        """How many steps, from this one on, are the same: nobody comes, ends, or lacks a block before the last ends."""
+        """How many steps, from this one on, are the same: no arrival, end, or lack of a block before the last ends."""
         if self._chunks or self._disturbed or self._preempted:
             return 1
         while self._ends[0][2].end_step != self._ends[0][0]:

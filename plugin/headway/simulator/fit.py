@@ -1,4 +1,4 @@
-"""Which constants make the model behave like this server? Two straight lines, each by least squares of relative errors.
+"""The constants of the model for a measured server: two straight lines, each by least squares of relative errors.
 
     time between tokens  =  base + seat * sequences running together
     time to first token  =  overhead + base + prefill * prompt tokens        one request alone
@@ -40,7 +40,7 @@ class Fit:
     first_token_error_ratio: float
 
     def flags(self) -> str:
-        """The words for ``headway simulate``."""
+        """The options of ``headway simulate``."""
         return (
             f"--step-ms {_rounded(self.base_s)} --seat-ms {_rounded(self.seat_s)} "
             f"--prefill-ms {_rounded(self.prefill_s)}"

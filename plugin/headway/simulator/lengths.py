@@ -1,4 +1,4 @@
-"""How many tokens has a prompt, or an answer? Drawn from a seeded source, in one of four shapes."""
+"""The lengths of prompts and answers in tokens, drawn from a seeded source, in one of four shapes."""
 
 from __future__ import annotations
 

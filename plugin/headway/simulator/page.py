@@ -1,4 +1,4 @@
-"""How does a comparison become one page that needs nothing else? HTML with the charts and plotly.js inside.
+"""A comparison as one self-contained HTML page, with the charts and plotly.js inside.
 
 plotly itself is not imported: only the script in its package is read, and only when a page is asked for. It comes with
 the dashboard's packages.

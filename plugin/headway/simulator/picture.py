@@ -1,4 +1,4 @@
-"""How is the timeline of the strategies drawn? As a chart, and in letters for a terminal."""
+"""The timeline of the strategies as a chart, and in letters for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headway.simulator.timeline import SEATS, Bar, Timeline
 
 
 def timeline_chart(timelines: Sequence[Timeline]) -> Chart:
-    """Who sits where at which step, strategy by strategy."""
+    """The sequence in each seat at each step, strategy by strategy."""
     names = [bar.sequence for bar in timelines[0].bars]
     shape = layout("steps of the engine", "", barmode="overlay", height=460)
     shape["xaxis"] |= {"dtick": 1, "range": [0, max(one.steps for one in timelines)]}

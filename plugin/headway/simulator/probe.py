@@ -1,7 +1,7 @@
-"""How fast does a live server answer? Streamed completions, alone and side by side, timed at their client.
+"""The probe of a live server: streamed completions, alone and side by side, timed at the client.
 
-Any OpenAI-compatible server will do. Prompts are random words, so that no prefix cache has seen them; how many tokens
-they were, the server says itself (``stream_options.include_usage``). ``ignore_eos`` keeps the answers at full length.
+Any OpenAI-compatible server will do. Prompts are random words, so that no prefix cache has seen them; their number of
+tokens is counted by the server (``stream_options.include_usage``). ``ignore_eos`` keeps the answers at full length.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ PROMPT_WORDS = (8, 32, 128, 256, 512)
 OUTPUT_TOKENS = 48
 _REPEATS = 3
 
-#: Told what is measured, and the part that is done.
+#: Called with what is measured, and the share that is done.
 Progress = Callable[[str, float], None]
 
 
 @dataclass(slots=True)
 class Stream:
-    """One streamed answer: when it was asked for, when each piece came, and what the server counted."""
+    """One streamed answer: when it was requested, when each piece came, and the token counts of the server."""
 
     asked_s: float
     times_s: list[float] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Probe:
             return []
 
     def streams(self, number: int) -> list[Stream]:
-        """So many answers at once."""
+        """This many answers at once."""
         with ThreadPoolExecutor(number) as threads:
             asked = [threads.submit(self.stream, PROMPT_WORDS[0], OUTPUT_TOKENS) for _ in range(number)]
             return [one.result() for one in asked]
@@ -205,5 +205,5 @@ def _note(stream: Stream, event: dict[str, object], now_s: float) -> None:
 
 
 def _why(answer: requests.Response) -> str:
-    """The server's own words, in one short line."""
+    """The server's error message, in one short line."""
     return " ".join(answer.text.split())[:200] or "without a word"

@@ -1,4 +1,4 @@
-"""How is a comparison written down? As a table for people, as rows for a CSV file, as JSON."""
+"""The report of a comparison: a text table, rows of a CSV file, JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def text_table(comparison: Comparison) -> str:
 def text_rows(comparison: Comparison) -> list[tuple[str, list[str]]]:
     """The table: a label and one cell for each run; a row with no cells is a heading.
 
-    Of a closed batch nobody asks whether the first token was in time.
+    For a closed batch there are no rows about the first token.
     """
     runs = comparison.runs
     in_time = comparison.ceiling_per_s is not None

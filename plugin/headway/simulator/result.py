@@ -1,4 +1,4 @@
-"""What came of a run? The raw record: every visit, the desk's ledger, the engine's steps."""
+"""The raw record of a run: every visit, the desk's ledger, the engine's steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Moment(NamedTuple):
 class Result:
     """The record of one run. ``batches`` has, for each number of decoding sequences, (steps, seconds).
 
-    ``put_aside`` says which policies of somebody else's failed, how and when: an order is replaced by a built-in one
+    ``put_aside`` says which custom policies raised an error, which and when: an order is replaced by a built-in one
     for good, a limit by the preset's number until it proposes again. Empty when none failed.
     """
 

@@ -1,12 +1,12 @@
-"""What carries the desk's decisions out when time is only a number?
+"""The simulator's shell around the desk, on a virtual clock.
 
-A second shell around the very ``Desk`` that the gate drives in production. It owns the virtual clock, the engine model
-and the clients, sends the desk every event at its instant and does what it is told. At one instant the end of a step
-goes before whatever comes from outside, and a step begins after all of it.
+It drives the same ``Desk`` as the gate does in production. It owns the virtual clock, the engine model and the clients,
+sends the desk every event at its instant and carries out the effects. At one instant the end of a step goes before all
+events from outside, and a step begins after all of them.
 
 The engine's steps are reported to the desk (``observe``) once for each stretch of equal steps, of at most
 ``STRETCH_STEPS``, and only where the preset's limit policy learns from them; a real server reports each step. Tokens
-behind the first are reported when they cease, or when one of the desk's time-outs is due: it looks at them only then.
+after the first are reported when they stop, or when one of the desk's time-outs is due: it uses them only then.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random
+from typing import assert_never
 
 from headway.simulator.bare import Bare
 from headway.simulator.clients import Clients
@@ -36,6 +37,7 @@ from headway_policies import (
     Outcome,
     Preset,
     Reject,
+    Requeue,
     Ticket,
     WakeAt,
 )
@@ -44,12 +46,12 @@ from headway_policies.request import REFUSED, Usage
 STRETCH_STEPS = 16
 _ANY = 1 << 40
 _BYTES_A_TOKEN = 4
-#: Of the usual classes, for an engine alone whose own line goes by priority.
+#: Of the usual classes, for a bare engine whose own queue goes by priority.
 _USUAL_URGENCY = {"realtime": -3, "normal": -2, "batch": -1}
 _REPORT_EVERY = 2000
 
 
-#: What stands before the engine.
+#: What dispatches to the engine.
 Front = Desk | Bare
 
 
@@ -65,10 +67,11 @@ def simulate(
     one_by_one: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
-    """Serve these requests, in order of ``at_s``, under a preset; without one, by the engine alone (see ``Bare``).
+    """Serve these requests, in order of ``at_s``, under a preset; without one, by the bare engine (see ``Bare``).
 
-    ``switches`` puts other presets in force at their times. ``one_by_one`` takes no two steps at once: slower, with
-    the same result under any policy that does not count steps. ``progress`` is told now and then how many have come.
+    ``switches`` puts other presets in force at their times. ``one_by_one`` takes no two steps at once: slower, with the
+    same result under any policy that does not count steps. ``progress`` is called now and then with the number of
+    arrivals.
     """
     front = Bare(most_inside) if preset is None else Desk(preset, ceiling=model.max_num_seqs)
     shell = Shell(front, Engine(model), clients or Clients(), Random(seed), one_by_one)  # noqa: S311 - to be repeatable
@@ -94,7 +97,7 @@ class Shell:
         self._wake_s = math.inf
         self._now_s = self._stepped_s = 0.0
         self._waiting = 0
-        self._wrong: dict[tuple[str, str | float], str] = {}
+        self._failures: dict[tuple[str, str | float], str] = {}
         self._learn_terms()
 
     def run(
@@ -103,7 +106,7 @@ class Shell:
         switches: Iterable[tuple[float, Preset]],
         progress: Callable[[int], None] | None,
     ) -> Result:
-        """Until nobody is left; who waits for nothing at the end is drained, so that everybody has an end."""
+        """Serve until no request is left. Those that would wait for ever are refused by a drain: each has its end."""
         self._requests, self._progress = iter(requests), progress
         self._next = next(self._requests, None)
         for at_s, preset in switches:
@@ -115,7 +118,7 @@ class Shell:
                 self._now_s = due_s
                 self._from_outside(due_s)
                 if engine.ends_s == math.inf and engine.waiting and self._due_s() > due_s:
-                    engine.begin(due_s)  # with everybody who came at this instant
+                    engine.begin(due_s)  # with all that arrived at this instant
             elif due_s == math.inf == engine.ends_s:
                 break
             else:
@@ -123,11 +126,11 @@ class Shell:
                 engine.begin(self._now_s)
                 if self._stalls and engine.interrupted:
                     self._report_tokens(engine.interrupted)
-        self._note_what_went_wrong()
+        self._record_failures()
         self._carry_out(self._front.drain(self._now_s))
         return self._result
 
-    # ------------------------------------------------------------------ what comes from outside
+    # ------------------------------------------------------------------ events from outside
 
     def _due_s(self) -> float:
         due_s = self._wake_s
@@ -185,7 +188,7 @@ class Shell:
             self._at(leaves_s, partial(self._give_up, visit, having_waited=False))
 
     def _give_up(self, visit: Visit, *, having_waited: bool) -> None:
-        """The client goes away. Where the engine has its sequence, the seat is free once the engine is done."""
+        """The client disconnects. Where the engine runs its sequence, the seat is free once it is stopped."""
         if visit.outcome is not None or (having_waited and visit.first_s is not None):
             return
         if visit.sequence is not None:
@@ -197,26 +200,26 @@ class Shell:
 
     def _switch(self, preset: Preset) -> None:
         assert isinstance(self._front, Desk), "an engine alone has no preset"
-        self._note_what_went_wrong()
+        self._record_failures()
         effects = self._front.switch(preset, self._now_s)
         self._learn_terms()
         self._carry_out(effects)
 
-    def _note_what_went_wrong(self) -> None:
-        """Of the preset in force, before another one is, or before the end."""
+    def _record_failures(self) -> None:
+        """Record the failed policies of the preset in force, before a switch and at the end."""
         if not isinstance(self._front, Desk):
             return
         order_failed, limit = self._front.order_failed, self._front.limit_failure
         if order_failed is not None:
-            self._wrong["order", order_failed] = f"the order: {order_failed}"
-        if limit is not None:  # of one limit only the last count, though two presets may share it
+            self._failures["order", order_failed] = f"the order: {order_failed}"
+        if limit is not None:  # of one limit only the last count is kept, though two presets may share it
             times = "once" if limit.times == 1 else f"{limit.times} times"
-            told = f"the limit: {limit.policy} failed {times}, first at {limit.first_s:.1f} s with {limit.error}"
-            self._wrong[limit.policy, limit.first_s] = told
-        self._result.put_aside = ", ".join(self._wrong.values())
+            text = f"the limit: {limit.policy} failed {times}, first at {limit.first_s:.1f} s with {limit.error}"
+            self._failures[limit.policy, limit.first_s] = text
+        self._result.put_aside = ", ".join(self._failures.values())
 
     def _learn_terms(self) -> None:
-        """What of the preset the shell has to know: who is urgent, and which events anybody looks at."""
+        """What the shell has to know of the preset: the urgency of its classes, and which events its policies use."""
         preset = self._front.preset
         self._urgency, self._stalls, self._observes = _USUAL_URGENCY, False, False
         if preset is not None:
@@ -225,7 +228,7 @@ class Shell:
             self._observes = preset.limit.policy != "fixed" or preset.limit.memory_aware
         self._most_steps = 1 if self._one_by_one else STRETCH_STEPS if self._observes else _ANY
 
-    # ------------------------------------------------------------------ what the engine did
+    # ------------------------------------------------------------------ the engine's steps
 
     def _step(self, steps: Steps) -> None:
         self._now_s = self._stepped_s = now_s = self._engine.ends_s
@@ -253,7 +256,7 @@ class Shell:
                 self._front.token_batch(sequence.id, self._stepped_s)
 
     def _left(self, sequence: Sequence, ending: Ending) -> None:
-        """The engine has done with it. Its time may run out in this very event: the desk's word goes first."""
+        """The sequence left the engine. Its time may run out in this very event: the desk's effects go first."""
         visit = self._visits[sequence.id]
         visit.sequence = None
         visit.made_tokens = sequence.made_tokens
@@ -272,7 +275,7 @@ class Shell:
             kv_capacity_tokens=self._engine.model.kv_tokens,
         )
 
-    # ------------------------------------------------------------------ what the desk wants
+    # ------------------------------------------------------------------ the desk's effects
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -287,6 +290,10 @@ class Shell:
                     self._abort(effect)
                 case Degrade():
                     self._visits[effect.ticket_id].most_tokens = effect.max_tokens
+                case Requeue():
+                    raise AssertionError("a request is requeued only when its engine died, and the model's never dies")
+                case _:
+                    assert_never(effect)
 
     def _dispatch(self, effect: Dispatch) -> None:
         visit = self._visits[effect.ticket_id]
@@ -324,7 +331,7 @@ class Shell:
             self._engine.abort(visit.sequence)
 
     def _end(self, visit: Visit, outcome: Outcome) -> None:
-        """Write the one end of a visit; what comes later is an echo."""
+        """Record the one end of a visit; later ones are ignored."""
         if visit.outcome is None:
             visit.outcome = outcome
             visit.ended_s = self._result.ended_s = self._now_s

@@ -1,6 +1,6 @@
-"""What do the batching strategies do by themselves? Presets with nothing but a strategy, to compare them.
+"""Presets with nothing but a batching strategy, to compare the strategies.
 
-One class, no time-outs, room for everybody: what differs between two runs is the strategy alone. The reference point is
+One class, no time-outs, an unbounded queue: what differs between two runs is the strategy alone. The reference point is
 ``serial`` (one at a time); ``padded`` is a static batch in which an ended sequence keeps its place until the longest
 has ended, as without iteration-level scheduling.
 """

@@ -1,4 +1,4 @@
-"""How good was a run? The figures by which presets are compared, from the record of every visit."""
+"""The summary of a run: the figures by which presets are compared, from the record of every visit."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class Summary:
 
 
 def summarise(name: str, result: Result, slo: Slo, *, warmup_s: float = 0.0, span_s: float | None = None) -> Summary:
-    """The figures of a run, without those who arrived in the first ``warmup_s``.
+    """The figures of a run, without the requests that arrived in the first ``warmup_s``.
 
-    Those who arrived until ``span_s`` are measured against the time from the one to the other; by default the whole
+    Requests that arrived until ``span_s`` are measured against the time from the one to the other; by default the whole
     run, to the end of the last request.
     """
     end_s = result.ended_s if span_s is None else span_s
@@ -140,7 +140,7 @@ def jain(shares: Sequence[float]) -> float:
 
 
 def max_min(demands: Mapping[str, float], capacity: float) -> dict[str, float]:
-    """The max-min fair split: nobody gets more than asked, what one leaves goes to the others in equal parts."""
+    """The max-min fair split: no one gets more than asked, and the rest goes to the others in equal parts."""
     shares: dict[str, float] = {}
     left, rest = capacity, len(demands)
     for name in sorted(demands, key=lambda name: demands[name]):

@@ -1,4 +1,4 @@
-"""How do seven sequences share four seats? The picture by which the strategies are explained, drawn from a run.
+"""The timeline that explains the strategies: seven sequences on four seats, drawn from a run.
 
 All seven wait at time 0, a step lasts one unit, and the lengths are such that seats refilled at once leave no gap.
 ``static`` starts a batch of exactly four, so the last three wait until ``FLUSH_STEPS`` for a fourth that does not come;

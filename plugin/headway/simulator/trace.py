@@ -1,8 +1,8 @@
-"""What came when, on a day that was recorded? Files with the columns TIMESTAMP, ContextTokens, GeneratedTokens.
+"""Recorded traffic: files with the columns TIMESTAMP, ContextTokens, GeneratedTokens.
 
 These are the columns of the public Azure LLM inference traces. A timestamp is a date with a time (UTC, where it names
 no zone), or seconds, in all lines of a file alike. Lengths and times of a large service are scaled down before a small
-engine retries them: say the scaling beside the result.
+engine serves them: publish the scaling with the result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headway.errors import HeadwayError
 from headway.simulator.workload import CLASSES, Request, chooser
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-#: A line ends within so many characters, and a file within so many requests (about 300 MB in memory).
+#: The most characters of a line, and the most requests of a file (about 300 MB in memory).
 MAX_LINE_CHARS = 10_000
 MAX_ROWS = 1_000_000
 
@@ -84,9 +84,9 @@ class Trace:
         classes: Mapping[str, float] = CLASSES,
         tenants: Mapping[str, float] | None = None,
     ) -> list[Request]:
-        """The requests of the first ``duration_s`` seconds. Who sent them is drawn: the files do not say."""
-        people = Random(seed)  # noqa: S311 - to be repeatable
-        draw_class, draw_tenant = chooser(people, classes), chooser(people, tenants or {"": 1.0})
+        """The requests of the first ``duration_s`` seconds. Class and tenant are drawn: the files have none."""
+        clients = Random(seed)  # noqa: S311 - to be repeatable
+        draw_class, draw_tenant = chooser(clients, classes), chooser(clients, tenants or {"": 1.0})
         return [
             Request(at_s, draw_class(), prompt_tokens, output_tokens, output_tokens, draw_tenant())
             for at_s, prompt_tokens, output_tokens in self.rows

@@ -1,4 +1,4 @@
-"""Which requests do all presets have to serve? A workload or a trace, for one engine and one objective."""
+"""The traffic that all presets have to serve: a workload or a trace, for one engine and one objective."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WARMUP_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The requests all arms serve, and what they are in words.
+    """The requests that all arms serve, and a description of them.
 
     ``span_s`` is None for a closed batch, which lasts as long as it takes; ``ceiling_per_s`` is None where the time to
     the first token of most requests is the wait for all the others.

@@ -1,4 +1,4 @@
-"""How many seats are worth it? Throughput against the time between tokens, seat by seat, and the knee of that curve.
+"""The sweep over seats: throughput against the time between tokens, and the knee of that curve.
 
 Reading the weights costs a step the same for one sequence as for many, so throughput first grows almost with the seats
 and the time between tokens hardly at all; beyond the knee it is the other way round. Each point is a closed batch under

@@ -1,4 +1,4 @@
-"""What happened to one request? The client's own log, kept apart from the desk's ledger: the two must agree."""
+"""The client's own log of one request, kept apart from the desk's ledger: the two must agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway_policies import Outcome, Reason
 class Visit:
     """One attempt of a request: when each stage was reached (None: never), and its one end.
 
-    ``class_name`` is the class that served it. A client that was refused may come again: ``attempt`` counts from 0.
+    ``class_name`` is the class that served it. A client that was refused may retry: ``attempt`` counts from 0.
     """
 
     id: int

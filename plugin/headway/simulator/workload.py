@@ -1,6 +1,6 @@
-"""Who comes when, and with what? Requests drawn from a seed; the named workloads by which policies are compared.
+"""Workloads: requests drawn from a seed, and the named workloads by which policies are compared.
 
-Admission are an open loop: nobody waits for an answer before the next request is due. The gaps are exponential (a
+Arrivals are an open loop: no client waits for an answer before the next request is due. The gaps are exponential (a
 Poisson process) or, for bursts, Gamma with a larger coefficient of variation; a rate that changes with the phase
 stretches them (time change of a renewal process). A closed workload has all its requests at time 0.
 
@@ -49,7 +49,7 @@ CLASSES: Mapping[str, float] = {"realtime": 0.2, "normal": 0.8}
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What arrives. The phases follow each other in a circle; ``closed`` is a number of requests, all at time 0.
+    """What arrives. The phases repeat in a circle; ``closed`` is a number of requests, all at time 0.
 
     ``classes`` and ``tenants`` are shares of the requests. ``load`` is the usual multiple of the ceiling.
     ``tells_length``: clients say how many tokens they want, ``length_error`` times off (sigma of a log-normal error).
@@ -78,9 +78,9 @@ class Workload:
     ) -> list[Request]:
         """Every request of the first ``duration_s`` seconds, in order. The same seed gives the same requests."""
         source = Random(seed)  # noqa: S311 - to be repeatable
-        gaps, sizes, people = (Random(source.random()) for _ in range(3))  # noqa: S311 - to be repeatable
+        gaps, sizes, clients = (Random(source.random()) for _ in range(3))  # noqa: S311 - to be repeatable
         times_s = self._times(gaps, duration_s, self.rates_per_s(model, slo, load))
-        return list(self._drawn(times_s, sizes, people))
+        return list(self._drawn(times_s, sizes, clients))
 
     def rates_per_s(self, model: EngineModel, slo: Slo, load: float | None = None) -> list[float]:
         """Requests a second in each phase."""
@@ -97,9 +97,9 @@ class Workload:
         times = _renewals(_gaps(random, self.gap_cv), [phase.length_s for phase in self.phases], rates_per_s)
         return itertools.takewhile(lambda one: one[0] < duration_s, times)
 
-    def _drawn(self, times: Iterator[tuple[float, int]], sizes: Random, people: Random) -> Iterator[Request]:
+    def _drawn(self, times: Iterator[tuple[float, int]], sizes: Random, clients: Random) -> Iterator[Request]:
         draws = [(phase.prompt.sampler(sizes), phase.output.sampler(sizes)) for phase in self.phases]
-        draw_class, draw_tenant = chooser(people, self.classes), chooser(people, self.tenants)
+        draw_class, draw_tenant = chooser(clients, self.classes), chooser(clients, self.tenants)
         for at_s, place in times:
             prompt_tokens, output_tokens = draws[place][0](), draws[place][1]()
             said_tokens = self._said(output_tokens, sizes) if self.tells_length else None

@@ -65,7 +65,7 @@ class VllmAdapter:
             return None
         return Usage(prompt_tokens(output.prompt_token_ids), int(generated))
 
-    def silent(self, sampling_params: Any) -> bool:
+    def unstreamed(self, sampling_params: Any) -> bool:
         """A whole answer is one output, its last."""
         return getattr(getattr(sampling_params, "output_kind", None), "name", "") == "FINAL_ONLY"
 

@@ -19,9 +19,9 @@ def entered(seats: int = 1) -> Permit:
     return Gate(small_preset(8)).enter(seats=seats)
 
 
-def opened(calls: Calls, permit: Permit, request_id: str = "a", *, silent: bool = False) -> Call:
+def opened(calls: Calls, permit: Permit, request_id: str = "a", *, unstreamed: bool = False) -> Call:
     """One call of a request."""
-    return calls.open(permit, request_id, permit.ticket.seats, silent=silent, ends_late=False)
+    return calls.open(permit, request_id, permit.ticket.seats, unstreamed=unstreamed, ends_late=False)
 
 
 @pytest.mark.parametrize("name", ["a", "a" * MAX_ID_CHARS, "chatcmpl-é"])
@@ -69,8 +69,8 @@ async def test_only_what_shows_nothing_is_looked_after() -> None:
     """A stream tells by itself how far it is."""
     calls = Calls()
     opened(calls, entered(), "stream")
-    whole = opened(calls, entered(), "whole", silent=True)
-    assert calls.silent() == [whole]
+    whole = opened(calls, entered(), "whole", unstreamed=True)
+    assert calls.unstreamed() == [whole]
 
 
 @on_virtual_time

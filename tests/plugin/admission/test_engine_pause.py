@@ -159,12 +159,12 @@ async def test_a_resume_that_comes_while_a_pause_is_waited_for_opens_the_gate() 
 async def test_an_older_word_does_not_undo_a_change() -> None:
     """An answer that was asked for before the pause began, or before it ended, says nothing of it."""
     house = House()
-    changes = house.control.gateway.pause.changes
+    changes = house.control.gateway.link.pause.changes
     await house.engine.pause_generation()
-    house.control.gateway.pause.said(frozenset(), changes)
-    house.control.gateway.pause.said(frozenset(), changes + 1)
+    house.control.gateway.link.pause.said(frozenset(), changes)
+    house.control.gateway.link.pause.said(frozenset(), changes + 1)
     assert house.why == [PAUSED]
-    house.control.gateway.pause.said(frozenset(), changes + 2)
+    house.control.gateway.link.pause.said(frozenset(), changes + 2)
     assert house.why == []
 
 

@@ -12,7 +12,7 @@ from engines import ServingEngine, assert_no_residue, outcomes
 from small_presets import small_preset
 from virtual_time import on_virtual_time
 
-from headway.admission.gateway import REQUEST_CONTEXT, RequestContext
+from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.pending_queries import Confirmation, PendingQueries
 from headway.engine.port import Answer, Ended, PlainAdapter
@@ -97,7 +97,7 @@ async def test_an_engine_that_dies_frees_the_seats_of_the_aborts_it_never_confir
     control.gateway.check_engine()
     await asyncio.sleep(2.5)
     assert control.gateway.sequences == 0
-    assert control.gateway.calls.stopping == set()
+    assert control.gateway.link.calls.stopping == set()
     assert control.gateway.gate.desk._lifecycle.records == {}
 
 
@@ -368,21 +368,21 @@ def test_a_guard_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:
 
     used = asyncio.run(serve())
     assert used.gateway.close_from_any_thread(None) is None
-    used.gateway.closed_from_any_thread()
+    used.gateway.link.closed_from_any_thread()
 
 
 @on_virtual_time
-async def test_an_errand_that_is_cancelled_is_no_error() -> None:
+async def test_a_background_task_that_is_cancelled_is_no_error() -> None:
     """As it is when the loop ends: nothing is reported, and nothing raised where nobody can catch it."""
     _, control = behind_a_gate()
     reported: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
-    control.gateway._send(asyncio.sleep(100))
-    (errand,) = control.gateway._errands
-    errand.cancel()
+    control.gateway.link.loop.run_apart(asyncio.sleep(100))
+    (task,) = control.gateway.link.loop.tasks
+    task.cancel()
     await asyncio.sleep(1)
     assert reported == []
-    assert control.gateway._errands == set()
+    assert control.gateway.link.loop.tasks == set()
 
 
 class Deaf(ServingEngine):
@@ -403,10 +403,10 @@ async def test_an_abort_that_fails_is_told_of_an_engine_that_should_take_it(
     stream = engine.generate("text", FakeParams(50), "a")
     await anext(stream)
     if state is not None:
-        setattr(control.gateway, state, True)
+        setattr(control.gateway.link, state, True)
     await stream.aclose()
     await asyncio.sleep(2)
-    assert sum("could not be told to stop" in record.message for record in caplog.records) == said
+    assert sum("could not abort" in record.message for record in caplog.records) == said
 
 
 @on_virtual_time

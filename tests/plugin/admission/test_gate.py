@@ -672,7 +672,7 @@ async def test_a_passage_begins_with_nothing_decided() -> None:
     assert (waiting.waiting, waiting.left, waiting.begun, waiting.beside) == (True, False, False, False)
     assert (waiting.batch, waiting.most_tokens, waiting.usage, waiting.refused) == (None, None, None, None)
     assert (waiting.dispatched_s, waiting.token_s, waiting.requeues, waiting.ended_sequences) == (None, None, 0, 0)
-    assert (waiting.preset_name, waiting.losses) == ("small", "")
+    assert (waiting.preset_name, waiting.degradations) == ("small", "")
     gate.switch(small_preset(1, name="other"))
     holding.leave(Ending.COMPLETED)
     assert (waiting.waiting, waiting.preset_name, waiting.batch) == (False, "other", 2)
@@ -703,7 +703,7 @@ async def test_whoever_counts_losses_hears_of_each_with_its_class() -> None:
         ("batch", Degradation.REFUSED),
         ("normal", Degradation.MAX_TOKENS),
     ]
-    assert [one.losses for one in permits] == ["", "order", "max_tokens=8"]
+    assert [one.degradations for one in permits] == ["", "order", "max_tokens=8"]
     for permit in permits:
         permit.leave(Ending.COMPLETED)
 
@@ -752,3 +752,10 @@ async def test_whoever_is_given_up_while_running_is_told_when_to_come_back() -> 
     assert caught.value.retry_after_s >= 1
     permit.leave(Ending.FAILED)
     assert_at_rest(gate)
+
+
+@on_virtual_time
+async def test_an_effect_that_the_gate_does_not_know_is_an_error() -> None:
+    """No effect of the desk is ignored in silence."""
+    with pytest.raises(AssertionError, match="unreachable"):
+        Gate(small_preset())._carry_out([object()])  # type: ignore[list-item]  # no effect at all

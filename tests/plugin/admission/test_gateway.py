@@ -16,7 +16,7 @@ from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
 from headway.admission.gate import Gate
-from headway.admission.gateway import REQUEST_CONTEXT, RequestContext
+from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import Ended, Engine, PlainAdapter
 from headway.errors import Refused, Rejected
@@ -246,14 +246,14 @@ async def test_an_abort_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture
             raise ConnectionError("nobody answers")
 
     engine, control = behind_a_gate(1, Mute(step_s=0.1))
-    with caplog.at_level(logging.WARNING, "headway.admission.gateway"):
+    with caplog.at_level(logging.WARNING, "headway.admission.engine_link"):
         for _ in range(2):
             with pytest.raises(Refused):
                 await read(engine, "a secret", 100, timeout_s=5)
         assert await read(engine, "a") == 3
         await assert_no_residue(control)
     assert [record.getMessage() for record in caplog.records] == [
-        "the engine could not be told to stop a request: ConnectionError"
+        "the engine could not abort a request: ConnectionError"
     ]
 
 
@@ -312,7 +312,7 @@ async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: py
             raise TimeoutError("no answer")
 
     _, control = behind_a_gate(kind=Stubborn())
-    with caplog.at_level(logging.WARNING, "headway.admission.gateway"):
+    with caplog.at_level(logging.WARNING, "headway.admission.engine_link"):
         await control.gateway.limit_engine()
     assert control.gateway.core_limit is None
     assert [record.getMessage() for record in caplog.records] == [
@@ -398,7 +398,7 @@ async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> Non
 async def test_the_first_token_is_timed_by_the_engine_where_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the kind reads from the first output counts; of an engine that does not tell, the time since arrival."""
     measured: list[float] = []
-    monkeypatch.setattr(Gate, "_measured", lambda _, ticket, delay_s: measured.append(delay_s))
+    monkeypatch.setattr(Gate, "report_first_token", lambda _, permit, delay_s: measured.append(delay_s))
 
     class Telling(PlainAdapter):
         def first_token_delay_s(self, output: Any) -> float | None:
@@ -483,7 +483,7 @@ async def test_the_length_of_a_programs_own_request_is_known() -> None:
 class Silent(PlainAdapter):
     """An engine whose calls show nothing until their end, and that knows how far they are."""
 
-    def silent(self, sampling_params: Any) -> bool:
+    def unstreamed(self, sampling_params: Any) -> bool:
         return True
 
     def tokens(self, engine: Any, request_id: str) -> int | None:
@@ -646,18 +646,3 @@ async def test_an_engine_that_is_back_can_be_lost_again() -> None:
     assert await read(engine, "b") == 3
     await assert_no_residue(control)
     assert outcomes(control) == {"engine_lost": 2, "completed": 1}
-
-
-@on_virtual_time
-async def test_an_engine_that_dies_while_nobody_asks_is_noticed_by_whoever_asks_first() -> None:
-    """Reading ``errored`` tells the gate, from any thread."""
-    engine, control = behind_a_gate(1)
-    reading = asyncio.create_task(read(engine, "a", 100))
-    await asyncio.sleep(0.5)
-    engine._dead = True
-    assert await asyncio.to_thread(lambda: engine.errored) is True
-    await asyncio.sleep(0)
-    assert control.gateway.gate.desk.engine_up is False
-    await asyncio.gather(reading, return_exceptions=True)
-    await assert_no_residue(control)
-    assert outcomes(control) == {"engine_lost": 1}

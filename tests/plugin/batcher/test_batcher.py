@@ -14,7 +14,7 @@ from batch_functions import Recorder, double, settle
 from virtual_time import on_virtual_time
 
 from headway import Batcher, BatchFunctionError, Expired, Rejected, TimedOut
-from headway_policies import Outcome
+from headway_policies import Degrade, Outcome, Requeue
 
 
 def now_s() -> float:
@@ -601,3 +601,16 @@ async def test_the_figures_tell_what_waits_runs_and_has_happened() -> None:
     assert (during["total_queued"], during["running"], during["max_size"], during["dropped"]) == (4, 1, 4, 0)
     assert (after["batches"], after["total_requests"], after["avg_batch_size"]) == (3, 5, pytest.approx(5 / 3))
     assert set(after["outcomes"]) == {str(outcome) for outcome in Outcome}
+
+
+@pytest.mark.parametrize(
+    ("effect", "error"),
+    [(Requeue(1), "never does"), (Degrade(1, 8), "has none"), (object(), "unreachable")],
+    ids=["requeue", "degrade", "unknown"],
+)
+@on_virtual_time
+async def test_an_effect_that_cannot_follow_is_an_error(effect: object, error: str) -> None:
+    """No effect of the desk is ignored in silence: the error says why this one cannot follow here."""
+    async with Batcher(Recorder()) as batcher:
+        with pytest.raises(AssertionError, match=error):
+            batcher._carry_out([effect])  # type: ignore[list-item]  # one of them is no effect at all

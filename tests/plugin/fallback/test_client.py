@@ -16,7 +16,14 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from upstream_stand_in import CHUNKS, DONE, Elsewhere, elsewhere
 
-from headway.fallback.client import MAX_JSON_ELEMENTS, MAX_REQUEST_BYTES, TRACING_CHARS, FallbackClient, Hop, _Held
+from headway.fallback.client import (
+    MAX_JSON_ELEMENTS,
+    MAX_REQUEST_BYTES,
+    TRACING_CHARS,
+    FallbackClient,
+    ForwardResult,
+    _Held,
+)
 from headway.fallback.settings import FallbackSettings
 from headway_policies.fallback.circuit_breaker import BreakerState, CircuitBreaker
 
@@ -66,7 +73,9 @@ async def upstream(to: Elsewhere | str, *, timeout_s: float = 5.0, **more: Any) 
         await way.close()
 
 
-async def send_on(way: FallbackClient, body: bytes, client: Client | None = None, **more: Any) -> tuple[Hop, Client]:
+async def send_on(
+    way: FallbackClient, body: bytes, client: Client | None = None, **more: Any
+) -> tuple[ForwardResult, Client]:
     """One request, sent on."""
     client = client or Client()
     headers = {"authorization": "Bearer client-key", "cookie": "c=1", "traceparent": "00-1-2-01", "x-evil": "1"}
@@ -80,7 +89,7 @@ async def test_an_answer_comes_back_signed() -> None:
     """The body as it is, our headers, none of the other server's; the model replaced, everything else as asked."""
     async with elsewhere(headers={"set-cookie": "x=1", "x-secret": "1"}) as other, upstream(other) as way:
         hop, client = await send_on(way, request(max_tokens=7, priority=3))
-        assert (hop, client.body) == (Hop.SERVED, other.body)
+        assert (hop, client.body) == (ForwardResult.SERVED, other.body)
         assert client.messages[0]["status"] == 200
         assert client.headers == {
             "content-type": "application/json",
@@ -104,7 +113,7 @@ async def test_a_stream_comes_back_event_by_event() -> None:
     pieces = [text[at : at + 7] for at in range(0, len(text), 7)]
     async with elsewhere(pieces=pieces) as other, upstream(other) as way:
         hop, client = await send_on(way, request(stream=True))
-    assert (hop, client.body) == (Hop.SERVED, text)
+    assert (hop, client.body) == (ForwardResult.SERVED, text)
     assert client.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert client.headers["cache-control"] == "no-cache"
     assert client.headers["x-headway-degraded"] == "model=small"
@@ -133,7 +142,7 @@ async def test_a_bad_answer_is_not_served_and_counts(fault: dict[str, Any]) -> N
     """Nothing was sent to the client, who can still get its own refusal; the breaker heard of it."""
     async with elsewhere(**fault) as other, upstream(other, breaker=CircuitBreaker(failures=1), timeout_s=0.5) as way:
         hop, client = await send_on(way, request())
-        assert (hop, client.messages) == (Hop.NOT_SERVED, [])
+        assert (hop, client.messages) == (ForwardResult.NOT_SERVED, [])
         assert way.breaker.state is BreakerState.OPEN
         assert way.in_flight == 0
         assert len(other.seen) == 1
@@ -143,7 +152,7 @@ async def test_a_bad_answer_is_not_served_and_counts(fault: dict[str, Any]) -> N
 async def test_a_request_that_is_refused_for_itself_does_not_open_the_breaker(status: int) -> None:
     """The other server lives."""
     async with elsewhere(status=status) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
-        assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+        assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
         assert way.breaker.state is BreakerState.CLOSED
 
 
@@ -154,7 +163,7 @@ async def test_nobody_there_is_not_served() -> None:
     now_s = 100.0
     async with upstream(url, now_s=lambda: now_s) as way:
         hops = [(await send_on(way, request()))[0] for _ in range(5)]
-        assert hops == [Hop.NOT_SERVED] * 5
+        assert hops == [ForwardResult.NOT_SERVED] * 5
         assert way.breaker.state is BreakerState.OPEN
 
 
@@ -175,7 +184,7 @@ async def test_who_takes_no_connection_is_given_up_long_before_the_time_out(monk
     monkeypatch.setattr("headway.fallback.client._CONNECT_S", 0.05)
     with unreachable() as url:
         async with asyncio.timeout(30), upstream(url, timeout_s=3600.0) as way:
-            assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+            assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
 
 
 async def test_no_proxy_of_the_environment_sees_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +194,7 @@ async def test_no_proxy_of_the_environment_sees_a_request(monkeypatch: pytest.Mo
     async with elsewhere() as proxy, elsewhere() as other, upstream(other) as way:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
         monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
-        assert (await send_on(way, request()))[0] is Hop.SERVED
+        assert (await send_on(way, request()))[0] is ForwardResult.SERVED
         assert (len(other.seen), proxy.seen) == (1, [])
 
 
@@ -197,7 +206,7 @@ async def test_it_comes_back_with_a_probe() -> None:
             await send_on(way, request())
         assert len(other.seen) == 3
         other.status, clock[0] = 200, 5.0
-        assert [(await send_on(way, request()))[0] for _ in range(2)] == [Hop.SERVED] * 2
+        assert [(await send_on(way, request()))[0] for _ in range(2)] == [ForwardResult.SERVED] * 2
         assert way.breaker.state is BreakerState.CLOSED
 
 
@@ -217,7 +226,7 @@ async def test_it_comes_back_with_a_probe() -> None:
 async def test_what_cannot_be_sent_on_stays(body: bytes, more: dict[str, Any]) -> None:
     """The other server is never asked, and the breaker has nothing to say."""
     async with elsewhere() as other, upstream(other) as way:
-        assert (await send_on(way, body, **more))[0] is Hop.NOT_SERVED
+        assert (await send_on(way, body, **more))[0] is ForwardResult.NOT_SERVED
         assert other.seen == []
 
 
@@ -226,7 +235,7 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event(fault: dict[st
     """What came is the client's, then one error; never a second answer."""
     async with elsewhere(**fault) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         hop, client = await send_on(way, request(stream=True))
-    assert hop is Hop.BROKEN_OFF
+    assert hop is ForwardResult.BROKEN_OFF
     assert client.body.startswith(b"".join(CHUNKS))
     events = client.body.removeprefix(b"".join(CHUNKS)).split(b"\n\n")
     assert json.loads(events[0].removeprefix(b"data: "))["error"]["code"] == "fallback_broke_off"
@@ -240,7 +249,7 @@ async def test_no_redirect_is_followed() -> None:
     async with elsewhere() as third:
         to_third = {"location": f"{third.url}/chat/completions"}
         async with elsewhere(status=307, headers=to_third) as other, upstream(other) as way:
-            assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+            assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
             assert (len(other.seen), third.seen) == (1, [])
 
 
@@ -248,11 +257,11 @@ async def test_every_request_has_a_connection_of_its_own() -> None:
     """One that was kept open may be dead unnoticed."""
     async with elsewhere() as other, upstream(other) as way:
         for _ in range(3):
-            assert (await send_on(way, request()))[0] is Hop.SERVED
+            assert (await send_on(way, request()))[0] is ForwardResult.SERVED
     assert len(set(other.peers)) == 3
 
 
-async def test_the_log_says_how_the_way_stands_now(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_says_when_the_circuit_breaker_opens_and_closes(caplog: pytest.LogCaptureFixture) -> None:
     """As a warning when it is closed to requests, as news when it opens again, and nothing where nothing changes."""
     clock = [0.0]
     with caplog.at_level(logging.INFO, "headway.fallback.client"):
@@ -263,8 +272,8 @@ async def test_the_log_says_how_the_way_stands_now(caplog: pytest.LogCaptureFixt
             other.status, clock[0] = 200, 5.0
             for _ in range(3):
                 await send_on(way, request())
-    said = [(one.levelname, one.getMessage()) for one in caplog.records if "the way to" in one.getMessage()]
-    text = "the way to the fallback model is now"
+    said = [(one.levelname, one.getMessage()) for one in caplog.records if "circuit breaker" in one.getMessage()]
+    text = "the fallback model's circuit breaker is now"
     assert said == [("WARNING", f"{text} open"), ("INFO", f"{text} closed")]
 
 
@@ -273,7 +282,7 @@ async def test_the_error_at_the_end_of_a_broken_stream_is_in_the_words_of_the_ap
     async with elsewhere(pieces=CHUNKS[:1]) as other, upstream(other) as way:
         _, client = await send_on(way, request(stream=True))
     error = json.loads(client.messages[-1]["body"].split(b"\n\n")[0].removeprefix(b"data: "))["error"]
-    text = "The model that answers in place of this one broke off."
+    text = "The fallback model broke off its answer."
     assert error == {"message": text, "type": "server_error", "param": None, "code": "fallback_broke_off"}
     assert [one["more_body"] for one in client.messages[1:]] == [True] * (len(client.messages) - 2) + [False]
 
@@ -281,10 +290,10 @@ async def test_the_error_at_the_end_of_a_broken_stream_is_in_the_words_of_the_ap
 async def test_an_answer_up_to_the_bound_comes_back_whole() -> None:
     """16 MiB, however many pieces they come in; one byte more is not kept."""
     body = b'{"a":"' + b"x" * (16 * 1024 * 1024 - 8) + b'"}'
-    for one, expected in ((body, Hop.SERVED), (body + b" ", Hop.NOT_SERVED)):
+    for one, expected in ((body, ForwardResult.SERVED), (body + b" ", ForwardResult.NOT_SERVED)):
         async with elsewhere(body=one) as other, upstream(other) as way:
             hop, client = await send_on(way, request())
-        assert (hop, len(client.body)) == (expected, len(body) if expected is Hop.SERVED else 0)
+        assert (hop, len(client.body)) == (expected, len(body) if expected is ForwardResult.SERVED else 0)
         assert client.body in (b"", body)
 
 
@@ -293,7 +302,7 @@ async def test_the_bound_on_an_event_is_none_on_the_stream() -> None:
     event = b'data: {"a":"' + b"x" * 300_000 + b'"}\n\n'
     async with elsewhere(pieces=[event] * 4 + [DONE]) as other, upstream(other) as way:
         hop, client = await send_on(way, request(stream=True))
-    assert (hop, len(client.body)) == (Hop.SERVED, 4 * len(event) + len(DONE))
+    assert (hop, len(client.body)) == (ForwardResult.SERVED, 4 * len(event) + len(DONE))
 
 
 async def test_a_stream_that_drags_on_ends_at_its_time_out() -> None:
@@ -301,14 +310,14 @@ async def test_a_stream_that_drags_on_ends_at_its_time_out() -> None:
     pieces = [CHUNKS[0], b"data: {", b'"half']
     async with elsewhere(pieces=pieces, between_s=30.0) as other, upstream(other, timeout_s=60.0) as way:
         hop, client = await asyncio.wait_for(send_on(way, request(stream=True), timeout_s=0.3), 10)
-    assert hop is Hop.BROKEN_OFF
+    assert hop is ForwardResult.BROKEN_OFF
     assert client.body.startswith(CHUNKS[0] + b'data: {"error"')
 
 
 async def test_an_endless_event_is_not_kept() -> None:
     """The bound on one event holds before anything was sent."""
     async with elsewhere(pieces=[b"data: " + b"x" * 600_000] * 3) as other, upstream(other) as way:
-        assert (await send_on(way, request(stream=True)))[0] is Hop.NOT_SERVED
+        assert (await send_on(way, request(stream=True)))[0] is ForwardResult.NOT_SERVED
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -321,7 +330,7 @@ async def test_a_client_that_leaves_takes_its_request_along(streams: bool) -> No
         await until(lambda: client.messages if streams else other.seen)
         client.leaves.set()
         hop, _ = await asyncio.wait_for(sending, 5)
-        assert (hop, way.breaker.state, way.in_flight) == (Hop.CLIENT_GONE, BreakerState.CLOSED, 0)
+        assert (hop, way.breaker.state, way.in_flight) == (ForwardResult.CLIENT_GONE, BreakerState.CLOSED, 0)
         await asyncio.wait_for(other.left.wait(), 5)
 
 
@@ -333,7 +342,7 @@ async def test_a_client_that_is_gone_when_the_answer_comes() -> None:
 
     async with elsewhere() as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         hop = await way.serve(CHAT, request(), {}, Client().receive, gone, class_name="normal")
-        assert (hop, way.breaker.state) == (Hop.CLIENT_GONE, BreakerState.CLOSED)
+        assert (hop, way.breaker.state) == (ForwardResult.CLIENT_GONE, BreakerState.CLOSED)
 
 
 async def test_a_slow_model_holds_a_bounded_number() -> None:
@@ -341,7 +350,7 @@ async def test_a_slow_model_holds_a_bounded_number() -> None:
     async with elsewhere(wait_s=30.0) as other, upstream(other, most_at_once=2) as way:
         held = [asyncio.create_task(send_on(way, request())) for _ in range(2)]
         await until(lambda: len(other.seen) == 2)
-        assert (await asyncio.wait_for(send_on(way, request()), 1))[0] is Hop.NOT_SERVED
+        assert (await asyncio.wait_for(send_on(way, request()), 1))[0] is ForwardResult.NOT_SERVED
         for task in held:
             task.cancel()
         await asyncio.gather(*held, return_exceptions=True)
@@ -372,7 +381,7 @@ async def test_two_servers_that_point_at_each_other_do_not_loop() -> None:
         seen.append("x-headway-hop" in headers)
         body = (await receive())["body"]
         hop = await ways[0].serve(scope["path"], body, headers, receive, send, class_name="normal")
-        if hop is Hop.NOT_SERVED:
+        if hop is ForwardResult.NOT_SERVED:
             await send({"type": "http.response.start", "status": 503, "headers": [(b"x-headway-reason", b"test")]})
             await send({"type": "http.response.body", "body": b"refused"})
 
@@ -390,7 +399,7 @@ async def test_through_a_real_server_it_streams() -> None:
 
         async def sends_on(scope: Scope, receive: Receive, send: Send) -> None:
             body = (await receive())["body"]
-            assert await way.serve(scope["path"], body, {}, receive, send, class_name="normal") is Hop.SERVED
+            assert await way.serve(scope["path"], body, {}, receive, send, class_name="normal") is ForwardResult.SERVED
 
         async with (
             served(sends_on) as url,
@@ -427,7 +436,7 @@ async def test_a_type_that_no_parser_can_read_is_a_bad_answer() -> None:
     answer = {"content_type": "application/json" + "(" * 7000}
     async with elsewhere(**answer) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         hop, client = await send_on(way, request())
-        assert (hop, client.messages) == (Hop.NOT_SERVED, [])
+        assert (hop, client.messages) == (ForwardResult.NOT_SERVED, [])
         assert way.breaker.state is BreakerState.OPEN
 
 
@@ -445,7 +454,7 @@ async def test_a_type_that_no_parser_can_read_is_a_bad_answer() -> None:
 async def test_a_request_whose_parsing_would_hold_the_loop_stays_here(more: dict[str, Any]) -> None:
     """It is not sent on; it is answered here like any other."""
     async with elsewhere() as other, upstream(other) as way:
-        assert (await send_on(way, request(**more)))[0] is Hop.NOT_SERVED
+        assert (await send_on(way, request(**more)))[0] is ForwardResult.NOT_SERVED
         assert (other.seen, way._held.size_bytes) == ([], 0)
 
 
@@ -453,7 +462,7 @@ async def test_a_request_whose_parsing_would_hold_the_loop_stays_here(more: dict
 async def test_an_answer_whose_parsing_would_hold_the_loop_is_a_bad_one(body: bytes) -> None:
     """Though it is JSON, and within its bound of bytes."""
     async with elsewhere(body=body) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
-        assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+        assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
         assert way.breaker.state is BreakerState.OPEN
 
 
@@ -464,7 +473,7 @@ async def test_all_exchanges_together_hold_a_bounded_number_of_bytes() -> None:
         way._held = _Held(2_500_000)
         held = [asyncio.create_task(send_on(way, large)) for _ in range(2)]
         await until(lambda: len(other.seen) == 2)
-        assert (await asyncio.wait_for(send_on(way, large), 5))[0] is Hop.NOT_SERVED
+        assert (await asyncio.wait_for(send_on(way, large), 5))[0] is ForwardResult.NOT_SERVED
         assert 2_000_000 < way._held.size_bytes < 2_500_000
         for task in held:
             task.cancel()
@@ -476,9 +485,9 @@ async def test_an_answer_without_room_is_not_kept() -> None:
     """The bound on all exchanges holds for answers as well; afterwards all of it is free again."""
     async with elsewhere(body=b'{"a":"' + b"x" * 1_000_000 + b'"}') as other, upstream(other) as way:
         way._held = _Held(900_000)
-        assert (await send_on(way, request()))[0] is Hop.NOT_SERVED
+        assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
         way._held = _Held(1_100_000)
-        assert (await send_on(way, request()))[0] is Hop.SERVED
+        assert (await send_on(way, request()))[0] is ForwardResult.SERVED
         assert way._held.size_bytes == 0
 
 

@@ -83,8 +83,8 @@ async def test_a_class_that_may_be_shed_may_wait() -> None:
     gate = control.gateway.gate
     held, waiting = gate.enter("batch"), gate.enter("batch")
     await asyncio.sleep(3600)
-    assert control.fallback_controller.signs(gate.now_s()).queue_age_s == 0.0
-    assert (control.fallback_controller.look(), told) == (Rung.NORMAL, [])
+    assert control.fallback_controller.signals(gate.now_s()).queue_age_s == 0.0
+    assert (control.fallback_controller.update(), told) == (Rung.NORMAL, [])
     for permit in (held, waiting):
         permit.leave(Ending.CANCELLED)
 
@@ -94,11 +94,11 @@ async def test_memory_is_short_only_while_something_runs() -> None:
     """The last step of an engine that has nothing to do any more says nothing of now."""
     control, _ = control_room(kv_usage_ratio=0.9, enter_s=0.0, leave_s=0.0)
     control.reader.activity.load = Load(1, 0, 0.95)
-    assert control.fallback_controller.look() is Rung.NORMAL
+    assert control.fallback_controller.update() is Rung.NORMAL
     held = control.gateway.gate.enter("normal")
-    assert control.fallback_controller.look() is Rung.CAP
+    assert control.fallback_controller.update() is Rung.CAP
     held.leave(Ending.COMPLETED)
-    assert control.fallback_controller.look() is Rung.NORMAL
+    assert control.fallback_controller.update() is Rung.NORMAL
 
 
 @on_virtual_time
@@ -106,12 +106,12 @@ async def test_errors_and_a_dead_engine_divert() -> None:
     """Where another model is connected; refused for their own sake, requests are not sent on."""
     control, _ = control_room(error_ratio=0.5, error_min_requests=2, error_window_s=10.0, engine_down=True, enter_s=0.0)
     fallback_controller, gate = control.fallback_controller, control.gateway.gate
-    fallback_controller.look()
+    fallback_controller.update()
     for ending in (Ending.FAILED, Ending.FAILED):
         gate.enter("normal").leave(ending)
-    assert fallback_controller.look() is Rung.NORMAL
+    assert fallback_controller.update() is Rung.NORMAL
     fallback_controller.connect(other())
-    assert fallback_controller.look() is Rung.DIVERT
+    assert fallback_controller.update() is Rung.DIVERT
     assert (
         fallback_controller.diverts("normal"),
         fallback_controller.diverts("batch"),
@@ -128,12 +128,12 @@ async def test_errors_and_a_dead_engine_divert() -> None:
     watching.cancel()
     assert fallback_controller.ladder.rung is Rung.NORMAL
     gate.engine_lost()
-    assert (fallback_controller.look(), fallback_controller.ladder.why) == (Rung.DIVERT, "engine_down")
+    assert (fallback_controller.update(), fallback_controller.ladder.why) == (Rung.DIVERT, "engine_down")
 
 
 @on_virtual_time
-async def test_a_lookout_that_stumbles_goes_on() -> None:
-    """What cannot be told is told at the next look."""
+async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
+    """Rungs that could not be put in force are put in force by the next iteration."""
     control, told = control_room()
 
     def fails(in_force: frozenset[Rung]) -> None:

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
 import headway
-from headway.admission.gateway import Gateway
+from headway.admission import EngineLink
 from headway.api.routes import Role
 from headway.audit import MAX_REFUSED, MAX_STRANGERS, NO_ROLE, Caller
 from headway.engine.fake import FakeEngine, FakeParams
@@ -97,10 +97,10 @@ async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest
     told: list[int] = []
     async with admin() as (client, control):
 
-        async def limit_engine(gateway: Gateway) -> None:
+        async def limit_engine(link: EngineLink) -> None:
             told.append(control.revision)
 
-        monkeypatch.setattr(Gateway, "limit_engine", limit_engine)
+        monkeypatch.setattr(EngineLink, "limit_engine", limit_engine)
         before = control.snapshot()
         for etag in ('"1"', "*"):
             answer = await put(client, json={"name": "balanced", "reason": "again"}, headers={"If-Match": etag})

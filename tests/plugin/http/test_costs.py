@@ -13,7 +13,7 @@ from headway.api_errors import BadRequest
 from headway.http import json_shape, timeouts
 from headway.http.auth import MAX_TOKEN_CHARS, Role, TokenError, Tokens, read_token
 from headway.http.json_shape import JsonShape
-from headway.http.request_info import identify
+from headway.http.request_info import read_request_info
 
 PRESET = small_preset()
 
@@ -48,7 +48,7 @@ def test_to_identify_a_request_costs_no_more_than_its_body_is_long(shape: str, p
 
     def work(size: int) -> Callable[[], object]:
         body = BODIES[shape](size)
-        return lambda: identify({}, path, body, PRESET)
+        return lambda: read_request_info({}, path, body, PRESET)
 
     assert_linear(work, 16 * 1024)
 
@@ -90,7 +90,7 @@ def test_to_refuse_a_long_header_costs_no_more_than_it_is_long(header: str) -> N
 
         def refused() -> None:
             with suppress(BadRequest):
-                identify(headers, "/v1/completions", b"{}", PRESET)
+                read_request_info(headers, "/v1/completions", b"{}", PRESET)
 
         return refused
 

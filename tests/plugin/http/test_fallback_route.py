@@ -14,7 +14,7 @@ from starlette.types import Message
 from upstream_stand_in import Elsewhere, elsewhere
 
 import headway
-from headway.admission.gateway import RequestContext
+from headway.admission.request_context import RequestContext
 from headway.engine.fake import FakeEngine
 from headway.errors import refusal
 from headway.fallback.client import MAX_REQUEST_BYTES, FallbackClient

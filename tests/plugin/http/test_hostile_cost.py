@@ -37,9 +37,9 @@ from headway.fallback.client import (
     FallbackClient,
     _Answer,
     _checked,
+    _forwarded,
     _Held,
     _NotServedError,
-    _readdressed,
     _whole,
 )
 from headway.fallback.settings import FallbackSettings
@@ -47,7 +47,7 @@ from headway.fallback.sse import EventTooLargeError, SseEvents
 from headway.http.admin import routes
 from headway.http.auth import Role, Tokens
 from headway.http.middleware import AdmissionMiddleware
-from headway.http.request_info import identify
+from headway.http.request_info import read_request_info
 from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.simulator.trace import read_trace
 from headway_dashboard.sources.exposition import samples
@@ -124,7 +124,7 @@ def body(path: str, begin: bytes = b"", end: bytes = b"") -> Reads:
 def seen(headers: Mapping[str, str], path: str, whole: bytes) -> None:
     """A request is looked at."""
     with refused():
-        identify(headers, path, whole, BALANCED)
+        read_request_info(headers, path, whole, BALANCED)
 
 
 class Call:
@@ -283,7 +283,7 @@ def sent_on(begin: bytes = b"", end: bytes = b"") -> Reads:
 
     def reads(shape: bytes, size: int) -> Callable[[], object]:
         whole = begin + filled(shape, size) + end
-        return lambda: _readdressed(whole, "small")
+        return lambda: _forwarded(whole, "small")
 
     return reads
 
@@ -403,7 +403,7 @@ def calls_of_one_id(shape: bytes, number: int) -> Callable[[], object]:
                 ticket=SimpleNamespace(id=at, seats=1), requeues=0, watched=False, begun=False, in_engine=0,
                 ended_sequences=0, occupy=lambda seats: None,
             )  # fmt: skip
-            calls.open(permit, request_id, 1, silent=False, ends_late=False)
+            calls.open(permit, request_id, 1, unstreamed=False, ends_late=False)
 
     return read
 
@@ -533,7 +533,7 @@ def test_a_long_id_is_not_kept() -> None:
         occupy=lambda seats: None,
     )  # fmt: skip
     names = ["x" * 100_000, "x" * 100_001, "x" * 100_000, "a\nERROR forged line\x1b[31m", "\ud800", "plain"]
-    ids = [calls.open(permit, name, 1, silent=False, ends_late=False).id for name in names]  # type: ignore[arg-type]  # all that is asked of one
+    ids = [calls.open(permit, name, 1, unstreamed=False, ends_late=False).id for name in names]  # type: ignore[arg-type]  # all that is asked of one
     assert len(set(ids)) == len(ids)
     assert all(len(one) < 230 and one.isprintable() for one in ids)
     assert ids[-1] == "plain"

@@ -49,7 +49,7 @@ class Site:
     async def generate(self, request: Request) -> Response:
         self.bodies.append(await request.body())
         asked = json.loads(self.bodies[-1])
-        self.control.gateway.reserve(headway.admission.gateway.REQUEST_CONTEXT.get(), 1)
+        self.control.gateway.reserve(headway.admission.REQUEST_CONTEXT.get(), 1)
         outputs = self.engine.generate("p", FakeParams(asked.get("max_tokens", 3)), "id")
         if not asked.get("stream"):
             return JSONResponse({"tokens": len([output async for output in outputs])})
@@ -64,7 +64,7 @@ class Site:
         return JSONResponse({"size": len(await request.body())})
 
     async def broken(self, request: Request) -> Response:
-        self.control.gateway.reserve(headway.admission.gateway.REQUEST_CONTEXT.get(), 1)
+        self.control.gateway.reserve(headway.admission.REQUEST_CONTEXT.get(), 1)
         raise RuntimeError("a handler's own fault")
 
     def outcomes(self) -> dict[str, int]:

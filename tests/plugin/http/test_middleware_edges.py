@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from virtual_time import on_virtual_time
 
 import headway
-from headway.admission.gateway import REQUEST_CONTEXT
+from headway.admission.request_context import REQUEST_CONTEXT
 from headway.api_errors import error_body, error_event
 from headway.engine.fake import FakeParams
 from headway.http.middleware import AdmissionMiddleware

@@ -19,6 +19,7 @@ from virtual_time import on_virtual_time
 import headway
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.middleware import AdmissionMiddleware
+from headway_policies import Ending
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 TIMED_OUT = {"type": "timeout_error", "param": None, "code": "total_timeout"}
@@ -81,7 +82,7 @@ async def test_a_refusal_before_the_first_byte_is_one_whole_answer() -> None:
         assert " " in error["message"]
         assert headers[b"x-headway-class"] == b"normal"
         assert 1 <= int(headers[b"retry-after"]) <= 60
-        holding.leave(headway.admission.gateway.Ending.COMPLETED)
+        holding.leave(Ending.COMPLETED)
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])

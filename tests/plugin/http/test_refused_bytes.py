@@ -83,7 +83,7 @@ CASES: dict[str, tuple[dict[str, Any], int, str, str, str, dict[str, str]]] = {
             503,
             "bodies_full",
             "service_unavailable_error",
-            "Too many request bodies are on their way. Try again in 2 s",
+            "Too many request bodies are being received. Try again in 2 s",
         ),
         {"retry-after": "2", "x-headway-reason": "bodies_full"},
     ),

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from small_presets import small_preset
 
-from headway.admission.gateway import RequestContext
+from headway.admission.request_context import RequestContext
 from headway.api_errors import BadRequest
 from headway.http.header_values import MAX_VALUE_CHARS
-from headway.http.request_info import identify
+from headway.http.request_info import read_request_info
 
 CHAT = "/v1/chat/completions"
 
@@ -19,7 +19,7 @@ CHAT = "/v1/chat/completions"
 def context(body: Any = None, headers: dict[str, str] | None = None, path: str = CHAT) -> RequestContext:
     """The context of a request with this body."""
     raw = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-    return identify(headers or {}, path, raw, small_preset())
+    return read_request_info(headers or {}, path, raw, small_preset())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from virtual_time import on_virtual_time
 
 import headway
-from headway.admission.gateway import REQUEST_CONTEXT
+from headway.admission.request_context import REQUEST_CONTEXT
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.body import Budget
 from headway.http.bounds import MAX_TARGET_BYTES, Bounds

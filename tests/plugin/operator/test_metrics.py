@@ -106,9 +106,9 @@ async def test_a_policy_that_went_wrong_is_shown_told_once_and_forgotten_with_it
     gate, fallback_controller = control.gateway.gate, control.fallback_controller
 
     def told() -> tuple[float, object, int]:
-        fallback_controller.look()
+        fallback_controller.update()
         scrape = Scrape(generate_latest(registry).decode())
-        errors = [one for one in caplog.records if "was put aside" in one.message]
+        errors = [one for one in caplog.records if "was disabled" in one.message]
         return scrape("headway_policy_failed", policy="order"), control.status()["ordering"]["error"], len(errors)
 
     gate.switch(small_preset(seats=1, name="foreign", inside="faulty_policy:FaultyLine"))

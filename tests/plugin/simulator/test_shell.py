@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 from small_presets import small_preset, terms
 
 from headway.simulator.capacity import Slo
 from headway.simulator.clients import Clients
-from headway.simulator.engine import EngineModel
+from headway.simulator.engine import Engine, EngineModel
 from headway.simulator.result import Result
-from headway.simulator.shell import simulate
+from headway.simulator.shell import Shell, simulate
 from headway.simulator.strategies import plain
 from headway.simulator.summary import summarise
 from headway.simulator.workload import WORKLOADS, Request
-from headway_policies import Outcome, Preset, Reason, bundled_presets
+from headway_policies import Desk, Outcome, Preset, Reason, Requeue, bundled_presets
 from headway_policies.limits.limit import LimitSettings
 
 MODEL, SLO = EngineModel(), Slo()
@@ -259,3 +260,13 @@ def test_refilling_seats_gains_over_a_barrier_what_the_lengths_say() -> None:
     expected = (MODEL.base_s * harmonic + rest_s) / (MODEL.base_s + rest_s)
     measured = _ratio(plain("continuous", seats), plain("static", seats), "W4-exponential")
     assert measured == pytest.approx(expected, rel=0.08)
+
+
+@pytest.mark.parametrize(
+    ("effect", "error"), [(Requeue(0), "never dies"), (object(), "unreachable")], ids=["requeue", "unknown"]
+)
+def test_an_effect_that_cannot_follow_is_an_error(effect: object, error: str) -> None:
+    """No effect of the desk is ignored in silence: the error says why this one cannot follow here."""
+    shell = Shell(Desk(small_preset()), Engine(MODEL), Clients(), Random(0), one_by_one=False)
+    with pytest.raises(AssertionError, match=error):
+        shell._carry_out([effect])  # type: ignore[list-item]  # one of them is no effect at all

@@ -142,17 +142,17 @@ async def test_who_has_shown_nothing_goes_again_and_who_has_is_told() -> None:
 
 @on_virtual_time
 async def test_whom_a_dead_engine_was_running_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Each with its id, class and size, and whether it had begun to answer; nothing of its text; of many, some."""
+    """Each with its id, class and size, and whether it had sent output; nothing of its text; of many, some."""
     house = House(seats=30)
     requests = [house.ask(f"r{number}", whole=number > 0) for number in range(25)]
     await asyncio.sleep(0.15)
-    with caplog.at_level(logging.ERROR, "headway.admission.gateway"):
+    with caplog.at_level(logging.ERROR, "headway.admission.engine_link"):
         house.engine.die()
         await asyncio.sleep(1)
-    told = [record.getMessage() for record in caplog.records if record.name == "headway.admission.gateway"]
-    assert told[0] == "the engine died under r0 (normal, prompt tokens: 1, sequences: 1), which had begun to answer"
+    told = [record.getMessage() for record in caplog.records if record.name == "headway.admission.engine_link"]
+    assert told[0] == "the engine died while it ran r0 (normal, prompt tokens: 1, sequences: 1), which had sent output"
     assert len(told) == 21
-    assert told[-1] == "the engine died under 5 more"
+    assert told[-1] == "the engine died while it ran 5 more"
     await asyncio.gather(*requests)
     await house.close()
 

@@ -205,8 +205,8 @@ def test_usage_comes_from_the_last_output_where_that_is_certain() -> None:
 @pytest.mark.parametrize(("name", "expected"), [("FINAL_ONLY", True), ("DELTA", False), ("CUMULATIVE", False)])
 def test_a_whole_answer_is_silent(name: str, expected: bool) -> None:
     """It gives one output, its last."""
-    assert VllmAdapter().silent(SimpleNamespace(output_kind=SimpleNamespace(name=name))) is expected
-    assert VllmAdapter().silent(SimpleNamespace()) is False
+    assert VllmAdapter().unstreamed(SimpleNamespace(output_kind=SimpleNamespace(name=name))) is expected
+    assert VllmAdapter().unstreamed(SimpleNamespace()) is False
 
 
 def test_how_far_a_silent_call_is_stands_in_the_engines_books() -> None:

@@ -1,0 +1,253 @@
+"""The link to one engine: its death and return, its own limit, its pause, and the closing of the server.
+
+Ownership: the link alone says whether there is an engine (``engine_gone``, ``engine_lost``). Reading a property or
+``errored`` never acts; a death is reported by ``check_engine`` (the supervisor's round, a call that failed, each new
+request of a program, which has no supervisor) or ``engine_died``, from any thread. It is handled once, on the gate's
+loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from headway.admission.engine_calls import Calls
+from headway.admission.engine_pause import EnginePause
+from headway.admission.gate import Gate
+from headway.admission.gate_loop import GateLoop
+from headway.engine import Confirmation, Engine, EngineAdapter, PendingQueries
+from headway_policies import EngineState, Hold, Reason, Watchdog
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 0.1
+_MOST_LOGGED = 20
+_ANSWER_WITHIN_S = 5.0  # an engine that is unresponsive gets it when it goes on
+
+T = TypeVar("T")
+
+
+class DeathHandler(Protocol):
+    """A part that can put another engine in the place of a dead one."""
+
+    def handle_death(self) -> None:
+        """The engine is dead: tell the link what follows. Called on the gate's loop, once for each death."""
+        ...
+
+
+@dataclass(slots=True)
+class EngineLink:
+    """One engine, as far as it is not about single calls.
+
+    ``engine_gone`` is true from the death of an engine until there is another, ``engine_lost`` when there will be none.
+    ``limit_pending`` says that the engine did not answer when its limit was sent; ``limit_confirmed`` is false then and
+    after an error, until the engine confirms a limit or has none of its own. ``reported`` is the number of sequences in
+    the engine by its last report, None before the first.
+    """
+
+    gate: Gate
+    adapter: EngineAdapter
+    engine: Engine
+    core_limit: int | None = None
+    closing: bool = False
+    engine_gone: bool = False
+    engine_lost: bool = False
+    limit_pending: bool = False
+    limit_confirmed: bool = True
+    reported: int | None = None
+    death_handler: DeathHandler | None = None
+    watchdog: Watchdog | None = None
+    calls: Calls = field(default_factory=Calls)
+    queries: PendingQueries = field(default_factory=PendingQueries)
+    pause: EnginePause = field(init=False)
+    loop: GateLoop = field(init=False)
+    _engine_dead: Callable[[], bool] = field(init=False)
+    _abort_failed: bool = False
+    _confirmation: Confirmation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pause = EnginePause(self.gate)
+        self.loop = GateLoop(self._task_failed)
+        self._engine_dead = _own_errored(self.engine)
+        self._confirmation = Confirmation(self._ask_in_turn)
+
+    def begin(self) -> None:
+        """Take the running event loop as the gate's. To be called before each request; only the first call acts."""
+        if not self.loop.begin():
+            return
+        if self.engine_gone:
+            self._handle_death()
+        elif self.core_limit is None:
+            self.resend_limit()
+        if self.closing:
+            self.gate.drain()
+
+    # ------------------------------------------------------------------ death and return
+
+    @property
+    def errored(self) -> bool:
+        """Whether the engine is dead and no other one will follow. Any thread may read it."""
+        return self._engine_dead() and (self.death_handler is None or self.engine_lost or self.closing)
+
+    def check_engine(self) -> None:
+        """Report the engine's death, if it is dead. From any thread."""
+        if self._engine_dead():
+            self.engine_died()
+
+    def engine_died(self) -> None:
+        """The engine is dead: have its death handled, once. While the server closes that is no fault.
+
+        May be called from any thread.
+        """
+        if not self.engine_gone:
+            self.engine_gone = True
+            self.loop.call(self._closed if self.closing else self._handle_death)
+
+    def engine_back(self) -> None:
+        """There is an engine again, and it may be lost again. Call it on the gate's loop."""
+        self.engine_gone = self.engine_lost = False
+        self.gate.engine_back()
+        self.resend_limit()
+
+    def engine_restarting(self) -> None:
+        """Another engine is coming: requests without output are queued for it. Call it on the gate's loop."""
+        self.gate.engine_restarting(lambda permit: not any(call.shown for call in self.calls.of(permit)))
+
+    def give_up(self) -> None:
+        """There will be no other engine: refuse all requests. Call it on the gate's loop."""
+        self.engine_gone = self.engine_lost = True
+        self.gate.engine_lost()
+
+    # ------------------------------------------------------------------ queries
+
+    async def ask_engine(self, within_s: float | None = None) -> bool:
+        """Ping the engine, and learn whether it is paused; False where it cannot be asked.
+
+        Raises NoEngineError when it dies first, TimeoutError, and what the engine raises.
+        """
+        changes = self.pause.changes
+        answer = await self.queries.ask(self.adapter.ping(self.engine), within_s)
+        self.pause.said(frozenset() if answer is None else answer.holds, changes)
+        return answer is not None
+
+    async def change_pause(self, work: Awaitable[T], hold: Hold | None = None) -> T:
+        """Have the engine paused (towards a ``hold``) or resumed, then ask it how that ended."""
+        return await self.pause.change(work, hold, self._update_pause)
+
+    async def caught_up(self) -> None:
+        """Wait until the engine has processed all that it was sent so far, or cannot any more."""
+        await self._confirmation.wait()
+
+    async def limit_engine(self) -> None:
+        """Set the engine's own limit. Without it the gate alone keeps the limit.
+
+        An adaptive limit moves too often for that: the engine gets the most the policy may allow, the gate keeps it.
+        """
+        seats = self._most_seats()
+        self.limit_pending = self.limit_confirmed = False
+        try:
+            self.core_limit = await self.queries.ask(self.adapter.limit_engine(self.engine, seats), _ANSWER_WITHIN_S)
+        except Exception as error:  # an engine without an answer must not undo a switch that is already in force
+            self.core_limit = None
+            self.limit_pending = isinstance(error, TimeoutError)
+            log.warning("the engine's own limit could not be set to %d: %s", seats, error)
+        else:
+            self.limit_confirmed = True
+
+    def resend_limit(self) -> None:
+        """Set the engine's own limit, without waiting for it. Call it on the gate's loop."""
+        self.loop.run_apart(self.limit_engine())
+
+    # ------------------------------------------------------------------ closing
+
+    def close_from_any_thread(self, timeout_s: float | None) -> float | None:
+        """Refuse new and waiting requests; what the engine does from now on is no fault.
+
+        Off the loop's thread, wait until the running requests have ended; returns what is left of the time for it.
+        """
+        self.closing = True
+        if not self.loop.call(self.gate.drain) or not timeout_s:
+            return timeout_s
+        until_s = time.monotonic() + timeout_s
+        while self.gate.desk.ledger.in_flight and time.monotonic() < until_s:
+            time.sleep(_POLL_S)
+        return max(0.0, until_s - time.monotonic())
+
+    def closed_from_any_thread(self) -> None:
+        """The engine was stopped: refuse the requests it was still running, which would never end."""
+        self.loop.call(self._closed)
+
+    # ------------------------------------------------------------------ inside
+
+    def _task_failed(self, error: BaseException) -> None:
+        """Log a failed abort, once. A dead engine cannot be asked to abort, and has nothing to stop."""
+        if not (self.engine_gone or self.closing or self._abort_failed):
+            self._abort_failed = True  # it would fail for every request alike
+            log.warning("the engine could not abort a request: %s", type(error).__name__)
+
+    def _handle_death(self) -> None:
+        self.reported = None
+        self.queries.end()
+        self.pause.forget()
+        self._log_running_calls()
+        if self.death_handler is None:
+            self.give_up()
+        else:
+            self.death_handler.handle_death()
+
+    def _closed(self) -> None:
+        """The engine was stopped while the server closed, or died then, which is the same."""
+        self.queries.end()
+        self.gate.engine_lost(Reason.DRAINING)
+
+    def _log_running_calls(self) -> None:
+        """Log the calls that the dead engine was running: one of them may be the cause."""
+        running = list(self.calls)
+        for call in running[:_MOST_LOGGED]:
+            ticket = call.permit.ticket
+            log.error(
+                "the engine died while it ran %.80s (%s, prompt tokens: %d, sequences: %d), which %s",
+                call.id, ticket.class_name, ticket.prompt_tokens, call.seats,
+                "had sent output" if call.shown else "had sent no output",
+            )  # fmt: skip
+        if len(running) > _MOST_LOGGED:
+            log.error("the engine died while it ran %d more", len(running) - _MOST_LOGGED)
+
+    def _most_seats(self) -> int:
+        """The most seats that can be allowed under the preset in force."""
+        desk, limiting = self.gate.desk, self.gate.desk.preset.limit
+        bypass_seats = desk.preset.bypass_seats()
+        if limiting.shadow or (limiting.policy == "fixed" and not limiting.memory_aware):
+            return desk.limit + bypass_seats
+        return limiting.max_seats or desk.ceiling or max(desk.limit, desk.preset.batching.seats)
+
+    async def _update_pause(self) -> None:
+        """Ask at once whether the engine is paused, or let it answer later. One that does not say counts as running."""
+        try:
+            await self.ask_engine(_ANSWER_WITHIN_S)
+        except TimeoutError:
+            self.loop.run_apart(self._ask_for_pause())
+        except Exception as error:
+            log.debug("whether the engine is paused is not known: %s", error)
+
+    async def _ask_for_pause(self) -> None:
+        with suppress(Exception):  # it died: another one is not paused
+            await self.ask_engine()
+
+    async def _ask_in_turn(self) -> None:
+        """Wait until the engine has processed what it was sent. A dead one has nothing left to process."""
+        if self.engine_gone or self.gate.desk.engine is EngineState.LOST:
+            return
+        with suppress(Exception):  # it died, or cannot be asked: then its abort is all there is to know
+            await self.queries.ask(self.adapter.catch_up(self.engine))
+
+
+def _own_errored(engine: Engine) -> Callable[[], bool]:
+    """The engine's own ``errored``, also after the engine has become a policy client, which overrides the property."""
+    own = getattr(type(engine), "errored", None)
+    read = own.fget if isinstance(own, property) else None
+    return (lambda: bool(engine.errored)) if read is None else (lambda: bool(read(engine)))

@@ -1,0 +1,47 @@
+"""The request context: what the middleware hands to the engine calls of an HTTP request, in a context variable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from headway.admission.permit import Permit
+from headway.errors import Refused
+from headway_policies.request import NO_TIMEOUTS, Timeouts
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request: its class, sizes and time-outs, and the permit that all its engine calls share.
+
+    ``bypass`` marks the server's own requests, which pass without a permit; ``detached`` one whose engine call outlives
+    the HTTP request. ``on_entered`` is called when the request has its permit, ``on_given_up`` when it is aborted.
+    """
+
+    class_name: str | None = None
+    tenant: str = ""
+    timeouts: Timeouts = NO_TIMEOUTS
+    prompt_tokens: int = 0
+    prompt_bytes: int = 0
+    max_tokens: int | None = None
+    may_wait: bool = True
+    bypass: bool = False
+    prompts: int = 1
+    detached: bool = False
+    permit: Permit | None = None
+    rejected: Refused | None = None
+    on_given_up: Callable[[], None] | None = None
+    on_entered: Callable[[], None] | None = None
+    calls_failed: int = 0
+    calls_completed: int = 0
+    turns: asyncio.Semaphore | None = None
+
+    @property
+    def refused(self) -> Refused | None:
+        """The refusal of this request, if it was refused."""
+        return self.rejected if self.permit is None else self.permit.refused
+
+
+REQUEST_CONTEXT: ContextVar[RequestContext | None] = ContextVar("headway_request_context", default=None)
