@@ -44,7 +44,7 @@ class Stub:
             trigger="queue_age" if self.ordered is None else "operator",
             in_force=["cap"],
             usable=["cap", "divert"],
-            upstream=schema.FallbackModel(model="small", breaker="closed", in_flight=2),
+            fallback_model=schema.FallbackModel(model="small", breaker="closed", in_flight=2),
             moves=[move],
         )
 

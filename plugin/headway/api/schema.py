@@ -217,7 +217,7 @@ class FallbackState(Answer):
     trigger: str | None = Field(default=None, description="The trigger of the last move.")
     in_force: list[str] = Field(default=[], description="The rungs in force, the mildest first.")
     usable: list[str] = Field(default=[], description="The rungs that would change something under this preset.")
-    upstream: FallbackModel | None = None
+    fallback_model: FallbackModel | None = None
     moves: list[FallbackMove] = Field(default=[], description="The last moves, the newest first.")
 
 

@@ -50,7 +50,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def text(now: FallbackState) -> str:
     """The ladder as text."""
-    other = now.upstream
+    other = now.fallback_model
     facts = [
         ("rung", now.rung + ("" if now.trigger is None else f"  ({now.trigger})")),
         ("mode", "automatic" if now.ordered is None else f"ordered: an operator has set it to {now.ordered}"),

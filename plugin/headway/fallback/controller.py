@@ -61,9 +61,9 @@ class FallbackController:
         load: Callable[[], Load],
         *,
         apply: Apply | None = None,
-        upstream: FallbackClient | None = None,
+        fallback_client: FallbackClient | None = None,
     ) -> None:
-        self.upstream = upstream
+        self.fallback_client = fallback_client
         self.apply = apply
         self.degraded: Counter[tuple[str, Degradation]] = Counter()
         self._gate = gate
@@ -73,11 +73,11 @@ class FallbackController:
         self._applied: frozenset[Rung] = frozenset()
         self._order_failed: str | None = None
         preset = gate.desk.preset
-        self.ladder = Ladder(preset.fallback, usable_rungs(preset, fallback_model=upstream is not None))
+        self.ladder = Ladder(preset.fallback, usable_rungs(preset, fallback_model=fallback_client is not None))
 
-    def connect(self, upstream: FallbackClient) -> None:
+    def connect(self, fallback_client: FallbackClient) -> None:
         """Use the other model from now on."""
-        self.upstream = upstream
+        self.fallback_client = fallback_client
         self.adopt()
 
     async def run(self) -> None:
@@ -90,8 +90,8 @@ class FallbackController:
                     log.exception("fallback controller: iteration failed")
                 await asyncio.sleep(UPDATE_S)
         finally:
-            if self.upstream is not None:
-                await self.upstream.close()
+            if self.fallback_client is not None:
+                await self.fallback_client.close()
 
     def update(self) -> Rung:
         """Give the ladder the present signals; log a custom order that was disabled."""
@@ -130,21 +130,21 @@ class FallbackController:
         """The rungs that would be in force under another preset. Nothing changes."""
         ladder = copy.deepcopy(self.ladder)
         ladder.switch(
-            preset.fallback, usable_rungs(preset, fallback_model=self.upstream is not None), self._gate.now_s()
+            preset.fallback, usable_rungs(preset, fallback_model=self.fallback_client is not None), self._gate.now_s()
         )
         return ladder.in_force
 
     def adopt(self) -> Rung:
         """Take over a new preset, or another set of usable rungs."""
         before, preset = self.ladder.rung, self._gate.desk.preset
-        rungs = usable_rungs(preset, fallback_model=self.upstream is not None)
+        rungs = usable_rungs(preset, fallback_model=self.fallback_client is not None)
         self.ladder.switch(preset.fallback, rungs, self._gate.now_s())
         return self._moved(before, self.ladder.why)
 
     def diverts(self, class_name: str, refused: Reason | None = None) -> bool:
         """Whether the other model should answer a request of this class; ``refused`` is the reason of a refusal."""
         terms = self._gate.desk.preset.classes.get(class_name)
-        return self.upstream is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
+        return self.fallback_client is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
 
     def time_left_s(self, class_name: str, asked: Timeouts, passed_s: float) -> float | None:
         """How much of its total time a request has left; None where it has no end."""
@@ -157,16 +157,20 @@ class FallbackController:
 
     def status(self) -> dict[str, Any]:
         """For operators."""
-        ladder, upstream = self.ladder, self.upstream
+        ladder, fallback_client = self.ladder, self.fallback_client
         return {
             "rung": ladder.rung.word,
             "ordered": None if ladder.ordered is None else ladder.ordered.word,
             "trigger": ladder.why,
             "in_force": [rung.word for rung in sorted(ladder.in_force)],
             "usable": [rung.word for rung in ladder.usable],
-            "upstream": None
-            if upstream is None
-            else {"model": upstream.model, "breaker": upstream.breaker.state, "in_flight": upstream.in_flight},
+            "fallback_model": None
+            if fallback_client is None
+            else {
+                "model": fallback_client.model,
+                "breaker": fallback_client.breaker.state,
+                "in_flight": fallback_client.in_flight,
+            },
             "moves": [asdict(move) for move in self._moves],
         }
 

@@ -28,21 +28,25 @@ class FallbackRoute:
 
     def __post_init__(self) -> None:
         """A body that will not be forwarded is not kept while the request waits."""
-        upstream, size_bytes = self.fallback_controller.upstream, len(self.body or b"")
-        if upstream is None or not upstream.takes(self.path, self.headers) or size_bytes > MAX_REQUEST_BYTES:
+        fallback_client, size_bytes = self.fallback_controller.fallback_client, len(self.body or b"")
+        if (
+            fallback_client is None
+            or not fallback_client.takes(self.path, self.headers)
+            or size_bytes > MAX_REQUEST_BYTES
+        ):
             self.body = None
 
     async def take(self) -> bool:
         """Let the other model answer, if it should and can. True when nothing is left to answer here."""
-        upstream, class_name = self.fallback_controller.upstream, self.context.class_name
-        if upstream is None or class_name is None or self.body is None or self._tried or self.context.detached:
+        fallback_client, class_name = self.fallback_controller.fallback_client, self.context.class_name
+        if fallback_client is None or class_name is None or self.body is None or self._tried or self.context.detached:
             return False
         refused = self.context.refused
         if not self.fallback_controller.diverts(class_name, None if refused is None else refused.reason):
             return False
         self._tried = True
         left_s = self.fallback_controller.time_left_s(class_name, self.context.timeouts, loop_time_s() - self._began_s)
-        result = await upstream.serve(
+        result = await fallback_client.serve(
             self.path, self.body, self.headers, self.receive, self.send, class_name=class_name, timeout_s=left_s
         )
         if result in (ForwardResult.SERVED, ForwardResult.BROKEN_OFF):

@@ -69,7 +69,7 @@ class AdmissionMiddleware:
     ) -> FallbackRoute | None:
         """The route to another model, where one is configured."""
         fallback_controller = None if self.fallback_controller is None else self.fallback_controller()
-        if fallback_controller is None or fallback_controller.upstream is None:
+        if fallback_controller is None or fallback_controller.fallback_client is None:
             return None
         return FallbackRoute(fallback_controller, context, scope["path"], headers, body, receive, send)
 

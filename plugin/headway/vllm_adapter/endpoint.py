@@ -62,7 +62,7 @@ class Settings:
     queue_full_status: HTTPStatus
     bounds: Bounds
     max_request_seats: int | None
-    upstream: FallbackSettings | None
+    fallback: FallbackSettings | None
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -76,7 +76,7 @@ class Settings:
             queue_full_status=_one_of("HEADWAY_STATUS_CODES", _STATUS_CODES, default="headway"),
             bounds=Bounds.from_environment(),
             max_request_seats=_max_request_seats(),
-            upstream=FallbackSettings.from_environment(),
+            fallback=FallbackSettings.from_environment(),
         )
 
 
@@ -145,7 +145,7 @@ class HeadwayEndpoint:
             identity=ServerIdentity(_served_name(args), str(engine_client.vllm_config.device_config.device_type)),
             supervisor=supervisor,
             replace=None if replacer is None else supervisor.recycle,
-            upstream=None if settings.upstream is None else FallbackClient(settings.upstream),
+            fallback_client=None if settings.fallback is None else FallbackClient(settings.fallback),
         )
         self._control = HeadwayEndpoint.serving = state.headway = control
         ceiling = control.snapshot().limit.ceiling

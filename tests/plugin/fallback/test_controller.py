@@ -213,12 +213,12 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
         assert answer.status_code == 200, answer.text
         seen = await client.get(PATH, headers=bearer(VIEWER))
         assert seen.json() == answer.json()
-        assert {key: seen.json()[key] for key in ("rung", "ordered", "trigger", "in_force", "upstream")} == {
+        assert {key: seen.json()[key] for key in ("rung", "ordered", "trigger", "in_force", "fallback_model")} == {
             "rung": "shed",
             "ordered": "shed",
             "trigger": "operator",
             "in_force": ["cap", "shed"],
-            "upstream": None,
+            "fallback_model": None,
         }
         assert (await client.put(PATH, json={"rung": None}, headers=bearer(OPERATOR))).json()["ordered"] is None
     assert told == [{Rung.CAP, Rung.SHED}, frozenset()]
