@@ -27,9 +27,7 @@ def goals(reached: float, **more: object) -> Mapping[str, object]:
     return {"G1": first, "G2": second}
 
 
-def outcome(
-    tmp_path: Path, reached: float, accepted: Mapping[tuple[str, str], str], *words: str, **more: object
-) -> int:
+def outcome(tmp_path: Path, reached: float, accepted: Accepted, *words: str, **more: object) -> int:
     """The exit code."""
     return run(words, goals(reached, **more), accepted, tmp_path / "README.md")  # type: ignore[arg-type]  # as above
 

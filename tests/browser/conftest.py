@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -26,6 +26,8 @@ CHROMIUM_FLAGS = [
 #: Vega measures a sparkline before it has a size; it is not an error of ours.
 HARMLESS = ("Infinite extent",)
 START_S = 60.0
+
+expect.set_options(timeout=60_000)  # milliseconds; Playwright's own 5 s are too few where other tests run beside these
 
 
 @pytest.fixture(scope="module")

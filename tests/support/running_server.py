@@ -22,12 +22,26 @@ from prometheus_client.parser import text_string_to_metric_families
 ROOT = Path(__file__).resolve().parents[2]
 TINY_MODEL = ROOT / ".models" / "tiny"
 PRESETS = Path(__file__).resolve().parent / "presets"
+
+
+def core_for_engine() -> str:
+    """Which core vLLM's worker is bound to: its own choice, or one core for each of several test workers.
+
+    Left to itself it takes the first core, so the engines of two test workers would share that one.
+    """
+    test_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not test_worker:
+        return "auto"
+    cores = sorted(os.sched_getaffinity(0))
+    return str(cores[int(test_worker.removeprefix("gw")) % len(cores)])
+
+
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "auto",
+    "VLLM_CPU_OMP_THREADS_BIND": core_for_engine(),
     "TORCHDYNAMO_DISABLE": "1",  # else the first logprobs request compiles, for seconds, also under --enforce-eager
 }
 ENGINE_FLAGS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--disable-uvicorn-access-log")
