@@ -29,10 +29,8 @@ def test_files_that_share_a_server_stay_together(fixture: str, folders: tuple[st
 
 def test_the_named_parts_come_first_and_each_has_its_place() -> None:
     """All other files keep their order."""
-    named = [
-        *(f"{starts[0]}test_it.py" if starts[0].endswith("/") else starts[0] for starts in TOGETHER.values()),
-        *ALONE,
-    ]
+    firsts = [starts[0] for starts in TOGETHER.values()]
+    named = [*(f"{one}test_it.py" if one.endswith("/") else one for one in firsts), *ALONE]
     ranks = [rank(f"{one}::test_it[a]") for one in named]
     last = rank("tests/policies/desk/test_desk.py::test_it")
     assert sorted(ranks) == list(range(last))

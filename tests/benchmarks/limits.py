@@ -32,6 +32,16 @@ def _arm(name: str, seats: int, limit: Table | None = None) -> Preset:
     )
 
 
+def adaptive_arm(policy: str) -> Preset:
+    """The arm of G3 whose limit adapts itself."""
+    return _arm(policy, 32, {"policy": policy, "inter_token_slo_ms": 1000 * SLO.inter_token_s, "max_seats": 64})
+
+
+def memory_aware_arm() -> Preset:
+    """The arm of G6 whose limit knows the KV space."""
+    return arm("aware", batching={"seats": 256}, limit={"memory_aware": True, "max_seats": 256})
+
+
 def _goodput(load: float, preset: Preset, workload: Workload = WORKLOADS["W3"], switches: Switches = ()) -> float:
     """Requests per second that keep both objectives, mean over the seeds."""
     runs = (workload.requests(_SPAN_S, seed, model=MODEL, slo=SLO, load=load) for seed in SEEDS)
@@ -51,7 +61,7 @@ def _oracle(load: float) -> float:
 
 def changing_mix(policy: str = "model") -> Iterator[Goal]:
     """G3: a mix that changes each minute: chat, long prompts, long answers, chat, short requests."""
-    adaptive = _arm(policy, 32, {"policy": policy, "inter_token_slo_ms": 1000 * SLO.inter_token_s, "most": 64})
+    adaptive = adaptive_arm(policy)
     for load, target in ((1.5, 0.93), (2.5, 0.90)):
         reached, oracle = _goodput(load, adaptive), _oracle(load)
         yield Goal("G3", f"goodput at load {load:g}, adaptive limit : oracle for each phase", target, reached / oracle)
@@ -70,7 +80,7 @@ def memory() -> Iterator[Goal]:
     """G6: little KV space; answers of 128 tokens with cv 1; so many requests that the start does not matter."""
     for kv_tokens in (3200, 6400, 12800, 25600):
         speed = partial(_speed, kv_tokens)
-        aware = speed(arm("aware", batching={"seats": 256}, limit={"memory_aware": True, "most": 256}))
+        aware = speed(memory_aware_arm())
         fixed = {seats: speed(_fixed(seats)) for seats in (32, 64, 256)}
         best = max(fixed, key=lambda seats: fixed[seats][0])
         kv = f"KV of {kv_tokens} tokens"

@@ -55,7 +55,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(holds: Callable[[], Any], what: str, at_most_s: float = 30.0) -> Any:
+def wait_until(holds: Callable[[], Any], what: str, at_most_s: float = 120.0) -> Any:
     """Poll until ``holds()`` is true and return its value; fail with ``what`` otherwise."""
     until_s = time.monotonic() + at_most_s
     while time.monotonic() < until_s:

@@ -1,7 +1,9 @@
 """The order in which pytest-xdist's workers take the tests, and which files stay together on one worker.
 
-A file is never divided: its tests share fixtures. Files that share a server stay together as well, since a server costs
-three imports of vLLM, one after the other. The longest come first, so that short files fill the gap at the end.
+A file is never divided: its tests share fixtures. The files that share a server stay together as well, since a server
+costs three imports of vLLM, one after the other. Their tests keep an engine busy and watch what it does; so at most one
+worker runs them, while another runs the files that mostly wait for servers of their own to start. The longest come first,
+so that short files fill the gap at the end.
 """
 
 from __future__ import annotations
@@ -10,8 +12,7 @@ from typing import Any
 
 #: Files that stay together because they share something expensive, by what they share; a folder ends with a slash.
 TOGETHER: dict[str, tuple[str, ...]] = {
-    "the chaos tests' server": ("tests/chaos/",),
-    "the engine tests' server": ("tests/engine/", "tests/browser/"),
+    "the shared servers": ("tests/engine/", "tests/chaos/", "tests/browser/"),
     "vLLM in the test's own process": (
         "tests/plugin/admission/test_max_tokens.py",
         "tests/plugin/console/test_serve_flags.py",
@@ -37,7 +38,8 @@ ALONE: tuple[str, ...] = (
     "tests/policies/limits/test_limit_scenarios.py",
     "tests/scenarios/test_fair_shares.py",
 )
-_ORDER = (*list(TOGETHER)[:2], *ALONE, *list(TOGETHER)[2:])
+_SERVERS, *_OTHERS = TOGETHER
+_ORDER = (_SERVERS, *ALONE, *_OTHERS)
 
 
 def part_of(nodeid: str) -> str:
