@@ -1,9 +1,9 @@
 """The order in which pytest-xdist's workers take the tests, and which files stay together on one worker.
 
-A file is never divided: its tests share fixtures. The files that share a server stay together as well, since a server
-costs three imports of vLLM, one after the other. Their tests keep an engine busy and watch what it does; so at most one
-worker runs them, while another runs the files that mostly wait for servers of their own to start. The longest come first,
-so that short files fill the gap at the end.
+A file is never divided: its tests share fixtures. Files that share a server stay together as well, since a server costs
+three imports of vLLM, one after the other. Their tests keep an engine busy and watch what it does. So one worker alone
+runs them, while another runs the files that mostly wait for servers of their own to start. The longest come first, so
+that short files fill the gap at the end.
 """
 
 from __future__ import annotations
