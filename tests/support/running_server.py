@@ -55,6 +55,23 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+_END_WITH_PARENT = """
+import ctypes, os, signal, sys
+pr_set_pdeathsig = 1
+ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def ending_with_us(command: Sequence[str]) -> list[str]:
+    """The command, which also gets SIGTERM when this process ends, even if that one is killed.
+
+    Ctrl-C kills the workers of pytest-xdist, which have no time to stop what they started.
+    """
+    return [sys.executable, "-c", _END_WITH_PARENT, str(os.getpid()), *command]
+
+
 def wait_until(holds: Callable[[], Any], what: str, at_most_s: float = 120.0) -> Any:
     """Poll until ``holds()`` is true and return its value; fail with ``what`` otherwise."""
     until_s = time.monotonic() + at_most_s
@@ -100,7 +117,7 @@ class RunningServer:
     def launch(self) -> RunningServer:
         """Start it, in a session of its own, and wait for nothing."""
         flags = [flag for flag in ENGINE_FLAGS if not (self.access_log and flag == "--disable-uvicorn-access-log")]
-        command = [*self.command, *flags, "--port", str(self.port)]
+        command = ending_with_us([*self.command, *flags, "--port", str(self.port)])
         environment = {**os.environ, **OFFLINE, "HEADWAY_ADMIN_TOKEN": self.token, **self.environment}
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
