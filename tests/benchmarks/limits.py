@@ -16,7 +16,7 @@ from headway_policies import Preset
 SEEDS = (1, 2, 3)
 _SPAN_S = 300  # each of the five phases once
 _GRID = (4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64)
-_FINE_GRID = range(32, 97, 4)  # around the best of 32/64/256 where KV space is smallest
+_FINE_GRID = range(8, 49, 2)  # KV space of 3200 tokens holds some twenty requests
 Switches = Sequence[tuple[float, Preset]]
 _IN_TIME: Table = {"first_token_timeout_s": SLO.ttft_s}
 
