@@ -1,4 +1,4 @@
-"""Fixtures shared by the engine tests and the browser test: one real server for all of them."""
+"""What all tests share: the profile of hypothesis, the order on several workers, and one real server."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import adaptive_presets
 import pytest
+import worker_shares
 from hypothesis import settings
+from outside import TOLD
 from running_server import PRESETS, TINY_MODEL, RunningServer
 
 # Else the first async test makes asyncio invent a loop for this thread, which nobody closes: a warning, so an error.
@@ -20,6 +23,37 @@ asyncio.set_event_loop(None)
 # No test asserts an absolute time: on a busy machine an example may take as long as it takes.
 settings.register_profile("headway", settings(), deadline=None)
 settings.load_profile("headway")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """On several workers: files stay together, and so do the engine tests that share a server."""
+    return worker_shares.make_scheduler(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On several workers the longest parts come first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: worker_shares.rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    """The chaos tests' counts come from the worker that ran them."""
+    TOLD.update(getattr(node, "workeroutput", {}).get("told", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The worker's side of the same."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["told"] = dict(TOLD)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was tried by the chaos tests."""
+    if TOLD:
+        told = ", ".join(f"{number} {what}" for what, number in TOLD.items())
+        terminalreporter.write_line(f"chaos, as the clients saw it: {told}; lost {TOLD['nothing']}")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The presets that the benchmarks set against each other, and one run of each."""
+"""The presets that the benchmarks compare, and the simulator runs of one preset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def arm(
     queue: Table | None = None,
     classes: dict[str, Table] | None = None,
 ) -> Preset:
-    """A preset of two classes; every part may be given, the rest is the plainest there is and never refuses."""
+    """A preset of two classes. A part that is not given is the simplest one, and never refuses a request."""
     endless = {"max_waiting": 1_000_000}
     usual = {"realtime": {"priority": 2}, "normal": {"priority": 1}}
     return Preset.model_validate(
@@ -40,12 +40,12 @@ def arm(
 
 
 def run(requests: Sequence[Request], preset: Preset, model: EngineModel = MODEL, **options: Any) -> Summary:
-    """A closed run to its end."""
+    """The summary of a closed run to its end."""
     return summarise(preset.name, simulate(requests, preset, model, **options), SLO)
 
 
 def run_open(
     requests: Sequence[Request], preset: Preset, span_s: float, model: EngineModel = MODEL, **options: Any
 ) -> Summary:
-    """An open-loop run; the first 30 s do not count."""
+    """The summary of an open-loop run; the first 30 s do not count."""
     return summarise(preset.name, simulate(requests, preset, model, **options), SLO, warmup_s=30, span_s=span_s)

@@ -1,25 +1,33 @@
-"""What a goal is, and how it is told: target, reached, margin."""
+"""A goal of the benchmarks: its target, the figure that was reached, and the margin between them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-MARKS = ("<!-- bench-policies -->", "<!-- /bench-policies -->")
+
+def no_numbers() -> Mapping[str, float]:
+    """For a figure whose miss, if there is one, is explained without numbers."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One figure of one goal. ``most`` when the target is an upper bound; ``why`` explains a miss that is known."""
+    """One figure of one goal.
+
+    ``name`` and ``figure`` identify it and are the same in every run; ``note`` may hold numbers of this run. ``most``
+    says that the target is an upper bound. ``numbers`` measures what the reason of an accepted miss quotes; it is
+    called only when the figure is missed.
+    """
 
     name: str
-    what: str
+    figure: str
     target: float
     reached: float
     most: bool = False
     unit: str = ""
     note: str = ""
-    why: str = ""
+    numbers: Callable[[], Mapping[str, float]] = no_numbers
 
     @property
     def met(self) -> bool:
@@ -28,30 +36,8 @@ class Goal:
 
     @property
     def margin(self) -> str:
-        """How far it is from the target, in percent; positive is better."""
+        """The distance from the target, in percent; positive is better."""
         if not self.target:
             return ""
         better = (self.target - self.reached) if self.most else (self.reached - self.target)
         return f"{100 * better / self.target:+.0f} %"
-
-    def row(self) -> list[str]:
-        """The cells of its line in the table."""
-        sign, unit = "≤" if self.most else "≥", f" {self.unit}" if self.unit else ""
-        why = f": {self.why}" if self.why else ""
-        verdict = self.margin if self.met else f"**missed** ({self.margin}){why}"
-        note = f" ({self.note})" if self.note else ""
-        return [self.name, self.what + note, f"{sign} {self.target:g}{unit}", f"{self.reached:.4g}{unit}", verdict]
-
-
-def as_markdown(goals: Iterable[Goal]) -> str:
-    """The table for the README."""
-    head = ["goal", "figure", "target", "reached", "margin"]
-    rows = [head, ["---"] * len(head), *(goal.row() for goal in goals)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-
-def put_into(text: str, table: str) -> str:
-    """The text with the table between its marks."""
-    before, _, rest = text.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    return f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}"

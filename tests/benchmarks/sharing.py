@@ -1,4 +1,4 @@
-"""G9, G10: who gets what under overload, by class and by tenant."""
+"""G9 and G10: the shares of classes and of tenants under overload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _seats(name: str, **more: object) -> Preset:
 
 
 def starvation() -> Iterator[Goal]:
-    """G9: the urgent class offers three times the capacity, the other one 0.3 times."""
+    """G9: the urgent class offers 3.0 times the capacity, the other class 0.3 times."""
     workload = replace(WORKLOADS["W1"], classes={"realtime": 3.0, "normal": 0.3}, load=3.3)
     shares, ratios = [], []
     for seed in SEEDS:
@@ -38,7 +38,7 @@ def starvation() -> Iterator[Goal]:
         shares.append(served["normal"] / served.total())
         ratios.append(_urgent_p99_s(weighted.visits) / _urgent_p99_s(strict.visits))
     yield Goal("G9", f"share of the low class in what is served, quota {QUOTA:g}", 0.95 * QUOTA, mean(shares))
-    yield Goal("G9", "what that costs the urgent class: TTFT p99 against strict order", 1.15, mean(ratios), most=True)
+    yield Goal("G9", "TTFT p99 of the urgent class, with that quota : with strict order", 1.15, mean(ratios), most=True)
 
 
 _QUOTA = {"realtime": {"priority": 2, "share": 1 - QUOTA}, "normal": {"priority": 1, "share": QUOTA}}
@@ -65,7 +65,7 @@ def tenants() -> Iterator[Goal]:
     yield Goal("G10", "Jain's index over served : max-min share", 0.99, mean(jains))
     yield Goal(
         "G10",
-        "TTFT p99 of a tenant that asks for half a fair share, first come first served : fair",
+        "TTFT p99 of tenants with at most half a fair share, first come first served : fair",
         50.0,
         mean(ratios),
     )
@@ -73,7 +73,7 @@ def tenants() -> Iterator[Goal]:
 
 
 def _tokens(visits: list[Visit], until_s: float | None) -> dict[str, float]:
-    """Tokens by tenant: of those that ended by a time, or of all that were asked for."""
+    """Tokens by tenant: of the requests that ended by a time, or of all that were requested."""
     total: dict[str, float] = {}
     for visit in visits:
         request = visit.request
@@ -94,7 +94,7 @@ def _served_tokens(visits: list[Visit]) -> float:
 
 
 def _light_p99_s(visits: list[Visit]) -> float:
-    """Of the tenants that ask for at most half their fair share: nearer to it, a queue of their own is no wonder."""
+    """TTFT p99 of the tenants that ask for at most half their fair share; one near its share queues behind itself."""
     asked = _tokens(visits, None)
     fair = max(max_min(asked, _served_tokens(visits)).values())
     light = {tenant for tenant in asked if asked[tenant] <= fair / 2}

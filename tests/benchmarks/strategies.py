@@ -1,4 +1,4 @@
-"""G4, G5, G12: the batching strategies against each other, as the reference texts have them."""
+"""G4, G5 and G12: the batching strategies compared with each other, as in the reference texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.simulator import WORKLOADS, Request, Summary, simulate, summarise
 from headway_policies import Preset
 
 SEEDS = (1, 2, 3)
-_AT_ONCE = 0.001  # in a closed batch nobody else comes: the tail need not wait
+_AT_ONCE = 0.001  # a closed batch gets no more requests: its tail need not wait
 
 
 def closed(name: str, seed: int, **changes: object) -> list[Request]:
@@ -22,13 +22,13 @@ def closed(name: str, seed: int, **changes: object) -> list[Request]:
 
 
 def batching(strategy: str, seats: int, **more: object) -> Preset:
-    """An arm that differs in its strategy alone."""
+    """An arm in which only the batching strategy differs."""
     flush = {"flush_after_s": _AT_ONCE} if strategy == "static" else {}
     return arm(f"{strategy}-{seats}", batching={"strategy": strategy, "seats": seats, **flush, **more})
 
 
 def tokens_per_s(name: str, preset: Preset, **changes: object) -> float:
-    """Mean over the seeds, of batches so large that their tails do not count."""
+    """Mean over the seeds, for batches so large that their tails do not matter."""
     changes = {"closed": 4096, **changes}
     return mean(run(closed(name, seed, **changes), preset).tokens_per_s for seed in SEEDS)
 
@@ -58,9 +58,9 @@ def _at_a_quarter() -> Iterator[Goal]:
     static = end_to_end_s(arm("static-8", batching={"strategy": "static", "seats": 8, "flush_after_s": 60}))
     dynamic = end_to_end_s(batching("dynamic", 32))
     continuous = end_to_end_s(batching("continuous", 32))
-    note = "static 8 is beyond its capacity there: the longer the run, the larger the ratio"
-    what = "mean end-to-end at 1.5 requests/s for 1200 s, static 8 : dynamic 32/50 ms"
-    yield Goal("G4", what, 3.0, static / dynamic, note=note)
+    note = "static 8 is overloaded at this rate: the longer the run, the larger the ratio"
+    figure = "mean end-to-end at 1.5 requests/s for 1200 s, static 8 : dynamic 32/50 ms"
+    yield Goal("G4", figure, 3.0, static / dynamic, note=note)
     yield Goal("G4", "mean end-to-end at 1.5 requests/s, dynamic 32/50 ms : continuous", 2.5, dynamic / continuous)
 
 
@@ -74,11 +74,11 @@ def _mean_s(summary: Summary) -> float:
 
 
 def multi_bin() -> Iterator[Goal]:
-    """G5: batches of like length."""
+    """G5: batches of answers of similar length."""
     static = tokens_per_s("W4", batching("static", 32))
     for bins, error, target in ((4, 0.0, 1.45), (8, 0.0, 1.65), (8, 0.5, 1.30)):
         reached = tokens_per_s("W4", batching("static", 32, bins=bins), length_error=error) / static
-        noise = f", lengths misjudged by sigma {error:g}" if error else ""
+        noise = f", lengths mispredicted by sigma {error:g}" if error else ""
         yield Goal("G5", f"static in {bins} bins : static, 32 seats, cv 1{noise}", target, reached)
     fixed = tokens_per_s("W4-fixed", batching("static", 32))
     reached = tokens_per_s("W4-fixed", batching("static", 32, bins=8)) / fixed
@@ -97,9 +97,8 @@ def windows() -> Iterator[Goal]:
     for load in (0.05, 0.2, 0.5, 0.8):
         adaptive = _window_s(batching("dynamic", 32, window="adaptive", window_ms=200), load)
         fixed = min(_window_s(batching("dynamic", 32, window_ms=ms), load) for ms in (10, 50, 100, 200))
-        what = f"mean end-to-end at load {load:g}, adaptive window : best of 10/50/100/200 ms"
-        why = "the best of the four is chosen after the fact, for each load anew"
-        yield Goal("G12", what, 1.02, adaptive / fixed, most=True, why=why)
+        figure = f"mean end-to-end at load {load:g}, adaptive window : best of 10/50/100/200 ms"
+        yield Goal("G12", figure, 1.02, adaptive / fixed, most=True)
 
 
 def _window_s(preset: Preset, load: float) -> float:

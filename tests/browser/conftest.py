@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 import requests
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from running_server import ending_with_us
 
 CHROMIUM_FLAGS = [
     "--no-sandbox",
@@ -26,6 +27,8 @@ CHROMIUM_FLAGS = [
 #: Vega measures a sparkline before it has a size; it is not an error of ours.
 HARMLESS = ("Infinite extent",)
 START_S = 60.0
+
+expect.set_options(timeout=60_000)  # milliseconds; Playwright's own 5 s are too few where other tests run beside these
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +63,7 @@ def dashboard(tmp_path: Path) -> Iterator[Callable[..., str]]:
         command = [sys.executable, "-m", "headway_dashboard", "--url", server_url, "--port", str(port)]
         with (tmp_path / "dashboard.log").open("wb") as log:
             process = subprocess.Popen(
-                [*command, "--refresh-s", "1"], env=environment, stdout=log, stderr=subprocess.STDOUT
+                ending_with_us([*command, "--refresh-s", "1"]), env=environment, stdout=log, stderr=subprocess.STDOUT
             )
         started.append(process)
         url = f"http://127.0.0.1:{port}"

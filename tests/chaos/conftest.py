@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from completions_stand_in import CompletionsStandIn
 from engine_parts import ready
-from outside import TOLD
 from running_server import RunningServer, wait_until
 
 FAULTS = Path(__file__).parents[1] / "support" / "faults"
@@ -21,13 +20,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.engine)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much was tried."""
-    if TOLD:
-        told = ", ".join(f"{number} {what}" for what, number in TOLD.items())
-        terminalreporter.write_line(f"chaos, as the clients saw it: {told}; lost {TOLD['nothing']}")
 
 
 @pytest.fixture(scope="session")

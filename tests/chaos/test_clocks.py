@@ -31,7 +31,7 @@ def _off_s(server: RunningServer) -> float:
 async def test_a_wall_clock_that_jumps_ends_nobody(chaos: RunningServer, orders: Path) -> None:
     """An hour ahead, an hour behind and right again, with four running and others waiting: all complete."""
     hangs = chaos.status()["engine"]["hangs"]
-    books = Books(chaos, mixed(16))
+    books = Books(chaos, mixed(16, sizes=(200, 400)))  # for longer than both jumps
     load = asyncio.create_task(books.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["queued"] > 4, "some wait")
     for jump_s in (HOUR_S, -HOUR_S):

@@ -41,7 +41,7 @@ async def test_a_killed_engine_is_replaced_and_nobody_is_lost(chaos: RunningServ
         "latency"
     )  # the record of deaths is the server's, whatever the preset; this only shows a switch harms none
     chaos.use("chaos")
-    books = Books(chaos, mixed(24))
+    books = Books(chaos, mixed(24, sizes=(100, 300)))
     deaths = chaos.status()["engine"]["deaths"]["crash"]
     await _under_load(chaos, books, lambda: kill(engine_core(chaos)))
     counts = books.audit()

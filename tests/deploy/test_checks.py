@@ -15,6 +15,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", CHECKS.values(), ids=CHECKS)
 def test_the_code_passes(command: list[str], root: Path) -> None:
     """What `make check` runs; CI runs the tests only."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 
@@ -25,15 +26,31 @@ def test_ci_runs_make_test_and_nothing_more(root: Path) -> None:
 
 
 def test_words_after_args_reach_the_command(root: Path) -> None:
-    """`make demo ARGS=...` and `make test TESTS=... ARGS=...` pass them on as they are."""
+    """`make demo ARGS=...` and `make test TESTS=... ARGS=...` pass them on as they are, after all other options."""
+    assert "exec .venv/bin/headway demo --exit-after 60" in planned(root, "demo", "ARGS=--exit-after 60")
+    for target in ("test", "test-fast"):
+        lines = planned(root, target, "TESTS=tests/policies", "ARGS=-x").splitlines()
+        (command,) = [line for line in lines if "pytest" in line]
+        assert command.startswith("exec .venv/bin/pytest -n logical ")
+        assert command.endswith(" tests/policies -x")
+
+
+def test_the_fast_tests_leave_out_what_has_a_mark_for_it(root: Path) -> None:
+    """The marks of the target are marks of the project, and `make test` leaves out none."""
+    (marks,) = re.findall(r'-m "(.*?)"', planned(root, "test-fast"))
+    names = re.fullmatch(r"not (\w+) and not (\w+) and not (\w+)", marks)
+    assert names is not None
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    known = {line.split(":")[0] for line in project["tool"]["pytest"]["ini_options"]["markers"]}
+    assert set(names.groups()) == known
+    assert " -m " not in planned(root, "test")
+
+
+def planned(root: Path, *words: str) -> str:
+    """What make would run."""
     environment = {
         name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
     }
-
-    def planned(*words: str) -> str:
-        return subprocess.run(
-            ["make", "-n", "-C", root, *words], capture_output=True, text=True, check=True, env=environment
-        ).stdout
-
-    assert "exec .venv/bin/headway demo --exit-after 60" in planned("demo", "ARGS=--exit-after 60")
-    assert "exec .venv/bin/pytest tests/policies -x" in planned("test", "TESTS=tests/policies", "ARGS=-x")
+    return subprocess.run(
+        ["make", "-n", "-C", root, *words], capture_output=True, text=True, check=True, env=environment
+    ).stdout

@@ -123,6 +123,7 @@ def prometheus(folder: Path, tool: Callable[[str], str], target: str, tmp_path: 
     child.wait(20)
 
 
+@pytest.mark.slow
 def test_a_real_prometheus_scrapes_with_the_shipped_configuration(prometheus: str) -> None:
     """Job and metric arrive, and the rules are loaded."""
     deadline_s = time.monotonic() + 30

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import requests
 from asking import body
+from engine_parts import killers, session
 from running_server import (
     ENGINE_FLAGS,
     OFFLINE,
@@ -90,22 +91,29 @@ def test_bad_input_is_refused_before_the_engine_loads(
 
 
 def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
-    """After SIGTERM under load the running are finished and the waiting refused; exit code 0, no process left. Before,
+    """After SIGTERM under load the running requests are finished and the waiting ones refused; exit code 0, no process
+    left, also not those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
     with the access log on, no query reached the log."""
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup")
     server.access_log = True
     server.start()
     try:
         assert_queries_stay_out_of_the_log(server)
-        sessions = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
+        clients = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
         wait_until(lambda: server.status()["queued"] == 3, "two run and three wait")
+        waiting = killers(server)
+        for one in waiting:
+            one.terminate()
         code = server.stop()
-        answers = [session.communicate(timeout=30)[0].decode() for session in sessions]
+        answers = [client.communicate(timeout=30)[0].decode() for client in clients]
     finally:
         if server.process is not None and server.process.poll() is None:
             server.stop()
     assert code == 0, server.log()[-2000:]
     assert server.left() == []
+    assert len(waiting) == 2
+    assert psutil.wait_procs(waiting, timeout=5)[1] == []
+    assert session(server) == []
     assert sorted(answers) == ["200", "200", "503", "503", "503"]
     with pytest.raises(requests.ConnectionError):
         requests.get(f"{server.url}/headway/healthz", timeout=2)
@@ -124,11 +132,11 @@ def test_a_dead_engine_is_a_503_and_exit_code_1(real_engine: None, tmp_path: Pat
     counted as completed, and the process ends with exit code 1 and nothing left."""
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
     try:
-        sessions = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
+        clients = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
         wait_until(lambda: server.status()["queued"] == 3, "two run and three wait")
         (core,) = [child for child in server.children if "EngineCore" in " ".join(child.cmdline())]
         core.kill()
-        answers = [session.communicate(timeout=60)[0].decode() for session in sessions]
+        answers = [client.communicate(timeout=60)[0].decode() for client in clients]
         assert server.process is not None
         code = server.process.wait(60)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -30,6 +31,24 @@ def engine_core(server: RunningServer) -> psutil.Process:
     """EngineCore, as it is now."""
     (core,) = [one for one in engine_processes(server) if "EngineCore" in " ".join(one.cmdline())]
     return core
+
+
+def session(server: RunningServer) -> list[psutil.Process]:
+    """Every living process of the server's session, whichever process is its parent by now."""
+    assert server.process is not None
+    found = []
+    for one in psutil.process_iter():
+        with suppress(ProcessLookupError, psutil.Error):
+            if os.getsid(one.pid) == server.process.pid and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+    return found
+
+
+def killers(server: RunningServer) -> list[psutil.Process]:
+    """The processes that wait for the end of the server and of EngineCore, to end what would outlive them."""
+    assert server.process is not None
+    children = psutil.Process(server.process.pid).children(recursive=True)
+    return [one for one in children if any("orphan_killer" in word for word in one.cmdline())]
 
 
 def order(orders: Path, what: str) -> None:

@@ -22,12 +22,26 @@ from prometheus_client.parser import text_string_to_metric_families
 ROOT = Path(__file__).resolve().parents[2]
 TINY_MODEL = ROOT / ".models" / "tiny"
 PRESETS = Path(__file__).resolve().parent / "presets"
+
+
+def core_for_engine() -> str:
+    """Which core vLLM's worker is bound to: its own choice, or one core for each of several test workers.
+
+    Left to itself it takes the first core, so the engines of two test workers would share that one.
+    """
+    test_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not test_worker:
+        return "auto"
+    cores = sorted(os.sched_getaffinity(0))
+    return str(cores[int(test_worker.removeprefix("gw")) % len(cores)])
+
+
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "auto",
+    "VLLM_CPU_OMP_THREADS_BIND": core_for_engine(),
     "TORCHDYNAMO_DISABLE": "1",  # else the first logprobs request compiles, for seconds, also under --enforce-eager
 }
 ENGINE_FLAGS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--disable-uvicorn-access-log")
@@ -41,7 +55,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until(holds: Callable[[], Any], what: str, at_most_s: float = 30.0) -> Any:
+_END_WITH_PARENT = """
+import ctypes, os, signal, sys
+pr_set_pdeathsig = 1
+ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def ending_with_us(command: Sequence[str]) -> list[str]:
+    """The command, which also gets SIGTERM when this process ends, even if that one is killed.
+
+    Ctrl-C kills the workers of pytest-xdist, which have no time to stop what they started.
+    """
+    return [sys.executable, "-c", _END_WITH_PARENT, str(os.getpid()), *command]
+
+
+def wait_until(holds: Callable[[], Any], what: str, at_most_s: float = 120.0) -> Any:
     """Poll until ``holds()`` is true and return its value; fail with ``what`` otherwise."""
     until_s = time.monotonic() + at_most_s
     while time.monotonic() < until_s:
@@ -86,7 +117,7 @@ class RunningServer:
     def launch(self) -> RunningServer:
         """Start it, in a session of its own, and wait for nothing."""
         flags = [flag for flag in ENGINE_FLAGS if not (self.access_log and flag == "--disable-uvicorn-access-log")]
-        command = [*self.command, *flags, "--port", str(self.port)]
+        command = ending_with_us([*self.command, *flags, "--port", str(self.port)])
         environment = {**os.environ, **OFFLINE, "HEADWAY_ADMIN_TOKEN": self.token, **self.environment}
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(

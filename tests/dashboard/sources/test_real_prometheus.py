@@ -25,6 +25,8 @@ from headway_dashboard.analysis.model import newest
 from headway_dashboard.analysis.panels import for_classes
 from headway_dashboard.sources import PrometheusSource
 
+pytestmark = pytest.mark.slow
+
 CONFIG = Path(__file__).parents[3] / "deploy" / "prometheus"
 
 

@@ -38,6 +38,7 @@ def test_frozen_parameters_are_replaced() -> None:
     assert shortened(FakeParams(100, n=2), 5) == FakeParams(5, n=2)
 
 
+@pytest.mark.slow
 def test_the_real_parameters_are_cut() -> None:
     """vLLM's own."""
     vllm = pytest.importorskip("vllm.sampling_params")

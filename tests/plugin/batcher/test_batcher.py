@@ -473,7 +473,7 @@ async def never(item: object) -> int:
         ({"validate": never}, "validate must be a plain function"),
         ({"count_tokens": never}, "count_tokens must be a plain function"),
     ],
-    ids=str,
+    ids=["a number", "nothing", "a text", "an async validate", "an async count_tokens"],
 )
 def test_what_cannot_be_called_is_told_at_once(functions: dict[str, Any], message: str) -> None:
     """And not by the first request."""

@@ -221,6 +221,7 @@ def test_how_far_a_silent_call_is_stands_in_the_engines_books() -> None:
     assert VllmAdapter().tokens(SimpleNamespace(), "a") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", list(Reason))
 def test_a_refusal_in_vllms_terms_says_the_same(reason: Reason) -> None:
     """Its text, for whichever handler or log asks for it, its message and its status."""

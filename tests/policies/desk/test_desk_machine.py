@@ -227,7 +227,7 @@ class DeskMachine(RuleBasedStateMachine):
         assert [*self.desk.waiting(), *self.desk.dispatched()] == []
 
 
-EXAMPLES = 2000 if LONG else 120
+EXAMPLES = 2000 if LONG else 60
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)

@@ -1,0 +1,37 @@
+"""The command line of the benchmarks: run the goals, print the table, and exit with a code for scripts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from accepted import Accepted
+from goal import Goal
+from report import as_markdown, judged, put_into, summary
+
+Goals = Mapping[str, Callable[[], Iterator[Goal]]]
+
+
+def run(words: Sequence[str], goals: Goals, accepted: Accepted, readme: Path, *, help_text: str = "") -> int:
+    """Returns 0; with ``--strict`` 1 when a figure is missed that ``accepted`` does not list."""
+    parser = argparse.ArgumentParser(description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=goals, default=list(goals), metavar="GOAL")
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    chosen = parser.parse_args(words)
+    lines = []
+    for name in chosen.only:
+        started_s = time.monotonic()
+        print(f"{name}: {goals[name].__doc__} ...", file=sys.stderr, flush=True)
+        for goal in goals[name]():
+            lines.append(judged(goal, accepted))
+            print("  " + "  ".join(lines[-1].row()[1:]), file=sys.stderr, flush=True)
+        print(f"  {time.monotonic() - started_s:.0f} s", file=sys.stderr, flush=True)
+    table = as_markdown(lines)
+    print(table, "\n".join(summary(lines, accepted)), sep="\n\n")
+    if chosen.write:
+        readme.write_text(put_into(readme.read_text(encoding="utf-8"), table), encoding="utf-8")
+    return 1 if chosen.strict and any(line.fails for line in lines) else 0

@@ -1,0 +1,77 @@
+"""The report of a run: a table row for each figure, the misses that nobody accepted, and the list's stale entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from accepted import Accepted
+from goal import Goal
+
+MARKS = ("<!-- bench-policies -->", "<!-- /bench-policies -->")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure, and the reason why its miss is accepted; ``reason`` is empty for a figure that is met."""
+
+    goal: Goal
+    reason: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether it is a miss that is not listed as accepted."""
+        return not self.goal.met and not self.reason
+
+    def row(self) -> list[str]:
+        """The cells of its line in the table."""
+        goal = self.goal
+        sign, unit = "≤" if goal.most else "≥", f" {goal.unit}" if goal.unit else ""
+        reason = f": {self.reason}" if self.reason else ""
+        verdict = goal.margin if goal.met else f"**missed** ({goal.margin}){reason}"
+        note = f" ({goal.note})" if goal.note else ""
+        return [goal.name, goal.figure + note, f"{sign} {goal.target:g}{unit}", f"{goal.reached:.4g}{unit}", verdict]
+
+
+def judged(goal: Goal, accepted: Accepted) -> Line:
+    """The line of a figure; a listed miss gets its reason with the numbers of this run."""
+    reason = accepted.get((goal.name, goal.figure), "")
+    if goal.met or not reason:
+        return Line(goal)
+    return Line(goal, reason.format(**goal.numbers()))
+
+
+def stale(lines: Iterable[Line], accepted: Accepted) -> list[str]:
+    """A sentence for each listed miss that is met in this run, or that belongs to a goal that was run and has no such
+    figure."""
+    seen = {(line.goal.name, line.goal.figure): line.goal for line in lines}
+    names = {name for name, _ in seen}
+    found = []
+    for key in accepted:
+        if key in seen and seen[key].met:
+            found.append(f"{' '.join(key)}: listed as an accepted miss, but met in this run")
+        elif key not in seen and key[0] in names:
+            found.append(f"{' '.join(key)}: listed as an accepted miss, but there is no such figure")
+    return found
+
+
+def as_markdown(lines: Iterable[Line]) -> str:
+    """The table for the README."""
+    head = ["goal", "figure", "target", "reached", "margin"]
+    rows = [head, ["---"] * len(head), *(line.row() for line in lines)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def put_into(text: str, table: str) -> str:
+    """The text with the table between its marks."""
+    before, _, rest = text.partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}"
+
+
+def summary(lines: Sequence[Line], accepted: Accepted) -> list[str]:
+    """The sentences below the table: how many figures are met, the notes, and the misses that are not accepted."""
+    told = [f"{sum(line.goal.met for line in lines)} of {len(lines)} figures reach their goal"]
+    told += [f"note: {one}" for one in stale(lines, accepted)]
+    told += [f"missed, and not accepted: {line.goal.name} {line.goal.figure}" for line in lines if line.fails]
+    return told

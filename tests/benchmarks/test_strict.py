@@ -1,0 +1,99 @@
+"""Tests of ``make bench-policies ARGS=--strict``: which misses fail a run, on goals that cost nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from accepted import ACCEPTED, Accepted
+from command import run
+from goal import Goal
+
+KEY = ("G1", "tokens/s, ours : theirs")
+
+
+def goals(reached: float, **more: object) -> Mapping[str, object]:
+    """One goal with one figure, which wants 2, and another goal that is met."""
+
+    def first() -> Iterator[Goal]:
+        """G1: a ratio."""
+        yield Goal(*KEY, 2.0, reached, **more)  # type: ignore[arg-type]  # of a test's own choice
+
+    def second() -> Iterator[Goal]:
+        """G2: a bound."""
+        yield Goal("G2", "CPU a token", 3.0, 1.0, most=True, unit="µs")
+
+    return {"G1": first, "G2": second}
+
+
+def outcome(tmp_path: Path, reached: float, accepted: Accepted, *words: str, **more: object) -> int:
+    """The exit code."""
+    return run(words, goals(reached, **more), accepted, tmp_path / "README.md")  # type: ignore[arg-type]  # as above
+
+
+def test_an_unlisted_miss_fails_a_strict_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, and the last line names the goal and the figure."""
+    assert outcome(tmp_path, 1.9, {}, "--strict") == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "missed, and not accepted: G1 tokens/s, ours : theirs"
+
+
+def test_without_strict_a_miss_is_only_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0; the table says that the figure is missed."""
+    assert outcome(tmp_path, 1.9, {}) == 0
+    assert "**missed** (-5 %)" in capsys.readouterr().out
+
+
+def test_a_listed_miss_passes_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reason stands in the table, with a number that this run measured; the number is rounded as the list says."""
+    accepted = {KEY: "theirs is limited to {most:.2f}"}
+    assert outcome(tmp_path, 1.9, accepted, "--strict", numbers=lambda: {"most": 1.23456}) == 0
+    told = capsys.readouterr().out
+    assert "**missed** (-5 %): theirs is limited to 1.23 |" in told
+    assert "note:" not in told
+    assert "not accepted" not in told
+
+
+def test_a_listed_miss_that_is_met_is_a_note_and_measures_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The entry is stale; the run passes."""
+
+    def never() -> Mapping[str, float]:
+        raise AssertionError("a figure that is met needs no reason")
+
+    assert outcome(tmp_path, 2.0, {KEY: "it is {slow}"}, "--strict", numbers=never) == 0
+    note = "note: G1 tokens/s, ours : theirs: listed as an accepted miss, but met in this run"
+    assert capsys.readouterr().out.splitlines()[-1] == note
+
+
+def test_a_listed_figure_that_does_not_exist_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only where its goal was run: a renamed figure must not keep its reason for ever."""
+    accepted = {("G1", "a former name"): "it was slow"}
+    assert outcome(tmp_path, 2.0, accepted, "--strict") == 0
+    assert (
+        capsys.readouterr().out.splitlines()[-1].startswith("note: G1 a former name: listed as an accepted miss, but")
+    )
+    assert outcome(tmp_path, 2.0, accepted, "--strict", "--only", "G2") == 0
+    assert "note:" not in capsys.readouterr().out
+
+
+def test_the_same_figure_of_another_goal_is_not_accepted(tmp_path: Path) -> None:
+    """An entry accepts one figure of one goal."""
+    assert outcome(tmp_path, 1.9, {("G2", KEY[1]): "slow"}, "--strict") == 1
+
+
+def test_write_puts_the_table_between_its_marks(tmp_path: Path) -> None:
+    """And leaves the text around them as it was."""
+    readme = tmp_path / "README.md"
+    readme.write_text("before <!-- bench-policies -->old<!-- /bench-policies --> after")
+    assert outcome(tmp_path, 1.9, {}, "--write") == 0
+    text = readme.read_text()
+    assert text.startswith("before <!-- bench-policies -->\n| goal | figure |")
+    assert text.endswith("|\n<!-- /bench-policies --> after")
+    assert "old" not in text
+
+
+def test_every_accepted_miss_has_a_reason() -> None:
+    """More than a word."""
+    assert [key for key, reason in ACCEPTED.items() if len(reason) < 20] == []
