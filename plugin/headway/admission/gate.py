@@ -75,7 +75,7 @@ def loop_time_s() -> float:
 
 
 class Gate:
-    """EarlyRefusal for one engine, on one event loop."""
+    """Admission for one engine, on one event loop."""
 
     def __init__(self, preset: Preset, *, ceiling: int | None = None, meter: Meter | None = None) -> None:
         self.now_s: Callable[[], float] = loop_time_s
@@ -97,7 +97,7 @@ class Gate:
         **wishes: Unpack[TicketWishes],
     ) -> Permit:
         """Ask for a seat; decided at once if it can be. Raises Refused, or UnknownClassError."""
-        preset = self.desk.preset
+        preset = self.desk.mode.preset
         name = preset.default_class if class_name is None else class_name
         terms = preset.classes.get(name)
         if terms is None:
@@ -109,7 +109,7 @@ class Gate:
         asked = timeouts if timeout_s is None else timeouts.shortened_by(Timeouts(total_s=timeout_s))
         ticket = Ticket(next(self._ids), name, now_s, asked=asked, **wishes)
         stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
-        permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls)
+        permit = self._permits[ticket.id] = Permit(self, ticket, preset.name, stalls=stalls)
         self._carry_out(self.desk.arrive(ticket, now_s))
         permit.check()
         return permit
@@ -179,13 +179,9 @@ class Gate:
         """Put these rungs of the fallback ladder in force."""
         self._carry_out(self.desk.fall_back(in_force, self.now_s()))
 
-    def open_seats(self, who: CapReason, ratio: float) -> None:
-        """Use only this share of the limit."""
-        self._carry_out(self.desk.open_seats(who, ratio, self.now_s()))
-
-    def cap_seats(self, ratio: float) -> None:
-        """The same, while memory is short."""
-        self.open_seats(CapReason.MEMORY, ratio)
+    def cap_seats(self, reason: CapReason, ratio: float) -> None:
+        """Use only this share of the limit, for this reason."""
+        self._carry_out(self.desk.cap_seats(reason, ratio, self.now_s()))
 
     def dump(self) -> dict[str, Any]:
         """The desk's live state, for operators."""
@@ -216,14 +212,14 @@ class Gate:
             match effect:
                 case Dispatch():
                     self._dispatch(effect)
-                case Degrade():
-                    self._permits[effect.ticket_id].most_tokens = effect.max_tokens
                 case Reject() | Expire():
                     permit = self._permits.pop(effect.ticket_id)
                     if effect.reason is Reason.SHED:
                         self._count(permit, Degradation.REFUSED)
                     permit.left = True
                     permit._refuse(effect.reason, effect.retry_after_s)
+                case Degrade():
+                    self._permits[effect.ticket_id].most_tokens = effect.max_tokens
                 case Abort():
                     self._abort(effect)
                 case Requeue():

@@ -42,7 +42,7 @@ class Permit:
         "usage",
     )
 
-    def __init__(self, gate: Gate, ticket: Ticket, *, stalls: bool) -> None:
+    def __init__(self, gate: Gate, ticket: Ticket, preset_name: str, *, stalls: bool) -> None:
         self._gate = gate
         self.ticket = ticket
         self.stalls = stalls
@@ -54,7 +54,7 @@ class Permit:
         self.usage: Usage | None = None
         self.dispatched_s: float | None = None
         self.token_s: float | None = None
-        self.preset_name = gate.desk.preset.name
+        self.preset_name = preset_name
         self._why: tuple[Reason, int] | None = None
         self.on_abort: Callable[[], None] | None = None
         self.left = False
@@ -159,7 +159,8 @@ class Permit:
     def _refuse(self, reason: Reason, retry_after_s: int) -> None:
         """The desk turned it away; only the first reason counts."""
         self._why = self._why or (reason, retry_after_s)
-        self._wake()
+        if self._turn is not None:
+            self._wake()
 
     def _wake(self) -> None:
         """Something was decided: whoever waits for it looks again."""

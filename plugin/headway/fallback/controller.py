@@ -96,7 +96,7 @@ class FallbackController:
         """Show the ladder what there is to see now; say when an order of somebody else's went wrong."""
         self._tell_of_the_order()
         before, now_s = self.ladder.rung, self._gate.now_s()
-        self.ladder.look(self.signs(now_s), now_s)
+        self.ladder.update(self.signs(now_s), now_s)
         return self._moved(before, self.ladder.why)
 
     def signs(self, now_s: float) -> FallbackSignals:
@@ -106,7 +106,7 @@ class FallbackController:
         return FallbackSignals(
             queue_age_s=queue_age_s(desk.oldest_wait_s(now_s), desk.preset.classes),
             kv_usage_ratio=self._load().kv_usage_ratio if desk.seats_taken else 0.0,
-            error_ratio=self._errors.look(
+            error_ratio=self._errors.update(
                 failed, ended, now_s, window_s=config.error_window_s, least=config.error_min_requests
             ),
             engine_up=desk.engine_up,

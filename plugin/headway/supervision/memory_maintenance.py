@@ -15,6 +15,7 @@ from headway import malloc_trim
 from headway.audit import Who
 from headway.supervision.gc_control import GcControl
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
+from headway_policies import CapReason
 from headway_policies.memory import Cache, CapSeats, Clear, MemoryPolicy, Reading, Recycle, Remedy
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ _OURSELVES = Who(actor="headway", role="server", address="-")
 class Seats(Protocol):
     """Whoever hands out seats."""
 
-    def cap_seats(self, ratio: float) -> None:
-        """Use only this share of the limit from now on; one seat at the least."""
+    def cap_seats(self, reason: CapReason, ratio: float) -> None:
+        """Use only this share of the limit from now on, for this reason; one seat at the least."""
         ...
 
 
@@ -79,7 +80,7 @@ class MemoryMaintenance:
         if self._engines_so_far() != self._engines:
             self._engines = self._engines_so_far()
             self._policy.replaced(gate.now_s())
-        for remedy in self._policy.look(reading, control.preset.memory, gate.now_s()):
+        for remedy in self._policy.update(reading, control.preset.memory, gate.now_s()):
             await self._attempt(f"{type(remedy).__name__} failed", self._act(remedy))
 
     # ------------------------------------------------------------------ inside
@@ -114,7 +115,7 @@ class MemoryMaintenance:
                 self._control.recycle(_OURSELVES, f"memory: {why}", trigger=why)
 
     def _cap(self, ratio: float) -> None:
-        self._seats.cap_seats(ratio)
+        self._seats.cap_seats(CapReason.MEMORY, ratio)
         self._control.memory_report.cap_ratio = ratio
         log.warning("memory: %d %% of the seats may be used", round(100 * ratio))
 

@@ -38,7 +38,7 @@ class TriggerState:
         """All rungs up to where it stands."""
         return self.rungs[: self.height]
 
-    def look(self, strong: float, config: Fallback, now_s: float) -> None:
+    def update(self, strong: float, config: Fallback, now_s: float) -> None:
         """Go one rung up or down, when it has been time for it for long enough."""
         rising, falling = strong >= 1.0, strong < config.leave_ratio
         if not (rising and self.height < len(self.rungs)) and not (falling and self.height):
@@ -98,11 +98,11 @@ class Ladder:
         worst = self._worst()
         return next((one for one, stair in self._stairs.items() if stair.height and stair.rung is worst), None)
 
-    def look(self, signs: FallbackSignals, now_s: float) -> Rung:
+    def update(self, signs: FallbackSignals, now_s: float) -> Rung:
         """Weigh the signs; returns the rung from now on. To be asked a few times within ``enter_s``."""
         before, reason = self.rung, self.why
         for trigger, stair in self._stairs.items():
-            stair.look(strength(trigger, signs, self._config), self._config, now_s)
+            stair.update(strength(trigger, signs, self._config), self._config, now_s)
         return self._moved(before, reason, now_s)
 
     def operator(self, rung: Rung | None, now_s: float) -> Rung:

@@ -136,7 +136,7 @@ class MemoryPolicy:
         """The share of the limit in force."""
         return self._cap.ratio
 
-    def look(self, reading: Reading, config: Memory, now_s: float) -> list[Remedy]:
+    def update(self, reading: Reading, config: Memory, now_s: float) -> list[Remedy]:
         """Weigh a reading; what is to be done now, the cap only when it has moved. To be asked every few seconds."""
         self._remember(reading, config)
         return [
@@ -167,7 +167,7 @@ class MemoryPolicy:
         gpu, gpu_ratio = self._gpu(config), reading.gpu_usage_ratio or 0.0
         pressed = reading.kv_usage_ratio > kv.presses or gpu_ratio > gpu.presses
         quiet = reading.kv_usage_ratio <= kv.quiet and gpu_ratio <= gpu.quiet
-        if self._cap.look(config, now_s, pressed=pressed, quiet=quiet) != before:
+        if self._cap.update(config, now_s, pressed=pressed, quiet=quiet) != before:
             yield CapSeats(self._cap.ratio)
 
     def _weigh_caches(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:

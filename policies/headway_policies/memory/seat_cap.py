@@ -44,7 +44,7 @@ class SeatCap:
         self._falling = False
         self._since_s: float | None = None
 
-    def look(self, terms: Terms, now_s: float, *, pressed: bool, quiet: bool) -> float:
+    def update(self, terms: Terms, now_s: float, *, pressed: bool, quiet: bool) -> float:
         """Go down or up when it has been time for it for long enough; returns the share from now on."""
         falling = pressed and self.ratio > terms.min_ratio
         rising = quiet and not pressed and self.ratio < 1.0

@@ -23,7 +23,7 @@ from headway.supervision import memory_probe
 from headway.supervision.gc_control import GcControl
 from headway.supervision.memory_maintenance import TASK, MemoryMaintenance, start_memory_maintenance
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
-from headway_policies import Ending, Load, bundled_presets
+from headway_policies import CapReason, Ending, Load, bundled_presets
 from headway_policies.memory.policy import Cache, Memory
 
 GIB = 2**30
@@ -37,7 +37,8 @@ class Seats:
     def __init__(self) -> None:
         self.caps: list[float] = []
 
-    def cap_seats(self, ratio: float) -> None:
+    def cap_seats(self, reason: CapReason, ratio: float) -> None:
+        assert reason is CapReason.MEMORY
         self.caps.append(ratio)
 
 
