@@ -26,7 +26,10 @@ PACKAGES = {"headway_policies": "policies", "headway": "plugin"}
 POLICY_TESTS = [
     *(f"tests/policies/desk/test_{name}.py" for name in ("desk", "desk_whole", "desk_questions", "desk_fallback")),
     *(f"tests/policies/engine/test_{name}.py" for name in ("crash_suspects", "restart_policy", "watchdog")),
-    *(f"tests/policies/desk/test_{name}.py" for name in ("opening", "engine_events", "timeouts", "seats")),
+    *(
+        f"tests/policies/desk/test_{name}.py"
+        for name in ("opening", "engine_events", "timeouts", "transitions", "seats")
+    ),
     *(f"tests/policies/{name}.py" for name in ("queueing/test_wait_queue", "batching/test_strategy")),
     *(f"tests/policies/desk/test_{name}.py" for name in ("early_refusal", "deadlines", "retry_after")),
     *(
@@ -120,15 +123,15 @@ MUTANTS = [
         "not held",
     ),
     Mutant(
-        "desk/desk",
+        "desk/mode",
         "a pause ends a drain",
-        "        self.mode.holds |= {hold}\n",
-        "        self.mode.holds |= {hold}\n        self.mode.draining = False\n",
+        "        self.holds |= {hold}\n",
+        "        self.holds |= {hold}\n        self.draining = False\n",
     ),
     Mutant(
         "desk/desk",
         "leaving fills no seat",
-        "usage, sequences, now_s)\n            self._fill(now_s, effects)",
+        "usage, sequences, now_s)\n            self._dispatcher.fill(now_s)",
         "usage, sequences, now_s)",
     ),
     Mutant(
@@ -140,33 +143,37 @@ MUTANTS = [
     Mutant(
         "desk/lifecycle",
         "a settled ticket ends twice",
-        "        if record.phase is not Phase.SETTLED:\n            self.ledger",
-        "        if True:\n            self.ledger",
+        "        if phase is not Phase.SETTLED:\n            self._ledger",
+        "        if True:\n            self._ledger",
     ),
     Mutant(
         "desk/dispatch",
         "nobody behind the expired goes",
-        "        if effects or cleared:",
+        "        if lifecycle.effects or cleared:",
         "        if cleared:",
     ),
     Mutant(
         "desk/desk", "a full slice asks for no tick", "        if not self._dispatcher.patience:", "        if False:"
     ),
-    Mutant("desk/desk", "an armed tick is asked for again", "self._armed_s is None or due_s < self._armed_s", "True"),
-    Mutant("desk/desk", "a tick stays armed", "        self._armed_s = None\n        effects", "        effects"),
+    Mutant("desk/desk", "an armed tick is asked for again", "(armed_s is None or due_s < armed_s)", "True"),
+    Mutant(
+        "desk/desk", "a tick stays armed", "        self._armed_s = None\n        self._begin", "        self._begin"
+    ),
     Mutant("desk/desk", "no tick for a batch", "if self._scheduler.strategy.barrier and self.mode.open:", "if False:"),
     Mutant(
         "desk/admit",
         "a newcomer's own time-outs are ignored",
-        "self.mode.timeouts[ticket.class_name].shortened_by(ticket.asked)",
-        "self.mode.timeouts[ticket.class_name]",
+        "        if ticket.asked is not NO_TIMEOUTS:",
+        "        if False:",
     ),
-    Mutant("desk/admit", "time runs from the event", "ticket.arrived_s + patience_s", "now_s + patience_s"),
     Mutant(
-        "desk/admit",
+        "desk/admit", "time runs from the event", "ticket.arrived_s + stages.patience_s", "now_s + stages.patience_s"
+    ),
+    Mutant(
+        "desk/lifecycle",
         "the wait has no deadline",
-        "            if record.queue_due_s is not None:\n                lifecycle.deadlines.set(ticket.id,",
-        "            if False:\n                lifecycle.deadlines.set(ticket.id,",
+        "            if record.queue_due_s is not None:\n                self.deadlines.set(record.ticket.id,",
+        "            if False:\n                self.deadlines.set(record.ticket.id,",
     ),
     Mutant(
         "desk/lifecycle",
@@ -183,15 +190,15 @@ MUTANTS = [
     Mutant(
         "desk/desk",
         "tokens do not put off the stall",
-        "        if record is not None and record.token_s is not None:\n            record.token_s = now_s",
-        "        pass",
+        "            self._lifecycle.token(record, now_s)",
+        "            pass",
     ),
-    Mutant("desk/admit", "who will not wait waits", "            if not ticket.may_wait:", "            if False:"),
+    Mutant("desk/dispatch", "who will not wait waits", "        if not ticket.may_wait and", "        if False and"),
     Mutant(
         "desk/mode",
         "draining lets newcomers wait",
-        "        if self.draining:\n            return Reason.DRAINING\n",
-        "",
+        "self.closed = Reason.DRAINING if self.draining else None",
+        "self.closed = None",
     ),
     Mutant(
         "desk/mode",
@@ -208,14 +215,14 @@ MUTANTS = [
     Mutant(
         "desk/desk",
         "a switch files by id only",
-        "sorted(self._scheduler.room, key=lambda ticket: (ticket.arrived_s, ticket.id))",
-        "sorted(self._scheduler.room, key=lambda ticket: -ticket.id)",
+        "sorted(self._scheduler.queue, key=lambda ticket: (ticket.arrived_s, ticket.id))",
+        "sorted(self._scheduler.queue, key=lambda ticket: -ticket.id)",
     ),
     Mutant(
         "desk/desk",
         "a switch fills no new seat",
-        "            self._lifecycle.file_again(waiting)\n        self._fill(now_s, effects)",
-        "            self._lifecycle.file_again(waiting)",
+        "            self._lifecycle.enqueue_again(waiting)\n        self._dispatcher.fill(now_s)",
+        "            self._lifecycle.enqueue_again(waiting)",
     ),
     Mutant(
         "desk/desk",
@@ -227,14 +234,20 @@ MUTANTS = [
     Mutant(
         "desk/dispatch",
         "a doomed head is dispatched",
-        "elif sheds and self.early_refusal.hopeless(record, now_s):",
+        "elif sheds and self._hopeless(record, now_s):",
         "elif False:",
     ),
     Mutant(
         "desk/dispatch",
         "running ones are never given up",
-        "            self.give_up(record, due[1], effects)",
+        "            self._lifecycle.abort(record, due[1])",
         "            pass",
+    ),
+    Mutant(
+        "desk/transitions",
+        "what is over may happen once more",
+        "    (Phase.SETTLED, Event.RELEASE): Phase.ENDED,\n",
+        "    (Phase.SETTLED, Event.RELEASE): Phase.ENDED,\n    (Phase.ENDED, Event.LEAVE): Phase.ENDED,\n",
     ),
     # scheduler
     Mutant("desk/scheduler", "no barrier between batches", "        if self.seats.taken:\n            return []\n", ""),
@@ -242,7 +255,7 @@ MUTANTS = [
         "desk/scheduler",
         "whoever does not fit is passed by everybody",
         "        return None if ticket is None else self._passing_by(lane, ticket, now_s)",
-        "        return None if ticket is None else next((one for one in lane.order if self._fits(one)), None)",
+        "        return None if ticket is None else next((one for one in lane.order if self.fits(one)), None)",
     ),
     Mutant(
         "desk/scheduler",
@@ -275,9 +288,9 @@ MUTANTS = [
         "full = lane.seats >= most_seats",
     ),
     Mutant(
-        "desk/scheduler",
+        "desk/lifecycle",
         "tokens are never given back",
-        "tokens = record.ticket.total_tokens * (bool(seats) - bool(record.seats))",
+        "tokens = record.ticket.total_tokens * (bool(seats) - bool(before))",
         "tokens = 0",
     ),
     Mutant(
@@ -435,7 +448,7 @@ MUTANTS = [
     Mutant(
         "desk/desk",
         "a silent engine gets people",
-        "            self.mode.engine = EngineState.SILENT\n",
+        "            self.mode.engine_is(EngineState.SILENT)\n",
         "            pass\n",
     ),
     Mutant("desk/desk", "what has shown something goes again", "        elif not retryable:", "        elif False:"),
@@ -448,26 +461,34 @@ MUTANTS = [
     Mutant(
         "desk/lifecycle",
         "the recalled ticket is paid for twice",
-        "record.lane.order.correct(ticket, record.line, -record.expected_tokens)",
+        "record.lane.order.correct(ticket, record.queue_class, -record.expected_tokens)",
         "pass",
     ),
     Mutant("desk/lifecycle", "nobody is a suspect", "        self.crash_suspects.suspect(ticket.id)\n", ""),
-    Mutant("desk/desk", "the cleared one wakes nobody", "due_s = shorter(due_s, crash_suspects.cleared_s)", "pass"),
+    Mutant(
+        "desk/desk",
+        "the cleared one wakes nobody",
+        "due_s = shorter(due_s, lifecycle.crash_suspects.cleared_s)",
+        "pass",
+    ),
     Mutant("desk/desk", "the ramp wakes nobody", "due_s = shorter(due_s, capacity.due_s(now_s))", "pass"),
     Mutant(
         "desk/admit",
         "newcomers pass the suspects",
-        "self.mode.open and not lifecycle.crash_suspects.suspects",
-        "self.mode.open",
+        "mode.open and not self._lifecycle.crash_suspects.suspects",
+        "mode.open",
     ),
     Mutant(
         "desk/mode",
         "a lost engine hides why",
-        "            return self.lost_why",
-        "            return Reason.ENGINE_LOST",
+        "            self.closed = self.lost_why",
+        "            self.closed = Reason.ENGINE_LOST",
     ),
     Mutant(
-        "desk/record", "the queue time-out holds for a replay", "        left = self.run_due()\n", "        return\n"
+        "desk/lifecycle",
+        "the queue time-out holds for a replay",
+        "        record.queue_due_s = None if left is None else left[0]\n",
+        "",
     ),
     Mutant("engine/crash_suspects", "two alone at a time", "None if self._alone is not None else ", ""),
     Mutant("engine/crash_suspects", "nobody is ever cleared", "or now_s < self.cleared_s", "or True"),
@@ -493,7 +514,7 @@ MUTANTS = [
         "            pass\n",
     ),
     Mutant(
-        "desk/opening",
+        "desk/capacity",
         "the most cautious is not heard",
         "max(1, int(limit * min(self._ratios.values())))\n        if",
         "max(1, int(limit * max(self._ratios.values())))\n        if",
@@ -508,8 +529,8 @@ MUTANTS = [
     Mutant(
         "desk/desk",
         "an engine that is lost falls silent",
-        "        if self.engine is EngineState.UP:\n            self.mode.engine = EngineState.SILENT",
-        "        self.mode.engine = EngineState.SILENT",
+        "        if self.engine is EngineState.UP:\n            self.mode.engine_is(EngineState.SILENT)",
+        "        self.mode.engine_is(EngineState.SILENT)",
     ),
     Mutant(
         "desk/desk",
@@ -520,8 +541,8 @@ MUTANTS = [
     Mutant(
         "desk/desk",
         "a warm-up begins no ramp",
-        "        self._capacity.begin(now_s)\n        self._weigh(now_s)\n        return",
-        "        return",
+        "        self._capacity.begin(now_s)\n        self._weigh(now_s)\n        self._begin",
+        "        self._begin",
     ),
     Mutant(
         "desk/lifecycle",
@@ -552,32 +573,32 @@ MUTANTS = [
     Mutant("engine/watchdog", "an engine need not report", "all(one.alive(", "any(one.alive("),
     Mutant("engine/watchdog", "a stopped worker is well", "if self.progress.stopped else 0.0", "if False else 0.0"),
     Mutant(
-        "desk/desk",
+        "desk/mode",
         "whoever resumes ends every pause",
-        "        self.mode.holds -= {hold}\n",
-        "        self.mode.holds = frozenset()\n",
+        "        self.holds -= {hold}\n",
+        "        self.holds = frozenset()\n",
     ),
-    Mutant("desk/desk", "the engine ends a drain", "        if hold is Hold.OPERATOR:\n", "        if True:\n"),
+    Mutant("desk/mode", "the engine ends a drain", "        if hold is Hold.OPERATOR:\n", "        if True:\n"),
     Mutant(
-        "desk/opening",
+        "desk/capacity",
         "a ramp never ends",
         "            self.moving = False\n",
         "            pass\n",
     ),
     # who is turned away
     Mutant(
-        "desk/early_refusal",
+        "desk/admit",
         "who will not wait evicts",
-        "room.queue.evict and ticket.may_wait and",
-        "room.queue.evict and",
+        "bounds.evict and ticket.may_wait and",
+        "bounds.evict and",
     ),
     Mutant(
-        "desk/early_refusal",
+        "desk/admit",
         "the infeasible wait",
         "return wait_s is not None and now_s + wait_s > due_s",
         "return False",
     ),
-    Mutant("desk/early_refusal", "the last one waiting is shed", "or len(room) == 1", ""),
+    Mutant("desk/dispatch", "the last one waiting is shed", "or self._scheduler.queue.total.requests == 1", ""),
     Mutant(
         "desk/retry_after", "everybody is told the same time", "self._spread = (self._spread + _GOLDEN) % 1.0", "pass"
     ),
@@ -708,9 +729,9 @@ MUTANTS = [
         "        if False:\n",
     ),
     Mutant(
-        "desk/scheduler",
+        "desk/lifecycle",
         "the figure leaves out what is wider than the limit",
-        "        self.overflow += ticket.seats - record.seats\n",
+        "        seats.overflow += ticket.seats - granted\n",
         "",
     ),
 ]

@@ -96,7 +96,16 @@ class Refused(HeadwayError):
     def __init__(self, reason: Reason, retry_after_s: int) -> None:
         self.reason = reason
         self.retry_after_s = retry_after_s
-        self.status, self.retry, _ = TERMS[reason]
+
+    @property
+    def status(self) -> HTTPStatus:
+        """The HTTP status that it becomes."""
+        return TERMS[self.reason][0]
+
+    @property
+    def retry(self) -> bool:
+        """Whether a client should try again."""
+        return TERMS[self.reason][1]
 
     def __str__(self) -> str:
         _, retry, sentence = TERMS[self.reason]

@@ -17,7 +17,6 @@ from headway.errors import UnknownClassError
 from headway_policies import (
     Abort,
     CapReason,
-    Degrade,
     Desk,
     Dispatch,
     Effect,
@@ -97,7 +96,7 @@ class Gate:
         **options: Unpack[TicketOptions],
     ) -> Permit:
         """Ask for a seat; dispatched or refused at once where possible. Raises Refused, or UnknownClassError."""
-        preset = self.desk.preset
+        preset = self.desk.mode.preset
         name = preset.default_class if class_name is None else class_name
         terms = preset.classes.get(name)
         if terms is None:
@@ -182,13 +181,9 @@ class Gate:
         """Put these rungs of the fallback ladder in force."""
         self._carry_out(self.desk.fall_back(in_force, self.now_s()))
 
-    def open_seats(self, reason: CapReason, ratio: float) -> None:
-        """Use only this share of the limit."""
-        self._carry_out(self.desk.open_seats(reason, ratio, self.now_s()))
-
-    def cap_seats(self, ratio: float) -> None:
-        """Use only this share of the limit, for shortage of memory."""
-        self.open_seats(CapReason.MEMORY, ratio)
+    def cap_seats(self, reason: CapReason, ratio: float) -> None:
+        """Use only this share of the limit, for this reason."""
+        self._carry_out(self.desk.cap_seats(reason, ratio, self.now_s()))
 
     def dump(self) -> dict[str, Any]:
         """The desk's live state, for operators."""
@@ -234,8 +229,6 @@ class Gate:
             match effect:
                 case Dispatch():
                     self._dispatch(effect)
-                case Degrade():
-                    self._permits[effect.ticket_id].most_tokens = effect.max_tokens
                 case Reject() | Expire():
                     permit = self._permits.pop(effect.ticket_id)
                     if effect.reason is Reason.SHED:
@@ -244,6 +237,8 @@ class Gate:
                     permit.refuse(effect.reason, effect.retry_after_s)
                 case Abort():
                     self._abort(effect)
+                case Degrade():
+                    self._permits[effect.ticket_id].most_tokens = effect.max_tokens
                 case Requeue():
                     self._permits[effect.ticket_id].requeue()
                 case WakeAt():

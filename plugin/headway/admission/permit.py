@@ -185,7 +185,8 @@ class Permit:
     def refuse(self, reason: Reason, retry_after_s: int) -> None:
         """The desk refused the request; only the first reason counts."""
         self._why = self._why or (reason, retry_after_s)
-        self.wake()
+        if self._turn is not None:
+            self.wake()
 
     def wake(self) -> None:
         """Something was decided: the calls that wait in ``admitted`` look again."""

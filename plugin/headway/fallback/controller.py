@@ -97,7 +97,7 @@ class FallbackController:
         """Give the ladder the present signals; log a custom order that was disabled."""
         self._log_disabled_order()
         before, now_s = self.ladder.rung, self._gate.now_s()
-        self.ladder.look(self.signals(now_s), now_s)
+        self.ladder.update(self.signals(now_s), now_s)
         return self._moved(before, self.ladder.why)
 
     def signals(self, now_s: float) -> FallbackSignals:
@@ -107,7 +107,7 @@ class FallbackController:
         return FallbackSignals(
             queue_age_s=queue_age_s(desk.oldest_wait_s(now_s), desk.preset.classes),
             kv_usage_ratio=self._load().kv_usage_ratio if desk.seats_taken else 0.0,
-            error_ratio=self._errors.look(
+            error_ratio=self._errors.update(
                 failed, ended, now_s, window_s=config.error_window_s, min_ended=config.error_min_requests
             ),
             engine_up=desk.engine_up,

@@ -19,6 +19,7 @@ from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.gc_control import GcControl
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
 from headway.supervision.memory_report import MemoryReport
+from headway_policies import CapReason
 from headway_policies.memory import Cache, CapSeats, Clear, MemoryPolicy, Reading, Recycle, Remedy
 
 log = logging.getLogger(__name__)
@@ -34,8 +35,8 @@ StartRecycle = Callable[[Caller, str, str], None]
 class Seats(Protocol):
     """What hands out seats; for a server it is the gate."""
 
-    def cap_seats(self, ratio: float) -> None:
-        """Use only this share of the limit from now on; one seat at the least."""
+    def cap_seats(self, reason: CapReason, ratio: float) -> None:
+        """Use only this share of the limit from now on, for this reason; one seat at the least."""
         ...
 
 
@@ -92,7 +93,7 @@ class MemoryMaintenance:
         if self._engines_replaced() != self._engines:
             self._engines = self._engines_replaced()
             self._policy.replaced(gate.now_s())
-        for remedy in self._policy.look(reading, gate.desk.preset.memory, gate.now_s()):
+        for remedy in self._policy.update(reading, gate.desk.preset.memory, gate.now_s()):
             await self._attempt(f"{type(remedy).__name__} failed", self._act(remedy))
 
     # ------------------------------------------------------------------ inside
@@ -126,7 +127,7 @@ class MemoryMaintenance:
                 self._recycle(_SERVER, f"memory: {why}", why)
 
     def _cap(self, ratio: float) -> None:
-        self._seats.cap_seats(ratio)
+        self._seats.cap_seats(CapReason.MEMORY, ratio)
         self._report.cap_ratio = ratio
         log.warning("memory: %d %% of the seats may be used", round(100 * ratio))
 

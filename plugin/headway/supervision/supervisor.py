@@ -139,9 +139,9 @@ class Supervisor:
             await self._replace()
         else:
             self._watch()
-        if self.restarts.look(self._gateway.gate.now_s(), self.config):
+        if self.restarts.update(self._gateway.gate.now_s(), self.config):
             log.info("the engine has been healthy for %g s: all seats may be used", self.config.healthy_after_s)
-            self._gateway.gate.open_seats(CapReason.RECOVERY, 1.0)
+            self._gateway.gate.cap_seats(CapReason.RECOVERY, 1.0)
 
     # ------------------------------------------------------------------ a dead engine
 
@@ -187,7 +187,7 @@ class Supervisor:
         if verdict.after_s:
             self.trying = f"pausing for {verdict.after_s:g} s"
             await asyncio.sleep(verdict.after_s)
-        gateway.gate.open_seats(CapReason.RECOVERY, verdict.seats_ratio)
+        gateway.gate.cap_seats(CapReason.RECOVERY, verdict.seats_ratio)
         self.trying = "starting another engine"
         began_s = gateway.gate.now_s()
         await self._unless_closing(self._start(replacer), replacer)

@@ -3,13 +3,13 @@
 Each event takes the time and returns effects, which a shell (server, simulator, Batcher) carries out.
 """
 
+from headway_policies.desk.capacity import CapReason
 from headway_policies.desk.desk import Desk
 from headway_policies.desk.dump import dump
 from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Reject, Requeue, WakeAt
 from headway_policies.desk.ledger import ClassLedger, Ledger
 from headway_policies.desk.mode import ENGINE_HOLDS, AdmissionState, Hold
-from headway_policies.desk.opening import CapReason
-from headway_policies.desk.record import Phase
+from headway_policies.desk.transitions import Phase
 
 __all__ = [
     "ENGINE_HOLDS",

@@ -1,102 +1,74 @@
-"""What is a newcomer answered: refused, given a seat, or a place in the queue?
+"""Admission: the answer to a newcomer.
 
-1. refused    nobody may come in, its class is shed, or its time is over
-2. seated     nobody before it may go, and its seats are free
-3. refused    there is no room for it, or it would wait too long (early_refusal)
-4. evicts     somebody less urgent makes room, where the preset says so and it helps
-5. queued     it waits, with a deadline, unless it will not
+1. refused    nothing is admitted, its class is shed, or its time is over
+2. seated     no ticket before it may go, and its seats are free
+3. refused    the queue is full, or its predicted wait is longer than it may wait
+4. evicts     a less urgent ticket loses its place, where the preset says so and it helps
+5. queued     it waits, with a deadline, unless its client will not wait
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from headway_policies.desk.dispatch import Dispatcher
-from headway_policies.desk.early_refusal import EarlyRefusal
-from headway_policies.desk.effects import Effect, Reject
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode
-from headway_policies.desk.record import Phase, Record
 from headway_policies.desk.scheduler import Scheduler
-from headway_policies.request import Decision, Reason, Ticket
+from headway_policies.request import NO_TIMEOUTS, Reason, Ticket
 
 
-@dataclass(slots=True)
 class Admission:
-    """Lets tickets in."""
+    """Refuses a newcomer, or passes it on to be seated or queued."""
 
-    mode: Mode
-    scheduler: Scheduler
-    lifecycle: Lifecycle
-    early_refusal: EarlyRefusal
-    departures: Dispatcher
+    def __init__(self, mode: Mode, scheduler: Scheduler, lifecycle: Lifecycle, dispatcher: Dispatcher) -> None:
+        self._mode = mode
+        self._scheduler = scheduler
+        self._lifecycle = lifecycle
+        self._dispatcher = dispatcher
 
-    def arrive(self, ticket: Ticket, now_s: float, effects: list[Effect]) -> None:
-        """Answer one newcomer, and count the answer."""
-        lifecycle = self.lifecycle
-        counts = lifecycle.ledger.classes[ticket.class_name]
-        counts.arrived += 1
-        counts.queued += 1
-        self.scheduler.window.arrived(ticket.seats, now_s)
-        timeouts = self.mode.timeouts[ticket.class_name].shortened_by(ticket.asked)
-        patience_s = timeouts.before_first_token_s()
-        due_s = None if patience_s is None else ticket.arrived_s + patience_s
-        refusal = self.mode.closed_to(ticket)
+    def arrive(self, ticket: Ticket, now_s: float) -> None:
+        """Answer one newcomer."""
+        mode, scheduler = self._mode, self._scheduler
+        scheduler.window.arrived(ticket.seats, now_s)
+        stages = mode.stages[ticket.class_name]
+        if ticket.asked is not NO_TIMEOUTS:
+            stages = stages.shortened_by(ticket.asked)
+        due_s = None if stages.patience_s is None else ticket.arrived_s + stages.patience_s
+        at_once, refusal = False, mode.closed
+        if refusal is None and mode.in_force and mode.sheds(ticket):
+            refusal = Reason.SHED
         if refusal is None and due_s is not None and due_s <= now_s:
             refusal = Reason.QUEUE_TIMEOUT
-        opened = refusal is None and self.mode.open and not lifecycle.crash_suspects.suspects
-        at_once = opened and self.scheduler.goes_at_once(ticket, now_s)
-        if refusal is None and not at_once:
-            refusal = self._no_room(ticket, due_s, now_s, effects, opened=opened)
         if refusal is None:
-            record = lifecycle.expect(ticket, timeouts, due_s)
-            refusal = self._let_in(record, now_s, effects, at_once=at_once)
-        if refusal is not None:
-            self.scheduler.limited = self.scheduler.limited or self.scheduler.seats.taken >= self.scheduler.limit
-            counts.refused(refusal, waiting=True)
-            effects.append(Reject(ticket.id, refusal, self.early_refusal.retry_after_s(now_s)))
-        counts.decisions[self._decision(ticket.id)] += 1
+            opened = mode.open and not self._lifecycle.crash_suspects.suspects
+            at_once = opened and scheduler.goes_at_once(ticket, now_s)
+            if not at_once:
+                refusal = self._full(ticket, due_s, now_s, opened=opened)
+        if refusal is None:
+            self._dispatcher.enter(ticket, stages, due_s, now_s, at_once=at_once)
+            return
+        scheduler.limited = scheduler.limited or scheduler.seats.taken >= scheduler.limit
+        self._lifecycle.refuse_newcomer(ticket, refusal, now_s)
 
-    def _no_room(
-        self, ticket: Ticket, due_s: float | None, now_s: float, effects: list[Effect], *, opened: bool
-    ) -> Reason | None:
-        """Why a newcomer may not wait; None where there is room, or room was made."""
-        refusal = self.early_refusal.refusal(ticket, due_s, now_s, opened=opened)
-        evicted = refusal is Reason.QUEUE_FULL and self._evict_for(ticket, due_s, now_s, effects)
-        return None if evicted else refusal
+    def _full(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
+        """Why a newcomer may not wait; None where it may, or a place was made. ``opened``: tickets are dispatched now.
 
-    def _evict_for(self, ticket: Ticket, due_s: float | None, now_s: float, effects: list[Effect]) -> bool:
-        """Push out who is less urgent until the newcomer has room; nobody, when that would not help it."""
-        if not self.early_refusal.may_evict(ticket, due_s, now_s):
-            return False
-        room = self.scheduler.room
-        while room.refusal(ticket) is not None and (worst := room.worst_below(ticket.class_name)) is not None:
-            self.departures.turn_away((worst,), Reason.EVICTED, now_s, effects)
-        return True
-
-    def _let_in(self, record: Record, now_s: float, effects: list[Effect], *, at_once: bool) -> Reason | None:
-        """Give a newcomer its place, and a seat if one is free; a refusal for one that will not wait."""
-        ticket, lifecycle = record.ticket, self.lifecycle
-        if at_once and not self.scheduler.room.total.requests:
-            self.departures.send_newcomer(record, now_s, effects)
-        else:
-            self.scheduler.enter(record, now_s)
-            self.departures.fill(now_s, effects)
-        if record.phase is not Phase.WAITING:
-            lifecycle.watch(record)
-        elif ticket.id in lifecycle.records:
-            if not ticket.may_wait:
-                lifecycle.withdraw(record)
-                return Reason.NO_FREE_SEAT
-            if self.mode.open:
-                record.predicted_wait_s = self.early_refusal.predicted_wait_s(ticket)
-            if record.queue_due_s is not None:
-                lifecycle.deadlines.set(ticket.id, record.queue_due_s)
+        Evicts less urgent tickets until the newcomer has a place; none, when that would not help it.
+        """
+        queue, bounds = self._scheduler.queue, self._mode.preset.queue
+        full = queue.refusal(ticket)
+        if full is None:
+            return Reason.DEADLINE_INFEASIBLE if opened and self._infeasible(ticket, due_s, now_s) else None
+        if full is not Reason.QUEUE_FULL or not (bounds.evict and ticket.may_wait and queue.could_evict_for(ticket)):
+            return full
+        if self._infeasible(ticket, due_s, now_s):
+            return full
+        while queue.refusal(ticket) is not None and (worst := queue.worst_below(ticket.class_name)) is not None:
+            self._lifecycle.refuse_all((worst,), Reason.EVICTED, now_s)
         return None
 
-    def _decision(self, ticket_id: int) -> Decision:
-        """What a newcomer was answered."""
-        record = self.lifecycle.records.get(ticket_id)
-        if record is None:
-            return Decision.REJECTED
-        return Decision.QUEUED if record.phase is Phase.WAITING else Decision.SEATED
+    def _infeasible(self, ticket: Ticket, due_s: float | None, now_s: float) -> bool:
+        """Whether the predicted wait is longer than the newcomer may wait."""
+        if due_s is None or not self._mode.preset.queue.refuse_infeasible:
+            return False
+        wait_s = self._scheduler.predicted_wait_s(ticket, ticket.seats)
+        return wait_s is not None and now_s + wait_s > due_s

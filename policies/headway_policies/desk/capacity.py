@@ -1,18 +1,60 @@
-"""How many seats are open now?
+"""The number of seats that are open.
 
-As many as the limit policy says, no more than the engine can give, and of those the share that is open (opening).
+As many as the limit policy says, no more than the engine can give, and of those a share. The limit is right for a
+healthy engine. Less is open while its memory is short, after it died for lack of memory, and for a while after a
+warm-up, when seats open one after another. The least of these shares counts; one seat is always open.
 """
 
 from __future__ import annotations
 
-from headway_policies.desk.opening import CapReason, Opening
+from enum import StrEnum
+
 from headway_policies.engine import Ramp
 from headway_policies.limits import FixedLimit, Governor, Limit, LimitFailure, Signals, make_limit
 from headway_policies.preset import Preset
 
 
+class CapReason(StrEnum):
+    """Why only a share of the seats is open."""
+
+    RECOVERY = "recovery"
+    MEMORY = "memory"
+
+
+class Opening:
+    """The shares that are open, and the ramp that is being climbed."""
+
+    def __init__(self) -> None:
+        self._ratios = dict.fromkeys(CapReason, 1.0)
+        self._opened_s = 0.0
+        self.moving = False  # whether time alone opens seats
+
+    def cap(self, reason: CapReason, ratio: float) -> None:
+        """Only this share, for this reason."""
+        self._ratios[reason] = ratio
+
+    def begin(self, now_s: float) -> None:
+        """The engine is warm: from now on seats open one after another."""
+        self._opened_s, self.moving = now_s, True
+
+    def seats(self, limit: int, ramp: Ramp, now_s: float) -> int:
+        """The seats that are open, of ``limit``."""
+        held = max(1, int(limit * min(self._ratios.values())))
+        if self.moving and now_s >= self._opened_s + ramp.ramp_s:
+            self.moving = False
+        if not self.moving:
+            return held
+        return ramp.seats(held, self._opened_s, now_s)
+
+    def due_s(self, limit: int, ramp: Ramp, now_s: float) -> float | None:
+        """When time opens the next seat; None when it will not."""
+        if not self.moving:
+            return None
+        return ramp.due_s(max(1, int(limit * min(self._ratios.values()))), self._opened_s, now_s)
+
+
 class Capacity:
-    """The seats of one engine; ``ceiling`` is the most that engine can give, None where nobody knows.
+    """The seats of one engine; ``ceiling`` is the most that engine can give, None where that is not known.
 
     Their number may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving.
     """
@@ -49,7 +91,7 @@ class Capacity:
         return self.opening.seats(self._whole(now_s), self._ramp, now_s)
 
     def proposed(self, now_s: float) -> int:
-        """What the policy would set if it were let."""
+        """What the policy would set without the shadow mode."""
         return self._capped(self._limit.proposed(now_s))
 
     def due_s(self, now_s: float) -> float | None:
@@ -64,9 +106,9 @@ class Capacity:
         """The engine is warm: from now on seats open one after another."""
         self.opening.begin(now_s)
 
-    def hold(self, who: CapReason, ratio: float) -> None:
-        """Only this share, as far as this one is concerned."""
-        self.opening.hold(who, ratio)
+    def cap(self, reason: CapReason, ratio: float) -> None:
+        """Only this share, for this reason."""
+        self.opening.cap(reason, ratio)
 
     def _whole(self, now_s: float) -> int:
         return self._capped(self._limit.seats(now_s))

@@ -1,4 +1,4 @@
-"""Whose time has run out?
+"""The deadlines of all tickets, and which of them have come.
 
 A binary heap with lazy deletion: setting and dropping a deadline is O(log n), the next one O(1) amortised. Dropped
 records stay in the heap until they surface, or until they outnumber the live ones and the heap is rebuilt.
@@ -7,21 +7,25 @@ records stay in the heap until they surface, or until they outnumber the live on
 from __future__ import annotations
 
 import heapq
+from math import inf
 
 _SLACK = 64
 
 
 class Deadlines:
-    """One deadline for each ticket id."""
+    """One deadline for each ticket id. None comes before ``earliest_s``, which may be that of one that was dropped."""
 
     def __init__(self) -> None:
         self._at_s: dict[int, float] = {}
         self._heap: list[tuple[float, int]] = []
+        self.earliest_s = inf
 
     def set(self, ticket_id: int, at_s: float) -> None:
         """Give a ticket its deadline, in place of an earlier one."""
         self._at_s[ticket_id] = at_s
         heapq.heappush(self._heap, (at_s, ticket_id))
+        if at_s < self.earliest_s:
+            self.earliest_s = at_s
         if len(self._heap) > 2 * len(self._at_s) + _SLACK:
             self._heap = [(due_s, id_) for id_, due_s in self._at_s.items()]
             heapq.heapify(self._heap)
@@ -47,8 +51,10 @@ class Deadlines:
             if unless_after_s is not None and due_s >= unless_after_s:
                 return None
             if self._at_s.get(ticket_id) == due_s:
+                self.earliest_s = due_s
                 return due_s
             heapq.heappop(self._heap)
+        self.earliest_s = inf
         return None
 
     def pop_due(self, now_s: float) -> int | None:
@@ -58,4 +64,5 @@ class Deadlines:
             if self._at_s.get(ticket_id) == due_s:
                 del self._at_s[ticket_id]
                 return ticket_id
+        self.earliest_s = self._heap[0][0] if self._heap else inf
         return None

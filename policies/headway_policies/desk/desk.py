@@ -1,26 +1,28 @@
-"""The desk: (event, now) -> effects.
+"""The desk: the admission state machine of one engine, (event, now) -> effects.
 
 The law of this file. The desk holds every ticket from its arrival to its one outcome and decides all that happens to
 it. It reads no clock, awaits nothing and touches nothing outside itself: each event is a method that takes ``now_s``
 and returns the effects its shell must carry out, in order. Times may not run backwards.
 
-    phase        entered by                     left by
-    WAITING      arrive, engine_restarting      dispatch, reject, expire, leave, engine_lost, drain
-    RUNNING      dispatch                       leave, abort (a time-out), engine_restarting, engine_lost
-    SETTLED      abort, engine_lost, leave      leave, reseat to 0: the outcome is written, the engine may hold seats
+    phase      entered by                     left by
+    WAITING    arrive, engine_restarting      dispatch, reject, expire, leave, engine_lost, drain
+    RUNNING    dispatch                       leave, abort (a time-out), engine_restarting, engine_lost
+    SETTLED    abort, engine_lost, leave      leave, reseat to 0: the outcome is written, the engine may hold seats
+    ENDED      reject, expire, leave, reseat  never: the desk has forgotten the ticket
 
 Invariants, at the end of every event:
   1. arrived == queued + in flight + sum of outcomes, for each class
-  2. a ticket is dispatched only while its seats fit under the limit; a lowered limit ends nobody
+  2. a ticket is dispatched only while its seats fit under the limit; a lowered limit ends no ticket
   3. nothing waits beyond the bounds of its class and of all, except what a smaller preset found waiting
   4. every ticket gets exactly one outcome
   5. nothing waits while the next in line fits and its batch may leave, unless paused, draining or without an engine,
-     or while those run alone whom a crash has made suspect
+     or while those run alone that a crash has made suspect
   6. nothing is dispatched at or after its deadline
 
-Who is let in is decided in ``arrivals``, who goes in ``departures``, how many seats there are in ``capacity``; what
-that does to a ticket is in ``lifecycle``. This file is all that the outside may tell the desk, and ask it; ``mode``
-may be read as well.
+An arrival goes forward: ``admit`` (checks, bounds, the predicted wait), ``dispatch`` (which tickets go now),
+``lifecycle`` (the one writer of a ticket's record and of the effects). The transitions are a table, ``transitions``.
+The number of seats is decided in ``capacity``. This file has all events and questions of the desk; ``mode`` may be read
+as well.
 
 When very many deadlines come at once, an event settles a slice of them and asks to be woken again at once; invariants
 3 and 5 hold after the last slice.
@@ -32,17 +34,16 @@ from collections.abc import Collection, Iterator
 
 from headway_policies.batching import Gathered
 from headway_policies.desk.admit import Admission
-from headway_policies.desk.capacity import Capacity
-from headway_policies.desk.dispatch import Dispatcher
-from headway_policies.desk.early_refusal import EarlyRefusal
-from headway_policies.desk.effects import Effect, Requeue, WakeAt
+from headway_policies.desk.capacity import Capacity, CapReason
+from headway_policies.desk.dispatch import SLICE, Dispatcher
+from headway_policies.desk.effects import Effect, WakeAt
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import AdmissionState, Hold, Mode
-from headway_policies.desk.opening import CapReason
-from headway_policies.desk.record import Phase, Record
+from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
+from headway_policies.desk.transitions import Phase
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
 from headway_policies.limits import LimitFailure, Load, Signals
@@ -52,30 +53,29 @@ from headway_policies.request import Ending, Reason, Ticket, Usage, shorter
 
 
 class Desk:
-    """The early_refusal state machine of one engine. ``ceiling`` is the most seats that engine can give."""
+    """The admission state machine of one engine. ``ceiling`` is the most seats that engine can give."""
 
     def __init__(self, preset: Preset, ceiling: int | None = None) -> None:
         self.mode = Mode(preset)
         self.ledger = Ledger(preset.classes)
-        self._scheduler = Scheduler(preset)
         self._capacity = Capacity(preset, ceiling)
         self._forecast = Forecast()
-        self._early_refusal = EarlyRefusal(self._scheduler, self._forecast)
-        self._lifecycle = Lifecycle(self._scheduler, self._forecast, self.ledger)
-        self._dispatcher = Dispatcher(self.mode, self._scheduler, self._lifecycle, self._early_refusal, ceiling)
-        self._admission = Admission(self.mode, self._scheduler, self._lifecycle, self._early_refusal, self._dispatcher)
+        self._scheduler = Scheduler(preset, self._forecast)
+        self._lifecycle = Lifecycle(self.mode, self._scheduler, self._forecast, self.ledger)
+        self._dispatcher = Dispatcher(self.mode, self._scheduler, self._lifecycle, self._forecast, ceiling)
+        self._admission = Admission(self.mode, self._scheduler, self._lifecycle, self._dispatcher)
         self._armed_s: float | None = None
         self._weigh(0.0)
 
     # ------------------------------------------------------------------ events of a ticket
 
     def arrive(self, ticket: Ticket, now_s: float) -> list[Effect]:
-        """A request came. Raises ValueError for a class the preset does not have, or an id that is here already."""
-        if ticket.class_name not in self.preset.classes or ticket.id in self._lifecycle.records:
+        """A request arrived. Raises ValueError for a class the preset does not have, or an id that is here already."""
+        if ticket.class_name not in self.mode.preset.classes or ticket.id in self._lifecycle.records:
             raise ValueError(f"ticket {ticket.id}: class {ticket.class_name!r} unknown, or id already here")
-        effects = self._begin(now_s)
-        self._admission.arrive(ticket, now_s, effects)
-        return self._end(effects, now_s)
+        self._begin(now_s)
+        self._admission.arrive(ticket, now_s)
+        return self._end(now_s)
 
     def reseat(self, ticket_id: int, sequences: int, now_s: float) -> list[Effect]:
         """The engine now has this many sequences of a dispatched ticket; 0 once it is done with it.
@@ -83,26 +83,26 @@ class Desk:
         A follow-up call of the same request (beam search, a tool turn) may take seats again: it was admitted already,
         so it does not queue a second time and may pass the limit for a moment.
         """
-        effects = self._begin(now_s)
+        self._begin(now_s)
         record = self._lifecycle.records.get(ticket_id)
         if record is not None and record.phase is not Phase.WAITING:
             self._lifecycle.reseat(record, sequences, now_s)
-            self._fill(now_s, effects)
-        return self._end(effects, now_s)
+            self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     def first_token(self, ticket_id: int, now_s: float) -> list[Effect]:
         """The engine produced the ticket's first token."""
-        effects = self._begin(now_s)
+        self._begin(now_s)
         record = self._lifecycle.records.get(ticket_id)
         if record is not None and record.phase is Phase.RUNNING and record.token_s is None:
             self._lifecycle.first_token(record, now_s)
-        return self._end(effects, now_s)
+        return self._end(now_s)
 
     def token_batch(self, ticket_id: int, now_s: float) -> list[Effect]:
-        """The engine produced more tokens for the ticket. Only noted: the stall time-out looks when it is due."""
+        """The engine produced more tokens for the ticket. Only noted: the stall time-out is checked when it is due."""
         record = self._lifecycle.records.get(ticket_id)
         if record is not None and record.token_s is not None:
-            record.token_s = now_s
+            self._lifecycle.token(record, now_s)
         return []
 
     def start_failed(self, ticket_id: int, now_s: float) -> list[Effect]:
@@ -116,21 +116,21 @@ class Desk:
 
         While the engine still has ``sequences`` of it, they keep their seats: ``reseat`` frees them.
         """
-        effects = self._begin(now_s)
+        self._begin(now_s)
         record = self._lifecycle.records.get(ticket_id)
         if record is not None and not record.left:
-            self._lifecycle.close(record, ending, usage, sequences, now_s)
-            self._fill(now_s, effects)
-        return self._end(effects, now_s)
+            self._lifecycle.leave(record, ending, usage, sequences, now_s)
+            self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     # ------------------------------------------------------------------ events of the whole
 
     def tick(self, now_s: float) -> list[Effect]:
         """Time has passed."""
         self._armed_s = None
-        effects = self._begin(now_s)
-        self._fill(now_s, effects)
-        return self._end(effects, now_s)
+        self._begin(now_s)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     def observe(self, load: Load, now_s: float) -> list[Effect]:
         """The engine made a step."""
@@ -138,7 +138,7 @@ class Desk:
         signals = Signals(
             load,
             seats_taken=scheduler.seats.taken,
-            queued=len(scheduler.room),
+            queued=len(scheduler.queue),
             limited=scheduler.limited,
             prompt_tokens_mean=sizes.prompt_tokens,
             output_tokens_mean=sizes.output_tokens,
@@ -146,24 +146,22 @@ class Desk:
         )
         scheduler.limited = False
         self._capacity.observe(signals, now_s)
-        effects = self._begin(now_s)
-        self._fill(now_s, effects)
-        return self._end(effects, now_s)
+        self._begin(now_s)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     def switch(self, preset: Preset, now_s: float, rungs: frozenset[Rung] | None = None) -> list[Effect]:
-        """Put another preset in force. Nobody waiting is dropped, nobody running is ended.
+        """Put another preset in force. No waiting ticket is dropped, no running one is ended.
 
-        Who waits keeps the deadlines given on arrival, and a place by arrival; a ticket whose class the new preset
-        does not know waits in its default class. Bounds apply to newcomers only. What a policy has learnt is kept
-        where its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from
-        now on; None leaves them as they are.
+        A waiting ticket keeps the deadline given on arrival, and a place by arrival; one whose class the new preset
+        does not have waits in its default class. Bounds apply to newcomers only. What a policy has learnt is kept where
+        its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from now
+        on; None leaves them as they are.
         """
         limit = self._capacity.limit_for(preset)
-        lanes = self._scheduler.lanes_for(
-            preset
-        )  # a policy of somebody else's may raise until here: nothing has changed
-        effects = self._begin(now_s)
-        waiting = sorted(self._scheduler.room, key=lambda ticket: (ticket.arrived_s, ticket.id))
+        lanes = self._scheduler.lanes_for(preset)  # a custom policy may raise until here: nothing has changed
+        self._begin(now_s)
+        waiting = sorted(self._scheduler.queue, key=lambda ticket: (ticket.arrived_s, ticket.id))
         self._scheduler.switch(preset, lanes)
         self.mode.adopt(preset)
         if rungs is not None:
@@ -172,98 +170,99 @@ class Desk:
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)
         if lanes is not None:
-            self._lifecycle.file_again(waiting)
-        self._fill(now_s, effects)
-        return self._end(effects, now_s)
+            self._lifecycle.enqueue_again(waiting)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     def pause(self, now_s: float, hold: Hold = Hold.OPERATOR) -> list[Effect]:
-        """Let nobody through for this cause; arrivals still wait, bounded and timed. A drain stays a drain."""
-        self.mode.holds |= {hold}
-        return self._end(self._begin(now_s), now_s)
+        """Dispatch nothing for this cause; arrivals still wait, bounded and timed. A drain stays a drain."""
+        self.mode.hold(hold)
+        self._begin(now_s)
+        return self._end(now_s)
 
     def resume(self, now_s: float, hold: Hold = Hold.OPERATOR) -> list[Effect]:
         """End the pause for this cause, the operator's with the drain; other causes go on."""
-        effects = self._begin(now_s)
-        self.mode.holds -= {hold}
-        if hold is Hold.OPERATOR:
-            self.mode.draining = False
-        self._fill(now_s, effects)
-        return self._end(effects, now_s)
+        self._begin(now_s)
+        self.mode.release(hold)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     def drain(self, now_s: float) -> list[Effect]:
-        """Refuse who comes and who waits; let the running finish."""
-        self.mode.draining = True
-        effects = self._begin(now_s)
-        self._dispatcher.turn_away(list(self._scheduler.room), Reason.DRAINING, now_s, effects)
-        return self._end(effects, now_s)
+        """Refuse arriving and waiting requests; the running ones finish."""
+        self.mode.drain()
+        self._begin(now_s)
+        self._lifecycle.refuse_all(list(self._scheduler.queue), Reason.DRAINING, now_s)
+        return self._end(now_s)
 
     def fall_back(self, in_force: frozenset[Rung], now_s: float) -> list[Effect]:
-        """From now on these rungs of the fallback ladder are in force; who waits in a class that is shed is refused."""
-        effects = self._begin(now_s)
-        self.mode.in_force = in_force
+        """From now on these rungs of the fallback ladder are in force; waiting tickets of a shed class are refused."""
+        self._begin(now_s)
+        self.mode.fall_back(in_force)
         if Rung.SHED in in_force:
-            shed = [one for one in self._scheduler.room if self.mode.sheds(one)]
-            self._dispatcher.turn_away(shed, Reason.SHED, now_s, effects)
-        self._fill(now_s, effects)
-        return self._end(effects, now_s)
+            shed = [one for one in self._scheduler.queue if self.mode.sheds(one)]
+            self._lifecycle.refuse_all(shed, Reason.SHED, now_s)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     def engine_silent(self, now_s: float) -> list[Effect]:
-        """The engine gives no sign of life: nobody goes to it, everybody's time goes on."""
+        """The engine is unresponsive: dispatch is suspended, time-outs run on."""
         if self.engine is EngineState.UP:
-            self.mode.engine = EngineState.SILENT
-        return self._end(self._begin(now_s), now_s)
+            self.mode.engine_is(EngineState.SILENT)
+        self._begin(now_s)
+        return self._end(now_s)
 
     def engine_restarting(self, retryable: Collection[int], now_s: float) -> list[Effect]:
         """The engine is gone with all it was running, and another one is being started.
 
-        Those among ``retryable``, which have shown nothing to anybody yet, wait again, each for its turn alone; those
-        who were running at the crash before as well are given up, and so are all that have shown something.
+        Tickets among ``retryable``, which have sent no output yet, wait again, each to run alone at first. Those that
+        were running at the crash before as well are given up, and so are all that have sent output.
         """
-        self.mode.engine = EngineState.RESTARTING
-        effects = self._begin(now_s)
+        self.mode.engine_is(EngineState.RESTARTING)
+        self._begin(now_s)
         alone = self._lifecycle.crash_suspects.crash()
         for record in sorted(self.dispatched(), key=self._urgency, reverse=True):
             self._lifecycle.engine_gone(record, now_s)
             if record.phase is Phase.RUNNING:
                 again = record.ticket.id in retryable
                 suspected = alone in (None, record.ticket.id)
-                self._requeue_or_give_up(record, now_s, effects, retryable=again, suspected=suspected)
-        return self._end(effects, now_s)
+                self._requeue_or_give_up(record, now_s, retryable=again, suspected=suspected)
+        return self._end(now_s)
 
     def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
         """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose."""
-        self.mode.engine, self.mode.lost_why = EngineState.LOST, reason
-        effects = self._begin(now_s)
-        self._dispatcher.turn_away(list(self._scheduler.room), reason, now_s, effects)
+        self.mode.engine_is(EngineState.LOST, reason)
+        self._begin(now_s)
+        self._lifecycle.refuse_all(list(self._scheduler.queue), reason, now_s)
         for record in list(self.dispatched()):
             if record.phase is Phase.RUNNING:
-                self._dispatcher.give_up(record, reason, effects)
+                self._lifecycle.abort(record, reason)
             self._lifecycle.engine_gone(record, now_s)
-        return self._end(effects, now_s)
+        return self._end(now_s)
 
     def engine_back(self, now_s: float) -> list[Effect]:
-        """There is an engine again, or it gives signs of life again."""
-        effects = self._begin(now_s)
+        """There is an engine again, or it responds again."""
+        self._begin(now_s)
         if self.engine in (EngineState.RESTARTING, EngineState.LOST):
             self._capacity.begin(now_s)
             self._weigh(now_s)
-        self.mode.engine = EngineState.UP
-        self._fill(now_s, effects)
-        return self._end(effects, now_s)
+        self.mode.engine_is(EngineState.UP)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     def warmed_up(self, now_s: float) -> list[Effect]:
         """The engine is warm: from now on its seats open one after another, if the preset says so."""
         self._capacity.begin(now_s)
         self._weigh(now_s)
-        return self._end(self._begin(now_s), now_s)
+        self._begin(now_s)
+        return self._end(now_s)
 
-    def open_seats(self, who: CapReason, ratio: float, now_s: float) -> list[Effect]:
-        """Use only this share of the limit from now on; the least that anybody asks for counts, and one seat."""
-        self._capacity.hold(who, ratio)
+    def cap_seats(self, reason: CapReason, ratio: float, now_s: float) -> list[Effect]:
+        """Use only this share of the limit, for this reason; the least of all shares counts, and one seat is open."""
+        self._capacity.cap(reason, ratio)
         self._weigh(now_s)
-        effects = self._begin(now_s)
-        self._fill(now_s, effects)
-        return self._end(effects, now_s)
+        self._begin(now_s)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
 
     # ------------------------------------------------------------------ questions
 
@@ -279,17 +278,17 @@ class Desk:
 
     @property
     def state(self) -> AdmissionState:
-        """Whether anybody is let through; how the engine stands is another question."""
+        """Whether tickets are dispatched; the state of the engine is another question."""
         return self.mode.state
 
     @property
     def holds(self) -> frozenset[Hold]:
-        """The causes for which nobody is let through now, but for a drain."""
+        """The causes for which nothing is dispatched now, but for a drain."""
         return self.mode.holds
 
     @property
     def engine(self) -> EngineState:
-        """How the engine stands."""
+        """The state of the engine."""
         return self.mode.engine
 
     @property
@@ -304,7 +303,7 @@ class Desk:
 
     @property
     def suspects(self) -> int:
-        """How many still have to run alone after a crash."""
+        """How many tickets still have to run alone after a crash."""
         return len(self._lifecycle.crash_suspects)
 
     @property
@@ -324,22 +323,22 @@ class Desk:
 
     @property
     def order_failed(self) -> str | None:
-        """How a policy of somebody else's failed to say who is next; None while the preset's order is in force."""
+        """How a custom order failed and was disabled; None while the preset's order is in force."""
         return self._scheduler.order_failed
 
     def proposed_limit(self, now_s: float) -> int:
-        """What the limit policy would set if it were let: in shadow mode another number than ``limit``."""
+        """What the limit policy would set without the shadow mode, where it is another number than ``limit``."""
         return self._capacity.proposed(now_s)
 
     @property
     def seats_taken(self) -> int:
         """Seats of the limit that are taken, and those beside a batch."""
-        return self._scheduler.seats.taken + self._scheduler.beside
+        return self._scheduler.seats.taken + self._scheduler.seats.beside
 
     @property
     def sequences(self) -> int:
         """Sequences in the engine: more than the seats taken where a request is wider than the limit."""
-        return self.seats_taken + self._scheduler.overflow
+        return self.seats_taken + self._scheduler.seats.overflow
 
     def window_s(self, now_s: float) -> float:
         """How long a batch may gather now; 0 under a strategy that gathers none."""
@@ -349,66 +348,67 @@ class Desk:
 
     def waiting_tokens(self) -> int:
         """Prompt tokens waiting."""
-        return self._scheduler.room.total.tokens
+        return self._scheduler.queue.total.tokens
 
     def waiting_bytes(self) -> int:
         """Bytes of prompts waiting."""
-        return self._scheduler.room.total.bytes
+        return self._scheduler.queue.total.bytes
 
     def accuracy(self) -> dict[str, Accuracy]:
         """How good the predictions have been: of output lengths, and of waits in the queue."""
         return self._forecast.accuracy()
 
     def retry_after_s(self, now_s: float) -> int:
-        """Whole seconds until a refused client may hope."""
-        return self._early_refusal.retry_after_s(now_s)
+        """Whole seconds after which a refused client may be served."""
+        return self._lifecycle.retry_after_s(now_s)
 
     def oldest_wait_s(self, now_s: float) -> dict[str, float]:
-        """For each class, how long its longest-waiting ticket has waited; 0 where nobody waits."""
+        """For each class, how long its longest-waiting ticket has waited; 0 where none waits."""
         oldest = dict.fromkeys(self.ledger.classes, 0.0)
         strangers = any(one.queued for name, one in self.ledger.classes.items() if name not in self.preset.classes)
-        for ticket in self._scheduler.room if strangers else self._scheduler.room.oldest():
+        for ticket in self._scheduler.queue if strangers else self._scheduler.queue.oldest():
             oldest[ticket.class_name] = max(oldest[ticket.class_name], now_s - ticket.arrived_s)
         return oldest
 
     def waiting(self) -> Iterator[tuple[Ticket, float | None]]:
-        """Who waits, and until when at the most."""
-        return ((ticket, self._lifecycle.deadlines.of(ticket.id)) for ticket in self._scheduler.room)
+        """The waiting tickets, and until when each waits at the most."""
+        return ((ticket, self._lifecycle.deadlines.of(ticket.id)) for ticket in self._scheduler.queue)
 
     def dispatched(self) -> Iterator[Record]:
-        """Who was let through and has not left yet."""
+        """The records of tickets that were dispatched and are still here."""
         return self._lifecycle.dispatched()
 
     # ------------------------------------------------------------------ around every event
 
-    def _begin(self, now_s: float) -> list[Effect]:
-        """Before any event: let time take those it has run out for, and whoever stood behind them go."""
-        capacity = self._capacity
+    def _begin(self, now_s: float) -> None:
+        """Before any event: open a list of effects, settle the tickets whose time has run out, and fill their seats."""
+        capacity, lifecycle = self._capacity, self._lifecycle
         if capacity.adapts or capacity.opening.moving:
             self._weigh(now_s)
-        effects: list[Effect] = []
-        self._dispatcher.settle_due(now_s, effects)
-        return effects
+        lifecycle.effects = []
+        self._dispatcher.patience = SLICE
+        if lifecycle.deadlines.earliest_s <= now_s or lifecycle.crash_suspects.cleared_s is not None:
+            self._dispatcher.settle_due(now_s)
 
-    def _end(self, effects: list[Effect], now_s: float) -> list[Effect]:
-        """After any event: ask for a tick in time for the next deadline and the next batch."""
-        capacity, crash_suspects = self._capacity, self._lifecycle.crash_suspects
-        due_s = self._lifecycle.deadlines.next_s(unless_after_s=self._armed_s)
+    def _end(self, now_s: float) -> list[Effect]:
+        """After any event: ask for a tick in time for the next deadline and batch, and hand the effects over."""
+        capacity, lifecycle = self._capacity, self._lifecycle
+        armed_s, deadlines, due_s = self._armed_s, lifecycle.deadlines, None
+        if armed_s is None or deadlines.earliest_s < armed_s:
+            due_s = deadlines.next_s(armed_s)
         if not self._dispatcher.patience:  # there may be more to settle, and more to send
             due_s = now_s
         if self._scheduler.strategy.barrier and self.mode.open:
             due_s = shorter(due_s, self._scheduler.batch_due_s(now_s))
-        if crash_suspects.cleared_s is not None:
-            due_s = shorter(due_s, crash_suspects.cleared_s)
+        if lifecycle.crash_suspects.cleared_s is not None:
+            due_s = shorter(due_s, lifecycle.crash_suspects.cleared_s)
         if capacity.opening.moving:
             due_s = shorter(due_s, capacity.due_s(now_s))
-        if due_s is not None and (self._armed_s is None or due_s < self._armed_s):
+        effects, lifecycle.effects = lifecycle.effects, []
+        if due_s is not None and (armed_s is None or due_s < armed_s):
             self._armed_s = due_s
             effects.append(WakeAt(due_s))
         return effects
-
-    def _fill(self, now_s: float, effects: list[Effect]) -> None:
-        self._dispatcher.fill(now_s, effects)
 
     def _weigh(self, now_s: float) -> None:
         self._scheduler.limit = self._capacity.seats(now_s)
@@ -416,14 +416,11 @@ class Desk:
     def _urgency(self, record: Record) -> int:
         return self.mode.terms(record.ticket).priority
 
-    def _requeue_or_give_up(
-        self, record: Record, now_s: float, effects: list[Effect], *, retryable: bool, suspected: bool
-    ) -> None:
+    def _requeue_or_give_up(self, record: Record, now_s: float, *, retryable: bool, suspected: bool) -> None:
         """The engine died under a running ticket: it waits again, or is given up."""
         if retryable and suspected and record.crash == self._lifecycle.crash_suspects.crashes - 1:
-            self._dispatcher.give_up(record, Reason.POISON, effects)
+            self._lifecycle.abort(record, Reason.POISON)
         elif not retryable:
-            self._dispatcher.give_up(record, Reason.ENGINE_LOST, effects)
+            self._lifecycle.abort(record, Reason.ENGINE_LOST)
         else:
-            self._lifecycle.recall(record, now_s)
-            effects.append(Requeue(record.ticket.id))
+            self._lifecycle.requeue(record, now_s)

@@ -1,4 +1,4 @@
-"""What does an operator see of the desk? Ids, classes and times, never content."""
+"""The live state of a desk for operators: ids, classes and times, never content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway_policies.request import Ticket
 
 
 def dump(desk: Desk, now_s: float, most: int = 100) -> dict[str, Any]:
-    """The live state: at most so many of those who wait, and of those who run."""
+    """The live state: at most so many of the waiting tickets, and of those that run."""
     waiting = [_waiting(ticket, due_s, now_s) for (ticket, due_s), _ in zip(desk.waiting(), range(most), strict=False)]
     running = [_running(record, now_s) for record, _ in zip(desk.dispatched(), range(most), strict=False)]
     return {

@@ -1,6 +1,7 @@
-"""What does the desk ask its shell to do?
+"""The effects of the desk: what its shell must do.
 
-The desk answers every event with a list of these. The shell carries them out in order and decides nothing itself.
+Every event returns a list of these. The shell carries them out in order and decides nothing itself. Nothing changes an
+effect once it is made; the classes are not frozen because a frozen one takes three times as long to make.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from headway_policies.request import Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Dispatch:
     """The ticket may go to the engine now, under this preset revision; those of one ``batch`` leave together.
 
@@ -23,7 +24,7 @@ class Dispatch:
     beside: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reject:
     """The ticket was refused, on arrival or while it waited; the engine never had it."""
 
@@ -32,7 +33,7 @@ class Reject:
     retry_after_s: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Expire:
     """The ticket's time ran out while it waited; the engine never had it."""
 
@@ -41,7 +42,7 @@ class Expire:
     retry_after_s: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Abort:
     """The ticket is settled although the engine may still have it: stop it there."""
 
@@ -49,14 +50,14 @@ class Abort:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Requeue:
     """The engine it was running on is gone, and the ticket waits again, for another Dispatch or its end."""
 
     ticket_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Degrade:
     """Serve the ticket with less than it asked for, and say so."""
 
@@ -64,7 +65,7 @@ class Degrade:
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WakeAt:
     """Send a tick at this time at the latest."""
 

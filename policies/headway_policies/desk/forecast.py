@@ -1,4 +1,4 @@
-"""What do we expect of a ticket, and how did it turn out?"""
+"""The predictors of a desk: what is expected of a ticket, and how it turned out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ class Forecast:
 
     def __init__(self) -> None:
         self.sizes = SizeStats()
-        self._lengths = QuantileLengths()
+        self.lengths = QuantileLengths()
         self._waits = WaitEstimate()
-
-    def output_tokens(self, ticket: Ticket) -> float:
-        """What each of its sequences will generate."""
-        return self._lengths.output_tokens(ticket)
 
     def wait_s(self, seats_ahead: int, taken: int, limit: int) -> float | None:
         """How long a newcomer will wait behind so many seats; None while nothing is known."""
@@ -31,10 +27,9 @@ class Forecast:
         due = record.run_due()
         return due is not None and now_s + delay_s > due[0]
 
-    def dispatched(self, record: Record, now_s: float) -> None:
-        """The wait is over."""
-        if record.predicted_wait_s is not None:
-            self._waits.waited(record.predicted_wait_s, now_s - record.ticket.arrived_s)
+    def waited(self, predicted_s: float, waited_s: float) -> None:
+        """A wait is over: what was predicted, and what it was."""
+        self._waits.waited(predicted_s, waited_s)
 
     def first_token(self, record: Record, now_s: float) -> None:
         """The first token is here."""
@@ -47,13 +42,13 @@ class Forecast:
 
     def completed(self, ticket: Ticket, usage: Usage) -> None:
         """A request ran to its end."""
-        self._lengths.ended(ticket, usage)
+        self.lengths.ended(ticket, usage)
         self.sizes.add(ticket.seats, usage)
 
     def accuracy(self) -> dict[str, Accuracy]:
         """How good the predictions have been: of output lengths, waits in the queue, and first tokens."""
         return {
-            "output_tokens": self._lengths.accuracy(),
+            "output_tokens": self.lengths.accuracy(),
             "queue_wait": self._waits.accuracy(),
             "first_token": self._waits.first_token_accuracy(),
         }

@@ -1,6 +1,6 @@
-"""What has happened so far?
+"""The counts of all requests so far, by class.
 
-Plain counts by class, kept so that at every instant, for each class and in total:
+At the end of every event, for each class and in total:
 ``arrived == queued + in_flight + sum(outcomes)``.
 """
 
@@ -31,18 +31,18 @@ class ClassLedger:
         return self.arrived == self.queued + self.in_flight + sum(self.outcomes.values())
 
     def dispatched(self) -> None:
-        """One of those who waited went to the engine."""
+        """A ticket that waited went to the engine."""
         self.queued -= 1
         self.in_flight += 1
 
-    def recalled(self) -> None:
-        """One of those who ran waits again."""
+    def requeued(self) -> None:
+        """A ticket that ran waits again."""
         self.queued += 1
         self.in_flight -= 1
         self.retries += 1
 
     def ended(self, outcome: Outcome, *, waiting: bool) -> None:
-        """One of those who waited, or ran, has its outcome."""
+        """A ticket that waited, or ran, has its outcome."""
         if waiting:
             self.queued -= 1
         else:
@@ -50,9 +50,16 @@ class ClassLedger:
         self.outcomes[outcome] += 1
 
     def refused(self, reason: Reason, *, waiting: bool) -> None:
-        """One of those who waited, or ran, was refused."""
+        """A ticket that waited, or ran, was refused."""
         self.ended(REFUSED[reason], waiting=waiting)
         self.refusals[reason] += 1
+
+    def refused_on_arrival(self, reason: Reason) -> None:
+        """A ticket arrived and was refused at once."""
+        self.arrived += 1
+        self.outcomes[REFUSED[reason]] += 1
+        self.refusals[reason] += 1
+        self.decisions[Decision.REJECTED] += 1
 
     def copy(self) -> ClassLedger:
         """An independent copy."""
@@ -74,7 +81,7 @@ class Ledger:
         self.classes: dict[str, ClassLedger] = {name: ClassLedger() for name in class_names}
 
     def admit_classes(self, class_names: Iterable[str]) -> None:
-        """Make room for the classes of a new preset."""
+        """Add the classes of a new preset."""
         for name in class_names:
             self.classes.setdefault(name, ClassLedger())
 

@@ -1,87 +1,138 @@
-"""What becomes of a ticket?
+"""The lifecycle of a ticket: the one writer of its record, and of the books that follow it.
 
-Each step of a ticket's life after it was counted as arrived, with the books it touches: its place or its seats, its
-deadline, what was expected of it and what is learnt, and the ledger. Whoever decides that a step is taken is not asked
-here why.
+Each step takes its transition from the table, changes the record, keeps the books (the queue, the seats, deadlines,
+what is expected and learnt, the ledger), and adds the effect that the shell must carry out. Other modules decide that
+a step is taken.
 
-    step      from        to          books
-    expect    nowhere     WAITING     the record, with the length it is expected to have
-    sent      WAITING     RUNNING     the ledger, the forecast; the scheduler has given it its seats
-    recall    RUNNING     WAITING     a place again, its old charge undone, another deadline, a suspect from now on
-    settle    RUNNING     SETTLED     the outcome; the engine may still hold its seats
-    refuse    WAITING     nowhere     the outcome
-    close     any         nowhere     the outcome, unless it had one; what it really used
-              RUNNING     SETTLED     the same, while the engine still has sequences of it
-    reseat    SETTLED     nowhere     none: the last of its sequences has left the engine
-    withdraw  any         nowhere     none: whoever calls it writes the outcome
+    step              transition            effect
+    refuse_newcomer   no record is made     Reject
+    enqueue           to WAITING            none
+    seat_newcomer     to RUNNING            as dispatch
+    dispatch          WAITING -> RUNNING    Dispatch, and Degrade before it where it gets less than it asked for
+    refuse            WAITING -> ENDED      Reject, or Expire where its time ran out
+    requeue           RUNNING -> WAITING    Requeue
+    abort             RUNNING -> SETTLED    Abort
+    leave             any -> ENDED          none; SETTLED instead, while the engine still has sequences of it
+    reseat            SETTLED -> ENDED      none; only when the last of these sequences has left the engine
+    engine_gone       the same              none
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 
 from headway_policies.desk.deadlines import Deadlines
+from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Reject, Requeue
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.ledger import Ledger
-from headway_policies.desk.record import Phase, Record
+from headway_policies.desk.mode import Mode, Stages
+from headway_policies.desk.record import Record
+from headway_policies.desk.retry_after import DrainRate
 from headway_policies.desk.scheduler import Scheduler
+from headway_policies.desk.transitions import Event, Phase, after
 from headway_policies.engine import CrashSuspects
-from headway_policies.request import LEFT, Ending, Reason, Ticket, Timeouts, Usage
+from headway_policies.fallback import capped_tokens
+from headway_policies.request import LEFT, Decision, Ending, Reason, Ticket, Usage
 
 
-@dataclass(slots=True)
 class Lifecycle:
-    """Everybody who is in: who waits, who runs, and who has an outcome but not yet left the engine."""
+    """All tickets that are here: those that wait, those that run, and those that ended and still hold seats.
 
-    scheduler: Scheduler
-    forecast: Forecast
-    ledger: Ledger
-    deadlines: Deadlines = field(default_factory=Deadlines)
-    crash_suspects: CrashSuspects = field(default_factory=CrashSuspects)
-    records: dict[int, Record] = field(default_factory=dict)
+    ``effects`` belongs to the event under way: the desk opens it empty, each step adds to it, and the desk hands it
+    over when the event is done.
+    """
+
+    def __init__(self, mode: Mode, scheduler: Scheduler, forecast: Forecast, ledger: Ledger) -> None:
+        self.records: dict[int, Record] = {}
+        self.effects: list[Effect] = []
+        self.deadlines = Deadlines()
+        self.crash_suspects = CrashSuspects()
+        self._drain_rate = DrainRate()
+        self._mode = mode
+        self._scheduler = scheduler
+        self._seats = scheduler.seats
+        self._forecast = forecast
+        self._ledger = ledger
 
     def dispatched(self) -> Iterator[Record]:
-        """Who was let through and has not left yet."""
+        """The records of tickets that were dispatched and are still here."""
         return (record for record in self.records.values() if record.phase is not Phase.WAITING)
 
-    # ------------------------------------------------------------------ in
+    def retry_after_s(self, now_s: float) -> int:
+        """Whole seconds after which a refused client may be served."""
+        return self._drain_rate.retry_after_s(self._scheduler.queue.total.requests, now_s)
 
-    def expect(self, ticket: Ticket, timeouts: Timeouts, queue_due_s: float | None) -> Record:
-        """Enter a newcomer, with what is expected of it; it has no place yet."""
-        output_tokens = self.forecast.output_tokens(ticket)
-        record = self.records[ticket.id] = Record(
-            ticket,
-            timeouts,
-            self.scheduler.lane(output_tokens, learn=True),
-            ticket.class_name,
-            expected_tokens=ticket.seats * (ticket.prompt_tokens + output_tokens),
-            queue_due_s=queue_due_s,
-        )
+    # ------------------------------------------------------------------ arrival
+
+    def refuse_newcomer(self, ticket: Ticket, reason: Reason, now_s: float) -> None:
+        """It is refused on arrival."""
+        self._ledger.classes[ticket.class_name].refused_on_arrival(reason)
+        retry_after_s = self._drain_rate.retry_after_s(self._scheduler.queue.total.requests, now_s)
+        self.effects.append(Reject(ticket.id, reason, retry_after_s))
+
+    def enqueue(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> Record:
+        """A newcomer takes its place in the queue."""
+        record = self._expect(ticket, stages, queue_due_s)
+        self._push(record, now_s)
         return record
 
-    def file_again(self, waiting: list[Ticket]) -> None:
-        """Everybody takes a place in a new order; the books of the old one are closed."""
+    def seat_newcomer(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> None:
+        """A newcomer gets its seats at once. It passes an empty queue: only its order has to book it."""
+        self._scheduler.open_batch(now_s)
+        record = self._expect(ticket, stages, queue_due_s)
+        order = record.lane.order
+        order.push(ticket, record.queue_class, record.expected_tokens, now_s)
+        self._take_seats(record)
+        order.remove(ticket.id)
+        self._start(record, now_s)
+        self.answered(record)
+
+    def answered(self, record: Record) -> None:
+        """A newcomer was seated, queued or refused: set its deadline, and count the answer."""
+        decision = Decision.REJECTED
+        if record.phase is Phase.RUNNING:
+            self.watch(record)
+            decision = Decision.SEATED
+        elif record.phase is Phase.WAITING:
+            if self._mode.open:
+                record.predicted_wait_s = self._scheduler.predicted_wait_s(record.ticket)
+            if record.queue_due_s is not None:
+                self.deadlines.set(record.ticket.id, record.queue_due_s)
+            decision = Decision.QUEUED
+        self._ledger.classes[record.ticket.class_name].decisions[decision] += 1
+
+    def enqueue_again(self, waiting: Iterable[Ticket]) -> None:
+        """All that wait take a place in a new order; the books of the old one are closed."""
         for record in self.records.values():
             record.charged = False
         for ticket in waiting:
             record = self.records[ticket.id]
-            self._file(record)
-            self.scheduler.enter(record, ticket.arrived_s)
+            self._place(record)
+            self._push(record, ticket.arrived_s)
 
     # ------------------------------------------------------------------ on the way
 
-    def sent(self, record: Record, revision: int, now_s: float) -> None:
-        """It has its seats: the engine may have it."""
-        self.forecast.dispatched(record, now_s)
-        self.ledger.classes[record.ticket.class_name].dispatched()
-        record.phase, record.dispatched_s, record.revision = Phase.RUNNING, now_s, revision
+    def dispatch(self, record: Record, now_s: float) -> None:
+        """It goes from its place in the queue to its seats."""
+        self._take_seats(record)
+        self._pull(record)
+        self._start(record, now_s)
+
+    def dispatch_beside(self, record: Record, now_s: float) -> None:
+        """It goes from its place in the queue to seats of the bypass."""
+        ticket = record.ticket
+        record.lane.order.charge(ticket, record.queue_class, record.expected_tokens)
+        record.granted = record.seats = record.sequences = ticket.seats
+        record.charged = record.beside = True
+        self._seats.beside += ticket.seats
+        self._pull(record)
+        self._start(record, now_s)
 
     def watch(self, record: Record) -> None:
         """Set the deadline of one that runs.
 
-        A deadline that moves to a later time is left where it stands, and moved when it comes: dispatch and tokens
-        cost nothing then.
+        A deadline that moves to a later time is left as it is, and moved when it comes: dispatch and tokens cost
+        nothing then.
         """
         due = record.run_due()
         if due is None:
@@ -90,102 +141,197 @@ class Lifecycle:
             self.deadlines.set(record.ticket.id, due[0])
 
     def first_token(self, record: Record, now_s: float) -> None:
-        """It shows its first token."""
+        """Its first token is here."""
         record.token_s = now_s
-        self.forecast.first_token(record, now_s)
+        self._forecast.first_token(record, now_s)
         if record.timeouts.stall_s is not None:
             self.deadlines.hasten(record.ticket.id, now_s + record.timeouts.stall_s)
 
+    def token(self, record: Record, now_s: float) -> None:
+        """More tokens are here. Only noted: the stall time-out is checked when it is due."""
+        record.token_s = now_s
+
     def reseat(self, record: Record, sequences: int, now_s: float) -> None:
-        """The engine has so many sequences of it: none anew once it is settled."""
+        """The engine has so many sequences of it: no more than before once it is settled."""
         if not record.seats and record.token_s is not None:
             record.token_s = now_s  # a follow-up call begins: the engine owes its first token from now on
         if record.phase is Phase.SETTLED:
             sequences = min(sequences, record.sequences)
         self._occupy(record, sequences, now_s)
-        if record.left and not record.sequences:
-            del self.records[record.ticket.id]
+        self._release(record)
         if record.phase is Phase.RUNNING and record.timeouts.stall_s is not None:
             self.watch(record)
-
-    def recall(self, record: Record, now_s: float) -> None:
-        """The engine died under it: it waits again, a suspect."""
-        ticket = record.ticket
-        self.ledger.classes[ticket.class_name].recalled()
-        if record.charged:
-            record.lane.order.correct(ticket, record.line, -record.expected_tokens)
-        record.wait_again(self.crash_suspects.crashes)
-        self._file(record)
-        self.scheduler.enter(record, now_s)
-        self.crash_suspects.suspect(ticket.id)
-        self.deadlines.drop(ticket.id)
-        if record.queue_due_s is not None:
-            self.deadlines.set(ticket.id, record.queue_due_s)
-
-    # ------------------------------------------------------------------ out
-
-    def settle(self, record: Record, reason: Reason) -> None:
-        """It is given up while it runs."""
-        self.ledger.classes[record.ticket.class_name].refused(reason, waiting=False)
-        self._drop(record.ticket.id)
-        record.phase = Phase.SETTLED
-
-    def refuse(self, record: Record, reason: Reason) -> None:
-        """It is turned away while it waits."""
-        self.withdraw(record)
-        self.ledger.classes[record.ticket.class_name].refused(reason, waiting=True)
-
-    def close(self, record: Record, ending: Ending, usage: Usage | None, sequences: int, now_s: float) -> None:
-        """The request is over, however it ended; the engine still has so many sequences of it, and they their seats."""
-        waiting = record.phase is Phase.WAITING
-        self.withdraw(record)
-        if record.phase is not Phase.SETTLED:
-            self.ledger.classes[record.ticket.class_name].ended(LEFT[ending][0 if waiting else 1], waiting=waiting)
-        if not waiting:
-            self._learn(record, ending, usage)
-        self._occupy(record, min(sequences, record.sequences), now_s)
-        if record.sequences:
-            record.phase, record.left = Phase.SETTLED, True
-            self.records[record.ticket.id] = record
 
     def engine_gone(self, record: Record, now_s: float) -> None:
         """The engine is gone, and every sequence of it with it."""
         self._occupy(record, 0, now_s)
-        if record.left:
-            del self.records[record.ticket.id]
+        self._release(record)
 
-    def withdraw(self, record: Record) -> None:
-        """Take it out of everything but the seats it may still hold, and the ledger."""
-        del self.records[record.ticket.id]
+    def requeue(self, record: Record, now_s: float) -> None:
+        """The engine died under it: it waits again as if it had sent no output, a suspect, and any turn will do."""
+        ticket = record.ticket
+        record.phase = after(record.phase, Event.REQUEUE)
+        self._ledger.classes[ticket.class_name].requeued()
+        if record.charged:
+            record.lane.order.correct(ticket, record.queue_class, -record.expected_tokens)
+        record.crash = self.crash_suspects.crashes
+        record.charged, record.token_s, record.predicted_wait_s = False, None, None
+        left = record.run_due()
+        record.queue_due_s = None if left is None else left[0]
+        self._place(record)
+        self._push(record, now_s)
+        self.crash_suspects.suspect(ticket.id)
+        self.deadlines.drop(ticket.id)
+        if record.queue_due_s is not None:
+            self.deadlines.set(ticket.id, record.queue_due_s)
+        self.effects.append(Requeue(ticket.id))
+
+    # ------------------------------------------------------------------ out
+
+    def refuse_all(self, tickets: Iterable[Ticket], reason: Reason, now_s: float) -> None:
+        """These are refused while they wait, all with the same Retry-After."""
+        retry_after_s = self.retry_after_s(now_s)
+        for ticket in tickets:
+            self._end_waiting(self.records[ticket.id], reason)
+            self.effects.append(Reject(ticket.id, reason, retry_after_s))
+
+    def refuse(self, record: Record, reason: Reason, now_s: float) -> None:
+        """It is refused while it waits."""
+        self._end_waiting(record, reason)
+        how = Expire if reason is Reason.QUEUE_TIMEOUT else Reject
+        self.effects.append(how(record.ticket.id, reason, self.retry_after_s(now_s)))
+
+    def abort(self, record: Record, reason: Reason) -> None:
+        """It is given up while it runs. The engine may still hold its seats."""
+        record.phase = after(record.phase, Event.ABORT)
+        self._ledger.classes[record.ticket.class_name].refused(reason, waiting=False)
         self._drop(record.ticket.id)
-        if record.phase is Phase.WAITING:
-            self.scheduler.withdraw(record)
+        self.effects.append(Abort(record.ticket.id, reason))
+
+    def leave(self, record: Record, ending: Ending, usage: Usage | None, sequences: int, now_s: float) -> None:
+        """The request is over, however it ended; the engine still has so many sequences of it, and they their seats."""
+        ticket, phase = record.ticket, record.phase
+        waiting = phase is Phase.WAITING
+        del self.records[ticket.id]
+        self._drop(ticket.id)
+        if waiting:
+            self._pull(record)
+        if phase is not Phase.SETTLED:
+            self._ledger.classes[ticket.class_name].ended(LEFT[ending][0 if waiting else 1], waiting=waiting)
+        if not waiting:
+            self._learn(record, ending, usage)
+            self._occupy(record, min(sequences, record.sequences), now_s)
+        record.phase = after(phase, Event.LEAVE_EARLY if record.sequences else Event.LEAVE)
+        if record.sequences:
+            record.left = True
+            self.records[ticket.id] = record
 
     # ------------------------------------------------------------------ inside
+
+    def _expect(self, ticket: Ticket, stages: Stages, queue_due_s: float | None) -> Record:
+        """Make the record of a newcomer, with what is expected of it; it has no place yet."""
+        counts = self._ledger.classes[ticket.class_name]
+        counts.arrived += 1
+        counts.queued += 1
+        output_tokens = self._forecast.lengths.output_tokens(ticket)
+        record = self.records[ticket.id] = Record(
+            ticket,
+            stages.timeouts,
+            self._scheduler.lane(output_tokens, learn=True),
+            ticket.class_name,
+            ticket.seats * (ticket.prompt_tokens + output_tokens),
+            queue_due_s,
+        )
+        return record
+
+    def _place(self, record: Record) -> None:
+        """Find the class and the lane in which it waits under the preset in force."""
+        record.queue_class = self._scheduler.class_of(record.ticket)
+        record.lane = self._scheduler.lane(self._forecast.lengths.output_tokens(record.ticket), learn=False)
+
+    def _push(self, record: Record, now_s: float) -> None:
+        self._scheduler.queue.push(record.ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
+
+    def _pull(self, record: Record) -> None:
+        self._scheduler.queue.remove(record.ticket, record.queue_class, record.lane)
+
+    def _take_seats(self, record: Record) -> None:
+        """Give it seats of the limit, and charge its order."""
+        ticket, queue_class, seats = record.ticket, record.queue_class, self._seats
+        record.lane.order.charge(ticket, queue_class, record.expected_tokens)
+        granted = seats.needed(queue_class, ticket.seats, self._scheduler.limit)
+        record.granted = record.seats = granted
+        record.charged, record.beside = True, False
+        record.sequences = ticket.seats
+        seats.overflow += ticket.seats - granted
+        seats.take(queue_class, granted, ticket.total_tokens)
+        self._scheduler.batch_seats += granted
+
+    def _start(self, record: Record, now_s: float) -> None:
+        """It has its seats: the engine may have it."""
+        ticket, mode = record.ticket, self._mode
+        record.phase = after(record.phase, Event.DISPATCH)
+        if record.predicted_wait_s is not None:
+            self._forecast.waited(record.predicted_wait_s, now_s - ticket.arrived_s)
+        self._ledger.classes[ticket.class_name].dispatched()
+        record.dispatched_s, record.revision = now_s, mode.revision
+        self._drain_rate.departed(now_s)
+        if mode.in_force:
+            most_tokens = capped_tokens(ticket, mode.terms(ticket), mode.in_force)
+            if most_tokens is not None:
+                self.effects.append(Degrade(ticket.id, most_tokens))
+        batch = 0 if record.beside else self._scheduler.batch
+        self.effects.append(Dispatch(ticket.id, mode.revision, batch, record.beside))
+
+    def _occupy(self, record: Record, sequences: int, now_s: float) -> None:
+        """The engine has so many sequences of a dispatched ticket from now on.
+
+        A ticket wider than the limit holds no more seats than it was given: the others overflow into the engine's own
+        queue.
+        """
+        if sequences == record.sequences:
+            return
+        before, books = record.seats, self._seats
+        if before and not sequences:
+            self._forecast.seats_free(record, now_s)
+        seats = min(sequences, record.granted) if record.ticket.seats > record.granted else sequences
+        books.overflow += (sequences - seats) - (record.sequences - before)
+        record.sequences, record.seats = sequences, seats
+        if seats == before:
+            return
+        if record.beside:
+            books.beside += seats - before
+            return
+        tokens = record.ticket.total_tokens * (bool(seats) - bool(before))
+        books.take(record.queue_class, seats - before, tokens)
+        self._scheduler.seats_freed(now_s)
+
+    def _release(self, record: Record) -> None:
+        """Forget it, if only its sequences were left and the last of them is gone."""
+        if record.left and not record.sequences:
+            record.phase = after(record.phase, Event.RELEASE)
+            del self.records[record.ticket.id]
+
+    def _end_waiting(self, record: Record, reason: Reason) -> None:
+        record.phase = after(record.phase, Event.REFUSE)
+        del self.records[record.ticket.id]
+        self._drop(record.ticket.id)
+        self._pull(record)
+        self._ledger.classes[record.ticket.class_name].refused(reason, waiting=True)
 
     def _drop(self, ticket_id: int) -> None:
         self.deadlines.drop(ticket_id)
         if self.crash_suspects.suspects:
             self.crash_suspects.drop(ticket_id)
 
-    def _file(self, record: Record) -> None:
-        """Find the line and the lane in which it waits under the preset in force."""
-        record.line = self.scheduler.line_of(record.ticket)
-        record.lane = self.scheduler.lane(self.forecast.output_tokens(record.ticket), learn=False)
-
-    def _occupy(self, record: Record, sequences: int, now_s: float) -> None:
-        if record.seats and not sequences:
-            self.forecast.seats_free(record, now_s)
-        self.scheduler.occupy(record, sequences, now_s)
-
     def _learn(self, record: Record, ending: Ending, usage: Usage | None) -> None:
         """Book what was really used; learn lengths from what ran to its end."""
         ticket = record.ticket
         if usage is None and record.token_s is not None:
-            return  # it ran, and nobody knows how far: the guess stands
+            return  # it ran, and how far is not known: the guess stands
         used = usage or Usage(ticket.seats * ticket.prompt_tokens, 0)
         if record.charged:
             more_tokens = used.prompt_tokens + used.output_tokens - record.expected_tokens
-            record.lane.order.correct(ticket, record.line, more_tokens)
+            record.lane.order.correct(ticket, record.queue_class, more_tokens)
         if usage is not None and ending is Ending.COMPLETED:
-            self.forecast.completed(ticket, usage)
+            self._forecast.completed(ticket, usage)

@@ -1,17 +1,18 @@
-"""What is in force now: the preset, who is let through, and how the engine stands."""
+"""The mode of a desk: the preset in force, what holds dispatch back, and the state of the engine."""
 
 from __future__ import annotations
 
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung, pauses, sheds
 from headway_policies.preset import Preset
-from headway_policies.request import PriorityClass, Reason, Ticket
+from headway_policies.request import PriorityClass, Reason, Ticket, Timeouts
 
 
 class AdmissionState(Enum):
-    """Whether the desk lets anybody through."""
+    """Whether the desk dispatches anything."""
 
     OPEN = "open"
     PAUSED = "paused"
@@ -19,7 +20,7 @@ class AdmissionState(Enum):
 
 
 class Hold(StrEnum):
-    """Why nobody is let through for now. Each cause ends by its own end alone, whatever others hold as well."""
+    """A cause for which nothing is dispatched. Each ends by its own end alone, whatever other causes there are."""
 
     OPERATOR = "operator"
     RECYCLE = "recycle"
@@ -27,12 +28,31 @@ class Hold(StrEnum):
     ENGINE_ASLEEP = "engine_asleep"
 
 
-#: The holds that only the engine's own word sets and ends.
+#: The holds that only the engine's own report sets and ends.
 ENGINE_HOLDS = frozenset({Hold.ENGINE_PAUSED, Hold.ENGINE_ASLEEP})
 
 
+class Stages(NamedTuple):
+    """The time-outs of a class or a ticket, and how long it may wait in the queue by all of them."""
+
+    timeouts: Timeouts
+    patience_s: float | None
+
+    def shortened_by(self, asked: Timeouts) -> Stages:
+        """Those of a ticket that asks for these time-outs itself."""
+        timeouts = self.timeouts.shortened_by(asked)
+        return Stages(timeouts, timeouts.before_first_token_s())
+
+
 class Mode:
-    """Set by the desk, read by whoever decides for it. ``revision`` counts the presets there have been."""
+    """Set by the desk, read by all its parts. ``revision`` counts the presets there have been.
+
+    ``open`` says whether tickets go to the engine, ``closed`` why no newcomer may even wait, None where it may. Both
+    are worked out when something changes, and not for each request, as are ``stages``, the time-outs of each class.
+    """
+
+    open: bool
+    closed: Reason | None
 
     def __init__(self, preset: Preset) -> None:
         self.revision = 0
@@ -42,12 +62,52 @@ class Mode:
         self.lost_why = Reason.ENGINE_LOST
         self.in_force: frozenset[Rung] = frozenset()
         self.adopt(preset)
+        self._settle()
+
+    # ------------------------------------------------------------------ changes
 
     def adopt(self, preset: Preset) -> None:
         """Put a preset in force."""
         self.preset = preset
         self.revision += 1
-        self.timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
+        timeouts = {name: one.timeouts() for name, one in preset.classes.items()}
+        self.stages = {name: Stages(one, one.before_first_token_s()) for name, one in timeouts.items()}
+
+    def hold(self, hold: Hold) -> None:
+        """Dispatch nothing for this cause. A drain stays a drain."""
+        self.holds |= {hold}
+        self._settle()
+
+    def release(self, hold: Hold) -> None:
+        """This cause is over; the operator's ends with the drain."""
+        self.holds -= {hold}
+        if hold is Hold.OPERATOR:
+            self.draining = False
+        self._settle()
+
+    def drain(self) -> None:
+        """Admit nothing and dispatch nothing."""
+        self.draining = True
+        self._settle()
+
+    def fall_back(self, in_force: frozenset[Rung]) -> None:
+        """Put these rungs of the fallback ladder in force."""
+        self.in_force = in_force
+        self._settle()
+
+    def engine_is(self, state: EngineState, lost_why: Reason | None = None) -> None:
+        """The engine is in this state; ``lost_why`` where it is lost."""
+        self.engine, self.lost_why = state, lost_why or self.lost_why
+        self._settle()
+
+    def _settle(self) -> None:
+        held = self.draining or self.holds
+        self.open = not held and self.engine is EngineState.UP and not (self.in_force and pauses(self.in_force))
+        self.closed = Reason.DRAINING if self.draining else None
+        if self.engine is EngineState.LOST:
+            self.closed = self.lost_why
+
+    # ------------------------------------------------------------------ questions
 
     @property
     def state(self) -> AdmissionState:
@@ -56,25 +116,11 @@ class Mode:
             return AdmissionState.DRAINING
         return AdmissionState.PAUSED if self.holds else AdmissionState.OPEN
 
-    @property
-    def open(self) -> bool:
-        """Whether tickets go to the engine."""
-        held = self.draining or self.holds
-        return not held and self.engine is EngineState.UP and not (self.in_force and pauses(self.in_force))
-
     def terms(self, ticket: Ticket) -> PriorityClass:
-        """The class whose terms hold for a ticket: the default one where the preset does not know its own."""
+        """The class whose terms hold for a ticket: the default one where the preset does not have its own."""
         preset = self.preset
         return preset.classes.get(ticket.class_name) or preset.classes[preset.default_class]
 
     def sheds(self, ticket: Ticket) -> bool:
-        """Whether a ticket is refused for what its class is."""
+        """Whether a ticket is refused because its class is shed."""
         return bool(self.in_force) and sheds(self.terms(ticket), self.in_force)
-
-    def closed_to(self, ticket: Ticket) -> Reason | None:
-        """Why a newcomer may not even wait, whatever room there is."""
-        if self.engine is EngineState.LOST:
-            return self.lost_why
-        if self.draining:
-            return Reason.DRAINING
-        return Reason.SHED if self.sheds(ticket) else None

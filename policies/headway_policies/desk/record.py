@@ -1,39 +1,30 @@
-"""What does the desk know of a ticket that is here, and when is its time up?"""
+"""The record of one ticket that is here, and the time at which it has run too long."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from headway_policies.desk.transitions import Phase
 from headway_policies.queueing import Lane
 from headway_policies.request import Reason, Ticket, Timeouts
 
 
-class Phase(Enum):
-    """Where a ticket stands."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    SETTLED = "settled"
-
-
 @dataclass(slots=True)
 class Record:
-    """A ticket with its time-outs, its place, and what has happened to it.
+    """A ticket with its time-outs, its place, and what has happened to it. Only ``lifecycle`` changes one.
 
-    ``line`` is the class in whose line it waits: another than its own after a switch to a preset without that one.
-    ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was given,
-    ``seats`` how many of them it still holds, ``sequences`` how many sequences of it the engine has: more than seats
-    where it is wider than the limit. ``left`` says that only those sequences are left of it.
-    ``beside`` says that it goes beside the batch, on a seat of the bypass. ``charged`` says that its order has booked
-    the expected tokens and wants to hear of the real ones. ``crash`` is the number of the last crash it was running
-    at.
+    ``queue_class`` is the class in whose queue it waits: another than its own after a switch to a preset without that
+    one. ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was
+    given, ``seats`` how many of them it still holds, ``sequences`` how many sequences of it the engine has: more than
+    seats where it is wider than the limit. ``left`` says that only those sequences are left of it.
+    ``beside`` says that it runs beside the batch, on a seat of the bypass. ``charged`` says that its order has booked
+    the expected tokens and needs the real ones. ``crash`` is the number of the last crash it was running at.
     """
 
     ticket: Ticket
     timeouts: Timeouts
     lane: Lane
-    line: str
+    queue_class: str
     expected_tokens: float
     queue_due_s: float | None
     predicted_wait_s: float | None = None
@@ -48,14 +39,6 @@ class Record:
     charged: bool = False
     beside: bool = False
     crash: int | None = None
-
-    def wait_again(self, crash: int) -> None:
-        """The engine died under it: it waits as if it had shown nothing, and no longer for its first turn."""
-        self.crash = crash
-        self.phase, self.charged, self.token_s = Phase.WAITING, False, None
-        left = self.run_due()
-        self.queue_due_s = None if left is None else left[0]
-        self.predicted_wait_s = None
 
     def run_due(self) -> tuple[float, Reason] | None:
         """When it has run too long, and which time-out that is; None for never."""

@@ -1,7 +1,7 @@
-"""Who holds seats in the engine, and may this ticket have some?
+"""The seats of the engine: how many each class holds, and whether a ticket may have some.
 
 A class may keep seats free for itself (``reserved_seats``): classes less urgent than it see the limit lowered by what
-it has reserved and not taken. At least one seat is left to everybody, so that a small limit locks nobody out.
+it has reserved and not taken. At least one seat is open to every class, so that a small limit blocks none.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from headway_policies.request import PriorityClass
 
 
 class Seats:
-    """The seats and tokens taken, in all and by class."""
+    """The seats and tokens taken, in all and by class.
+
+    ``beside`` counts the seats of the bypass that are taken. ``overflow`` counts sequences without a seat of their
+    own, of tickets wider than the limit: they queue inside the engine.
+    """
 
     def __init__(self) -> None:
         self.taken = 0
         self.tokens = 0
+        self.beside = 0
+        self.overflow = 0
         self._taken_by: dict[str, int] = {}
         self._reserved: dict[str, int] = {}
         self._reserved_seats = 0
@@ -41,7 +47,7 @@ class Seats:
         """The seats one class holds."""
         return self._taken_by.get(class_name, 0)
 
-    def room(self, class_name: str, limit: int) -> int:
+    def free(self, class_name: str, limit: int) -> int:
         """The seats this class may still take under a limit; 0 or less when there is none."""
         return limit - self._held_from(class_name, limit) - self.taken
 
@@ -51,7 +57,7 @@ class Seats:
             return False
         if self.taken + seats + self._reserved_seats <= limit:  # no reserve can matter
             return True
-        return self.needed(class_name, seats, limit) <= self.room(class_name, limit)
+        return self.needed(class_name, seats, limit) <= self.free(class_name, limit)
 
     def needed(self, class_name: str, seats: int, limit: int) -> int:
         """What a ticket of so many sequences gets: no more than its class could ever have at once."""
@@ -61,10 +67,10 @@ class Seats:
         return min(seats, max(1, limit - reserved))
 
     def barred(self, limit: int) -> Collection[str]:
-        """The classes that may take no seat now because of somebody's reserve."""
+        """The classes that may take no seat now because of another class's reserve."""
         if not self._reserved or self.taken + self._reserved_seats < limit:
             return ()
-        return [name for name, above in self._above.items() if above and self.room(name, limit) < 1]
+        return [name for name, above in self._above.items() if above and self.free(name, limit) < 1]
 
     def reserves_above(self, class_name: str) -> dict[str, int]:
         """How many seats each class above this one has reserved and not taken, where there are any."""

@@ -50,7 +50,7 @@ class CrashSuspects:
         if ticket_id == self._alone:
             self._alone = self.cleared_s = None
 
-    def look(self, now_s: float) -> bool:
+    def update(self, now_s: float) -> bool:
         """Clear the suspect that has run long enough. Returns whether one was cleared."""
         if self._alone is None or self.cleared_s is None or now_s < self.cleared_s:
             return False

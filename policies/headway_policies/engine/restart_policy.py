@@ -69,7 +69,7 @@ class RestartPolicy:
 
     def died(self, cause: Cause, now_s: float, config: Recovery) -> Restart | None:
         """The engine died, or a new one did not start. None: no further restart."""
-        self.look(now_s, config)
+        self.update(now_s, config)
         self._back_s = None
         if cause is Cause.RECYCLE:
             return Restart(0.0, self.seats_ratio, admitting=True)
@@ -84,7 +84,7 @@ class RestartPolicy:
         """An engine serves requests again."""
         self._back_s = now_s
 
-    def look(self, now_s: float, config: Recovery) -> bool:
+    def update(self, now_s: float, config: Recovery) -> bool:
         """Reset the counts once the engine has been healthy for long enough. Returns whether they were reset now."""
         if not self.deaths_in_a_row or self._back_s is None or now_s < self._back_s + config.healthy_after_s:
             return False

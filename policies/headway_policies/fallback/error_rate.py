@@ -25,7 +25,7 @@ class ErrorRate:
     def __init__(self) -> None:
         self._seen: deque[_Seen] = deque()
 
-    def look(self, failed: int, ended: int, now_s: float, *, window_s: float, min_ended: int) -> float:
+    def update(self, failed: int, ended: int, now_s: float, *, window_s: float, min_ended: int) -> float:
         """The share of failures over the last ``window_s``, 0 to 1; 0 while too few have ended."""
         seen = self._seen
         if not seen or now_s - seen[-1].at_s >= window_s / _SAMPLES:

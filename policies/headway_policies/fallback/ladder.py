@@ -38,7 +38,7 @@ class TriggerState:
         """All rungs up to the current one."""
         return self.rungs[: self.height]
 
-    def look(self, strong: float, config: Fallback, now_s: float) -> None:
+    def update(self, strong: float, config: Fallback, now_s: float) -> None:
         """Move one rung up or down, where the condition has held for long enough."""
         rising, falling = strong >= 1.0, strong < config.leave_ratio
         if not (rising and self.height < len(self.rungs)) and not (falling and self.height):
@@ -98,11 +98,11 @@ class Ladder:
         worst = self._worst()
         return next((one for one, state in self._states.items() if state.height and state.rung is worst), None)
 
-    def look(self, signals: FallbackSignals, now_s: float) -> Rung:
+    def update(self, signals: FallbackSignals, now_s: float) -> Rung:
         """Update all triggers; returns the rung from now on. Must be called a few times within ``enter_s``."""
         before, reason = self.rung, self.why
         for trigger, state in self._states.items():
-            state.look(strength(trigger, signals, self._config), self._config, now_s)
+            state.update(strength(trigger, signals, self._config), self._config, now_s)
         return self._moved(before, reason, now_s)
 
     def operator(self, rung: Rung | None, now_s: float) -> Rung:

@@ -136,7 +136,7 @@ class MemoryPolicy:
         """The share of the limit that may be used."""
         return self._cap.ratio
 
-    def look(self, reading: Reading, config: Memory, now_s: float) -> list[Remedy]:
+    def update(self, reading: Reading, config: Memory, now_s: float) -> list[Remedy]:
         """The actions that follow from a reading; the cap only when it changed. To be called every few seconds."""
         self._remember(reading, config)
         return [
@@ -167,7 +167,7 @@ class MemoryPolicy:
         gpu, gpu_ratio = self._gpu(config), reading.gpu_usage_ratio or 0.0
         pressed = reading.kv_usage_ratio > kv.high or gpu_ratio > gpu.high
         quiet = reading.kv_usage_ratio <= kv.low and gpu_ratio <= gpu.low
-        if self._cap.look(config, now_s, pressed=pressed, quiet=quiet) != before:
+        if self._cap.update(config, now_s, pressed=pressed, quiet=quiet) != before:
             yield CapSeats(self._cap.ratio)
 
     def _check_caches(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:

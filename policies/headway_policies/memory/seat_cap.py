@@ -44,7 +44,7 @@ class SeatCap:
         self._falling = False
         self._since_s: float | None = None
 
-    def look(self, settings: SeatCapSettings, now_s: float, *, pressed: bool, quiet: bool) -> float:
+    def update(self, settings: SeatCapSettings, now_s: float, *, pressed: bool, quiet: bool) -> float:
         """Lower or raise the share where its condition has lasted long enough; returns the share from now on."""
         falling = pressed and self.ratio > settings.min_ratio
         rising = quiet and not pressed and self.ratio < 1.0

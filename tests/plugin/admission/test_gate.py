@@ -644,12 +644,12 @@ async def test_seats_are_held_back_while_memory_is_short_and_opened_one_by_one_o
     preset = small_preset(4)
     gate = Gate(preset.model_copy(update={"warmup": preset.warmup.model_copy(update={"ramp_s": 10.0})}))
     permits = [gate.enter() for _ in range(6)]
-    gate.cap_seats(0.5)
+    gate.cap_seats(CapReason.MEMORY, 0.5)
     assert gate.desk.limit == 2
-    gate.open_seats(CapReason.RECOVERY, 0.25)
-    gate.open_seats(CapReason.MEMORY, 1.0)
+    gate.cap_seats(CapReason.RECOVERY, 0.25)
+    gate.cap_seats(CapReason.MEMORY, 1.0)
     assert gate.desk.limit == 1
-    gate.open_seats(CapReason.RECOVERY, 1.0)
+    gate.cap_seats(CapReason.RECOVERY, 1.0)
     assert gate.desk.limit == 4
     await asyncio.sleep(1.0)
     gate.warmed_up()

@@ -21,7 +21,7 @@ from headway.engine.port import Ended
 from headway.supervision import memory_probe
 from headway.supervision.memory_maintenance import TASK, MemoryMaintenance
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
-from headway_policies import Ending, Load, bundled_presets
+from headway_policies import CapReason, Ending, Load, bundled_presets
 from headway_policies.memory.policy import Cache, Memory
 
 GIB = 2**30
@@ -35,7 +35,8 @@ class Seats:
     def __init__(self) -> None:
         self.caps: list[float] = []
 
-    def cap_seats(self, ratio: float) -> None:
+    def cap_seats(self, reason: CapReason, ratio: float) -> None:
+        assert reason is CapReason.MEMORY
         self.caps.append(ratio)
 
 

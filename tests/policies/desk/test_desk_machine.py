@@ -189,8 +189,8 @@ class DeskMachine(RuleBasedStateMachine):
         self._do("engine_restarting", retryable)
 
     @rule(ratio=st.sampled_from([0.1, 0.5, 1.0]))
-    def open_seats(self, ratio: float) -> None:
-        self._do("open_seats", CapReason.MEMORY, ratio)
+    def cap_seats(self, ratio: float) -> None:
+        self._do("cap_seats", CapReason.MEMORY, ratio)
 
     @rule(
         running=st.integers(0, 9),

@@ -329,7 +329,7 @@ class DeskAndModel(RuleBasedStateMachine):
                 self.both("reseat", ticket_id, 0)
             self.the_books_agree()
             assert self.desk._lifecycle.records == {}
-            assert len(self.desk._scheduler.room) == 0
+            assert len(self.desk._scheduler.queue) == 0
             assert self.desk.seats_taken == 0
 
 

@@ -12,7 +12,7 @@ from watched_desk import WatchedDesk, dispatched
 
 from headway_policies import Desk, Dispatch, Ending, Load, Preset, Ticket, Timeouts, Usage, WakeAt
 from headway_policies.batching.strategy import Batching
-from headway_policies.desk.opening import CapReason
+from headway_policies.desk.capacity import CapReason
 from headway_policies.fallback.rungs import Fallback, Rung
 from headway_policies.limits.limit import Signals
 
@@ -113,7 +113,7 @@ def test_the_limit_is_asked_at_the_time_of_the_event(recorded: type[RecordingLim
         "observe": lambda desk, now_s: desk.observe(Load(1, 0, 0.5), now_s),
         "pause": lambda desk, now_s: desk.pause(now_s),
         "switch": lambda desk, now_s: desk.switch(preset, now_s),
-        "open_seats": lambda desk, now_s: desk.open_seats(CapReason.MEMORY, 1.0, now_s),
+        "cap_seats": lambda desk, now_s: desk.cap_seats(CapReason.MEMORY, 1.0, now_s),
         "warmed_up": lambda desk, now_s: desk.warmed_up(now_s),
         "engine_silent": lambda desk, now_s: desk.engine_silent(now_s),
         "engine_restarting": lambda desk, now_s: desk.engine_restarting((), now_s),
@@ -328,7 +328,7 @@ EVENTS: dict[str, Callable[[WatchedDesk], object]] = {
     "observe": lambda it: it.does("observe", Load(1, 0, 0.5)),
     "switch": lambda it: it.does("switch", it.desk.preset),
     "fall_back": lambda it: it.does("fall_back", frozenset[Rung]()),
-    "open_seats": lambda it: it.does("open_seats", CapReason.MEMORY, 1.0),
+    "cap_seats": lambda it: it.does("cap_seats", CapReason.MEMORY, 1.0),
     "warmed_up": lambda it: it.does("warmed_up"),
     "engine_back": lambda it: it.does("engine_back"),
     "first_token": lambda it: it.token(1),
@@ -367,7 +367,7 @@ def test_a_switch_keeps_what_has_been_learnt_of_lengths() -> None:
     assert len(desk._scheduler._bins._recent) == seen
     batching = Batching(**(preset.batching.model_dump() | {"bins": 3, "seats": 8}))
     desk.switch(other.model_copy(update={"batching": batching}), 2.0)
-    assert (desk._scheduler._bins._k, desk._scheduler._bins._members, len(desk._scheduler.room.lanes)) == (3, 8, 3)
+    assert (desk._scheduler._bins._k, desk._scheduler._bins._members, len(desk._scheduler.queue.lanes)) == (3, 8, 3)
     assert [ticket.id for ticket, _ in desk.waiting()] == [0]
 
 
@@ -377,10 +377,10 @@ def test_a_switch_files_each_ticket_in_the_bin_of_its_length_again() -> None:
     desk = Desk(preset)
     for number in range(96):
         desk.arrive(Ticket(number, "normal", 0.0, max_tokens=10 if number % 2 else 1000), 0.0)
-    waiting = [len(lane.order) for lane in desk._scheduler.room.lanes]
+    waiting = [len(lane.order) for lane in desk._scheduler.queue.lanes]
     assert min(waiting) > 10
     desk.switch(preset.model_copy(update={"ordering": preset.ordering.model_copy(update={"inside": "edf"})}), 1.0)
-    lanes = desk._scheduler.room.lanes
+    lanes = desk._scheduler.queue.lanes
     assert sum(len(lane.order) for lane in lanes) == sum(waiting)
     lengths = [{ticket.max_tokens for ticket in lane.order} for lane in lanes]
     assert lengths == [{10}, {1000}]

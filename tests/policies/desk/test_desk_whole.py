@@ -218,3 +218,14 @@ def test_who_is_refused_anyway_costs_the_order_no_question(monkeypatch: pytest.M
     reasons = [one.reason for name, asked_s in (("normal", 0.0), ("batch", None))
                for one in it.comes(name, asked=Timeouts(total_s=asked_s)) if isinstance(one, Reject)]  # fmt: skip
     assert reasons == [Reason.QUEUE_TIMEOUT, Reason.SHED]
+
+
+def test_the_effects_of_an_event_belong_to_its_caller() -> None:
+    """A later event adds nothing to a list that was handed over, and what a failed event left behind is dropped."""
+    desk = Desk(small_preset(seats=1))
+    first = desk.arrive(Ticket(1, "normal", 0.0), 0.0)
+    seen = list(first)
+    desk._lifecycle.effects.append(Dispatch(9, 1))
+    assert [one for one in desk.arrive(Ticket(2, "normal", 0.0), 0.0) if isinstance(one, Dispatch)] == []
+    assert first == seen
+    assert [one for one in first if isinstance(one, Dispatch)] == [Dispatch(1, 1, 1)]

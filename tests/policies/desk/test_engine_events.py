@@ -379,13 +379,13 @@ def test_the_least_share_that_anybody_asks_for_is_open() -> None:
     it = WatchedDesk(patient(4))
     for _ in range(6):
         it.comes()
-    assert deeds(it.does("open_seats", CapReason.MEMORY, 0.5)) == []
+    assert deeds(it.does("cap_seats", CapReason.MEMORY, 0.5)) == []
     assert (it.desk.limit, it.desk.seats_taken) == (2, 4)
     assert [dispatched(it.leaves(ticket_id)) for ticket_id in (1, 2, 3)] == [[], [], [5]]
-    assert dispatched(it.does("open_seats", CapReason.RECOVERY, 0.01)) == []
-    assert dispatched(it.does("open_seats", CapReason.MEMORY, 1.0)) == []
+    assert dispatched(it.does("cap_seats", CapReason.RECOVERY, 0.01)) == []
+    assert dispatched(it.does("cap_seats", CapReason.MEMORY, 1.0)) == []
     assert it.desk.limit == 1
-    assert dispatched(it.does("open_seats", CapReason.RECOVERY, 1.0)) == [6]
+    assert dispatched(it.does("cap_seats", CapReason.RECOVERY, 1.0)) == [6]
     assert it.desk.limit == 4
 
 
@@ -393,18 +393,18 @@ def test_the_least_share_that_anybody_asks_for_is_open() -> None:
 def test_a_share_of_the_seats_is_open(ratio: float, seats: int) -> None:
     """Rounded down, one at the least."""
     it = WatchedDesk(patient(8))
-    it.does("open_seats", CapReason.MEMORY, ratio)
+    it.does("cap_seats", CapReason.MEMORY, ratio)
     for _ in range(10):
         it.comes()
     assert (it.desk.limit, it.desk.seats_taken) == (seats, seats)
-    it.does("open_seats", CapReason.MEMORY, 1.0)
+    it.does("cap_seats", CapReason.MEMORY, 1.0)
     assert it.desk.seats_taken == 8
 
 
 def test_a_share_is_of_what_the_engine_can_give() -> None:
     """Half of a ceiling of four, and half of the next preset's seats."""
     it = WatchedDesk(patient(64), ceiling=4)
-    it.does("open_seats", CapReason.MEMORY, 0.5)
+    it.does("cap_seats", CapReason.MEMORY, 0.5)
     assert it.desk.limit == 2
     it.does("switch", patient(2))
     assert it.desk.limit == 1
@@ -453,12 +453,12 @@ def test_a_ramp_that_is_climbed_takes_no_seat_away_when_a_longer_one_comes_into_
 def test_a_ramp_and_a_share_hold_together() -> None:
     """The ramp climbs to the share that is open, and no further."""
     it = WatchedDesk(patient(4, ramp_s=10.0))
-    it.does("open_seats", CapReason.MEMORY, 0.5)
+    it.does("cap_seats", CapReason.MEMORY, 0.5)
     it.does("warmed_up")
     for _ in range(4):
         it.comes()
     assert [dispatched(it.passes(step_s)) for step_s in (9.999, 0.001, 1000.0)] == [[], [2], []]
-    assert dispatched(it.does("open_seats", CapReason.MEMORY, 1.0)) == [3, 4]
+    assert dispatched(it.does("cap_seats", CapReason.MEMORY, 1.0)) == [3, 4]
 
 
 def test_a_suspect_goes_beside_a_cleared_one_only_within_the_limit() -> None:
@@ -467,7 +467,7 @@ def test_a_suspect_goes_beside_a_cleared_one_only_within_the_limit() -> None:
     for _ in range(4):
         it.comes()
     it.does("engine_restarting", {1, 2, 3, 4})
-    it.does("open_seats", CapReason.RECOVERY, 0.5)
+    it.does("cap_seats", CapReason.RECOVERY, 0.5)
     assert ids(it.does("engine_back")) == [1]
     assert ids(it.passes(ALONE_S)) == [2]
     assert ids(it.passes(ALONE_S)) == []
@@ -494,7 +494,7 @@ def test_a_suspect_that_goes_alone_pays_for_its_class() -> None:
     for name in ("realtime", "batch"):
         it.comes(name, max_tokens=512)
     assert dispatched(it.does("engine_back")) == [1]
-    order = it.desk._scheduler.room.lanes[0].order
+    order = it.desk._scheduler.queue.lanes[0].order
     assert order._credits["realtime"] < 0 < order._credits["batch"]  # type: ignore[attr-defined]  # weighted
     it.token(1)
     assert dispatched(it.leaves(1)) == [3]

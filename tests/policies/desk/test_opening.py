@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway_policies.desk.opening import CapReason, Opening
+from headway_policies.desk.capacity import CapReason, Opening
 from headway_policies.engine.warmup import Ramp
 
 RECOVERY, MEMORY = CapReason
@@ -16,8 +16,8 @@ NO_RAMP, RAMP = Ramp(0.0), Ramp(10.0)
 def held(*ratios: tuple[CapReason, float]) -> Opening:
     """These hold seats back."""
     one = Opening()
-    for who, ratio in ratios:
-        one.hold(who, ratio)
+    for reason, ratio in ratios:
+        one.cap(reason, ratio)
     return one
 
 
@@ -60,7 +60,7 @@ def test_a_ramp_climbs_to_the_share_that_is_held() -> None:
     assert [one.seats(16, RAMP, now_s) for now_s in (0.0, 5.0, 9.99)] == [1, 2, 7]
     assert one.due_s(16, RAMP, 0.0) == pytest.approx(10.0 / 3)
     assert one.seats(16, RAMP, 10.0) == 8
-    one.hold(MEMORY, 1.0)
+    one.cap(MEMORY, 1.0)
     assert one.seats(16, RAMP, 10.0) == 16
 
 

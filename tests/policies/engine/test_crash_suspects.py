@@ -23,7 +23,7 @@ def crashed(*suspects: int) -> CrashSuspects:
 def test_before_any_crash_there_is_no_suspect() -> None:
     """None runs alone, none is to be cleared."""
     one = CrashSuspects()
-    assert (one.crashes, len(one), one.next(), one.cleared_s, one.look(1e9)) == (0, 0, None, None, False)
+    assert (one.crashes, len(one), one.next(), one.cleared_s, one.update(1e9)) == (0, 0, None, None, False)
 
 
 def test_they_go_one_after_another_in_the_order_in_which_they_were_named() -> None:
@@ -47,16 +47,16 @@ def test_a_suspect_that_has_run_long_enough_is_cleared(now_s: float, cleared: bo
     one = crashed(1, 2)
     one.sent(1, ALONE_S)
     assert one.cleared_s == ALONE_S
-    assert one.look(now_s) is cleared
+    assert one.update(now_s) is cleared
     after = (1, 2, None) if cleared else (2, None, ALONE_S)
     assert (len(one), one.next(), one.cleared_s) == after
-    assert one.look(now_s) is False
+    assert one.update(now_s) is False
 
 
 def test_a_suspect_that_was_not_dispatched_is_not_cleared_by_time() -> None:
     """Time counts from the moment at which it was sent."""
     one = crashed(1)
-    assert one.look(1e9) is False
+    assert one.update(1e9) is False
     assert one.next() == 1
 
 
@@ -67,7 +67,7 @@ def test_the_suspect_that_ran_alone_at_the_next_crash_is_retried_in_its_place() 
     one.crash()
     one.suspect(1)
     assert (one.crashes, len(one), one.cleared_s) == (2, 2, None)
-    assert one.look(1e9) is False
+    assert one.update(1e9) is False
     assert one.next() == 1
     one.drop(1)
     assert one.next() == 2
@@ -101,10 +101,10 @@ def test_whatever_happens_one_runs_alone_and_all_are_cleared_in_time(events: lis
             case "crash":
                 one.crash()
             case "look":
-                one.look(now_s)
+                one.update(now_s)
     for _ in range(len(one)):
         if (ticket_id := one.next()) is not None:
             one.sent(ticket_id, now_s + ALONE_S)
         now_s += ALONE_S
-        assert one.look(now_s)
+        assert one.update(now_s)
     assert (len(one), one.next(), one.cleared_s) == (0, None, None)

@@ -83,9 +83,9 @@ def test_a_healthy_stretch_clears_the_record(healthy_s: float, cleared: bool, lo
         record.died(OUT_OF_MEMORY, 0.0, CONFIG)
     record.back(1000.0)
     if looked:
-        assert record.look(1000.0 + healthy_s, CONFIG) is cleared
+        assert record.update(1000.0 + healthy_s, CONFIG) is cleared
         assert record.seats_ratio == (1.0 if cleared else 0.25)
-        assert record.look(1000.0 + healthy_s, CONFIG) is False
+        assert record.update(1000.0 + healthy_s, CONFIG) is False
     after = Restart(0.0, 1.0, admitting=True) if cleared else Restart(2.0, 0.25, admitting=False)
     assert record.died(CRASH, 1000.0 + healthy_s, CONFIG) == after
     assert record.deaths == 3
@@ -97,7 +97,7 @@ def test_time_without_an_engine_is_no_health() -> None:
     record.died(OUT_OF_MEMORY, 0.0, CONFIG)
     record.back(10.0)
     record.died(OUT_OF_MEMORY, 20.0, CONFIG)
-    assert record.look(1e6, CONFIG) is False
+    assert record.update(1e6, CONFIG) is False
     assert (record.seats_ratio, record.deaths_in_a_row) == (0.25, 2)
     assert record.died(CRASH, 1e6, CONFIG) == Restart(2.0, 0.25, admitting=False)
 
@@ -106,7 +106,7 @@ def test_a_clean_record_needs_no_clearing() -> None:
     """An engine that never died is whole, and stays so."""
     record = RestartPolicy()
     record.back(0.0)
-    assert record.look(1e9, CONFIG) is False
+    assert record.update(1e9, CONFIG) is False
     assert (record.seats_ratio, record.deaths) == (1.0, 0)
 
 

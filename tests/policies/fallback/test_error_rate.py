@@ -15,63 +15,63 @@ def test_it_is_the_share_of_the_window_and_forgets() -> None:
     """Half of the last ten seconds; nothing once the failures are older than that."""
     share = ErrorRate()
     looks = [(0.0, 0, 0), (1.0, 5, 10), (9.0, 5, 10), (10.5, 5, 10), (11.5, 5, 30)]
-    found = [share.look(failed, ended, now_s, window_s=10.0, min_ended=10) for now_s, failed, ended in looks]
+    found = [share.update(failed, ended, now_s, window_s=10.0, min_ended=10) for now_s, failed, ended in looks]
     assert found == [0.0, 0.5, 0.5, 0.5, 0.0]
 
 
 def test_a_few_endings_prove_nothing() -> None:
     """Nine failures of nine are no share where ten are needed."""
     share = ErrorRate()
-    share.look(0, 0, 0.0, window_s=10.0, min_ended=10)
-    assert share.look(9, 9, 1.0, window_s=10.0, min_ended=10) == 0.0
-    assert share.look(10, 10, 2.0, window_s=10.0, min_ended=10) == 1.0
+    share.update(0, 0, 0.0, window_s=10.0, min_ended=10)
+    assert share.update(9, 9, 1.0, window_s=10.0, min_ended=10) == 0.0
+    assert share.update(10, 10, 2.0, window_s=10.0, min_ended=10) == 1.0
 
 
 def test_as_many_endings_as_are_needed_are_enough() -> None:
     """Ten of ten count, one fewer does not, also when they are not the first that have ended."""
     share = ErrorRate()
-    share.look(5, 50, 0.0, window_s=10.0, min_ended=10)
-    assert share.look(9, 59, 1.0, window_s=10.0, min_ended=10) == 0.0
-    assert share.look(9, 60, 1.0, window_s=10.0, min_ended=10) == 0.4
+    share.update(5, 50, 0.0, window_s=10.0, min_ended=10)
+    assert share.update(9, 59, 1.0, window_s=10.0, min_ended=10) == 0.0
+    assert share.update(9, 60, 1.0, window_s=10.0, min_ended=10) == 0.4
 
 
 def test_what_ended_exactly_a_window_ago_is_over() -> None:
     """Of a window of ten seconds the instant ten seconds ago is the beginning: what had failed by then is forgotten."""
     share = ErrorRate()
     for now_s, failed in ((0.0, 0), (1.0, 8)):
-        share.look(failed, failed, now_s, window_s=10.0, min_ended=1)
-    assert share.look(8, 10, 11.0 - 1e-6, window_s=10.0, min_ended=1) == 0.8
-    assert share.look(8, 10, 11.0, window_s=10.0, min_ended=1) == 0.0
+        share.update(failed, failed, now_s, window_s=10.0, min_ended=1)
+    assert share.update(8, 10, 11.0 - 1e-6, window_s=10.0, min_ended=1) == 0.8
+    assert share.update(8, 10, 11.0, window_s=10.0, min_ended=1) == 0.0
 
 
 def test_looks_are_kept_as_far_apart_as_a_part_of_the_window() -> None:
     """A look a sixty-fourth of the window after the last one is a new beginning; an earlier one is not."""
     share = ErrorRate()
     for now_s, failed in ((0.0, 0), (0.5, 4), (1.0, 6)):
-        share.look(failed, failed, now_s, window_s=64.0, min_ended=1)
-    assert share.look(6, 8, 64.75, window_s=64.0, min_ended=1) == 0.75
-    assert share.look(6, 8, 65.0, window_s=64.0, min_ended=1) == 0.0
+        share.update(failed, failed, now_s, window_s=64.0, min_ended=1)
+    assert share.update(6, 8, 64.75, window_s=64.0, min_ended=1) == 0.75
+    assert share.update(6, 8, 65.0, window_s=64.0, min_ended=1) == 0.0
 
 
 def test_what_was_before_the_first_look_does_not_count() -> None:
     """A server that failed yesterday is not in trouble now."""
     share = ErrorRate()
-    assert share.look(1000, 1000, 5.0, window_s=10.0, min_ended=1) == 0.0
+    assert share.update(1000, 1000, 5.0, window_s=10.0, min_ended=1) == 0.0
 
 
 @pytest.mark.parametrize(("ended", "share"), [(9, 0.0), (10, 0.5), (11, 5 / 11)])
 def test_exactly_the_least_is_enough(ended: int, share: float) -> None:
     """One ending fewer than ``least`` is no share; exactly as many are one; those before do not count."""
     seen = ErrorRate()
-    seen.look(3, 100, 0.0, window_s=10.0, min_ended=10)
-    assert seen.look(3 + 5, 100 + ended, 1.0, window_s=10.0, min_ended=10) == pytest.approx(share)
+    seen.update(3, 100, 0.0, window_s=10.0, min_ended=10)
+    assert seen.update(3 + 5, 100 + ended, 1.0, window_s=10.0, min_ended=10) == pytest.approx(share)
 
 
 def test_nothing_ended_is_no_share() -> None:
     """Zero of zero, and failures that were counted before."""
     seen = ErrorRate()
-    assert seen.look(0, 0, 0.0, window_s=10.0, min_ended=1) == 0.0
-    assert seen.look(0, 0, 1.0, window_s=10.0, min_ended=1) == 0.0
+    assert seen.update(0, 0, 0.0, window_s=10.0, min_ended=1) == 0.0
+    assert seen.update(0, 0, 1.0, window_s=10.0, min_ended=1) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_the_window_ends_exactly_where_it_says(now_s: float, share: float) -> No
     """What failed up to a look that is as old as the window is forgotten; a moment before it still counts."""
     seen = ErrorRate()
     for at_s, failed, ended in ((0.0, 0, 0), (1.0, 5, 10)):
-        seen.look(failed, ended, at_s, window_s=10.0, min_ended=1)
-    assert seen.look(5, 20, now_s, window_s=10.0, min_ended=1) == share
+        seen.update(failed, ended, at_s, window_s=10.0, min_ended=1)
+    assert seen.update(5, 20, now_s, window_s=10.0, min_ended=1) == share
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_a_window_is_kept_in_64_samples(gap_s: float, share: float) -> None:
     """A look is kept once a part of the window has passed since the last: exactly a 64th is enough."""
     seen = ErrorRate()
     for at_s, failed, ended in ((0.0, 0, 0), (gap_s, 5, 10)):
-        seen.look(failed, ended, at_s, window_s=64.0, min_ended=1)
-    assert seen.look(5, 20, 66.0, window_s=64.0, min_ended=1) == share
+        seen.update(failed, ended, at_s, window_s=64.0, min_ended=1)
+    assert seen.update(5, 20, 66.0, window_s=64.0, min_ended=1) == share
 
 
 @given(steps=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 20), st.integers(0, 20)), max_size=300))
@@ -106,5 +106,5 @@ def test_it_is_a_share_and_keeps_little(steps: list[tuple[float, int, int]]) -> 
     share, now_s, failed, ended = ErrorRate(), 0.0, 0, 0
     for passed_s, bad, good in steps:
         now_s, failed, ended = now_s + passed_s, failed + bad, ended + bad + good
-        assert 0.0 <= share.look(failed, ended, now_s, window_s=10.0, min_ended=1) <= 1.0
+        assert 0.0 <= share.update(failed, ended, now_s, window_s=10.0, min_ended=1) <= 1.0
     assert len(share._seen) <= 67

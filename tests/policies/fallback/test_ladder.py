@@ -31,7 +31,7 @@ def ladder(rungs: frozenset[Rung] = ALL, **more: Any) -> Ladder:
 
 def walk(one: Ladder, *times: tuple[float, FallbackSignals]) -> list[Rung]:
     """The rung at each of these times."""
-    return [one.look(signals, now_s) for now_s, signals in times]
+    return [one.update(signals, now_s) for now_s, signals in times]
 
 
 CLIMBS: dict[str, tuple[FallbackSignals, list[Rung]]] = {
@@ -69,9 +69,9 @@ def test_a_dip_starts_the_time_anew() -> None:
     """Trouble has to hold for ``enter_s``, quiet for ``leave_s``, each without a break."""
     one = ladder()
     assert walk(one, (0.0, OLD), (0.9, OLD), (0.95, AGEING), (1.0, OLD), (1.9, OLD)) == [Rung.NORMAL] * 5
-    assert one.look(OLD, 2.0) is Rung.CAP
+    assert one.update(OLD, 2.0) is Rung.CAP
     assert walk(one, (3.0, CALM), (4.9, CALM), (4.95, AGEING), (5.0, CALM), (6.9, CALM)) == [Rung.CAP] * 5
-    assert one.look(CALM, 7.0) is Rung.NORMAL
+    assert one.update(CALM, 7.0) is Rung.NORMAL
 
 
 def test_between_the_thresholds_nothing_moves() -> None:
@@ -100,15 +100,15 @@ def test_both_thresholds_belong_to_trouble(trouble: FallbackSignals, halfway: Fa
 
 def test_with_no_time_to_enter_trouble_shows_at_once() -> None:
     """``enter_s = 0`` climbs at the first look."""
-    assert ladder(enter_s=0.0).look(DOWN, 5.0) is Rung.DIVERT
+    assert ladder(enter_s=0.0).update(DOWN, 5.0) is Rung.DIVERT
 
 
 def test_a_rung_that_one_trigger_skips_is_not_in_force_on_its_account() -> None:
     """An engine that is down diverts, and sheds none; an old queue at the same time caps, and that stays apart."""
     one = ladder(enter_s=0.0)
-    one.look(DOWN, 0.0)
+    one.update(DOWN, 0.0)
     assert one.in_force == {Rung.DIVERT}
-    one.look(FallbackSignals(queue_age_s=10.0, engine_up=False), 1.0)
+    one.update(FallbackSignals(queue_age_s=10.0, engine_up=False), 1.0)
     assert (one.in_force, one.why) == ({Rung.CAP, Rung.DIVERT}, Trigger.ENGINE_DOWN)
     walk(one, (2.0, AGEING), (4.0, AGEING))
     assert (one.rung, one.in_force, one.why) == (Rung.CAP, {Rung.CAP}, Trigger.QUEUE_AGE)
@@ -200,7 +200,7 @@ def test_it_never_skips_down_and_always_comes_home(
     before = [0] * len(Trigger)
     for passed_s, signals in looks:
         now_s += passed_s
-        rung = one.look(signals, now_s)
+        rung = one.update(signals, now_s)
         assert one.in_force <= rungs
         assert rung is max(one.in_force, default=Rung.NORMAL)
         assert (one.why is None) == (rung is Rung.NORMAL)
@@ -209,7 +209,7 @@ def test_it_never_skips_down_and_always_comes_home(
         before = heights
     for _ in range(len(ALL)):
         now_s += leave_s + 0.001
-        one.look(CALM, now_s)
+        one.update(CALM, now_s)
         now_s += leave_s + 0.001
-        one.look(CALM, now_s)
+        one.update(CALM, now_s)
     assert (one.rung, one.in_force, one.why) == (Rung.NORMAL, frozenset(), None)

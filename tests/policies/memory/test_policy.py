@@ -24,8 +24,8 @@ def seen(**changed: Any) -> Reading:
 def walk(config: Memory, *times: tuple[float, Reading]) -> list[tuple[float, Remedy]]:
     """What is done, and when, after a first reading at 0 that shows nothing unusual."""
     supervisor = MemoryPolicy(0.0)
-    assert supervisor.look(USUAL, config, 0.0) == []
-    return [(now_s, one) for now_s, reading in times for one in supervisor.look(reading, config, now_s)]
+    assert supervisor.update(USUAL, config, 0.0) == []
+    return [(now_s, one) for now_s, reading in times for one in supervisor.update(reading, config, now_s)]
 
 
 def often(reading: Reading, until_s: int = 60, every_s: int = 5) -> list[tuple[float, Reading]]:
@@ -68,21 +68,21 @@ def test_a_full_card_takes_seats_and_clears_the_caches_at_once() -> None:
 def test_a_card_that_the_engine_fills_for_good_does_not_press() -> None:
     """An engine started with 0.985 of the card is at home there; half of what it left free is its threshold."""
     supervisor, at_home = MemoryPolicy(0.0), seen(gpu_usage_ratio=0.985)
-    assert [one for now_s, reading in often(at_home, 600) for one in supervisor.look(reading, Memory(), now_s)] == []
-    assert supervisor.look(seen(gpu_usage_ratio=0.993), Memory(), 605.0) == [Clear(WORKER, "GPU memory")]
+    assert [one for now_s, reading in often(at_home, 600) for one in supervisor.update(reading, Memory(), now_s)] == []
+    assert supervisor.update(seen(gpu_usage_ratio=0.993), Memory(), 605.0) == [Clear(WORKER, "GPU memory")]
 
 
 def test_seats_come_back_below_the_lower_threshold_only() -> None:
     """The hysteresis of a card at 0.90 with a threshold of 0.98: quiet begins at 0.972."""
     config = Memory(lower_after_s=0.0, raise_after_s=10.0, min_ratio=0.8, clear_every_s=10_000.0)
     supervisor = MemoryPolicy(0.0)
-    supervisor.look(USUAL, config, 0.0)
-    supervisor.look(seen(gpu_usage_ratio=0.99), config, 1.0)
+    supervisor.update(USUAL, config, 0.0)
+    supervisor.update(seen(gpu_usage_ratio=0.99), config, 1.0)
     assert supervisor.cap_ratio == 0.8
     for now_s in range(2, 100):
-        assert supervisor.look(seen(gpu_usage_ratio=0.975), config, float(now_s)) == []
+        assert supervisor.update(seen(gpu_usage_ratio=0.975), config, float(now_s)) == []
     quiet = seen(gpu_usage_ratio=0.97)
-    back = [(now_s, one) for now_s in range(100, 130) for one in supervisor.look(quiet, config, float(now_s))]
+    back = [(now_s, one) for now_s in range(100, 130) for one in supervisor.update(quiet, config, float(now_s))]
     assert back == [(110, CapSeats(0.9)), (120, CapSeats(1.0))]
 
 
@@ -117,11 +117,11 @@ def test_another_engine_begins_with_a_clean_slate() -> None:
     """Its age and its size count from when it came."""
     config = Memory(recycle_every_s=1000.0, recycle_growth_bytes=GIB)
     supervisor = MemoryPolicy(0.0)
-    supervisor.look(USUAL, config, 0.0)
+    supervisor.update(USUAL, config, 0.0)
     supervisor.replaced(900.0)
     larger = seen(engine_bytes=10 * GIB)
-    assert [one for now_s in range(905, 1900, 5) for one in supervisor.look(larger, config, float(now_s))] == []
-    assert supervisor.look(larger, config, 1900.0) == [Recycle("schedule")]
+    assert [one for now_s in range(905, 1900, 5) for one in supervisor.update(larger, config, float(now_s))] == []
+    assert supervisor.update(larger, config, 1900.0) == [Recycle("schedule")]
 
 
 readings = st.builds(
@@ -152,7 +152,7 @@ def test_whatever_the_readings_it_stays_gentle(history: list[tuple[float, Readin
     supervisor, now_s, cleared_s = MemoryPolicy(0.0), 0.0, None
     for gap_s, reading in history:
         now_s += gap_s
-        for one in supervisor.look(reading, config, now_s):
+        for one in supervisor.update(reading, config, now_s):
             match one:
                 case Clear(caches, why):
                     assert cleared_s is None or now_s >= cleared_s + config.clear_every_s
@@ -165,5 +165,5 @@ def test_whatever_the_readings_it_stays_gentle(history: list[tuple[float, Readin
                     assert config.recycle_every_s is not None or config.recycle_growth_bytes is not None
     calm = Reading()
     for step in range(15):
-        supervisor.look(calm, config, now_s + 1 + step * (config.raise_after_s + 1))
+        supervisor.update(calm, config, now_s + 1 + step * (config.raise_after_s + 1))
     assert supervisor.cap_ratio == 1.0

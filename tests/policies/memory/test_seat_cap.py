@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from small_presets import small_preset
 
 from headway_policies import Desk
-from headway_policies.desk.opening import CapReason
+from headway_policies.desk.capacity import CapReason
 from headway_policies.memory.policy import Memory
 from headway_policies.memory.seat_cap import SeatCap
 
@@ -18,7 +18,7 @@ PRESSED, BETWEEN, QUIET = (True, False), (False, False), (False, True)
 
 def walk(cap: SeatCap, *times: tuple[float, tuple[bool, bool]], terms: Memory = TERMS) -> list[float]:
     """The share at each of these times."""
-    return [cap.look(terms, now_s, pressed=pressed, quiet=quiet) for now_s, (pressed, quiet) in times]
+    return [cap.update(terms, now_s, pressed=pressed, quiet=quiet) for now_s, (pressed, quiet) in times]
 
 
 WALKS: dict[str, tuple[list[tuple[float, tuple[bool, bool]]], list[float]]] = {
@@ -59,7 +59,7 @@ def test_whatever_happens_a_seat_is_left_and_quiet_brings_all_back(
         now_s += gap_s
         (ratio,) = walk(cap, (now_s, signs), terms=terms)
         assert min_ratio <= ratio <= 1.0
-        desk.open_seats(CapReason.MEMORY, ratio, now_s)
+        desk.cap_seats(CapReason.MEMORY, ratio, now_s)
         assert 1 <= desk.limit <= seats
     walk(cap, *((now_s + terms.raise_after_s * step, QUIET) for step in range(12)), terms=terms)
     assert cap.ratio == 1.0
