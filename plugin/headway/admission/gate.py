@@ -17,6 +17,7 @@ from headway.errors import UnknownClassError
 from headway_policies import (
     Abort,
     CapReason,
+    Degrade,
     Desk,
     Dispatch,
     Effect,

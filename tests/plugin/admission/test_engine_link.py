@@ -13,7 +13,7 @@ from virtual_time import on_virtual_time
 from headway.engine import PlainAdapter
 from headway.engine.fake import FakeParams
 from headway.errors import Refused
-from headway.operator import PresetCatalogue, install
+from headway.operator import PresetCatalogue, install, prepare
 from headway.operator.control import Control
 from headway.supervision import Supervisor
 from headway_policies import EngineState, Reason
@@ -22,7 +22,7 @@ from headway_policies import EngineState, Reason
 def behind_a_gate(seats: int = 1) -> tuple[Any, Control]:
     """A wrapped engine of a program: without a supervisor."""
     engine: Any = ServingEngine(step_s=1.0)
-    return engine, install(engine, PlainAdapter(), small_preset(seats), PresetCatalogue())
+    return engine, install(prepare(engine, PlainAdapter(), small_preset(seats)), PresetCatalogue())
 
 
 async def read(engine: Any, request_id: str, tokens: int = 3) -> int:

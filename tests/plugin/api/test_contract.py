@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from engines import installed
 from pydantic import BaseModel
 from running_server import ROOT
 from starlette.applications import Starlette
@@ -28,7 +29,7 @@ from headway.http import admin
 from headway.http.auth import Tokens
 from headway.operator import Control
 from headway.supervision import Supervisor
-from headway_policies import preset
+from headway_policies import bundled_presets, preset
 
 TOKENS = {Role.OPERATOR: "operator-token-0123456789-0123456789", Role.VIEWER: "viewer-token-0123456789-0123456789ab"}
 BODIES: dict[str, dict[str, Any]] = {
@@ -42,9 +43,8 @@ EVERY_ROUTE = pytest.mark.parametrize("route", routes.TABLE, ids=lambda route: r
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[httpx.AsyncClient, Control]]:
     """A client of the admin API of a supervised engine with one running request and one entry in its audit log."""
-    engine = headway.wrap(FakeEngine(), preset="balanced")
-    control: Control = engine.headway  # type: ignore[attr-defined]  # wrap adds it
-    control.supervisor = Supervisor(control.gateway)
+    engine = FakeEngine()
+    control, _ = installed(engine, bundled_presets()["balanced"], supervise=lambda parts: Supervisor(parts.gateway))
     control.order_fallback("pause", caller=headway.Caller("anna"))
     control.order_fallback(None, caller=headway.Caller("anna"))
     tokens = Tokens({token: role for role, token in TOKENS.items()})

@@ -62,7 +62,7 @@ async def _scrape(control: Control) -> None:
 
 
 async def _status(control: Control) -> None:
-    assert control.status()["engine"]["standing"] == "up"
+    assert control.status()["engine"]["state"] == "up"
 
 
 async def _not_ready(control: Control) -> None:
