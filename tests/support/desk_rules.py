@@ -90,6 +90,8 @@ class Rules:
             able = [one for one in able if not any(self._ahead_of(other, one) for other in able)]
         if self._bins > 1 or self.preset.ordering.inside not in ("fifo", "edf"):
             return able
+        if ":" in self.preset.ordering.between:  # a custom order may lose a ticket, or be replaced by fair sharing
+            return able
         place = self._arrival if self.preset.ordering.inside == "fifo" else self._due_s
         lines = {self.line(one) for one in able}
         return [
