@@ -1,6 +1,6 @@
 """The sources that all visitors of a process share.
 
-From the start of the process, not from the first visit: whoever opens the page sees what happened before.
+From the start of the process, not from the first visit: a visitor sees what happened before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def source_for(url: str, prometheus_url: str | None, refresh_s: float) -> Source
     return FallbackSource(PrometheusSource(prometheus_url, interval_s=refresh_s), scrape)
 
 
-@st.cache_resource(show_spinner=False, on_release=lambda telling: telling.close())
+@st.cache_resource(show_spinner=False, on_release=lambda server_status: server_status.close())
 def telling_for(url: str, refresh_s: float, _token: str | None) -> StatusSource:
     """The server's status, for all visitors. The underscore keeps the token out of the key."""
     return StatusSource(url, _token, interval_s=refresh_s)

@@ -7,9 +7,9 @@
     ├── UnknownPresetError    no preset of that name
     ├── UnusablePresetError   one that cannot be put in force: a policy it names could not be made
     ├── UnknownRungError      no such rung of the fallback ladder, or one that would change nothing
-    ├── StaleRevisionError    the preset was switched by somebody else meanwhile
+    ├── StaleRevisionError    the preset was changed meanwhile
     ├── BatchFunctionError    the batch function gave no list, a wrong number of results, or was cancelled
-    └── Refused               the request was turned away: ``reason``, ``retry_after_s``, ``status``
+    └── Refused               the request was refused: ``reason``, ``retry_after_s``, ``status``
         ├── Rejected          never served: no room, no chance to be in time, pushed out, draining, no engine
         ├── Expired           its time ran out while it waited
         └── TimedOut          its time ran out while it ran: no first token, no next one, or no end
@@ -25,7 +25,7 @@ from http import HTTPStatus
 from headway_policies import Reason
 from headway_policies.preset import Issue
 
-#: For each reason: HTTP status, whether a client should try again, and the sentence it is told.
+#: For each reason: HTTP status, whether a client should try again, and the sentence for it.
 TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.QUEUE_FULL: (HTTPStatus.TOO_MANY_REQUESTS, True, "The queue is full."),
     Reason.CLASS_QUEUE_FULL: (HTTPStatus.TOO_MANY_REQUESTS, True, "The queue of this class is full."),
@@ -41,7 +41,7 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.NOT_READY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is not ready yet."),
     Reason.ENGINE_LOST: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine is not running."),
     Reason.OUT_OF_MEMORY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine ran out of memory."),
-    Reason.SHED: (HTTPStatus.TOO_MANY_REQUESTS, True, "Requests of this class are turned away in the present trouble."),
+    Reason.SHED: (HTTPStatus.TOO_MANY_REQUESTS, True, "Requests of this class are being shed."),
     Reason.POISON: (HTTPStatus.SERVICE_UNAVAILABLE, False, "The engine died twice while it ran this request."),
 }
 

@@ -69,9 +69,9 @@ def situation(reading: Reading) -> Situation:
     )
 
 
-def notices_of(reading: Reading, told: Status, state: Condition) -> list[Notice]:
+def notices_of(reading: Reading, status: Status, state: Condition) -> list[Notice]:
     """The notices at the top of a page; none while the figures are old."""
-    return notices(situation(reading), told) if state.current else []
+    return notices(situation(reading), status) if state.current else []
 
 
 def marks_of(reading: Reading) -> list[Mark]:
@@ -149,51 +149,51 @@ def trigger_words(trigger: str) -> str:
     return _TRIGGERS.get(trigger) or trigger.replace("_", " ")
 
 
-def warmup_rows(reading: Reading, told: WarmupStatus) -> list[dict[str, str]]:
+def warmup_rows(reading: Reading, status: WarmupStatus) -> list[dict[str, str]]:
     """The stages of the warm-up in their order: all rounds where the status is known, else the last by the metrics."""
     last_s = {labels[0]: newest(line) for labels, line in reading[engine_panels.WARMUP_S].lines.items()}
-    rounds: dict[str, list[float]] = dict(told.stages) or {
+    rounds: dict[str, list[float]] = dict(status.stages) or {
         stage: [took_s] for stage, took_s in last_s.items() if took_s is not None
     }
     rows = []
     for stage in [*STAGES, *(one for one in rounds if one not in STAGES)]:
         took_s = rounds.get(stage, [])
-        if not took_s and stage not in told.refused:
+        if not took_s and stage not in status.refused:
             continue
         rows.append(
             {
                 "Stage": stage_words(stage),
-                "Rounds": compact(len(took_s)) if told.stages else MISSING,
+                "Rounds": compact(len(took_s)) if status.stages else MISSING,
                 "Took": " → ".join(duration(one) for one in took_s) or "not supported by the engine",
             }
         )
     return rows
 
 
-def warmup_words(told: WarmupStatus) -> str:
+def warmup_words(status: WarmupStatus) -> str:
     """The warm-up's result or progress, in a sentence or two; empty where the status is not known."""
-    match told.state:
+    match status.state:
         case "":
             return ""
-        case "done" if told.settled:
+        case "done" if status.settled:
             end = "Done: the last two batches took equally long."
         case "done":
             end = "Done, although the last two batches did not take equally long."
         case "skipped":
             return "Skipped, as configured."
         case _:
-            end = f"{told.state.capitalize()}."
-    size = f" A full batch has {told.batch_size} requests." if told.batch_size else ""
-    attempt = f" Attempt {told.attempt}." if told.attempt > 1 else ""
-    reason = f" {told.reason[:1].upper()}{told.reason[1:]}." if told.reason and told.state != "done" else ""
+            end = f"{status.state.capitalize()}."
+    size = f" A full batch has {status.batch_size} requests." if status.batch_size else ""
+    attempt = f" Attempt {status.attempt}." if status.attempt > 1 else ""
+    reason = f" {status.reason[:1].upper()}{status.reason[1:]}." if status.reason and status.state != "done" else ""
     return f"{end}{attempt}{reason}{size}"
 
 
-def limit_words(reading: Reading, told: Status) -> str:
+def limit_words(reading: Reading, status: Status) -> str:
     """The limit in one line: live, proposed, ceiling, and why it is what it is."""
     figures = [("live", panels.LIMIT), ("proposed", engine_panels.PROPOSED), ("ceiling", panels.CEILING)]
     line = " · ".join(f"{words} **{_compact(now(reading, one))}**" for words, one in figures)
-    why = WHYS.get(told.limit_reason) or told.limit_reason
+    why = WHYS.get(status.limit_reason) or status.limit_reason
     return f"{line} · {why}" if why else line
 
 
@@ -207,17 +207,17 @@ def prediction_words(reading: Reading) -> str:
     return f"Predictions compared with the outcome: {', '.join(known)}." if known else ""
 
 
-def pause_words(told: Status) -> str:
+def pause_words(status: Status) -> str:
     """The longest garbage-collection pause; empty where it is not known or there was none."""
-    longest_s = told.longest_gc_pause_s
+    longest_s = status.longest_gc_pause_s
     return f"Longest garbage-collection pause since the server started: {duration(longest_s)}." if longest_s else ""
 
 
-def server_tiles(reading: Reading, told: Status, state: Condition) -> list[TileText]:
+def server_tiles(reading: Reading, status: Status, state: Condition) -> list[TileText]:
     """The server page's key figures."""
-    standing = told.engine.state or engine_state_of(reading)
+    standing = status.engine.state or engine_state_of(reading)
     of_standing = palette.words_of(palette.ENGINE_STATES)(standing) if standing and state.current else MISSING
-    suspects = told.engine.crash_suspects
+    suspects = status.engine.crash_suspects
     counted = (
         ("Engine deaths", panels.DEATHS, "Engines that died or were ended since the server started."),
         ("Hangs", engine_panels.HANGS, "Times the engine was unresponsive for too long."),
@@ -235,7 +235,7 @@ def server_tiles(reading: Reading, told: Status, state: Condition) -> list[TileT
         tiles.append(TileText(label, _compact(value), explanation, old))
     last_s = [took_s for line in reading[engine_panels.WARMUP_S].lines.values() if (took_s := newest(line)) is not None]
     took = duration(sum(last_s)) if last_s else MISSING
-    tiles.append(TileText("Warm-up", took, "The last round of every stage of the warm-up.", told.warmup.state))
+    tiles.append(TileText("Warm-up", took, "The last round of every stage of the warm-up.", status.warmup.state))
     return tiles
 
 

@@ -1,6 +1,6 @@
 """Series arithmetic: how do samples become the lines of a chart?
 
-Pure functions over plain lists. Times are seconds since the epoch; a point that nobody measured is ``None``, never 0.
+Pure functions over plain lists. Times are seconds since the epoch; a point that was not measured is ``None``, never 0.
 
 * A counter's *increase* restarts at each reset, as in Prometheus' ``rate``: a value below its predecessor is counted
   from zero. Unlike Prometheus there is no extrapolation to the window's edges: the rate is the increase between the

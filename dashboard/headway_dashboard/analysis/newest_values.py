@@ -41,7 +41,7 @@ def condition_of(reading: Reading, now_s: float) -> Condition:
     return condition(reading.health, activity, now_s, reading.interval_s)
 
 
-def sentence(reading: Reading, state: State, told: Status) -> str:
+def sentence(reading: Reading, state: State, status: Status) -> str:
     """The verdict; while the figures are old, what to do about that instead."""
     match state:
         case State.DOWN:
@@ -53,13 +53,13 @@ def sentence(reading: Reading, state: State, told: Status) -> str:
         case State.NOT_READY:
             return "No verdict until the server takes traffic."
         case State.NO_TRAFFIC:
-            wrong = troubles(_facts(reading, told))
+            wrong = troubles(_facts(reading, status))
             return " ".join((*wrong, "No requests arrive now.")) if wrong else "Idle: no verdict until requests arrive."
         case State.LIVE:
-            return verdict(_facts(reading, told))
+            return verdict(_facts(reading, status))
 
 
-def _facts(reading: Reading, told: Status) -> Facts:
+def _facts(reading: Reading, status: Status) -> Facts:
     return Facts(
         batch=now(reading, panels.BATCH),
         seats_taken=now(reading, panels.SEATS),
@@ -70,7 +70,7 @@ def _facts(reading: Reading, told: Status) -> Facts:
         error_share=now(reading, panels.ERROR_SHARE),
         ttft_p95_s=now(reading, panels.TTFT[0.95]),
         causes=causes_now(reading),
-        classes=tuple(_class_facts(reading, told, name) for name in classes_of(reading)),
+        classes=tuple(_class_facts(reading, status, name) for name in classes_of(reading)),
     )
 
 
@@ -84,12 +84,12 @@ def causes_now(reading: Reading) -> dict[str, float]:
     return rates
 
 
-def _class_facts(reading: Reading, told: Status, name: str) -> ClassFacts:
+def _class_facts(reading: Reading, status: Status, name: str) -> ClassFacts:
     activity = (panels.ARRIVALS_BY_CLASS, panels.QUEUED_BY_CLASS, panels.IN_FLIGHT_BY_CLASS)
     return ClassFacts(
         name,
         ttft_p95_s=reading[panels.TTFT_P95_BY_CLASS].latest(name),
-        first_token_timeout_s=told.first_token_timeout_s.get(name),
+        first_token_timeout_s=status.first_token_timeout_s.get(name),
         error_share=reading[panels.ERROR_SHARE_BY_CLASS].latest(name),
         idle=all(reading[one].latest(name) == 0 for one in activity),
     )

@@ -55,15 +55,15 @@ class Situation:
     deaths: float | None = None
 
 
-def notices(now: Situation, told: Status) -> list[Notice]:
+def notices(now: Situation, status: Status) -> list[Notice]:
     """All notices, the most urgent first; empty in normal operation."""
-    standing = told.engine.state or now.standing
-    found = [_engine(standing, now, told), _warmup(standing, told.warmup)]
-    if standing in ("", "up") and not told.known and now.ready == 0 and told.reasons:
-        reasons = ", ".join(told.reasons)
+    standing = status.engine.state or now.standing
+    found = [_engine(standing, now, status), _warmup(standing, status.warmup)]
+    if standing in ("", "up") and not status.known and now.ready == 0 and status.reasons:
+        reasons = ", ".join(status.reasons)
         found.append(Notice("warning", "The server takes no traffic", f"Reasons: {reasons}."))
-    if told.order_error:
-        text = f"Its {told.order_error}. Until a preset with another order is in force, "
+    if status.order_error:
+        text = f"Its {status.order_error}. Until a preset with another order is in force, "
         text += "waiting requests are dispatched by class share and evenly by tenant."
         found.append(Notice("warning", "The custom order of this preset was disabled", text))
     return [one for one in found if one is not None]
@@ -77,75 +77,75 @@ def stage_words(stage: str) -> str:
 # ---------------------------------------------------------------------- the engine
 
 
-def _engine(standing: str, now: Situation, told: Status) -> Notice | None:
+def _engine(standing: str, now: Situation, status: Status) -> Notice | None:
     match standing:
         case "silent":
             text = f"Dispatch is suspended{_for(now)}; {_waiting(now)}. "
             text += "It resumes by itself when the engine responds."
             return Notice("warning", "The engine is unresponsive", text)
         case "restarting":
-            return _restarting(now, told)
+            return _restarting(now, status)
         case "lost":
-            return _lost(now, told)
-    if told.recycling:
-        running = told.seats_taken
+            return _lost(now, status)
+    if status.recycling:
+        running = status.seats_taken
         still = f"{_number(running, 'seat is', 'seats are')} still taken" if running else "no seat is taken any more"
         text = f"No new request is sent to the engine; {still}, {_waiting(now)}. Once it is empty, it is replaced."
         return Notice("info", "Recycle: the engine is about to be replaced", text)
     return None
 
 
-def _restarting(now: Situation, told: Status) -> Notice:
+def _restarting(now: Situation, status: Status) -> Notice:
     """Another engine is being started, and requests may wait for it."""
-    progress, step = _trying(told)
-    doing = _doing(told)
-    if told.recycling:
+    progress, step = _progress(status)
+    doing = _restart_step(status)
+    if status.recycling:
         text = f"{_sentence(doing)}{_for(now)}; {_waiting(now)} for it. Time-outs keep running."
         return Notice("info", "Recycle: the engine is being replaced", text, progress, step)
-    text = f"{_try(now, told)}: {doing}{_for(now)}; {_waiting(now)} for it, and new requests may queue."
+    text = f"{_attempt(now, status)}: {doing}{_for(now)}; {_waiting(now)} for it, and new requests may queue."
     return Notice("warning", "The engine died and is being restarted", text, progress, step)
 
 
-def _lost(now: Situation, told: Status) -> Notice | None:
+def _lost(now: Situation, status: Status) -> Notice | None:
     """No engine, and new requests are refused: for a while, before the first warm-up, or for good."""
-    if told.engine.restart_step:
-        progress, step = _trying(told)
-        text = f"{_try(now, told)}: {told.engine.restart_step}{_for(now)}. New requests are refused until it is back."
+    if status.engine.restart_step:
+        progress, step = _progress(status)
+        text = f"{_attempt(now, status)}: {status.engine.restart_step}{_for(now)}. New requests are refused until it is back."
         return Notice("error", "The engine is gone and is being restarted", text, progress, step)
-    if told.warmup.state in ("pending", "running", "failed"):
+    if status.warmup.state in ("pending", "running", "failed"):
         return None  # it has not begun to serve: the warm-up's notice says why
-    if told.known:
-        tries = told.engine.max_restart_attempts
-        why = f"All {tries} restart attempts failed" if tries > 1 else "No restart attempt is left"
-        if not tries:
+    if status.known:
+        attempts = status.engine.max_restart_attempts
+        why = f"All {attempts} restart attempts failed" if attempts > 1 else "No restart attempt is left"
+        if not attempts:
             why = "This server cannot replace its engine"
         text = f"{why}, and no request is admitted. Check the server's log, then start it again."
         return Notice("error", "The engine is lost", text)
-    says = f" Reasons: {', '.join(told.reasons)}." if told.reasons else ""
+    says = f" Reasons: {', '.join(status.reasons)}." if status.reasons else ""
     text = f"No request is admitted. If this lasts, check the server's log and start it again.{says}"
     return Notice("error", "The engine is gone or not warm", text)
 
 
-def _try(now: Situation, told: Status) -> str:
-    if told.engine.restart_attempts and told.engine.max_restart_attempts:
-        return f"Attempt {told.engine.restart_attempts} of {told.engine.max_restart_attempts}"
+def _attempt(now: Situation, status: Status) -> str:
+    if status.engine.restart_attempts and status.engine.max_restart_attempts:
+        return f"Attempt {status.engine.restart_attempts} of {status.engine.max_restart_attempts}"
     return f"Death number {compact(now.deaths)} since the server started" if now.deaths else "A restart is under way"
 
 
-def _doing(told: Status) -> str:
+def _restart_step(status: Status) -> str:
     """The current step towards another engine, as the server reports it."""
-    if told.engine.restart_step:
-        return told.engine.restart_step
-    _, _, after = next(iter(told.reasons), "").partition(": ")
+    if status.engine.restart_step:
+        return status.engine.restart_step
+    _, _, after = next(iter(status.reasons), "").partition(": ")
     return after or "another engine is being started"
 
 
-def _trying(told: Status) -> tuple[float | None, str]:
+def _progress(status: Status) -> tuple[float | None, str]:
     """How far a restart has come: it pauses, starts an engine, and warms it up."""
-    at = next((index for index, word in enumerate(_STEPS) if told.engine.restart_step.startswith(word)), None)
+    at = next((index for index, word in enumerate(_STEPS) if status.engine.restart_step.startswith(word)), None)
     if at is None:
         return None, ""
-    return (at + 0.5) / len(_STEPS), f"Step {at + 1} of {len(_STEPS)}: {told.engine.restart_step}"
+    return (at + 0.5) / len(_STEPS), f"Step {at + 1} of {len(_STEPS)}: {status.engine.restart_step}"
 
 
 def _for(now: Situation) -> str:

@@ -18,7 +18,7 @@ class Health:
     """How well does a source reach its target?
 
     ``last_ok_s`` is when the newest numbers were measured. ``trouble`` is None while all goes well; "refused" means
-    that nobody is there or the answer was an error, "silent" that no answer came in time.
+    that no server is there or the answer was an error, "silent" that no answer came in time.
     """
 
     last_ok_s: float | None = None

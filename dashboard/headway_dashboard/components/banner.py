@@ -22,11 +22,11 @@ _LOUD = {State.DOWN: st.error, State.STALE: st.warning}
 
 
 def banner(
-    condition: Condition, *, preset: str, source: str, note: str = "", rung: str = "", told: bool = False
+    condition: Condition, *, preset: str, source: str, note: str = "", rung: str = "", has_notice: bool = False
 ) -> None:
     """Draw the state, the running preset and the source, as one row of badges with a sentence.
 
-    ``rung`` is where the fallback ladder stands, if not at normal. ``told``: a notice below says it in full.
+    ``rung`` is the rung of the fallback ladder, if not normal. ``has_notice``: a notice below has the details.
     """
     words, colour = _LOOKS[condition.state]
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="headway-banner"):
@@ -36,7 +36,7 @@ def banner(
         if rung:
             st.badge(f"fallback: {rung}", color="orange")
         st.badge(source, color="gray")
-        if condition.state not in _LOUD and not told:
+        if condition.state not in _LOUD and not has_notice:
             st.caption(plain(condition.sentence), width="content")
     if condition.state in _LOUD:
         _LOUD[condition.state](plain(condition.sentence))

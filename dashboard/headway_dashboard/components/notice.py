@@ -11,7 +11,7 @@ _BOXES = {"info": st.info, "warning": st.warning, "error": st.error}
 
 
 def notice(one: Notice) -> None:
-    """Draw one notice, with a bar where somebody can tell how far it has come."""
+    """Draw one notice, with a progress bar where the progress is known."""
     _BOXES[one.kind](f"**{plain(one.title)}.** {plain(one.text)}")
     if one.progress is not None:
         st.progress(one.progress, text=plain(one.step))

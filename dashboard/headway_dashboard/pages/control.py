@@ -34,9 +34,9 @@ _REASON_CHARS = 400
 _ACTOR_CHARS = 80
 
 
-def show(settings: Settings, source: Source, telling: StatusSource) -> None:
+def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
     """Draw the page."""
-    st.fragment(_running_now, run_every=settings.refresh_s)(source, telling)
+    st.fragment(_running_now, run_every=settings.refresh_s)(source, server_status)
     client = admin_client(settings.url, settings.token)
     presets, rights = ask(settings, client)
     if st.session_state.get("viewer_only"):
@@ -47,15 +47,15 @@ def show(settings: Settings, source: Source, telling: StatusSource) -> None:
     listed = presets or shipped(newest_values.running_preset(source.read((panels.PRESET,), RECENT_S)))
     chosen = _cards(listed)
     _proposal(settings, listed, chosen, rights)
-    orders.show(settings, telling, rights)
+    orders.show(settings, server_status, rights)
     if presets is not None:
         _audit(client)
     client.close()
 
 
-def _running_now(source: Source, telling: StatusSource) -> None:
+def _running_now(source: Source, server_status: StatusSource) -> None:
     reading = source.read((*panels.FACTS, *panels.HEAD), RECENT_S)
-    head(reading, telling.read())
+    head(reading, server_status.read())
     _, revision = newest_values.running_preset(reading)
     figures = [
         ("limit", newest_values.now(reading, panels.LIMIT)),

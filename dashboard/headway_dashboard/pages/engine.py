@@ -20,18 +20,18 @@ _RECENT = (
 )
 
 
-def show(settings: Settings, source: Source, telling: StatusSource) -> None:
+def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
     """Draw the page."""
     range_s = range_only()
-    st.fragment(_live, run_every=settings.refresh_s)(source, telling, range_s)
+    st.fragment(_live, run_every=settings.refresh_s)(source, server_status, range_s)
 
 
-def _live(source: Source, telling: StatusSource, range_s: float) -> None:
-    told = telling.read()
+def _live(source: Source, server_status: StatusSource, range_s: float) -> None:
+    status = server_status.read()
     recent = source.read(_RECENT, RECENT_S)
-    head(recent, told)
+    head(recent, status)
     st.markdown("#### Seats and batches")
-    st.markdown(f"Limit: {descriptions.limit_words(recent, told)}")
+    st.markdown(f"Limit: {descriptions.limit_words(recent, status)}")
     charts(engine_panels.LIMIT_SECTION, source, range_s, key="headway-limit")
     if words := descriptions.prediction_words(recent):
         st.caption(words)
@@ -39,5 +39,5 @@ def _live(source: Source, telling: StatusSource, range_s: float) -> None:
     memory = newest_values.memory_panel(recent)
     both = (memory, engine_panels.RESIDENT_PANEL) if memory is panels.GPU_PANEL else (memory,)
     charts((*both, *engine_panels.MEMORY_SECTION), source, range_s, key="headway-memory")
-    if words := descriptions.pause_words(told):
+    if words := descriptions.pause_words(status):
         st.caption(words)

@@ -40,11 +40,11 @@ def range_only() -> float:
         return _range_s()
 
 
-def head(recent: Reading, told: Status) -> Condition:
+def head(recent: Reading, status: Status) -> Condition:
     """Draw the banner and every notice. ``recent`` must hold the answers to ``panels.HEAD``."""
     state = newest_values.condition_of(recent, time.time())
     name, revision = newest_values.running_preset(recent)
-    found = descriptions.notices_of(recent, told, state)
+    found = descriptions.notices_of(recent, status, state)
     with st.container(gap="xsmall", key="headway-head"):
         banner(
             state,
@@ -52,7 +52,7 @@ def head(recent: Reading, told: Status) -> Condition:
             source=recent.source,
             note=recent.note,
             rung=rung if (rung := descriptions.rung(recent)) != descriptions.NORMAL else "",
-            told=bool(found),
+            has_notice=bool(found),
         )
         for one in found:
             notice(one)

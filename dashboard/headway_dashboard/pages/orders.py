@@ -26,20 +26,20 @@ _REASON_CHARS = 400
 _ACTOR_CHARS = 80
 
 
-def show(settings: Settings, telling: StatusSource, rights: Rights) -> None:
+def show(settings: Settings, server_status: StatusSource, rights: Rights) -> None:
     """Draw both orders beside each other."""
     st.markdown("#### Orders")
     with st.grid(2, min_column_width=_COLUMN_PX, gap="small", key="headway-orders"):
         with st.container(border=True, height="stretch", gap="small", key="headway-order-ladder"):
-            _ladder(settings, telling, rights)
+            _ladder(settings, server_status, rights)
         with st.container(border=True, height="stretch", gap="small", key="headway-order-recycle"):
             _recycle(settings, rights)
 
 
-def _ladder(settings: Settings, telling: StatusSource, rights: Rights) -> None:
-    ladder = telling.read().ladder
+def _ladder(settings: Settings, server_status: StatusSource, rights: Rights) -> None:
+    ladder = server_status.read().ladder
     st.markdown("**Fallback ladder**", help="What a rung takes, it takes only from classes whose preset allows it.")
-    st.fragment(_stands, run_every=settings.refresh_s)(telling)
+    st.fragment(_stands, run_every=settings.refresh_s)(server_status)
     words = (*descriptions.orderable(ladder), AUTO)
     chosen = st.pills(
         "Set it to",
@@ -64,9 +64,9 @@ def _ladder(settings: Settings, telling: StatusSource, rights: Rights) -> None:
     _say("order_result")
 
 
-def _stands(telling: StatusSource) -> None:
+def _stands(server_status: StatusSource) -> None:
     """The ladder's state now, as the server reports it."""
-    words = descriptions.ladder_words(telling.read().ladder)
+    words = descriptions.ladder_words(server_status.read().ladder)
     st.markdown(words or "Its state is shown when the dashboard has a token of the server.")
 
 

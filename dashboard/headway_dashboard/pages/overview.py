@@ -25,23 +25,23 @@ _ALWAYS: tuple[Expression, ...] = (
 )
 
 
-def show(settings: Settings, source: Source, telling: StatusSource) -> None:
+def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
     """Draw the page. The controls stand outside the part that refreshes itself."""
     known, classes, range_s = class_and_range(source)
     live = st.fragment(_live, run_every=settings.refresh_s)
-    live(source, telling, known, classes, range_s)
+    live(source, server_status, known, classes, range_s)
 
 
 def _live(
-    source: Source, telling: StatusSource, known: tuple[str, ...], classes: tuple[str, ...], range_s: float
+    source: Source, server_status: StatusSource, known: tuple[str, ...], classes: tuple[str, ...], range_s: float
 ) -> None:
     tiles = [(one, for_classes(one.expression, classes)) for one in panels.TILES]
     recent = source.read((*_ALWAYS, *(expression for _, expression in tiles)), RECENT_S)
     if (found := newest_values.classes_of(recent)) and found != known:
         st.rerun()
-    told = telling.read()
-    state = head(recent, told)
-    st.markdown(f"#### {plain(newest_values.sentence(recent, state.state, told))}")
+    status = server_status.read()
+    state = head(recent, status)
+    st.markdown(f"#### {plain(newest_values.sentence(recent, state.state, status))}")
     with st.grid(4, min_column_width=_TILE_PX, gap="xsmall", key="headway-tiles"):
         for one, expression in tiles:
             chosen = one

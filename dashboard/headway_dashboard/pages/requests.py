@@ -15,23 +15,23 @@ from headway_dashboard.sources import Reading, Source, StatusSource
 _TABLE_PX = 420
 
 
-def show(settings: Settings, source: Source, telling: StatusSource) -> None:
+def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
     """Draw the page."""
     _, classes, range_s = class_and_range(source)
-    st.fragment(_live, run_every=settings.refresh_s)(source, telling, classes, range_s)
+    st.fragment(_live, run_every=settings.refresh_s)(source, server_status, classes, range_s)
 
 
-def _live(source: Source, telling: StatusSource, classes: tuple[str, ...], range_s: float) -> None:
-    told = telling.read()
+def _live(source: Source, server_status: StatusSource, classes: tuple[str, ...], range_s: float) -> None:
+    status = server_status.read()
     recent = source.read((*panels.HEAD, engine_panels.RUNG_STEPS), RECENT_S)
-    head(recent, told)
-    if words := descriptions.ladder_words(told.ladder, descriptions.rung(recent)):
+    head(recent, status)
+    if words := descriptions.ladder_words(status.ladder, descriptions.rung(recent)):
         st.markdown(words)
     shown = tuple(newest_values.limited_to(panel, classes) for panel in engine_panels.REQUESTS_PAGE)
     charts(shown, source, range_s, key="headway-requests")
     with st.grid(2, min_column_width=_TABLE_PX, gap="small", key="headway-ladder"):
         _steps(recent)
-        _moves(told.ladder)
+        _moves(status.ladder)
 
 
 def _steps(recent: Reading) -> None:

@@ -107,7 +107,7 @@ class PrometheusSource:
         return self._closed or (bool(news) and self._breaker.state is BreakerState.CLOSED)
 
     def refresh(self) -> None:
-        """Ask everything that somebody wanted lately. Stops at the first failure; never raises."""
+        """Query everything that was requested lately. Stops at the first failure; never raises."""
         with self._changed:
             now_s = self._clock()
             self._wanted = {one: asked_s for one, asked_s in self._wanted.items() if now_s - asked_s < _FORGET_S}

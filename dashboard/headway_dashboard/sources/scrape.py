@@ -58,7 +58,7 @@ class ScrapeSource:
             return Reading(found, self._health, self._interval_s, self.name, range_s=range_s, end_s=on.end_s)
 
     def _answer(self, expression: Expression, on: Grid) -> Series:
-        """One expression's lines. Viewers who look at the same moment share the work."""
+        """One expression's lines. Viewers of the same moment share the work."""
         key = (expression, on)
         if key not in self._answers:
             if len(self._answers) >= _MOST_ANSWERS:

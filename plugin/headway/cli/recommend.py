@@ -75,7 +75,7 @@ def text(found: Recommendation) -> str:
 
 
 def _ask() -> Needs:
-    if _yes("Does somebody wait for each answer?"):
+    if _yes("Are answers read as they arrive?"):
         return Needs(latency=True)
     if _yes("Is all the work there at the start?"):
         return Needs(offline=True)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-#: A piece of a log line, and what it means to somebody who waits. Later entries are later stages.
+#: A piece of a log line, and what it means. Later entries are later stages.
 STAGES: tuple[tuple[str, str], ...] = (
     (" serves ", "importing vLLM"),
     ("Resolved architecture", "reading the model's configuration"),

@@ -22,7 +22,7 @@ from headway.demo.summary import Check, Summary, check_that
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE_S = 15.0
-_LOADING_GRACE_S = 2.0  # nobody is being served, and vLLM does not end quickly while it loads
+_LOADING_GRACE_S = 2.0  # no request is being served, and vLLM does not end quickly while it loads
 _TAIL_LINES = 12
 _NOISE = ("nanobind", " - leaked", " - ...", "See https://nanobind", "  warnings.warn(")
 _CRASH_SHOWS_WITHIN_S = 2.0

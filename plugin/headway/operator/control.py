@@ -64,7 +64,7 @@ class Control:
     async def switch(self, name: str, *, expected_revision: int | None, caller: Caller, reason: str = "") -> Switched:
         """Put a preset in force; the one that is in force already keeps its revision, and nothing is recorded.
 
-        It is in force at once; this returns when the engine has been told its limit, or could not be told. Raises
+        It is in force at once; this returns when the engine has its limit, or could not be reached. Raises
         UnknownPresetError, StaleRevisionError, or UnusablePresetError when a custom policy cannot be made; then nothing
         has changed.
         """

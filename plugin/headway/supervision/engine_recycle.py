@@ -25,7 +25,7 @@ TASK = "recycle"
 _POLL_S = 0.05
 
 Replace = Callable[[], Awaitable[None]]
-#: Writes one line of the audit: who asked for the recycle, the reason given, and what came of it.
+#: Writes one line of the audit: the caller, the reason given, and the result.
 Record = Callable[[Caller, str, str], None]
 
 

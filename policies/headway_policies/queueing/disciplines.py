@@ -89,10 +89,10 @@ class Fifo:
         return self._tickets.pop(ticket_id, None)
 
     def charge(self, ticket: Ticket, tokens: float) -> None:
-        """Nobody is charged."""
+        """No charges are kept."""
 
     def correct(self, ticket: Ticket, tokens: float) -> None:
-        """Nobody is charged."""
+        """No charges are kept."""
 
     def oldest(self) -> Ticket | None:
         """The first ticket."""
