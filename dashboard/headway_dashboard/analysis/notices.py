@@ -110,7 +110,8 @@ def _lost(now: Situation, status: Status) -> Notice | None:
     """No engine, and new requests are refused: for a while, before the first warm-up, or for good."""
     if status.engine.restart_step:
         progress, step = _progress(status)
-        text = f"{_attempt(now, status)}: {status.engine.restart_step}{_for(now)}. New requests are refused until it is back."
+        doing = f"{_attempt(now, status)}: {status.engine.restart_step}{_for(now)}"
+        text = f"{doing}. New requests are refused until it is back."
         return Notice("error", "The engine is gone and is being restarted", text, progress, step)
     if status.warmup.state in ("pending", "running", "failed"):
         return None  # it has not begun to serve: the warm-up's notice says why
