@@ -181,7 +181,7 @@ STANDING_PANEL = Panel(
             words=palette.words_of(palette.ENGINE_STATES), colours=palette.colour_of(palette.ENGINE_STATES),
         ),
     ),
-    "While it is silent or restarting, requests wait in the queue, within their time limits.",
+    "While it is unresponsive or restarting, requests wait in the queue, within their time limits.",
     quiet="the engine's state was not known in this time",
 )  # fmt: skip
 DEATHS_PANEL = Panel(
