@@ -62,7 +62,7 @@ def test_switch_the_preset_of_a_stub(page: Page, dashboard: Callable[..., str]) 
     """The same without an engine, for machines that have none."""
     with StubServer(moving=True) as stub:
         watch_and_switch(page, dashboard(stub.url, OPERATOR_TOKEN), stub.url, OPERATOR_TOKEN)
-        assert stub.world.audit[0]["actor"] == "tester"
+        assert stub.world.audit[0].actor == "tester"
 
 
 def test_zoom_survives_refreshes(page: Page, dashboard: Callable[..., str]) -> None:

@@ -35,8 +35,7 @@ def _error_class() -> type[Refused]:
     def initialise(self: Any, refused: Refused) -> None:
         # Not Refused.__init__: it would go on to vLLM's constructors, which want other arguments.
         Exception.__init__(self, str(refused))
-        self.reason, self.retry, self.retry_after_s = refused.reason, refused.retry, refused.retry_after_s
-        self.status = refused.status
+        self.reason, self.retry_after_s = refused.reason, refused.retry_after_s
         self.message = str(refused)
         self.http_status = HTTPStatus(refused.status)
         self.status_code = HTTPStatus(refused.status)
