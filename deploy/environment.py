@@ -1,4 +1,4 @@
-"""What goes into the virtual environment, in which order, from where, and which defects are healed afterwards?"""
+"""The virtual environment: what is installed, in which order, from where, and which defects are fixed afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must the machine have before anything is installed? Checked, and where possible got, with Debian's packages."""
+"""Requirements of the machine, checked before anything is installed, and met with Debian's packages where possible."""
 
 from __future__ import annotations
 

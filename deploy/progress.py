@@ -1,4 +1,4 @@
-"""How does a long set-up show that it lives? One line for each step; what the tools print goes to a log file."""
+"""Progress of the set-up: one line for each step; what the tools print goes to a log file."""
 
 from __future__ import annotations
 

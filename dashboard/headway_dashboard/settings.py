@@ -1,4 +1,4 @@
-"""Which server is watched, with which rights?
+"""The settings of the dashboard: the server, its tokens, and the refresh interval.
 
 Everything comes from the environment, so that one process has one answer and no token ever stands in a command line.
 """

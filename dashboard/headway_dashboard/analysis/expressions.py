@@ -1,4 +1,4 @@
-"""What does a line of a chart mean?
+"""Expressions: the meaning of a chart's line, as PromQL and for the ring.
 
 One expression, two readers: the ring in memory evaluates it (``sources.ring``), and Prometheus, Grafana and the help
 text get it as PromQL. A panel can therefore not show one thing here and another there.

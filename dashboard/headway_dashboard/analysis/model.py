@@ -1,4 +1,4 @@
-"""Series arithmetic: how do samples become the lines of a chart?
+"""Series arithmetic: from samples to the lines of a chart.
 
 Pure functions over plain lists. Times are seconds since the epoch; a point that was not measured is ``None``, never 0.
 

@@ -1,4 +1,4 @@
-"""What does a page get from a source?
+"""A reading: what a page gets from a source.
 
 A page asks once for everything it draws and never waits for a network: a source fetches in a thread of its own.
 """

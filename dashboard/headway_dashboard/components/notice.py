@@ -1,4 +1,4 @@
-"""A loud line with its progress: what is going on that an operator must see?"""
+"""A notice at the top of a page, with a progress bar where the progress is known."""
 
 from __future__ import annotations
 

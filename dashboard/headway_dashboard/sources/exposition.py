@@ -1,4 +1,4 @@
-"""What does a scrape say?
+"""The parser of Prometheus text, within bounds.
 
 Prometheus' text format, read by its own parser and cut down to the families this dashboard knows. Engine names come
 as ``vllm:x``, as ``vllm_x`` from servers that rewrite colons, and as ``ray_vllm_x`` from Ray: all become ``vllm:x``.

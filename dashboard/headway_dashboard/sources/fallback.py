@@ -1,4 +1,4 @@
-"""What is shown while Prometheus is away? The direct scrape, and a sentence that says so."""
+"""The source used while Prometheus is away: the direct scrape, with a sentence that says so."""
 
 from __future__ import annotations
 
