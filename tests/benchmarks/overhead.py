@@ -124,7 +124,7 @@ def _objects_us() -> float:
     gate = Gate(_roomy())
     started_s = time.process_time()
     for number in range(REQUESTS):
-        Permit(gate, Ticket(number, "normal", 0.0), stalls=False)
+        Permit(gate, Ticket(number, "normal", 0.0), stalls=False, preset_name="throughput")
         try:
             raise refusal(Reason.QUEUE_FULL, 1)
         except Refused:
