@@ -44,7 +44,7 @@ class FaultyOrder(StrictOrder):
         super().correct(ticket, class_name, tokens)
 
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
-        """Raise, nobody, a stranger, or somebody of a excluded class."""
+        """Raise, or give no ticket, an unknown one, or a ticket of an excluded class."""
         if not self._wrong():
             return super().head(now_s, excluded)
         match self._asked % 4:

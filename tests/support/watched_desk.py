@@ -10,7 +10,7 @@ from headway_policies import Desk, Dispatch, Effect, Ending, Preset, Ticket, Wak
 
 
 class WatchedDesk:
-    """SseEvents by name; each answers with its effects and is checked against the invariants."""
+    """Events by name; each answers with its effects and is checked against the invariants."""
 
     def __init__(self, preset: Preset, ceiling: int | None = None) -> None:
         self.desk = Desk(preset, ceiling=ceiling)

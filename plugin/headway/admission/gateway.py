@@ -9,18 +9,18 @@ has sent no output when the engine dies is retried, under another id, when its p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from headway.admission.engine_calls import Call
-from headway.admission.engine_link import DeathHandler, EngineLink
+from headway.admission.engine_link import EngineLink
 from headway.admission.gate import Gate
 from headway.admission.permit import Permit
 from headway.admission.request_context import RequestContext
-from headway.engine import Ended, Engine, EngineAdapter, PendingQueries
+from headway.engine import Ended, Engine, EngineAdapter
 from headway.errors import Refused, TooWideError, refusal
-from headway_policies import Ending, Watchdog
+from headway_policies import Ending
 
 _ABORT_AGAIN_S = 0.25
 _POLL_S = 0.1
@@ -28,20 +28,6 @@ _REPORTS_AWAITED = 5
 
 T = TypeVar("T")
 Start = Callable[[str, int, int | None], AsyncGenerator[Any, None]]
-
-
-class _OfLink(Generic[T]):
-    """An attribute of the engine link, for the parts of the server that hold the gateway."""
-
-    def __set_name__(self, owner: type[object], name: str) -> None:
-        self._name = name
-
-    def __get__(self, gateway: Gateway, owner: type[object] | None = None) -> T:
-        found: T = getattr(gateway.link, self._name)
-        return found
-
-    def __set__(self, gateway: Gateway, value: T) -> None:
-        setattr(gateway.link, self._name, value)
 
 
 class Gateway:
@@ -60,27 +46,6 @@ class Gateway:
         self.max_request_seats = max_request_seats
         self.unseated = 0
         self._polled_s = 0.0
-
-    adapter = _OfLink[EngineAdapter]()
-    engine = _OfLink[Engine]()
-    core_limit = _OfLink[int | None]()
-    closing = _OfLink[bool]()
-    engine_gone = _OfLink[bool]()
-    engine_lost = _OfLink[bool]()
-    limit_pending = _OfLink[bool]()
-    limit_confirmed = _OfLink[bool]()
-    death_handler = _OfLink[DeathHandler | None]()
-    watchdog = _OfLink[Watchdog | None]()
-    queries = _OfLink[PendingQueries]()
-    check_engine = _OfLink[Callable[[], None]]()
-    engine_died = _OfLink[Callable[[], None]]()
-    engine_back = _OfLink[Callable[[], None]]()
-    engine_restarting = _OfLink[Callable[[], None]]()
-    give_up = _OfLink[Callable[[], None]]()
-    resend_limit = _OfLink[Callable[[], None]]()
-    limit_engine = _OfLink[Callable[[], Awaitable[None]]]()
-    ask_engine = _OfLink[Callable[[], Awaitable[bool]]]()
-    close_from_any_thread = _OfLink[Callable[[float | None], float | None]]()
 
     # ------------------------------------------------------------------ one call
 

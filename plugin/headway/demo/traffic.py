@@ -1,6 +1,6 @@
 """The arrival plan of the demo: requests drawn from a seed, without end; no clock and no network.
 
-Admission are an open loop: a Poisson process whose rate and mix of classes change with the phase, by thinning a
+Arrivals are an open loop: a Poisson process whose rate and mix of classes change with the phase, by thinning a
 faster process (Lewis and Shedler, 1979), plus a small burst of batch requests now and then. The first three requests
 are one of each class, so that even a short run has all of them.
 """

@@ -74,16 +74,16 @@ class Control:
                 raise StaleRevisionError(self.revision)
             after = self.catalogue.get(name)
             if after.name == before.name and not changes(before, after):
-                return Switched(before.name, before, self.revision, [], self.gateway.limit_confirmed)
+                return Switched(before.name, before, self.revision, [], self.gateway.link.limit_confirmed)
             revision = self._put_in_force(after)
         except HeadwayError as error:
             self._record("switch_preset", caller, before.name, name[:60], reason, f"refused: {error}", self.revision)
             raise
         self.history.switched(after.name)
         try:
-            await self.gateway.limit_engine()
+            await self.gateway.link.limit_engine()
         finally:  # also when the caller is cancelled meanwhile: the preset is in force
-            confirmed = self.gateway.limit_confirmed
+            confirmed = self.gateway.link.limit_confirmed
             result = APPLIED if confirmed else UNCONFIRMED
             self._record("switch_preset", caller, before.name, after.name, reason, result, revision)
         return Switched(before.name, after, revision, changes(before, after), confirmed)

@@ -91,10 +91,10 @@ def install(
     )
     control = Control(gateway, catalogue, fallback, recycle, audit, history, reader)
     gate.desk.ledger.admit_classes(catalogue.class_names())
-    engine: Any = gateway.engine
+    engine: Any = gateway.link.engine
     engine.__class__ = make_policy_class(type(engine), gateway)
     engine.headway = control
-    gateway.adapter.listen(engine, activity)
+    gateway.link.adapter.listen(engine, activity)
     return control
 
 

@@ -247,7 +247,7 @@ class SnapshotReader:
                 hangs=supervisor.hangs,
                 suspects=desk.suspects,
             )
-        return EngineReading(desk.engine, desk.engine_up, self.gateway.core_limit, self.activity.load, reading)
+        return EngineReading(desk.engine, desk.engine_up, self.gateway.link.core_limit, self.activity.load, reading)
 
 
 def _queue(desk: Desk, now_s: float) -> QueueReading:

@@ -107,7 +107,7 @@ class EngineRecycle:
         gate = self._gateway.gate
         began_s, deaths = gate.now_s(), self._deaths()
         drained = await self._drained()
-        if self._gateway.engine_gone or self._deaths() != deaths:
+        if self._gateway.link.engine_gone or self._deaths() != deaths:
             return "overtaken: the engine died, and is replaced for that"
         if not drained:
             return f"given up: {gate.desk.seats_taken} seats still taken after {gate.now_s() - began_s:.0f} s"

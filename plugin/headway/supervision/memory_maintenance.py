@@ -77,7 +77,7 @@ class MemoryMaintenance:
     async def run(self) -> None:
         """One round after the other, until the server closes."""
         try:
-            while not self._gateway.closing:
+            while not self._gateway.link.closing:
                 await self._attempt("memory could not be read", self.update())
                 await asyncio.sleep(self._gateway.gate.desk.preset.memory.check_interval_s)
         finally:
@@ -138,7 +138,9 @@ class MemoryMaintenance:
             await asyncio.to_thread(malloc_trim.give_back)
             cleared = True
         else:
-            cleared = await gateway.queries.ask(gateway.adapter.clear_cache(gateway.engine, cache), _CLEAR_WITHIN_S)
+            cleared = await gateway.link.queries.ask(
+                gateway.link.adapter.clear_cache(gateway.link.engine, cache), _CLEAR_WITHIN_S
+            )
         if cleared:
             self._report.cleared[cache] += 1
             log.info("memory: cleared the %s cache (%s)", cache, why)

@@ -84,9 +84,9 @@ class Supervisor:
         self._woken.set()
         self._settled.clear()
         if self._next is None:
-            self._gateway.give_up()
+            self._gateway.link.give_up()
         elif self._next.admitting:
-            self._gateway.engine_restarting()
+            self._gateway.link.engine_restarting()
         else:
             self._gateway.gate.engine_lost(Reason.OUT_OF_MEMORY)
 
@@ -94,7 +94,7 @@ class Supervisor:
         """Check the engine, round by round, for as long as the server runs."""
         self._attach()
         try:
-            while not (self._gateway.closing or self._gateway.engine_lost):
+            while not (self._gateway.link.closing or self._gateway.link.engine_lost):
                 try:
                     await self._round()
                 except Exception:  # an error here must not leave the engine without supervision
@@ -111,7 +111,7 @@ class Supervisor:
         """
         if self._replacer is None:
             raise RuntimeError("this server cannot replace its engine")
-        if self._gateway.engine_gone:
+        if self._gateway.link.engine_gone:
             raise NoEngineError("the engine died before it could be replaced")
         self._kill(Cause.RECYCLE)
         await self._settled.wait()
@@ -121,9 +121,9 @@ class Supervisor:
     def _attach(self) -> None:
         """From now on a death is handled here. Before, during the first warm-up, it ends the server."""
         self._asked_s = self._gateway.gate.now_s()
-        self._gateway.watchdog = Watchdog(self._asked_s)
+        self._gateway.link.watchdog = Watchdog(self._asked_s)
         if self._replacer is not None:
-            self._gateway.death_handler = self
+            self._gateway.link.death_handler = self
 
     async def _sleep(self) -> None:
         try:
@@ -134,8 +134,8 @@ class Supervisor:
             pass
 
     async def _round(self) -> None:
-        self._gateway.check_engine()
-        if self._gateway.engine_gone:
+        self._gateway.link.check_engine()
+        if self._gateway.link.engine_gone:
             await self._replace()
         else:
             self._watch()
@@ -166,12 +166,12 @@ class Supervisor:
 
     async def _restart_until_up(self) -> None:
         gateway = self._gateway
-        while self._next is not None and self._replacer is not None and not gateway.closing:
+        while self._next is not None and self._replacer is not None and not gateway.link.closing:
             verdict, self._next = self._next, None
             try:
                 await self._try(verdict, self._replacer)
             except Exception as error:
-                if gateway.closing:
+                if gateway.link.closing:
                     return
                 log.error("the new engine did not start: %s", f"{type(error).__name__}: {error}".splitlines()[0][:200])
                 self._next = self._died(Cause.CRASH)
@@ -179,8 +179,8 @@ class Supervisor:
                 return
             finally:
                 self.trying = ""
-        if not gateway.closing:
-            gateway.give_up()
+        if not gateway.link.closing:
+            gateway.link.give_up()
 
     async def _try(self, verdict: Restart, replacer: Replacer) -> None:
         gateway = self._gateway
@@ -193,9 +193,9 @@ class Supervisor:
         await self._unless_closing(self._start(replacer), replacer)
         now_s = gateway.gate.now_s()
         self.restarts.back(now_s)
-        gateway.watchdog = Watchdog(now_s)
+        gateway.link.watchdog = Watchdog(now_s)
         log.info("the new engine serves after %.1f s", now_s - began_s)
-        gateway.engine_back()
+        gateway.link.engine_back()
 
     async def _start(self, replacer: Replacer) -> None:
         await replacer.start()
@@ -212,9 +212,9 @@ class Supervisor:
         try:
             while not start.done():
                 await asyncio.wait({start}, timeout=POLL_S)
-                if self._gateway.closing:
+                if self._gateway.link.closing:
                     replacer.kill()
-            if self._gateway.closing:
+            if self._gateway.link.closing:
                 raise NoEngineError("the server is closing")
             await start
         except asyncio.CancelledError:
@@ -226,16 +226,16 @@ class Supervisor:
 
     def _watch(self) -> None:
         """Ping an engine that has reported nothing for a while; suspend dispatch when it does not answer."""
-        gateway, watchdog = self._gateway, self._gateway.watchdog
+        gateway, watchdog = self._gateway, self._gateway.link.watchdog
         assert watchdog is not None
         now_s = gateway.gate.now_s()
-        watchdog.reported(gateway.adapter.progress(gateway.engine), now_s)
+        watchdog.reported(gateway.link.adapter.progress(gateway.link.engine), now_s)
         quiet = watchdog.silent_s(now_s) > _PING_AFTER_S or now_s > self._asked_s + _PING_EVERY_S
         if quiet and (self._ping is None or self._ping.done()):
             self._asked_s = now_s
             self._ping = asyncio.create_task(self._ask(watchdog))
-        if gateway.limit_pending and watchdog.silent_s(now_s) <= POLL_S:
-            gateway.resend_limit()
+        if gateway.link.limit_pending and watchdog.silent_s(now_s) <= POLL_S:
+            gateway.link.resend_limit()
         state = gateway.gate.desk.engine
         self._log_slow_step(watchdog.slow(now_s, self.config))
         if not watchdog.hung(now_s, self.config):
@@ -259,7 +259,7 @@ class Supervisor:
     async def _ask(self, watchdog: Watchdog) -> None:
         """One ping at a time: an engine process that was stopped answers it when it goes on."""
         try:
-            answered = await self._gateway.ask_engine()
+            answered = await self._gateway.link.ask_engine()
         except Exception:  # it died: the next round will see it
             return
         if answered or not self._gateway.open_calls:  # one that cannot be pinged is watched while it works
@@ -269,4 +269,4 @@ class Supervisor:
         assert self._replacer is not None
         self._why = why
         self._replacer.kill()
-        self._gateway.engine_died()
+        self._gateway.link.engine_died()

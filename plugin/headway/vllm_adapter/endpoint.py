@@ -151,7 +151,7 @@ class HeadwayEndpoint:
         ceiling = control.snapshot().limit.ceiling
         _log_degraded_modes(catalogue.max_seats(), ceiling, args)
         REGISTRY.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
-        await gateway.limit_engine()
+        await gateway.link.limit_engine()
         if settings.warm:
             await warmer.warm_up()
         if replacer is None:
@@ -209,7 +209,7 @@ def _bound_server(bounds: Bounds, args: Namespace) -> None:
 
 def _exit_with_error_without_engine(gateway: Gateway) -> None:
     """vLLM exits with 0 when its engine died, and its process manager would not restart it. Runs at exit."""
-    if gateway.engine_lost:
+    if gateway.link.engine_lost:
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

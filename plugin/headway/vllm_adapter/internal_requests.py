@@ -32,12 +32,12 @@ async def run_internal(gateway: Gateway, tasks: BackgroundTasks, purpose: str, s
         raise
     finally:
         REQUEST_CONTEXT.reset(token)
-    if last is None or gateway.adapter.unfinished(last):
+    if last is None or gateway.link.adapter.unfinished(last):
         raise HeadwayError("the engine gave a request up")
 
 
 def _abort(gateway: Gateway, tasks: BackgroundTasks, request_id: str) -> None:
     """Without waiting. vLLM itself forgets a request that is cancelled while it is added."""
-    engine = gateway.engine
+    engine = gateway.link.engine
     if not engine.errored:
         tasks.start(f"abort of {request_id}", engine.abort(request_id))

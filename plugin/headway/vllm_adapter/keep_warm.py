@@ -48,13 +48,13 @@ class KeepWarm:
         self._tasks = tasks
         self._warmup = warmup
         self._activity = activity
-        self._source = source or WarmupRequests(gateway.engine)
+        self._source = source or WarmupRequests(gateway.link.engine)
 
     async def run(self) -> None:
         """Send a request whenever the engine has been idle for too long, until the server closes."""
         gateway, now_s = self._gateway, self._gateway.gate.now_s
         tried_s = now_s()
-        while not gateway.closing:
+        while not gateway.link.closing:
             await asyncio.sleep(_POLL_S)
             idle_s = 0.0 if gateway.open_calls else now_s() - max(tried_s, self._activity.stepped_s)
             if keep_warm_due(gateway.gate.desk.preset.warmup, idle_s) and self._serving():

@@ -56,7 +56,7 @@ def serve(vllm_argv: Sequence[str]) -> int:
     finally:
         forget_death_cause()
     control = HeadwayEndpoint.serving
-    if control is not None and control.gateway.engine_lost:
+    if control is not None and control.gateway.link.engine_lost:
         raise NoEngineError("the engine died while it was serving; the cause is in the log above")
     return 0
 

@@ -61,7 +61,7 @@ class Warmer:
         self._tasks = tasks
         self._warmup = warmup
         self._activity = activity
-        self._source = source or WarmupRequests(gateway.engine)
+        self._source = source or WarmupRequests(gateway.link.engine)
 
     async def warm_up(self) -> None:
         """Run the plan once. Where that fails, log why, and retry in the background until it succeeds."""
@@ -100,11 +100,11 @@ class Warmer:
     async def _retry(self) -> None:
         """Try until it succeeds, with pauses that grow."""
         warm = False
-        while not (warm or self._gateway.closing):
+        while not (warm or self._gateway.link.closing):
             await asyncio.sleep(retry_after_s(self._warmup.report.attempt))
             warm = await self._attempt()
         if warm:
-            self._gateway.engine_back()
+            self._gateway.link.engine_back()
 
     async def _attempt(self) -> bool:
         """Run the plan once, under its cap, and report the result; whether it succeeded."""
@@ -156,7 +156,7 @@ class Warmer:
 
     async def _forget(self) -> None:
         """Clear the prefix cache, where the engine can. It may hold a last block for a moment longer."""
-        reset = getattr(self._gateway.engine, "reset_prefix_cache", None)
+        reset = getattr(self._gateway.link.engine, "reset_prefix_cache", None)
         if reset is None:
             return
         for _ in range(_RESETS):

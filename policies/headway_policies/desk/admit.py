@@ -1,4 +1,4 @@
-"""Admission: the answer to a newcomer.
+"""Admission: the answer to a new ticket.
 
 1. refused    nothing is admitted, its class is shed, or its time is over
 2. seated     no ticket before it may go, and its seats are free
@@ -17,7 +17,7 @@ from headway_policies.request import NO_TIMEOUTS, Reason, Ticket
 
 
 class Admission:
-    """Refuses a newcomer, or passes it on to be seated or queued."""
+    """Refuses a new ticket, or passes it on to be seated or queued."""
 
     def __init__(self, mode: Mode, scheduler: Scheduler, lifecycle: Lifecycle, dispatcher: Dispatcher) -> None:
         self._mode = mode
@@ -26,7 +26,7 @@ class Admission:
         self._dispatcher = dispatcher
 
     def arrive(self, ticket: Ticket, now_s: float) -> None:
-        """Answer one newcomer."""
+        """Answer one new ticket."""
         mode, scheduler = self._mode, self._scheduler
         scheduler.window.arrived(ticket.seats, now_s)
         stages = mode.stages[ticket.class_name]
@@ -47,12 +47,13 @@ class Admission:
             self._dispatcher.enter(ticket, stages, due_s, now_s, at_once=at_once)
             return
         scheduler.limited = scheduler.limited or scheduler.seats.taken >= scheduler.limit
-        self._lifecycle.refuse_newcomer(ticket, refusal, now_s)
+        self._lifecycle.refuse_arrival(ticket, refusal, now_s)
 
     def _full(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
-        """Why a newcomer may not wait; None where it may, or a place was made. ``opened``: tickets are dispatched now.
+        """Why a new ticket may not wait; None where it may, or a place was made. ``opened``: tickets are dispatched
+        now.
 
-        Evicts less urgent tickets until the newcomer has a place; none, when that would not help it.
+        Evicts less urgent tickets until the new ticket has a place; none, when that would not help it.
         """
         queue, bounds = self._scheduler.queue, self._mode.preset.queue
         full = queue.refusal(ticket)
@@ -67,7 +68,7 @@ class Admission:
         return None
 
     def _infeasible(self, ticket: Ticket, due_s: float | None, now_s: float) -> bool:
-        """Whether the predicted wait is longer than the newcomer may wait."""
+        """Whether the predicted wait is longer than the new ticket may wait."""
         if due_s is None or not self._mode.preset.queue.refuse_infeasible:
             return False
         wait_s = self._scheduler.predicted_wait_s(ticket, ticket.seats)

@@ -154,9 +154,9 @@ class Desk:
         """Put another preset in force. No waiting ticket is dropped, no running one is ended.
 
         A waiting ticket keeps the deadline given on arrival, and a place by arrival; one whose class the new preset
-        does not have waits in its default class. Bounds apply to newcomers only. What a policy has learnt is kept where
-        its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from now
-        on; None leaves them as they are.
+        does not have waits in its default class. Bounds apply to new tickets only. What a policy has learnt is kept
+        where its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from
+        now on; None leaves them as they are.
         """
         limit = self._capacity.limit_for(preset)
         lanes = self._scheduler.lanes_for(preset)  # a custom policy may raise until here: nothing has changed

@@ -37,10 +37,10 @@ class Dispatcher:
         self._ceiling = ceiling
 
     def enter(self, ticket: Ticket, stages: Stages, due_s: float | None, now_s: float, *, at_once: bool) -> None:
-        """Seat a newcomer that goes at once; queue another, and refuse it if it is still there and will not wait."""
+        """Seat a new ticket that goes at once; queue another, and refuse it if it is still there and will not wait."""
         scheduler, lifecycle = self._scheduler, self._lifecycle
         if at_once and not scheduler.queue.total.requests:
-            lifecycle.seat_newcomer(ticket, stages, due_s, now_s)
+            lifecycle.seat_arrival(ticket, stages, due_s, now_s)
             return
         record = lifecycle.enqueue(ticket, stages, due_s, now_s)
         self.fill(now_s)

@@ -16,7 +16,7 @@ class Forecast:
         self._waits = WaitEstimate()
 
     def wait_s(self, seats_ahead: int, taken: int, limit: int) -> float | None:
-        """How long a newcomer will wait behind so many seats; None while nothing is known."""
+        """How long a new ticket will wait behind so many seats; None while nothing is known."""
         return self._waits.wait_s(seats_ahead, max(0, limit - taken), limit)
 
     def token_comes_too_late(self, record: Record, now_s: float) -> bool:

@@ -5,9 +5,9 @@ what is expected and learnt, the ledger), and adds the effect that the shell mus
 a step is taken.
 
     step              transition            effect
-    refuse_newcomer   no record is made     Reject
+    refuse_arrival   no record is made     Reject
     enqueue           to WAITING            none
-    seat_newcomer     to RUNNING            as dispatch
+    seat_arrival     to RUNNING            as dispatch
     dispatch          WAITING -> RUNNING    Dispatch, and Degrade before it where it gets less than it asked for
     refuse            WAITING -> ENDED      Reject, or Expire where its time ran out
     requeue           RUNNING -> WAITING    Requeue
@@ -64,20 +64,20 @@ class Lifecycle:
 
     # ------------------------------------------------------------------ arrival
 
-    def refuse_newcomer(self, ticket: Ticket, reason: Reason, now_s: float) -> None:
+    def refuse_arrival(self, ticket: Ticket, reason: Reason, now_s: float) -> None:
         """It is refused on arrival."""
         self._ledger.classes[ticket.class_name].refused_on_arrival(reason)
         retry_after_s = self._drain_rate.retry_after_s(self._scheduler.queue.total.requests, now_s)
         self.effects.append(Reject(ticket.id, reason, retry_after_s))
 
     def enqueue(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> Record:
-        """A newcomer takes its place in the queue."""
+        """A new ticket takes its place in the queue."""
         record = self._expect(ticket, stages, queue_due_s)
         self._push(record, now_s)
         return record
 
-    def seat_newcomer(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> None:
-        """A newcomer gets its seats at once. It passes an empty queue: only its order has to book it."""
+    def seat_arrival(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> None:
+        """A new ticket gets its seats at once. It passes an empty queue: only its order has to book it."""
         self._scheduler.open_batch(now_s)
         record = self._expect(ticket, stages, queue_due_s)
         order = record.lane.order
@@ -88,7 +88,7 @@ class Lifecycle:
         self.answered(record)
 
     def answered(self, record: Record) -> None:
-        """A newcomer was seated, queued or refused: set its deadline, and count the answer."""
+        """A new ticket was seated, queued or refused: set its deadline, and count the answer."""
         decision = Decision.REJECTED
         if record.phase is Phase.RUNNING:
             self.watch(record)
@@ -229,7 +229,7 @@ class Lifecycle:
     # ------------------------------------------------------------------ inside
 
     def _expect(self, ticket: Ticket, stages: Stages, queue_due_s: float | None) -> Record:
-        """Make the record of a newcomer, with what is expected of it; it has no place yet."""
+        """Make the record of a new ticket, with what is expected of it; it has no place yet."""
         counts = self._ledger.classes[ticket.class_name]
         counts.arrived += 1
         counts.queued += 1

@@ -47,7 +47,7 @@ class Stages(NamedTuple):
 class Mode:
     """Set by the desk, read by all its parts. ``revision`` counts the presets there have been.
 
-    ``open`` says whether tickets go to the engine, ``closed`` why no newcomer may even wait, None where it may. Both
+    ``open`` says whether tickets go to the engine, ``closed`` why no new ticket may even wait, None where it may. Both
     are worked out when something changes, and not for each request, as are ``stages``, the time-outs of each class.
     """
 

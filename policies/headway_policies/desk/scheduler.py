@@ -1,4 +1,4 @@
-"""The scheduler: which waiting ticket may be dispatched now, and how long a newcomer would wait.
+"""The scheduler: which waiting ticket may be dispatched now, and how long a new ticket would wait.
 
 It reads the queue, the seats and the batching strategy between them, and changes no record: ``lifecycle`` puts tickets
 into the queue and on the seats. It knows nothing of outcomes or effects.
@@ -64,7 +64,7 @@ class Scheduler:
     # ------------------------------------------------------------------ the queue
 
     def lane(self, output_tokens: float, *, learn: bool) -> Lane:
-        """Where a ticket of that predicted length belongs; ``learn`` when it is a newcomer."""
+        """Where a ticket of that predicted length belongs; ``learn`` when it is a new ticket."""
         lanes = self.queue.lanes
         if len(lanes) == 1:
             return lanes[0]
@@ -98,7 +98,7 @@ class Scheduler:
     # ------------------------------------------------------------------ what goes next
 
     def goes_at_once(self, ticket: Ticket, now_s: float) -> bool:
-        """Whether a newcomer needs no place in the queue: no batch gathers, nothing before it may go, and it fits."""
+        """Whether a new ticket needs no place in the queue: no batch gathers, nothing before it may go, and it fits."""
         if self.strategy.barrier or self.seats.taken >= self.limit or not self.fits(ticket):
             return False
         queue = self.queue

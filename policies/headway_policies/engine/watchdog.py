@@ -1,13 +1,13 @@
 """The hang watchdog: detects an engine that has stopped.
 
-Every engine step is a sign of life, and so is the answer to a query that the engine answers between two steps. An idle
-engine is watched as well as a busy one. An engine without a sign of life for ``hang_after_s`` counts as hung, with one
+Every engine step is a response, and so is the answer to a query that the engine answers between two steps. An idle
+engine is watched as well as a busy one. An engine without a response for ``hang_after_s`` counts as hung, with one
 exception: a step that is only slow (a long prefill, a compilation).
 
 An engine that can reports its progress from a separate thread, which runs on during a step:
 
     hung after            when
-    hang_after_s          no sign of life, and no report that a step is under way
+    hang_after_s          no response, and no report that a step is under way
     hang_after_s          its reports stop: the process was stopped, or its interpreter is blocked
     hang_after_s          one of its workers is stopped, also while it is idle
     hang_after_s          a step is under way, but its workers use no CPU time (only where they must: on a CPU)
@@ -44,18 +44,18 @@ class Progress:
 
 
 class Watchdog:
-    """Remembers the last sign of life and the last report of each engine."""
+    """Remembers the last response and the last report of each engine."""
 
     def __init__(self, now_s: float) -> None:
         self._heard_s = self._looked_s = now_s
         self._reports: dict[int, _EngineReport] = {}
 
     def heard(self, now_s: float) -> None:
-        """The engine gave a sign of life."""
+        """The engine responded."""
         self._heard_s = now_s
 
     def reported(self, reports: Sequence[Progress], now_s: float) -> None:
-        """The current reports of all engines. A step or call that began or ended since is a sign of life."""
+        """The current reports of all engines. A step or call that began or ended since counts as a response."""
         known, self._reports = self._reports, {}
         for one in reports:
             before = known.get(one.engine)
@@ -68,7 +68,7 @@ class Watchdog:
             self._reports[one.engine] = before
 
     def silent_s(self, now_s: float) -> float:
-        """The time since the last sign of life."""
+        """The time since the last response."""
         return now_s - self._heard_s
 
     def slow(self, now_s: float, config: Recovery) -> bool:

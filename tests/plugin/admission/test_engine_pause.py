@@ -204,7 +204,7 @@ async def test_an_engine_that_answers_late_is_believed_late() -> None:
 async def test_an_engine_that_does_not_say_is_held_no_longer_than_its_own_call() -> None:
     """Where nobody can ask, only the call itself is known."""
     house = House()
-    kind = house.control.gateway.adapter
+    kind = house.control.gateway.link.adapter
     kind.ping = _nothing  # type: ignore[method-assign]  # an engine that cannot be asked
     house.engine.takes_s = 1.0
     pause = asyncio.create_task(house.engine.pause_generation())

@@ -94,7 +94,7 @@ async def test_an_engine_that_dies_frees_the_seats_of_the_aborts_it_never_confir
     await asyncio.sleep(1.5)
     assert control.gateway.sequences == 1
     engine.die()
-    control.gateway.check_engine()
+    control.gateway.link.check_engine()
     await asyncio.sleep(2.5)
     assert control.gateway.sequences == 0
     assert control.gateway.link.calls.stopping == set()
@@ -347,10 +347,10 @@ async def test_what_an_engine_says_after_its_end_is_not_shown() -> None:
     engine, control = behind_a_gate(seats=1)
     answer = asyncio.create_task(collect(engine.generate("text", FakeParams(4), "a")))
     await asyncio.sleep(0.5)
-    control.gateway.engine_restarting()
+    control.gateway.link.engine_restarting()
     await asyncio.sleep(2.0)
     assert not answer.done()
-    control.gateway.engine_back()
+    control.gateway.link.engine_back()
     assert [len(one.tokens) for one in await answer] == [1, 2, 3, 4]
     assert len(engine.started) == 2
     await assert_no_residue(control)
@@ -359,7 +359,7 @@ async def test_what_an_engine_says_after_its_end_is_not_shown() -> None:
 def test_a_guard_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:
     """From a thread without a loop, before the first request and after the last."""
     _, control = behind_a_gate()
-    assert control.gateway.close_from_any_thread(None) is None
+    assert control.gateway.link.close_from_any_thread(None) is None
 
     async def serve() -> Control:
         engine, used = behind_a_gate()
@@ -367,7 +367,7 @@ def test_a_guard_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:
         return used
 
     used = asyncio.run(serve())
-    assert used.gateway.close_from_any_thread(None) is None
+    assert used.gateway.link.close_from_any_thread(None) is None
     used.gateway.link.closed_from_any_thread()
 
 

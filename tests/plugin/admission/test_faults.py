@@ -94,7 +94,7 @@ class Scene:
 
     def die(self) -> None:
         self.engine.die()
-        self.control.gateway.check_engine()  # as the supervisor's next round does
+        self.control.gateway.link.check_engine()  # as the supervisor's next round does
         assert "the engine is not running" in self.control.not_ready()
 
 
@@ -140,7 +140,7 @@ async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, 
     assert scene.engine.most_running <= 1
 
     scene.engine.revive()
-    scene.control.gateway.engine_back()
+    scene.control.gateway.link.engine_back()
     scene.control.gateway.gate.resume()
     assert await asyncio.wait_for(scene.request("next"), 60.0) == TOKENS
     assert outcomes(scene.control)["completed"] == counted.get("completed", 0) + 1

@@ -313,8 +313,8 @@ async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: py
 
     _, control = behind_a_gate(kind=Stubborn())
     with caplog.at_level(logging.WARNING, "headway.admission.engine_link"):
-        await control.gateway.limit_engine()
-    assert control.gateway.core_limit is None
+        await control.gateway.link.limit_engine()
+    assert control.gateway.link.core_limit is None
     assert [record.getMessage() for record in caplog.records] == [
         "the engine's own limit could not be set to 2: no answer"
     ]
@@ -332,11 +332,11 @@ async def test_the_engine_is_told_the_limit_at_the_first_request_and_at_each_swi
 
     engine, control = behind_a_gate(3, kind=Knob())
     await read(engine, "a")
-    assert (told, control.gateway.core_limit) == ([3], 3)
+    assert (told, control.gateway.link.core_limit) == ([3], 3)
     from headway.audit import Caller
 
     await control.switch("latency", expected_revision=1, caller=Caller())
-    assert (told, control.gateway.core_limit) == ([3, 8], 8)
+    assert (told, control.gateway.link.core_limit) == ([3, 8], 8)
     await assert_no_residue(control)
 
 
@@ -527,7 +527,7 @@ async def test_a_whole_answer_is_timed_by_what_the_engine_makes(stalls_s: float 
 async def test_a_step_of_the_engine_is_a_sign_of_life() -> None:
     """The watchdog hears of it, with the time."""
     _, control = behind_a_gate(1)
-    control.gateway.watchdog = watchdog = Watchdog(0.0)
+    control.gateway.link.watchdog = watchdog = Watchdog(0.0)
     await asyncio.sleep(5.0)
     assert watchdog.silent_s(5.0) == 5.0
     control.reader.activity.step(None, 0, [])
@@ -604,7 +604,7 @@ async def test_whoever_closes_from_a_thread_waits_for_the_running() -> None:
     engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
     slow = engine.generate("text", FakeParams(3), "slow")
     await anext(slow)
-    closing = asyncio.create_task(asyncio.to_thread(control.gateway.close_from_any_thread, 600.0))
+    closing = asyncio.create_task(asyncio.to_thread(control.gateway.link.close_from_any_thread, 600.0))
     while control.gateway.gate.desk.state is not AdmissionState.DRAINING:  # noqa: ASYNC110 - the other thread rings no bell here
         await asyncio.sleep(0.01)
     with pytest.raises(Refused):
@@ -621,7 +621,7 @@ async def test_whoever_closes_from_a_thread_waits_no_longer_than_it_was_told() -
     engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
     slow = engine.generate("text", FakeParams(3), "slow")
     await anext(slow)
-    close = control.gateway.close_from_any_thread
+    close = control.gateway.link.close_from_any_thread
     assert await asyncio.to_thread(close, 0.01) == 0.0
     assert await asyncio.to_thread(close, None) is None
     assert close(5.0) == 5.0
@@ -639,10 +639,10 @@ async def test_an_engine_that_is_back_can_be_lost_again() -> None:
         engine.die()
         with pytest.raises(Refused):
             await reading
-        assert control.gateway.engine_lost
+        assert control.gateway.link.engine_lost
         engine.revive()
-        control.gateway.engine_back()
-        assert not control.gateway.engine_lost
+        control.gateway.link.engine_back()
+        assert not control.gateway.link.engine_lost
     assert await read(engine, "b") == 3
     await assert_no_residue(control)
     assert outcomes(control) == {"engine_lost": 2, "completed": 1}

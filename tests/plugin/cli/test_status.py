@@ -12,7 +12,7 @@ from headway.cli import main, status
 
 
 def test_a_ready_server_is_a_table_and_exit_code_zero(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """AdmissionState, preset, limit, and a row for each class, most urgent first."""
+    """State, preset, limit, and a row for each class, most urgent first."""
     assert main(["status"]) == 0
     out = capsys.readouterr().out
     assert "open, ready" in out

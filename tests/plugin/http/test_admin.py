@@ -238,8 +238,8 @@ async def test_readiness_says_why_not() -> None:
         assert (await client.get("/headway/readyz")).json() == {"ready": True, "reasons": []}
         control.reader.warmup.report.state = "running"
         control.gateway.gate.drain()
-        control.gateway.engine.die()  # type: ignore[attr-defined]  # the fake can
-        control.gateway.check_engine()  # as the supervisor's next round does
+        control.gateway.link.engine.die()  # type: ignore[attr-defined]  # the fake can
+        control.gateway.link.check_engine()  # as the supervisor's next round does
         answer = await client.get("/headway/readyz")
         assert answer.status_code == 503
         assert answer.json()["reasons"] == ["the engine is not running", "warm-up running", "draining"]
@@ -250,7 +250,7 @@ async def test_no_token_and_no_prompt_shows_anywhere(caplog: pytest.LogCaptureFi
     """Not in an answer, not in the log, not in the audit, whatever was tried."""
     caplog.set_level(logging.DEBUG)
     async with admin() as (client, control):
-        engine: Any = control.gateway.engine
+        engine: Any = control.gateway.link.engine
         stream = engine.generate("a secret prompt", FakeParams(50), "r")
         running = asyncio.create_task(anext(stream))
         await asyncio.sleep(0)

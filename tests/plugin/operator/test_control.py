@@ -99,9 +99,9 @@ async def test_the_audit_says_applied_once_the_engine_knows() -> None:
     control = served(_takes)
     switch = asyncio.create_task(control.switch("other", expected_revision=1, caller=ME))
     await asyncio.sleep(0.5)
-    assert (control.preset.name, control.gateway.core_limit, results(control)) == ("other", None, [])
+    assert (control.preset.name, control.gateway.link.core_limit, results(control)) == ("other", None, [])
     await switch
-    assert (control.gateway.core_limit, results(control)) == (2, [("other", 2, "applied")])
+    assert (control.gateway.link.core_limit, results(control)) == (2, [("other", 2, "applied")])
 
 
 @on_virtual_time

@@ -106,7 +106,7 @@ async def test_a_reading_of_a_dead_engine_changes_nothing(reading: str) -> None:
 
     def state() -> tuple[object, ...]:
         audit, ladder = control.audit.entries(9), control.fallback_controller.status()
-        return dump(desk, 0.0), gateway.engine_gone, supervisor.deaths.total(), replacement.started, audit, ladder
+        return dump(desk, 0.0), gateway.link.engine_gone, supervisor.deaths.total(), replacement.started, audit, ladder
 
     before = state()
     engine._dead = True  # as when the process ends: the call under way does not know yet
@@ -115,7 +115,11 @@ async def test_a_reading_of_a_dead_engine_changes_nothing(reading: str) -> None:
     assert state() == before
     assert (desk.engine, desk.ledger.queued, desk.ledger.in_flight) == (EngineState.UP, 1, 1)
     await asyncio.sleep(POLL_S)
-    assert (desk.engine, gateway.engine_gone, supervisor.deaths) == (EngineState.RESTARTING, True, {Cause.CRASH: 1})
+    assert (desk.engine, gateway.link.engine_gone, supervisor.deaths) == (
+        EngineState.RESTARTING,
+        True,
+        {Cause.CRASH: 1},
+    )
     assert control.not_ready()[0].startswith("the engine is being replaced")
     await asyncio.sleep(0.1)
     assert replacement.started == 1

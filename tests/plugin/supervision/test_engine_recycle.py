@@ -48,13 +48,13 @@ class Workshop:
         self._fails = fails
 
     async def _replace(self) -> None:
-        self.running_then.append(len(self.control.gateway.engine.running))  # type: ignore[attr-defined]  # a fake engine
+        self.running_then.append(len(self.control.gateway.link.engine.running))  # type: ignore[attr-defined]  # a fake engine
         await asyncio.sleep(2.0)
         if self._fails:
             raise RuntimeError("no memory for another one")
 
     async def ask(self, request_id: str, tokens: int) -> int:
-        engine: Any = self.control.gateway.engine
+        engine: Any = self.control.gateway.link.engine
         outputs = [output async for output in engine.generate("p", FakeParams(tokens), request_id)]
         return len(outputs[-1].tokens)
 

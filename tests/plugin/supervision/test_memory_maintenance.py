@@ -49,7 +49,7 @@ class House:
         self.control, self.parts = installed(FakeEngine(), preset, replace=replace)
         self.use, self.seats, self.fails = CALM, Seats(), ""
         self.cleared: list[str] = []
-        self.control.gateway.adapter.clear_cache = self._clear  # type: ignore[method-assign]  # a kind with caches
+        self.control.gateway.link.adapter.clear_cache = self._clear  # type: ignore[method-assign]  # a kind with caches
         self.maintenance = self.maintain(self.seats)
         self.collector = self.maintenance.collector
 
@@ -194,7 +194,7 @@ async def test_trouble_is_said_once_and_ends_nothing(caplog: Any) -> None:
     house.use = replace(CALM, gpu_usage_ratio=0.999)
     await asyncio.sleep(20.0)
     assert house.seats.caps
-    house.control.gateway.closing = True
+    house.control.gateway.link.closing = True
     await asyncio.sleep(1.0)
     assert task.done()
 
@@ -215,7 +215,7 @@ async def test_it_starts_with_the_server_and_ends_with_the_loop() -> None:
     assert TASK in house.parts.tasks
     assert gc.get_threshold() != before
     await asyncio.sleep(0.05)
-    engine: Any = house.control.gateway.engine
+    engine: Any = house.control.gateway.link.engine
     async for _ in engine.generate("p", FakeParams(2), "r"):
         pass
     house.parts.tasks.stop_all()

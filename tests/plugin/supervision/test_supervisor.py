@@ -221,7 +221,7 @@ async def test_past_the_last_try_everybody_is_answered() -> None:
     waiting = house.ask("waiting")
     await asyncio.sleep(START_S - 5)
     assert (early.result(), waiting.result()) == ("engine_lost", "engine_lost")
-    assert (house.replacement.started, house.control.gateway.engine_lost) == (2, True)
+    assert (house.replacement.started, house.control.gateway.link.engine_lost) == (2, True)
     assert await house.ask("later") == "engine_lost"
     assert house.engine.errored
     await house.close()
@@ -427,7 +427,7 @@ class DeafKind(PlainAdapter):
 async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(dies: bool) -> None:
     """It holds at once; the engine is told when there is one again, or when it goes on."""
     house = House(hang_after_s=10.0)
-    house.control.gateway.adapter = DeafKind()
+    house.control.gateway.link.adapter = DeafKind()
     house.engine.stalled = True
     caller = headway.Caller(actor="test")
     switch = asyncio.create_task(house.control.switch("latency", expected_revision=None, caller=caller))
@@ -439,12 +439,12 @@ async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(di
     done = await switch
     assert (done.preset.name, done.engine_limit_confirmed) == ("latency", False)
     assert house.control.audit.entries(1)[0]["result"] == "applied; the engine has not confirmed its limit"
-    assert house.control.gateway.core_limit is None
+    assert house.control.gateway.link.core_limit is None
     await asyncio.sleep(20)
     house.engine.stalled = False
     await asyncio.sleep(START_S)
-    assert (house.standing, house.control.gateway.core_limit) == (EngineState.UP, 8)
-    assert house.control.gateway.limit_confirmed
+    assert (house.standing, house.control.gateway.link.core_limit) == (EngineState.UP, 8)
+    assert house.control.gateway.link.limit_confirmed
     await house.close()
 
 
@@ -507,7 +507,7 @@ async def test_closing_ends_an_engine_that_is_still_starting() -> None:
     house.engine.die()
     await asyncio.sleep(1)
     assert house.replacement.started == 1
-    house.control.gateway.close_from_any_thread(None)
+    house.control.gateway.link.close_from_any_thread(None)
     await asyncio.sleep(START_S + 1)
     assert house.replacement.killed > 0
     assert (house.standing, "supervisor" in house.tasks) == (EngineState.RESTARTING, False)
@@ -518,7 +518,7 @@ async def test_closing_ends_an_engine_that_is_still_starting() -> None:
 async def test_closing_ends_the_keeper() -> None:
     """A server that is shut down starts no other engine."""
     house = House()
-    house.control.gateway.close_from_any_thread(None)
+    house.control.gateway.link.close_from_any_thread(None)
     house.engine.die()
     await asyncio.sleep(5)
     assert house.replacement.started == 0
@@ -532,11 +532,11 @@ async def test_an_engine_that_dies_during_a_drain_ends_whom_it_ran_as_drained() 
     house = House()
     running = house.ask("running")
     await asyncio.sleep(0.5)
-    house.control.gateway.close_from_any_thread(None)
+    house.control.gateway.link.close_from_any_thread(None)
     house.engine.die()
     assert await running == "draining"
     assert outcomes(house.control) == {"drained": 1}
-    assert not house.control.gateway.engine_lost
+    assert not house.control.gateway.link.engine_lost
     await house.close()
 
 
@@ -550,5 +550,5 @@ async def test_a_recycle_that_the_server_s_end_cuts_short_is_written_down() -> N
     await asyncio.sleep(0)
     assert house.control.audit.entries(1)[0]["result"] == "ended: the server closes"
     house.engine.revive()
-    house.control.gateway.engine_back()
+    house.control.gateway.link.engine_back()
     await house.close()

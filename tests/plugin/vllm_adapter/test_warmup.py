@@ -347,7 +347,7 @@ async def test_retries_end_when_the_server_closes() -> None:
     engine, house, requests = warming()
     engine.die()
     await house.warm_up(requests)
-    house.gateway.closing = True
+    house.gateway.link.closing = True
     asked = len(requests.asked)
     await asyncio.sleep(1000)
     assert len(requests.asked) <= asked + 1
@@ -397,7 +397,7 @@ def test_keep_warm_asks_nothing_of_a_server_that_does_not_serve(state: str) -> N
         _engine, house, requests = warming(keep_warm_after_s=None if state == "off" else 10.0)
         house.report.state = "failed" if state == "not warm" else "done"
         house.keep_warm(requests)
-        house.gateway.closing = state == "closing"
+        house.gateway.link.closing = state == "closing"
         {"draining": house.gateway.gate.drain, "paused": house.gateway.gate.pause}.get(state, lambda: None)()
         await asyncio.sleep(1000)
         assert requests.brief == 0

@@ -109,7 +109,7 @@ def test_a_silent_engine_gets_the_fixed_number(policy: str) -> None:
 
 @every_policy
 def test_without_waiting_requests_nothing_grows(policy: str) -> None:
-    """Admission that 16 seats easily serve leave the limit at 16."""
+    """Arrivals that 16 seats easily serve leave the limit at 16."""
     steps = run(policy, 60, arrivals_s=1.0)
     assert {one.limit for one in steps} == {16}
 

@@ -98,7 +98,7 @@ def test_hrrn_serves_the_short_first_and_lets_the_long_catch_up() -> None:
 
 
 def test_hrrn_is_first_come_first_served_in_an_octave() -> None:
-    """SizeStats from 64 to 127 tokens count alike."""
+    """Sizes from 64 to 127 tokens count alike."""
     line = Hrrn()
     for number, tokens in enumerate((127.0, 64.0, 100.0)):
         line.push(Ticket(number, "normal", float(number)), tokens, 0.0)
