@@ -750,7 +750,8 @@ def photograph(still: Path) -> None:
     """Copy all that a run reads, so that whoever works on the tree meanwhile spoils nothing."""
     for part in (*(f"{folder}/{package}" for package, folder in PACKAGES.items()), "tests"):
         shutil.copytree(ROOT / part, still / part, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", still)
+    for file in ("pyproject.toml", *(f"{folder}/README.md" for folder in PACKAGES.values())):
+        shutil.copy(ROOT / file, still / file)
 
 
 def copy_packages(still: Path, folder: Path) -> None:
