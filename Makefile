@@ -32,7 +32,7 @@ test: ## set up what the tests use and run all of them: everything a commit must
 	$(BIN)/python deploy/models.py tiny
 	exec $(BIN)/pytest $(WORKERS) $(TESTS) $(ARGS)
 
-test-fast: setup ## the tests that start no engine, browser, installer or linter
+test-fast: setup ## the quick tests: no engine, browser or installer, nothing that takes seconds
 	@exec $(BIN)/pytest $(WORKERS) -m "not engine and not browser and not slow" $(TESTS) $(ARGS)
 
 test-long: ## make test, and the tests that take minutes each

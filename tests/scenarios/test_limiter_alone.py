@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from small_presets import small_preset, terms
 
 from headway_policies import Desk, Dispatch, Ending, Ticket
@@ -11,6 +12,7 @@ from headway_policies import Desk, Dispatch, Ending, Ticket
 CLIENTS, TRIES, SEATS = 100, 1_000, 10
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_tries_never_pass_the_limit_and_all_are_counted() -> None:
     """Never more than ten at once, and seated plus refused are exactly as many as tried."""
     desk = Desk(small_preset(SEATS, classes={"normal": terms(1, queue_s=None, total_s=None)}))

@@ -88,6 +88,7 @@ def goodput_ratio(made: Storm) -> float:
     return answers / (end_s - start_s) / PEAK_PER_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ten_times_the_load_costs_neither_goodput_nor_the_urgent(seed: int) -> None:
     """At 10x at least 95 % of the peak is served, and realtime has its answers in at most 1.5 times the usual time."""
@@ -120,6 +121,7 @@ def test_the_refused_do_not_come_back_in_a_wave(seed: int) -> None:
     assert max(seconds) / (sum(seconds) / len(seconds)) <= 2.0, seed
 
 
+@pytest.mark.slow
 def test_clients_that_time_the_whole_answer_cost_goodput() -> None:
     """The known weak spot: a total time-out is not seen to be out of reach until it comes. Not below half."""
     assert goodput_ratio(storm(0, "total_s")) >= 0.5

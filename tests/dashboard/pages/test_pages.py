@@ -149,6 +149,7 @@ def test_overview_goes_down_and_comes_back(visit: Open) -> None:
         again_until(app, "Live")
 
 
+@pytest.mark.slow
 def test_overview_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that hangs makes the numbers stale, which is not down."""
     monkeypatch.setattr(scrape, "READ_TIMEOUT_S", 0.2)
@@ -308,6 +309,7 @@ def test_control_down(visit: Open, nobody: str) -> None:
     assert "not reachable" in words(app)
 
 
+@pytest.mark.slow
 def test_control_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that hangs: the page stays usable and says that its numbers are old."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
@@ -411,6 +413,7 @@ def test_pages_no_traffic(visit: Open, stub: StubServer, page: str) -> None:
     again_until(app, "No traffic")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["requests", "engine", "server"])
 def test_pages_stale(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     """A server that hangs makes the numbers old on every page."""

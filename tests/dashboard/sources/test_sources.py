@@ -103,6 +103,7 @@ def timed(source: Source) -> tuple[Reading, float]:
     return reading, time.monotonic() - began_s
 
 
+@pytest.mark.slow
 def test_scrape_of_a_black_hole_stays_quick(black_hole: str) -> None:
     """A server that never answers costs the first reading less than its own time-out, the later ones hardly any."""
     source = ScrapeSource(black_hole, interval_s=0.5)
@@ -152,6 +153,7 @@ def test_prometheus_is_left_alone_after_two_failures() -> None:
     source.close()
 
 
+@pytest.mark.slow
 def test_prometheus_that_hangs_costs_one_short_wait(black_hole: str, until: Until) -> None:
     """A short wait at first sight, then next to none: a page must not wait for a history that does not come."""
     source = PrometheusSource(black_hole, interval_s=0.5)

@@ -372,6 +372,7 @@ async def test_an_idle_gate_does_nothing() -> None:
     assert gate._timer is None
 
 
+@pytest.mark.slow
 @on_virtual_time
 async def test_a_hundred_tasks_and_a_thousand_tries_each_never_pass_the_limit() -> None:
     """Limit 10, 100,000 tries of which some give up: at most 10 inside at any moment, and the sums are exact."""

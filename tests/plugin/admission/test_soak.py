@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 MOST_MIB = 5.0

@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("stand_in.py")
 
 

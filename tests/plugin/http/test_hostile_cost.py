@@ -56,6 +56,8 @@ from headway_policies.prediction.estimators import QuantileLengths
 from headway_policies.queueing.fair_share import RECENT, FairShare
 from headway_policies.request.ticket import Ticket, Usage
 
+pytestmark = pytest.mark.slow
+
 KIB = 1024
 OPERATOR = "operator-token-0123456789-0123456789"
 BALANCED = bundled_presets()["balanced"]

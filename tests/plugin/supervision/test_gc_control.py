@@ -43,6 +43,7 @@ async def churn(chunks: int) -> float:
     return longest_s
 
 
+@pytest.mark.slow
 async def test_the_loop_is_not_held_up_while_a_million_objects_live() -> None:
     """The longest turn of the loop under churn is less than half of what it is with Python's own timing."""
     live = [[number] for number in range(1_000_000)]

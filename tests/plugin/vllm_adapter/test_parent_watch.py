@@ -45,6 +45,7 @@ def left_by_a_killed_server(started: dict[str, psutil.Process], *arguments: str)
     return {name for name, one in started.items() if one in left}
 
 
+@pytest.mark.slow
 def test_nothing_below_a_process_outlives_it(tmp_path: Path, started: dict[str, psutil.Process]) -> None:
     """However it was started; the file is gone, and so are those who waited for the end."""
     file = tmp_path / "left.progress"
@@ -54,6 +55,7 @@ def test_nothing_below_a_process_outlives_it(tmp_path: Path, started: dict[str, 
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_without_it_they_all_do(started: dict[str, psutil.Process]) -> None:
     """So the test above can fail. A server below the other one watches for itself."""
     assert left_by_a_killed_server(started) >= {"a program", "stopped", "spawned", "only forked", "a grandchild"}

@@ -251,7 +251,7 @@ async def test_a_failure_is_written_down_and_tried_again_until_it_succeeds() -> 
     while house.report.attempt < 4:
         attempt = house.report.attempt
         while house.report.attempt == attempt:  # noqa: ASYNC110 - on virtual time
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.05)
         failed_s.append(round(loop.time(), 1))
         assert house.report.reason == "again, after single: EngineDied: the engine died"
     assert [round(later - sooner) for sooner, later in itertools.pairwise([0.0, *failed_s])] == [5, 10, 20]

@@ -23,6 +23,7 @@ def settle(desk: Desk, now_s: float) -> list[int]:
             return sizes
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_deadlines_at_once_are_settled_in_slices() -> None:
     """No event does more than a slice, each asks for the next one, and after the last all are gone."""
     desk = Desk(small_preset(1, most_waiting=MANY, classes={"normal": terms(1, places=MANY, queue_s=5.0)}))

@@ -56,6 +56,7 @@ def aim(mix: Mix, slowness: float = 1.0) -> float:
     return (0.92 * SLO_S / slowness - BASE_S) / (SEQUENCE_S + PREFILL_TOKEN_S * mix.prompt_tokens / mix.output_tokens)
 
 
+@pytest.mark.slow
 @every_policy
 @pytest.mark.parametrize("seed", [1, 2])
 def test_capacity_steps_down_and_up(policy: str, seed: int) -> None:
@@ -89,6 +90,7 @@ def test_a_slow_drift_is_followed(policy: str) -> None:
         assert mean_limit(steps, from_s, from_s + 60) == pytest.approx(aim(LIGHT, 1 + (from_s + 30) / 500), rel=0.25)
 
 
+@pytest.mark.slow
 @every_policy
 def test_noise_does_not_shake_it(policy: str) -> None:
     """With steps that vary by a tenth: goodput within a tenth of the best fixed limit's; few turns, no collapse."""
@@ -124,6 +126,7 @@ def test_a_preemption_storm_passes(policy: str) -> None:
     assert mean_limit(steps, 30, 120) >= 5.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "share"), [("aimd", 0.9), ("sla", 0.93), ("model", 0.93)])
 def test_a_changing_mix(policy: str, share: float) -> None:
     """Goal G3: five phases of a minute, always a request waiting: at least this share of the per-phase oracle, and 1.15
@@ -160,6 +163,7 @@ def test_the_model_does_not_chase_the_prompts_of_its_own_growth(mix: Mix, monkey
     assert mean_limit(steps, 20, 60) == pytest.approx(right, rel=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kv_capacity_tokens", [3200, 6400, 12_800, 25_600])
 def test_memory_aware_beats_fixed_limits_in_tight_memory(kv_capacity_tokens: int) -> None:
     """Goal G6: 7 % more tokens than 256 seats (the goal is 8; 7.6 are reached in the smallest cache), at most a quarter
