@@ -86,8 +86,10 @@ class Mutant:
 
     @property
     def tests(self) -> list[str]:
-        """The tests that have to notice it."""
-        return PLUGIN_TESTS if self.path.parts[0] == "headway" else POLICY_TESTS
+        """The tests that have to notice it, those of the same file and folder first: most faults end there."""
+        tests = PLUGIN_TESTS if self.path.parts[0] == "headway" else POLICY_TESTS
+        folder, stem = self.path.parts[-2], self.path.stem
+        return sorted(tests, key=lambda test: (stem not in test, f"/{folder}/" not in test))
 
 
 MUTANTS = [
