@@ -32,6 +32,16 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.NO_FREE_SEAT: (HTTPStatus.TOO_MANY_REQUESTS, True, "No seat is free, and the request would not wait."),
     Reason.DEADLINE_INFEASIBLE: (HTTPStatus.TOO_MANY_REQUESTS, True, "The expected wait is longer than the time-out."),
     Reason.DEADLINE_UNREACHABLE: (HTTPStatus.TOO_MANY_REQUESTS, True, "It waited too long to be served in time."),
+    Reason.OBJECTIVE_INFEASIBLE: (
+        HTTPStatus.TOO_MANY_REQUESTS,
+        True,
+        "More requests arrive than can be served within the objective of this class.",
+    ),
+    Reason.OBJECTIVE_UNREACHABLE: (
+        HTTPStatus.TOO_MANY_REQUESTS,
+        True,
+        "It waited beyond the objective of its class while more arrived than can be served.",
+    ),
     Reason.EVICTED: (HTTPStatus.TOO_MANY_REQUESTS, True, "A more urgent request took this one's place in the queue."),
     Reason.QUEUE_TIMEOUT: (HTTPStatus.SERVICE_UNAVAILABLE, True, "No seat came free within the queue time-out."),
     Reason.FIRST_TOKEN_TIMEOUT: (HTTPStatus.GATEWAY_TIMEOUT, False, "No token came within the first-token time-out."),

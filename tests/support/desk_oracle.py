@@ -51,10 +51,11 @@ class Oracle:
     was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
     newcomer: Ticket | None = None
+    short_s: dict[str, float] = field(default_factory=dict)
     _revision: int = 1
 
     def __post_init__(self) -> None:
-        self.rules = Rules(self.desk.preset)
+        self.rules = Rules(self.desk.preset, held=self.desk.held_seats())
 
     @property
     def waiting(self) -> dict[int, Ticket]:
@@ -109,7 +110,8 @@ class Oracle:
     def follow(self, effects: list[Effect], now_s: float) -> None:
         """After the event: keep the books, and check all that can be checked of each effect."""
         rules, before = self.rules, self.rules.sums()
-        rules.preset, rules.limit = self.desk.preset, self.desk.limit
+        rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.held_seats()
+        self._check_held()
         newcomer = self.newcomer
         if newcomer is not None:
             self._takes_place(newcomer, effects)
@@ -120,7 +122,7 @@ class Oracle:
                 case Dispatch(ticket_id, revision, batch):
                     self._dispatched(ticket_id, revision, batch, now_s, gathered)
                 case Reject(ticket_id, reason, retry_after_s):
-                    self._check_refusal(ticket_id, reason)
+                    self._check_refusal(ticket_id, reason, now_s)
                     self._refused(ticket_id, reason, retry_after_s)
                 case Expire(ticket_id, reason, retry_after_s):
                     assert now_s >= self.queue_due_s(ticket_id) - EPSILON_S, "expired too early"
@@ -226,6 +228,8 @@ class Oracle:
         evicting = any(isinstance(one, Reject) and one.reason is Reason.EVICTED for one in effects)
         refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == newcomer.id]
         assert not (evicting and refused), "somebody was evicted for a newcomer that was refused all the same"
+        if not any(self.rules.line(one) == newcomer.class_name for one in self.waiting.values()):
+            self.short_s[newcomer.class_name] = newcomer.arrived_s
         self.waiting[newcomer.id] = newcomer
 
     def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
@@ -242,6 +246,8 @@ class Oracle:
             return
         assert self._in_turn(ticket), "somebody jumped the queue"  # I6
         assert rules.fits(ticket), "dispatched beyond the limit, a reserve or the token budget"  # I2
+        if now_s - ticket.arrived_s <= self._target_s(ticket) / 2:
+            self.short_s[rules.line(ticket)] = now_s
         opens = all(one.batch != batch for one in rules.sitting.values())
         if rules.gathers:
             assert all(one.batch == batch for one in rules.sitting.values() if one.seats), "a batch before the last end"
@@ -279,7 +285,7 @@ class Oracle:
         if self.alone is not None and self.alone[0] == ticket_id:
             self.alone = None
 
-    def _check_refusal(self, ticket_id: int, reason: Reason) -> None:
+    def _check_refusal(self, ticket_id: int, reason: Reason, now_s: float) -> None:
         """A refusal is given for a cause that exists."""
         rules, ticket, queue = self.rules, self.waiting.pop(ticket_id), self.desk.preset.queue
         match reason:
@@ -303,9 +309,31 @@ class Oracle:
             case Reason.DEADLINE_UNREACHABLE:
                 assert queue.shed_unreachable
                 assert min(self.run_due_s(ticket_id).values()) < inf
+            case Reason.OBJECTIVE_INFEASIBLE:
+                assert self._stood_s(ticket, now_s) > 2 * self._target_s(ticket), "a burst was refused"
+                assert not self._goes_at_once(ticket), "refused although it need not wait"
+            case Reason.OBJECTIVE_UNREACHABLE:
+                assert self._stood_s(ticket, now_s) > 2 * self._target_s(ticket), "a burst was refused"
+                assert self.waiting, "the last one waiting was refused"
             case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
                 assert not self._open()
         self.waiting[ticket_id] = ticket
+
+    def _target_s(self, ticket: Ticket) -> float:
+        """How long it may wait while the queue of its class stands: half of the objective."""
+        slo_s = self.desk.preset.classes[self.rules.line(ticket)].ttft_slo_s
+        return inf if slo_s is None else slo_s / 2
+
+    def _stood_s(self, ticket: Ticket, now_s: float) -> float:
+        """For how long the queue of its class has been known to be no short one."""
+        return now_s - self.short_s.get(self.rules.line(ticket), -inf)
+
+    def _check_held(self) -> None:
+        """Each class is kept what it reserves, and more only where it has an objective."""
+        for name, terms in self.desk.preset.classes.items():
+            held = self.rules.held[name]
+            assert held >= terms.reserved_seats
+            assert held == terms.reserved_seats or terms.ttft_slo_s is not None
 
     def _goes_at_once(self, newcomer: Ticket) -> bool:
         """Whether it fits and nobody is before it, now that it is out of the line."""

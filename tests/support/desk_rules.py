@@ -5,7 +5,7 @@ Nothing here is shared with the desk but the preset and the tickets. Everything 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -32,10 +32,13 @@ class Sitting:
 
 @dataclass
 class Rules:
-    """Who waits, who sits, and what the preset says of it. ``preset`` and ``limit`` are set before any question."""
+    """Who waits, who sits, and what the preset says of it. ``preset``, ``limit`` and ``held``, the
+    seats kept for each class, are set before any question.
+    """
 
     preset: Preset
     limit: int = 1
+    held: Mapping[str, int] = field(default_factory=dict)
     waiting: dict[int, Ticket] = field(default_factory=dict)
     sitting: dict[int, Sitting] = field(default_factory=dict)
 
@@ -57,7 +60,7 @@ class Rules:
         """The seats that a class may still take: the limit, less what is held, less what others above it reserve."""
         classes = self.preset.classes
         kept = sum(
-            max(0, one.reserved_seats - sum(held.seats for held in self.sitting.values() if held.line == name))
+            max(0, self.held[name] - sum(held.seats for held in self.sitting.values() if held.line == name))
             for name, one in classes.items()
             if one.priority > classes[line].priority
         )
@@ -66,7 +69,7 @@ class Rules:
     def wanted(self, ticket: Ticket) -> int:
         """The seats it will get: all its sequences, or all that its class can ever have."""
         classes, line = self.preset.classes, self.line(ticket)
-        kept = sum(one.reserved_seats for one in classes.values() if one.priority > classes[line].priority)
+        kept = sum(self.held[name] for name, one in classes.items() if one.priority > classes[line].priority)
         return min(ticket.seats, max(1, self.limit - kept))
 
     def within_budget(self, ticket: Ticket) -> bool:
@@ -104,7 +107,7 @@ class Rules:
         """Whether it may go before a head that lacks seats: into what its own, more urgent class has reserved."""
         line = self.line(ticket)
         held = sum(one.seats for one in self.sitting.values() if one.line == line)
-        in_reserve = ticket.seats <= self.preset.classes[line].reserved_seats - held
+        in_reserve = ticket.seats <= self.held[line] - held
         lacks_seats = self.within_budget(head) and not self.fits(head)
         return in_reserve and lacks_seats and self.urgency(ticket) > self.urgency(head) and self.fits(ticket)
 

@@ -35,6 +35,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_queue_tokens": ("gauge", "Prompt tokens of waiting requests, estimated until they are counted."),
     "headway_queue_bytes": ("gauge", "Bytes of waiting requests."),
     "headway_queue_oldest_wait_seconds": ("gauge", "Age of the longest-waiting request."),
+    "headway_overloaded": ("gauge", "1 while the queue of a class stands: waits are cut to its objective."),
+    "headway_held_seats": ("gauge", "Seats kept for a class from less urgent ones, taken or not."),
     "headway_in_flight": ("gauge", "Requests dispatched and not yet ended."),
     "headway_seats_taken": ("gauge", "Sequences in the engine, until it has confirmed that they ended."),
     "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
@@ -165,6 +167,8 @@ def _tickets(shot: Snapshot) -> Iterator[Metric]:
     outcomes = _counter("headway_outcomes_total", "class", "outcome")
     depth = _gauge("headway_queue_depth", "class")
     oldest = _gauge("headway_queue_oldest_wait_seconds", "class")
+    overloaded = _gauge("headway_overloaded", "class")
+    held = _gauge("headway_held_seats", "class")
     in_flight = _gauge("headway_in_flight", "class")
     retries = _counter("headway_retries_total", "class")
     for name, one in shot.classes.items():
@@ -172,6 +176,8 @@ def _tickets(shot: Snapshot) -> Iterator[Metric]:
         arrivals.add_metric([name], counts.arrived)
         depth.add_metric([name], counts.queued)
         oldest.add_metric([name], one.oldest_wait_s)
+        overloaded.add_metric([name], one.overloaded)
+        held.add_metric([name], one.held_seats)
         in_flight.add_metric([name], counts.in_flight)
         retries.add_metric([name], counts.retries)
         for decision in Decision:
@@ -180,7 +186,7 @@ def _tickets(shot: Snapshot) -> Iterator[Metric]:
             refusals.add_metric([name, reason], counts.refusals[reason])
         for outcome in Outcome:
             outcomes.add_metric([name, outcome], counts.outcomes[outcome])
-    yield from (arrivals, decisions, refusals, outcomes, depth, oldest, in_flight, retries)
+    yield from (arrivals, decisions, refusals, outcomes, depth, oldest, overloaded, held, in_flight, retries)
 
 
 def _server(shot: Snapshot) -> Iterator[Metric]:

@@ -60,10 +60,16 @@ class SwitchHistory:
 
 @dataclass(frozen=True, slots=True)
 class ClassReading:
-    """One priority class: its place where the preset has it (larger is more urgent), its counts, its oldest wait."""
+    """One priority class: its place where the preset has it (larger is more urgent), its counts, its oldest wait.
+
+    ``overloaded``: its queue stands, so that waits are cut to its objective. ``held_seats`` are kept from the classes
+    below it.
+    """
 
     priority: int | None
     oldest_wait_s: float
+    overloaded: bool
+    held_seats: int
     counts: ClassLedger
 
 
@@ -264,7 +270,14 @@ def _queue(desk: Desk, now_s: float) -> QueueReading:
 
 def _classes(desk: Desk, now_s: float) -> dict[str, ClassReading]:
     oldest_s, terms = desk.oldest_wait_s(now_s), desk.preset.classes
+    standing, held = desk.standing_queues(now_s), desk.held_seats()
     return {
-        name: ClassReading(terms[name].priority if name in terms else None, oldest_s[name], counts.copy())
+        name: ClassReading(
+            priority=terms[name].priority if name in terms else None,
+            oldest_wait_s=oldest_s[name],
+            overloaded=name in standing,
+            held_seats=held.get(name, 0),
+            counts=counts.copy(),
+        )
         for name, counts in desk.ledger.classes.items()
     }

@@ -48,6 +48,8 @@ def _class(name: str, reading: ClassReading) -> dict[str, Any]:
         "priority": reading.priority,
         "queued": counts.queued,
         "oldest_wait_s": round(reading.oldest_wait_s, 3),
+        "overloaded": reading.overloaded,
+        "held_seats": reading.held_seats,
         "in_flight": counts.in_flight,
         "arrived": counts.arrived,
         "outcomes": {str(outcome): number for outcome, number in counts.outcomes.items()},

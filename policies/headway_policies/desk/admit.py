@@ -2,7 +2,8 @@
 
 1. refused    nothing is admitted, its class is shed, or its time is over
 2. seated     no ticket before it may go, and its seats are free
-3. refused    the queue is full, or its predicted wait is longer than it may wait
+3. refused    the queue is full, or its predicted wait is longer than it may wait, or than the objective of its class
+              allows while the queue of that class stands
 4. evicts     a less urgent ticket loses its place, where the preset says so and it helps
 5. queued     it waits, with a deadline, unless its client will not wait
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 from headway_policies.desk.dispatch import Dispatcher
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode
+from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.request import NO_TIMEOUTS, Reason, Ticket
 
@@ -19,16 +21,25 @@ from headway_policies.request import NO_TIMEOUTS, Reason, Ticket
 class Admission:
     """Refuses a new ticket, or passes it on to be seated or queued."""
 
-    def __init__(self, mode: Mode, scheduler: Scheduler, lifecycle: Lifecycle, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        scheduler: Scheduler,
+        lifecycle: Lifecycle,
+        dispatcher: Dispatcher,
+        objectives: Objectives,
+    ) -> None:
         self._mode = mode
         self._scheduler = scheduler
         self._lifecycle = lifecycle
         self._dispatcher = dispatcher
+        self._objectives = objectives
 
     def arrive(self, ticket: Ticket, now_s: float) -> None:
         """Answer one new ticket."""
         mode, scheduler = self._mode, self._scheduler
         scheduler.window.arrived(ticket.seats, now_s)
+        self._objectives.arrived(ticket, now_s)
         stages = mode.stages[ticket.class_name]
         if ticket.asked is not NO_TIMEOUTS:
             stages = stages.shortened_by(ticket.asked)
@@ -58,7 +69,9 @@ class Admission:
         queue, bounds = self._scheduler.queue, self._mode.preset.queue
         full = queue.refusal(ticket)
         if full is None:
-            return Reason.DEADLINE_INFEASIBLE if opened and self._infeasible(ticket, due_s, now_s) else None
+            if opened and self._infeasible(ticket, due_s, now_s):
+                return Reason.DEADLINE_INFEASIBLE
+            return Reason.OBJECTIVE_INFEASIBLE if opened and self._objectives.infeasible(ticket, now_s) else None
         if full is not Reason.QUEUE_FULL or not (bounds.evict and ticket.may_wait and queue.could_evict_for(ticket)):
             return full
         if self._infeasible(ticket, due_s, now_s):

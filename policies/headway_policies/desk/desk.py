@@ -41,6 +41,7 @@ from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import AdmissionState, Hold, Mode
+from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
@@ -61,9 +62,12 @@ class Desk:
         self._capacity = Capacity(preset, ceiling)
         self._forecast = Forecast()
         self._scheduler = Scheduler(preset, self._forecast)
-        self._lifecycle = Lifecycle(self.mode, self._scheduler, self._forecast, self.ledger)
-        self._dispatcher = Dispatcher(self.mode, self._scheduler, self._lifecycle, self._forecast, ceiling)
-        self._admission = Admission(self.mode, self._scheduler, self._lifecycle, self._dispatcher)
+        self._objectives = Objectives(preset, self._scheduler, self._forecast)
+        self._lifecycle = Lifecycle(self.mode, self._scheduler, self._forecast, self._objectives, self.ledger)
+        self._dispatcher = Dispatcher(
+            self.mode, self._scheduler, self._lifecycle, self._forecast, self._objectives, ceiling
+        )
+        self._admission = Admission(self.mode, self._scheduler, self._lifecycle, self._dispatcher, self._objectives)
         self._armed_s: float | None = None
         self._weigh(0.0)
 
@@ -167,6 +171,7 @@ class Desk:
         if rungs is not None:
             self.mode.in_force = rungs
         self._capacity.adopt(preset, limit)
+        self._objectives.adopt(preset, now_s)
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)
         if lanes is not None:
@@ -183,8 +188,9 @@ class Desk:
     def resume(self, now_s: float, hold: Hold = Hold.OPERATOR) -> list[Effect]:
         """End the pause for this cause, the operator's with the drain; other causes go on."""
         self._begin(now_s)
+        closed = not self.mode.open
         self.mode.release(hold)
-        self._dispatcher.fill(now_s)
+        self._fill_again(now_s, closed=closed)
         return self._end(now_s)
 
     def drain(self, now_s: float) -> list[Effect]:
@@ -197,11 +203,12 @@ class Desk:
     def fall_back(self, in_force: frozenset[Rung], now_s: float) -> list[Effect]:
         """From now on these rungs of the fallback ladder are in force; waiting tickets of a shed class are refused."""
         self._begin(now_s)
+        closed = not self.mode.open
         self.mode.fall_back(in_force)
         if Rung.SHED in in_force:
             shed = [one for one in self._scheduler.queue if self.mode.sheds(one)]
             self._lifecycle.refuse_all(shed, Reason.SHED, now_s)
-        self._dispatcher.fill(now_s)
+        self._fill_again(now_s, closed=closed)
         return self._end(now_s)
 
     def engine_silent(self, now_s: float) -> list[Effect]:
@@ -245,8 +252,9 @@ class Desk:
         if self.engine in (EngineState.RESTARTING, EngineState.LOST):
             self._capacity.begin(now_s)
             self._weigh(now_s)
+        closed = not self.mode.open
         self.mode.engine_is(EngineState.UP)
-        self._dispatcher.fill(now_s)
+        self._fill_again(now_s, closed=closed)
         return self._end(now_s)
 
     def warmed_up(self, now_s: float) -> list[Effect]:
@@ -362,6 +370,15 @@ class Desk:
         """Whole seconds after which a refused client may be served."""
         return self._lifecycle.retry_after_s(now_s)
 
+    def standing_queues(self, now_s: float) -> list[str]:
+        """The classes that have waited beyond the target of their objective for so long that waits are cut."""
+        return list(self._objectives.standing(now_s))
+
+    def held_seats(self) -> dict[str, int]:
+        """The seats that are kept for each class from less urgent ones: what it reserves, or what its demand needs."""
+        held = self._scheduler.seats.held()
+        return {name: held.get(name, 0) for name in self.preset.classes}
+
     def oldest_wait_s(self, now_s: float) -> dict[str, float]:
         """For each class, how long its longest-waiting ticket has waited; 0 where none waits."""
         oldest = dict.fromkeys(self.ledger.classes, 0.0)
@@ -389,6 +406,8 @@ class Desk:
         self._dispatcher.patience = SLICE
         if lifecycle.deadlines.earliest_s <= now_s or lifecycle.crash_suspects.cleared_s is not None:
             self._dispatcher.settle_due(now_s)
+        if now_s >= self._objectives.hold_again_s and self._objectives.hold(now_s):
+            self._dispatcher.fill(now_s)
 
     def _end(self, now_s: float) -> list[Effect]:
         """After any event: ask for a tick in time for the next deadline and batch, and hand the effects over."""
@@ -404,6 +423,8 @@ class Desk:
             due_s = shorter(due_s, lifecycle.crash_suspects.cleared_s)
         if capacity.opening.moving:
             due_s = shorter(due_s, capacity.due_s(now_s))
+        if self._scheduler.queue.total.requests and self._objectives.moving:
+            due_s = shorter(due_s, self._objectives.hold_again_s)
         effects, lifecycle.effects = lifecycle.effects, []
         if due_s is not None and (armed_s is None or due_s < armed_s):
             self._armed_s = due_s
@@ -412,6 +433,12 @@ class Desk:
 
     def _weigh(self, now_s: float) -> None:
         self._scheduler.limit = self._capacity.seats(now_s)
+
+    def _fill_again(self, now_s: float, *, closed: bool) -> None:
+        """Dispatch what may go; ``closed``: nothing could go until now, and the queues have grown for that."""
+        if closed and self.mode.open:
+            self._objectives.reopened(now_s)
+        self._dispatcher.fill(now_s)
 
     def _urgency(self, record: Record) -> int:
         return self.mode.terms(record.ticket).priority

@@ -4,8 +4,8 @@
     the bypass               tickets that may take one of the few seats beside a batch (fallback)
     all other tickets        in the order of the scheduler, as far as its strategy and the seats allow
 
-When its turn comes, a ticket past its deadline expires instead, and one that could no longer have a first token in time
-is refused in favour of the next.
+When its turn comes, a ticket past its deadline expires instead, and one that could no longer have a first token in
+time, or within its objective while its queue stands, is refused in favour of the next.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode, Stages
+from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
@@ -27,13 +28,20 @@ class Dispatcher:
     """Decides which tickets are dispatched. ``patience`` is how much more may be settled within this event."""
 
     def __init__(
-        self, mode: Mode, scheduler: Scheduler, lifecycle: Lifecycle, forecast: Forecast, ceiling: int | None
+        self,
+        mode: Mode,
+        scheduler: Scheduler,
+        lifecycle: Lifecycle,
+        forecast: Forecast,
+        objectives: Objectives,
+        ceiling: int | None,
     ) -> None:
         self.patience = SLICE
         self._mode = mode
         self._scheduler = scheduler
         self._lifecycle = lifecycle
         self._forecast = forecast
+        self._objectives = objectives
         self._ceiling = ceiling
 
     def enter(self, ticket: Ticket, stages: Stages, due_s: float | None, now_s: float, *, at_once: bool) -> None:
@@ -56,6 +64,8 @@ class Dispatcher:
             self.patience -= 1
             self._time_is_up(lifecycle.records[ticket_id], now_s)
         cleared = lifecycle.crash_suspects.cleared_s is not None and lifecycle.crash_suspects.update(now_s)
+        if cleared:
+            self._objectives.reopened(now_s)
         if lifecycle.effects or cleared:
             self.fill(now_s)
 
@@ -87,8 +97,11 @@ class Dispatcher:
             record = lifecycle.records[ticket.id]
             if self._too_late(record, now_s):
                 self.patience -= 1
-            elif sheds and self._hopeless(record, now_s):
-                lifecycle.refuse_all((ticket,), Reason.DEADLINE_UNREACHABLE, now_s)
+            elif self._misses_objective(record, 0.0, now_s):
+                lifecycle.refuse_all((ticket,), Reason.OBJECTIVE_UNREACHABLE, now_s)
+                self.patience -= 1
+            elif sheds and (hopeless := self._hopeless(record, now_s)) is not None:
+                lifecycle.refuse_all((ticket,), hopeless, now_s)
                 sheds = False  # one for each that goes: a wrong prediction must not empty the queue before a free seat
             else:
                 lifecycle.dispatch(record, now_s)
@@ -120,14 +133,28 @@ class Dispatcher:
         if not crash_suspects.suspects:
             self.fill(now_s)
 
-    def _hopeless(self, record: Record, now_s: float) -> bool:
-        """Whether its first token would come too late, and another ticket waits that may make better use of the seat.
+    def _hopeless(self, record: Record, now_s: float) -> Reason | None:
+        """Why its first token would come too late by prediction, while another ticket may make better use of the seat.
 
         The last one waiting always goes: a prediction that refused every ticket would never learn that it is wrong.
         """
-        if not self._mode.preset.queue.shed_unreachable or self._scheduler.queue.total.requests == 1:
+        delay_s = self._forecast.first_token_s(record.ticket)
+        if delay_s is None or self._scheduler.queue.total.requests == 1:
+            return None
+        if self._mode.preset.queue.shed_unreachable and self._misses_deadline(record, now_s + delay_s):
+            return Reason.DEADLINE_UNREACHABLE
+        return Reason.OBJECTIVE_UNREACHABLE if self._misses_objective(record, delay_s, now_s) else None
+
+    def _misses_deadline(self, record: Record, token_s: float) -> bool:
+        """Whether a first token at that time would be too late for one of its time-outs."""
+        if record.queue_due_s is None or token_s <= record.queue_due_s:
             return False
-        return self._forecast.token_comes_too_late(record, now_s)
+        due = record.run_due()
+        return due is not None and token_s > due[0]
+
+    def _misses_objective(self, record: Record, delay_s: float, now_s: float) -> bool:
+        """Whether its queue stands, a first token after ``delay_s`` would miss its objective, and others wait."""
+        return self._objectives.unreachable(record, delay_s, now_s) and self._scheduler.queue.total.requests > 1
 
     def _too_late(self, record: Record, now_s: float) -> bool:
         """Whether it has waited too long: then it expires."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway_policies.desk.record import Record
-from headway_policies.prediction import Accuracy, QuantileLengths, SizeStats, WaitEstimate
+from headway_policies.prediction import Accuracy, Demand, QuantileLengths, SizeStats, WaitEstimate
 from headway_policies.request import Ticket, Usage
 
 
@@ -13,19 +13,20 @@ class Forecast:
     def __init__(self) -> None:
         self.sizes = SizeStats()
         self.lengths = QuantileLengths()
+        self.demand = Demand()
         self._waits = WaitEstimate()
 
     def wait_s(self, seats_ahead: int, taken: int, limit: int) -> float | None:
         """How long a new ticket will wait behind so many seats; None while nothing is known."""
         return self._waits.wait_s(seats_ahead, max(0, limit - taken), limit)
 
-    def token_comes_too_late(self, record: Record, now_s: float) -> bool:
-        """Whether a ticket dispatched now could not have its first token in time."""
-        delay_s = self._waits.first_token_s(record.ticket.class_name, record.ticket.prompt_tokens)
-        if delay_s is None or record.queue_due_s is None or now_s + delay_s <= record.queue_due_s:
-            return False
-        due = record.run_due()
-        return due is not None and now_s + delay_s > due[0]
+    def first_token_s(self, ticket: Ticket) -> float | None:
+        """An optimistic time from the dispatch of a ticket to its first token; None while nothing is known."""
+        return self._waits.first_token_s(ticket.class_name, ticket.prompt_tokens)
+
+    def freed_per_s(self, limit: int) -> float:
+        """The seats that come free in a second while all of ``limit`` are taken; 0 while nothing is known."""
+        return self._waits.freed_per_s(limit)
 
     def waited(self, predicted_s: float, waited_s: float) -> None:
         """A wait is over: what was predicted, and what it was."""
@@ -38,7 +39,9 @@ class Forecast:
 
     def seats_free(self, record: Record, now_s: float) -> None:
         """The ticket is about to give up its last seat."""
-        self._waits.ended(record.seats, now_s - record.dispatched_s, now_s)
+        residence_s = now_s - record.dispatched_s
+        self._waits.ended(record.seats, residence_s, now_s)
+        self.demand.ended(record.queue_class, record.seats, residence_s)
 
     def completed(self, ticket: Ticket, usage: Usage) -> None:
         """A request ran to its end."""

@@ -26,6 +26,7 @@ from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expi
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.mode import Mode, Stages
+from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.record import Record
 from headway_policies.desk.retry_after import DrainRate
 from headway_policies.desk.scheduler import Scheduler
@@ -42,7 +43,9 @@ class Lifecycle:
     over when the event is done.
     """
 
-    def __init__(self, mode: Mode, scheduler: Scheduler, forecast: Forecast, ledger: Ledger) -> None:
+    def __init__(
+        self, mode: Mode, scheduler: Scheduler, forecast: Forecast, objectives: Objectives, ledger: Ledger
+    ) -> None:
         self.records: dict[int, Record] = {}
         self.effects: list[Effect] = []
         self.deadlines = Deadlines()
@@ -52,6 +55,7 @@ class Lifecycle:
         self._scheduler = scheduler
         self._seats = scheduler.seats
         self._forecast = forecast
+        self._objectives = objectives
         self._ledger = ledger
 
     def dispatched(self) -> Iterator[Record]:
@@ -275,6 +279,7 @@ class Lifecycle:
             self._forecast.waited(record.predicted_wait_s, now_s - ticket.arrived_s)
         self._ledger.classes[ticket.class_name].dispatched()
         record.dispatched_s, record.revision = now_s, mode.revision
+        self._objectives.dispatched(record, now_s)
         self._drain_rate.departed(now_s)
         if mode.in_force:
             most_tokens = capped_tokens(ticket, mode.terms(ticket), mode.in_force)

@@ -13,7 +13,7 @@ from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.seats import Seats
 from headway_policies.fallback import Rung, bypasses
 from headway_policies.preset import Preset
-from headway_policies.queueing import Lane, SafeOrder, WaitQueue, make_order
+from headway_policies.queueing import Lane, SafeOrder, WaitQueue, make_order, shares
 from headway_policies.request import Ticket
 
 
@@ -88,6 +88,26 @@ class Scheduler:
         if self.strategy.barrier:
             return None
         return self._forecast.wait_s(self.seats_ahead(ticket) + more_seats, self.seats.taken, self.limit)
+
+    def expected_wait_s(self, ticket: Ticket) -> float | None:
+        """How long a new ticket will probably wait, all in turn by their shares; None where unknown.
+
+        Of its own class it waits for those before it: under ``fair`` for as many of each tenant as of its own. Under
+        ``weighted`` the other classes that wait take their shares meanwhile, else those above it go first.
+        """
+        if self.strategy.barrier:
+            return None
+        queue, queue_class = self.queue, self.class_of(ticket)
+        ahead = queue.seats_in(queue_class)
+        if self._preset.ordering.inside == "fair":
+            own = queue.seats_in(queue_class, ticket.tenant) + ticket.seats
+            ahead = min(ahead, own * max(1, queue.tenants_in(queue_class)))
+        if self._preset.ordering.between == "weighted":
+            waiting = sum(share for name, share in self._shares.items() if queue.seats_in(name) or name == queue_class)
+            ahead = min(queue.total.seats, int(ahead * waiting / self._shares[queue_class]))
+        else:
+            ahead += queue.seats_above(queue_class)
+        return self._forecast.wait_s(ahead + ticket.seats, self.seats.taken, self.limit)
 
     @property
     def order_failed(self) -> str | None:
@@ -176,6 +196,7 @@ class Scheduler:
     def _rank(self, preset: Preset) -> None:
         """Put the classes' reserves in force, and know the most urgent one where there are several."""
         self.seats.reserve(preset.classes)
+        self._shares = shares(preset.classes)
         self._urgent = preset.by_urgency()[0] if len(preset.classes) > 1 else None
 
     def _passing_by(self, lane: Lane, head: Ticket, now_s: float) -> Ticket | None:

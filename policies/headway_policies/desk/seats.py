@@ -1,7 +1,8 @@
 """The seats of the engine: how many each class holds, and whether a ticket may have some.
 
-A class may keep seats free for itself (``reserved_seats``): classes less urgent than it see the limit lowered by what
-it has reserved and not taken. At least one seat is open to every class, so that a small limit blocks none.
+A class may keep seats free for itself (``reserved_seats``, or more where its objective requires them): classes less
+urgent than it see the limit lowered by what it has reserved and not taken. At least one seat is open to every class, so
+that a small limit blocks none.
 """
 
 from __future__ import annotations
@@ -30,12 +31,25 @@ class Seats:
 
     def reserve(self, classes: Mapping[str, PriorityClass]) -> None:
         """Put the reserves of these classes in force."""
-        self._reserved = {name: one.reserved_seats for name, one in classes.items() if one.reserved_seats}
+        self._reserved = {
+            name: one.reserved_seats
+            for name, one in classes.items()
+            if one.reserved_seats or one.ttft_slo_s is not None
+        }
         self._reserved_seats = sum(self._reserved.values())
         self._above = {
             name: tuple(other for other in self._reserved if classes[other].priority > one.priority)
             for name, one in classes.items()
         }
+
+    def hold(self, class_name: str, seats: int) -> None:
+        """Keep so many seats free for a class from now on, in place of its ``reserved_seats``."""
+        self._reserved_seats += seats - self._reserved[class_name]
+        self._reserved[class_name] = seats
+
+    def held(self) -> Mapping[str, int]:
+        """The seats that are kept for each class, whether it has taken them or not; a class without any may lack."""
+        return self._reserved
 
     def take(self, class_name: str, seats: int, tokens: int) -> None:
         """So many seats and tokens more (fewer, below 0)."""
@@ -68,7 +82,7 @@ class Seats:
 
     def barred(self, limit: int) -> Collection[str]:
         """The classes that may take no seat now because of another class's reserve."""
-        if not self._reserved or self.taken + self._reserved_seats < limit:
+        if not self._reserved_seats or self.taken + self._reserved_seats < limit:
             return ()
         return [name for name, above in self._above.items() if above and self.free(name, limit) < 1]
 

@@ -95,8 +95,8 @@ class LimitSettings(BaseModel):
 
     ``policy``: ``fixed``, ``aimd``, ``sla`` (noisy binary search, arXiv 2503.05248), ``model`` (fitted step time), or
     the import path ``package.module:Class`` of a custom policy. ``inter_token_slo_ms`` is the time between tokens
-    that must hold; the policies aim at ``set_point_ratio`` of it. ``memory_aware`` adds the bound by KV space.
-    ``shadow`` computes and reports the limit but applies the fixed one.
+    that must hold, where it is left out the shortest one of the classes; the policies aim at ``set_point_ratio`` of it.
+    ``memory_aware`` adds the bound by KV space. ``shadow`` computes and reports the limit but applies the fixed one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

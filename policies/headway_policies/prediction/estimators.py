@@ -164,6 +164,10 @@ class WaitEstimate:
             return None
         return (seats_ahead - free) * self._residence_s / max(limit, 1)
 
+    def freed_per_s(self, limit: int) -> float:
+        """The seats that come free in a second while ``limit`` are taken; 0 while too little is known."""
+        return limit / self._residence_s if self._weight >= MIN_SAMPLES and self._residence_s > 0 else 0.0
+
     def waited(self, predicted_s: float, actual_s: float) -> None:
         """Learn how good a predicted wait was."""
         self._score.add(predicted_s, actual_s)

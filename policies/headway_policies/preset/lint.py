@@ -108,6 +108,9 @@ def _time_outs(preset: Preset) -> Iterator[str]:
         for key, own_s in (("queue_timeout_s", terms.queue_timeout_s), ("first_token_timeout_s", first_s)):
             if own_s is not None and total_s is not None and own_s > total_s:
                 yield f"classes.{name}.{key}: no effect: total_timeout_s is shorter"
+        for key, due_s in (("first_token_timeout_s", first_s), ("total_timeout_s", total_s)):
+            if terms.ttft_slo_s is not None and due_s is not None and terms.ttft_slo_s > due_s:
+                yield f"classes.{name}.ttft_slo_s: longer than {key}, which ends the request before"
         if terms.queue_timeout_s is not None and first_s is not None and terms.queue_timeout_s > first_s:
             yield f"classes.{name}.queue_timeout_s: no effect: first_token_timeout_s is shorter"
 

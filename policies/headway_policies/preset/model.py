@@ -61,6 +61,19 @@ class Preset(BaseModel):
     fallback: Fallback = Fallback()
     memory: Memory = Memory()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _limit_follows_objectives(cls, table: object) -> object:
+        """A limit that states no ``inter_token_slo_ms`` keeps the shortest of the classes'."""
+        if not isinstance(table, Mapping) or not isinstance(table.get("classes"), Mapping):
+            return table
+        limit, classes = table.get("limit", {}), table["classes"].values()
+        stated = [one.get("inter_token_slo_ms") for one in classes if isinstance(one, Mapping)]
+        numbers = [one for one in stated if isinstance(one, int | float) and not isinstance(one, bool)]
+        if not numbers or not isinstance(limit, Mapping) or "inter_token_slo_ms" in limit:
+            return table
+        return {**table, "limit": {**limit, "inter_token_slo_ms": min(numbers)}}
+
     @field_validator("description")
     @classmethod
     def _printable(cls, description: str) -> str:

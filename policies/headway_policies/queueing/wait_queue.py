@@ -73,9 +73,11 @@ class WaitQueue:
     total: Sum = field(default_factory=Sum)
     by_class: dict[str, Sum] = field(init=False)
     _by_tenant: dict[tuple[str, str], int] = field(default_factory=dict)
+    _tenants: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.by_class = {name: Sum() for name in self.classes}
+        self._tenants = dict.fromkeys(self.classes, 0)
 
     def push(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
         """Add a ticket."""
@@ -117,6 +119,10 @@ class WaitQueue:
         """The seats requested by waiting tickets of a class; of one tenant, if it is given."""
         return self.by_class[class_name].seats if tenant is None else self._by_tenant.get((class_name, tenant), 0)
 
+    def tenants_in(self, class_name: str) -> int:
+        """The tenants of a class that wait."""
+        return self._tenants[class_name]
+
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class, bin by bin."""
         return (ticket for lane in self.lanes for ticket in lane.order.oldest())
@@ -136,11 +142,11 @@ class WaitQueue:
         self.total.add(ticket, sign)
         self.by_class[class_name].add(ticket, sign)
         tenant = (class_name, ticket.tenant)
-        if sign > 0:
-            self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + ticket.seats
-        elif self._by_tenant[tenant] == ticket.seats:
-            del self._by_tenant[tenant]
+        seats = self._by_tenant.get(tenant, 0)
+        self._tenants[class_name] += (seats + sign * ticket.seats > 0) - (seats > 0)
+        if seats + sign * ticket.seats:
+            self._by_tenant[tenant] = seats + sign * ticket.seats
         else:
-            self._by_tenant[tenant] -= ticket.seats
+            del self._by_tenant[tenant]
         lane.seats += sign * ticket.seats
         lane.tokens += sign * ticket.total_tokens

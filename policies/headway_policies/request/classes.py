@@ -12,9 +12,12 @@ _DAY_S = 86_400
 class PriorityClass(BaseModel):
     """The terms on which one class of requests is served. A larger ``priority`` is more urgent.
 
-    A time-out that is left out does not exist; a client may still set one. ``share`` is used by the weighted order.
-    Less urgent classes leave the ``reserved_seats`` free. ``fallback_max_tokens``, ``may_bypass``, ``sheddable`` and
-    ``may_divert`` say how the fallback ladder may degrade requests of this class.
+    A time-out that is left out does not exist; a client may still set one. ``ttft_slo_s`` is the objective for the time
+    from a request's arrival to its first token, ``inter_token_slo_ms`` the one between tokens: an objective ends no
+    request that could still be served, it says what is refused while more arrives than can be served within it.
+    ``share`` is used by the weighted order. Less urgent classes leave the ``reserved_seats`` free, and more than those
+    where the demand of a class with a ``ttft_slo_s`` needs them. ``fallback_max_tokens``, ``may_bypass``, ``sheddable``
+    and ``may_divert`` say how the fallback ladder may degrade requests of this class.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -27,6 +30,8 @@ class PriorityClass(BaseModel):
     first_token_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
     stall_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
     total_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    ttft_slo_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    inter_token_slo_ms: float | None = Field(default=None, gt=0, le=60_000)
     share: float | None = Field(default=None, gt=0, le=1)
     reserved_seats: int = Field(default=0, ge=0, le=65_536)
     service_tiers: tuple[str, ...] = Field(default=(), strict=False)  # TOML has lists only

@@ -43,6 +43,8 @@ class Reason(StrEnum):
     NO_FREE_SEAT = "no_free_seat"
     DEADLINE_INFEASIBLE = "deadline_infeasible"
     DEADLINE_UNREACHABLE = "deadline_unreachable"
+    OBJECTIVE_INFEASIBLE = "objective_infeasible"
+    OBJECTIVE_UNREACHABLE = "objective_unreachable"
     EVICTED = "evicted"
     QUEUE_TIMEOUT = "queue_timeout"
     FIRST_TOKEN_TIMEOUT = "first_token_timeout"  # noqa: S105 - a token of text
@@ -71,6 +73,8 @@ REFUSED: dict[Reason, Outcome] = {
     Reason.NO_FREE_SEAT: Outcome.REJECTED_LIMIT,
     Reason.DEADLINE_INFEASIBLE: Outcome.REJECTED_LIMIT,
     Reason.DEADLINE_UNREACHABLE: Outcome.SHED,
+    Reason.OBJECTIVE_INFEASIBLE: Outcome.REJECTED_LIMIT,
+    Reason.OBJECTIVE_UNREACHABLE: Outcome.SHED,
     Reason.EVICTED: Outcome.SHED,
     Reason.QUEUE_TIMEOUT: Outcome.EXPIRED_QUEUED,
     Reason.FIRST_TOKEN_TIMEOUT: Outcome.EXPIRED_RUNNING,

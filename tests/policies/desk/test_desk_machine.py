@@ -44,11 +44,11 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 FEW: dict[str, PriorityClass] = {
     "realtime": terms(3, places=2, queue_s=2, total_s=5, first_token_timeout_s=3, stall_timeout_s=1, reserved_seats=1),
-    "normal": terms(2, places=3, queue_s=4, total_s=None, max_waiting_tokens=300, share=0.5),
+    "normal": terms(2, places=3, queue_s=4, total_s=None, max_waiting_tokens=300, share=0.5, ttft_slo_s=0.4),
     "batch": terms(1, places=4, queue_s=None, total_s=30, max_waiting_bytes=3000),
 }
 MANY: dict[str, PriorityClass] = {
-    "realtime": terms(7, places=9, queue_s=8, total_s=9, reserved_seats=2, first_token_timeout_s=4),
+    "realtime": terms(7, places=9, queue_s=8, total_s=9, reserved_seats=2, first_token_timeout_s=4, ttft_slo_s=1),
     "normal": terms(2, places=9, queue_s=None, total_s=None, reserved_seats=1, stall_timeout_s=2),
     "extra": terms(1, places=9, queue_s=3, total_s=3),
     "batch": terms(-5, places=9, queue_s=30, total_s=60),

@@ -1,0 +1,119 @@
+"""The objectives of the classes: which tickets are refused while a queue stands, and which seats are held for a class.
+
+Nothing is refused for an objective while the queue of its class is short, or long for a moment only. While it stands
+(``ControlledDelay``), a ticket that is expected to wait beyond the target is refused on arrival, and one that can no
+longer have its first token in time is refused when its turn comes, in favour of the next. So what is served is served
+within the objective, and what is not is refused at once; a ticket that nothing else competes with is always served.
+
+Seats are held for a class as its demand requires: as many as it fills on average plus the square root of that (the
+square-root staffing rule; Halfin and Whitt, Operations Research 1981), less those that come free within the target
+anyway, and never more than its share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, inf, sqrt
+
+from headway_policies.desk.forecast import Forecast
+from headway_policies.desk.record import Record
+from headway_policies.desk.scheduler import Scheduler
+from headway_policies.preset import Preset
+from headway_policies.queueing import ControlledDelay, shares
+from headway_policies.request import Ticket
+
+HOLD_EVERY_S = 1.0
+
+
+class Objectives:
+    """The objectives of one preset, by class; what is known of a class's queue outlives a switch that keeps its own."""
+
+    def __init__(self, preset: Preset, scheduler: Scheduler, forecast: Forecast) -> None:
+        self._scheduler = scheduler
+        self._forecast = forecast
+        self._delays: dict[str, ControlledDelay] = {}
+        self.hold_again_s = 0.0
+        self.adopt(preset, 0.0)
+
+    def adopt(self, preset: Preset, now_s: float) -> None:
+        """Put the objectives of a preset in force."""
+        before, self._delays = self._delays, {}
+        for name, terms in preset.classes.items():
+            if terms.ttft_slo_s is not None:
+                known = before.get(name)
+                same = known is not None and known.slo_s == terms.ttft_slo_s
+                self._delays[name] = known if known is not None and same else ControlledDelay(terms.ttft_slo_s, now_s)
+        self._shares = shares(preset.classes)
+        self._floors = {
+            name: preset.classes[name].reserved_seats for name in preset.by_urgency()[:-1] if name in self._delays
+        }
+        self.hold_again_s = 0.0 if self._floors else inf
+
+    def standing(self, now_s: float) -> Iterator[str]:
+        """The classes whose queue stands."""
+        return (name for name, delay in self._delays.items() if delay.stands(now_s))
+
+    # ------------------------------------------------------------------ events
+
+    def arrived(self, ticket: Ticket, now_s: float) -> None:
+        """A ticket arrived: its class demands seats."""
+        delay = self._delays.get(ticket.class_name)
+        if delay is None:
+            return
+        if not self._scheduler.queue.by_class[ticket.class_name].requests:
+            delay.empty(now_s)
+        if ticket.class_name in self._floors:
+            self._forecast.demand.arrived(ticket.class_name, ticket.seats, now_s)
+
+    def dispatched(self, record: Record, now_s: float) -> None:
+        """A ticket left the queue. One that was running before, on an engine that died, says nothing of the queue."""
+        delay = self._delays.get(record.queue_class)
+        if delay is not None and record.crash is None:
+            delay.dispatched(now_s - record.ticket.arrived_s, now_s)
+
+    def reopened(self, now_s: float) -> None:
+        """Tickets are dispatched again: the queue has grown for another cause than the load."""
+        for delay in self._delays.values():
+            delay.empty(now_s)
+
+    # ------------------------------------------------------------------ questions
+
+    def infeasible(self, ticket: Ticket, now_s: float) -> bool:
+        """Whether a new ticket would wait beyond the target in a standing queue."""
+        delay = self._delays.get(ticket.class_name)
+        if delay is None or not delay.stands(now_s):
+            return False
+        wait_s = self._scheduler.expected_wait_s(ticket)
+        return wait_s is not None and wait_s > delay.target_s
+
+    def unreachable(self, record: Record, first_token_s: float, now_s: float) -> bool:
+        """Whether a ticket whose first token would come after ``first_token_s`` is too late for a standing queue."""
+        delay = self._delays.get(record.queue_class)
+        if delay is None or record.crash is not None:
+            return False
+        return now_s + first_token_s - record.ticket.arrived_s > delay.slo_s and delay.stands(now_s)
+
+    # ------------------------------------------------------------------ the seats that are held
+
+    @property
+    def moving(self) -> bool:
+        """Whether more seats are held than the preset reserves: time alone may open them to other classes."""
+        held = self._scheduler.seats.held()
+        return any(held[name] > floor for name, floor in self._floors.items())
+
+    def hold(self, now_s: float) -> bool:
+        """Hold the seats that each class needs now; due at ``hold_again_s``. Whether any number has changed."""
+        self.hold_again_s = now_s + HOLD_EVERY_S
+        seats, changed = self._scheduler.seats, False
+        before = seats.held()
+        for name, floor in self._floors.items():
+            needed = max(floor, self._needed(name, now_s))
+            if needed != before[name]:
+                seats.hold(name, needed)
+                changed = True
+        return changed
+
+    def _needed(self, class_name: str, now_s: float) -> int:
+        limit, offered = self._scheduler.limit, self._forecast.demand.seats(class_name, now_s)
+        freed = self._forecast.freed_per_s(limit) * self._delays[class_name].target_s
+        return min(ceil(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))

@@ -1,0 +1,54 @@
+"""Controlled delay: whether the queue of a class is a standing one, and how long a ticket may wait while it is.
+
+Controlled delay (CoDel; Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 2012; RFC 8289) tells a burst, which
+a queue is there to absorb, from a standing queue, which only adds delay: a queue stands when no ticket has left it
+within the target for a whole interval. CoDel then drops more and more packets, because senders answer to a drop by
+sending less. Clients of a server do not, so the answer here is that of Maurer ("Fail at Scale", ACM Queue 2015): as
+long as the queue stands, every ticket may wait for the short time only, and is refused as soon as it is clear that it
+will wait longer.
+
+One objective is all there is to set. A first token that is due within ``slo_s`` leaves half of that for the wait (the
+target); the interval is twice ``slo_s``. A burst that is over within target + interval loses nothing. A queue stops
+standing when a ticket leaves it within half of the target, or when it is empty. It stands again after one target when
+that was shortly before (CoDel as well remembers how hard it last had to drop).
+
+Every call is O(1). Known weak spot: a load that alternates between overload and idle, with a period of about the
+interval, is taken for a series of bursts.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+_TARGET_RATIO = 0.5
+_INTERVAL_RATIO = 2.0
+#: For so many intervals after a queue has stopped standing it stands again after one target.
+_REMEMBERED_INTERVALS = 8.0
+
+
+class ControlledDelay:
+    """The queue of one class whose first tokens are due ``slo_s`` seconds after the arrival, watched from ``now_s``."""
+
+    def __init__(self, slo_s: float, now_s: float) -> None:
+        self.slo_s = slo_s
+        self.target_s = _TARGET_RATIO * slo_s
+        self.interval_s = _INTERVAL_RATIO * slo_s
+        self._short_s = now_s  # the last time at which the queue was known to be short
+        self._stood_s = -inf  # the last time at which it stopped standing
+
+    def stands(self, now_s: float) -> bool:
+        """Whether there has been a standing queue up to now."""
+        recently = now_s - self._stood_s <= _REMEMBERED_INTERVALS * self.interval_s
+        patience_s = self.target_s if recently else self.interval_s
+        return now_s - self._short_s > patience_s + self.target_s
+
+    def empty(self, now_s: float) -> None:
+        """Nothing of the class waits, or nothing has for long."""
+        if self.stands(now_s):
+            self._stood_s = now_s
+        self._short_s = now_s
+
+    def dispatched(self, waited_s: float, now_s: float) -> None:
+        """A ticket left the queue for the engine after so long a wait."""
+        if waited_s <= self.target_s and (waited_s <= self.target_s / 2 or not self.stands(now_s)):
+            self.empty(now_s)

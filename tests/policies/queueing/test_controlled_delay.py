@@ -1,0 +1,66 @@
+"""Controlled delay: a burst is absorbed, a standing queue is recognised, and how it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway_policies.queueing import ControlledDelay
+
+
+def standing() -> ControlledDelay:
+    """Objective 1 s: target 0.5 s, interval 2 s. Every wait was 0.6 s from 0 to 3 s: it has stood since 2.5 s."""
+    delay = ControlledDelay(1.0, 0.0)
+    for tenth in range(31):
+        delay.dispatched(0.6, tenth / 10)
+    assert delay.stands(3.0)
+    return delay
+
+
+def test_a_queue_stands_once_no_wait_was_within_the_target_for_an_interval() -> None:
+    """Waits of 0.6 s: not yet at target + interval, but just after it."""
+    delay = ControlledDelay(1.0, 0.0)
+    for tenth in range(26):
+        delay.dispatched(0.6, tenth / 10)
+        assert not delay.stands(tenth / 10)
+    assert delay.stands(2.6)
+
+
+@pytest.mark.parametrize("short_s", [0.0, 0.3, 0.5])
+def test_one_short_wait_in_an_interval_is_enough(short_s: float) -> None:
+    """A wait within the target every two seconds, all others far beyond: it never stands."""
+    delay = ControlledDelay(1.0, 0.0)
+    for tenth in range(300):
+        delay.dispatched(short_s if tenth % 20 == 0 else 9.0, tenth / 10)
+        assert not delay.stands(tenth / 10)
+
+
+def test_a_queue_stands_although_nothing_leaves_it() -> None:
+    """No ticket leaves for target + interval: what waits there waits too long all the same."""
+    delay = ControlledDelay(1.0, 10.0)
+    assert not delay.stands(12.5)
+    assert delay.stands(12.6)
+
+
+def test_it_goes_on_standing_while_waits_are_just_within_the_target() -> None:
+    """Between half of the target and the target nothing changes: else each improvement would undo itself."""
+    delay = standing()
+    for tenth in range(31, 100):
+        delay.dispatched(0.4, tenth / 10)
+        assert delay.stands(tenth / 10)
+
+
+@pytest.mark.parametrize("ends", ["a wait within half of the target", "an empty queue"])
+def test_it_ends_with_a_short_wait_or_an_empty_queue_and_is_soon_recognised_again(ends: str) -> None:
+    """Shortly after it has ended the queue stands again after two targets; much later it takes target + interval."""
+    delay = standing()
+    if ends == "an empty queue":
+        delay.empty(4.0)
+    else:
+        delay.dispatched(0.25, 4.0)
+    assert not delay.stands(4.0)
+    assert not delay.stands(5.0)
+    assert delay.stands(5.1)
+    delay.empty(5.2)
+    delay.empty(100.0)
+    assert not delay.stands(102.5)
+    assert delay.stands(102.6)

@@ -1,0 +1,168 @@
+"""A lasting overload under the bundled presets as they come: what is served is served within its objective.
+
+Controlled delay and the seats held for a class, on the model of an engine and on a server of seats, virtual time. The
+oracle is the load itself: what is offered, what the seats can serve, and the same preset without its objectives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from random import Random
+
+import pytest
+from closed_loop import ClosedLoop, percentile
+
+from headway.simulator import WORKLOADS, EngineModel, Slo, simulate
+from headway.simulator.visit import Visit
+from headway_policies import Outcome, Preset, Reason, bundled_presets
+
+MODEL = EngineModel()
+#: The ceiling is that of an engine that must keep 100 ms between tokens: at 32 seats it takes 63 ms, plus prompts.
+SLO = Slo(ttft_s=5.0, inter_token_s=0.1)
+LENGTH_S, BEGIN_S = 150.0, 40.0
+OBJECTIVE = {Reason.OBJECTIVE_INFEASIBLE, Reason.OBJECTIVE_UNREACHABLE}
+
+
+def without_objectives(preset: Preset) -> Preset:
+    """The same preset as it would be without objectives and reserves."""
+    classes = {
+        name: one.model_copy(update={"ttft_slo_s": None, "reserved_seats": 0}) for name, one in preset.classes.items()
+    }
+    return preset.model_copy(update={"classes": classes})
+
+
+@cache
+def visits(load: float, seed: int, *, objectives: bool = True) -> tuple[Visit, ...]:
+    """The requests of W1 at a multiple of the ceiling, under ``balanced``: those that ended between 40 and 150 s."""
+    preset = bundled_presets()["balanced"]
+    requests = WORKLOADS["W1"].requests(LENGTH_S, seed, model=MODEL, slo=SLO, load=load)
+    found = simulate(requests, preset if objectives else without_objectives(preset), MODEL, seed=seed).visits
+    return tuple(one for one in found if BEGIN_S <= (one.ended_s or 0.0) < LENGTH_S)
+
+
+def in_time(found: tuple[Visit, ...], name: str) -> int:
+    """How many of a class had their first token within the objective of ``balanced`` and ran to their end."""
+    slo_s = bundled_presets()["balanced"].classes[name].ttft_slo_s
+    assert slo_s is not None
+    return sum(one.class_name == name and one.within(slo_s, 1e9) for one in found)
+
+
+@pytest.mark.parametrize("load", [1.3, 1.5, 2.0])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_in_a_lasting_overload_what_is_served_is_served_in_time(load: float, seed: int) -> None:
+    """Without objectives at most a tenth of the normal requests is in time; with them most of what is admitted is, and
+    in all at least as many as the seats can serve, less a tenth. Realtime loses nothing by it.
+    """
+    before, after = visits(load, seed, objectives=False), visits(load, seed)
+    served = sum(one.outcome is Outcome.COMPLETED for one in before)
+    normal = sum(one.class_name == "normal" for one in before)
+    assert in_time(before, "normal") <= 0.1 * normal
+    admitted = sum(one.class_name == "normal" and one.dispatched_s is not None for one in after)
+    assert in_time(after, "normal") >= 0.85 * admitted
+    assert in_time(after, "normal") + in_time(after, "realtime") >= 0.9 * served
+    assert in_time(after, "realtime") >= 0.95 * in_time(before, "realtime")
+
+
+def test_what_cannot_be_served_in_time_is_refused_soon() -> None:
+    """Most refusals come on arrival, and all of them before 1.5 times the objective has passed."""
+    refused = [one for one in visits(1.5, 1) if one.reason in OBJECTIVE]
+    assert len(refused) >= 100
+    at_once = sum(one.reason is Reason.OBJECTIVE_INFEASIBLE for one in refused)
+    assert at_once >= 0.6 * len(refused)
+    slo_s = {name: one.ttft_slo_s or 0.0 for name, one in bundled_presets()["balanced"].classes.items()}
+    assert all((one.ended_s or 0.0) - one.arrived_s <= 1.5 * slo_s[one.class_name] for one in refused)
+
+
+def served_alike(service_s: float, spread: float = 0.5, preset: Preset | None = None) -> ClosedLoop:
+    """A server with the seats of ``balanced``, each request holding one for about so long."""
+    random = Random(1)
+    return ClosedLoop(
+        preset or bundled_presets()["balanced"], lambda record: service_s * random.uniform(1 - spread, 1 + spread)
+    )
+
+
+@pytest.mark.parametrize("requests", [50, 150, 200])
+def test_a_short_burst_loses_nothing(requests: int) -> None:
+    """Up to 200 requests at once for 30 seats of 1.5 s: ten seconds of work, the last far beyond the objective."""
+    loop = served_alike(1.5)
+    for _ in range(requests):
+        loop.ask("normal")
+    loop.run(60.0)
+    assert [one.how for one in loop.records] == ["completed"] * requests
+
+
+def test_after_a_pause_what_waited_is_served() -> None:
+    """Twenty seconds in which nothing was dispatched by order are no overload."""
+    loop = served_alike(1.5)
+    loop.desk.pause(0.0)
+    for second in range(100):
+        loop.at(second / 5, lambda: loop.ask("normal"))
+    loop.at(20.0, lambda: loop._follow(loop.desk.resume(loop.now_s)))
+    loop.run(60.0)
+    assert Counter(one.how for one in loop.records) == {"completed": 100}
+
+
+def test_long_answers_leave_room_for_the_urgent() -> None:
+    """All seats that normal requests get are taken for a minute: eleven realtime requests wait for 1 s at most."""
+    random = Random(1)
+    loop = ClosedLoop(
+        bundled_presets()["balanced"],
+        lambda record: 60.0 if record.ticket.class_name == "normal" else random.uniform(0.5, 1.5),
+    )
+    for _ in range(32):
+        loop.ask("normal")
+    for number in range(11):
+        loop.at(5.0 + number, lambda: loop.ask("realtime"))
+    loop.run(30.0)
+    urgent = [one for one in loop.records if one.ticket.class_name == "realtime"]
+    assert [one.how for one in urgent] == ["completed"] * 11
+    assert max(one.wait_s for one in urgent) <= 1.0
+
+
+def test_seats_are_held_as_demand_requires_and_given_back() -> None:
+    """Realtime fills about eight seats while answers are long: more than eight are held for it, no more than its share;
+    two minutes after its last request as many as the preset reserves, and others take them.
+    """
+    loop = served_alike(20.0, spread=0.2)
+    held: dict[int, int] = {}
+
+    def flood() -> None:
+        loop.ask("normal")
+        loop.at(loop.now_s + 0.5, flood)
+
+    def urgent() -> None:
+        loop.ask("realtime")
+        if loop.now_s < 200.0:
+            loop.at(loop.now_s + 2.5, urgent)
+
+    loop.at(0.0, flood)
+    loop.at(0.0, urgent)
+    for at_s in (1, 150, 199, 320):
+        loop.at(float(at_s), lambda: held.update({round(loop.now_s): loop.desk.held_seats()["realtime"]}))
+    loop.run(330.0)
+    assert held[1] == 2
+    assert 8 <= held[150] <= 0.6 * 32
+    assert 8 <= held[199] <= 0.6 * 32
+    assert held[320] == 2
+    late = [one for one in loop.records if one.ticket.class_name == "realtime" and one.ticket.arrived_s >= 100.0]
+    assert percentile([one.wait_s for one in late], 0.95) <= 0.5
+    assert Counter(one.how for one in late) == {"completed": len(late)}
+
+
+def test_shares_hold_while_waits_are_cut() -> None:
+    """Normal and batch work each offer three times what there is: they are served 3 to 1, as without objectives."""
+    loop = served_alike(1.0)
+
+    def flood(name: str) -> None:
+        loop.ask(name, prompt_tokens=50, max_tokens=100)
+        loop.at(loop.now_s + 1 / 90, lambda: flood(name))
+
+    for name in ("normal", "batch"):
+        loop.at(0.0, lambda one=name: flood(one))
+    loop.run(240.0)
+    served = Counter(
+        one.ticket.class_name for one in loop.records if one.completed and (one.dispatched_s or 0.0) >= 60.0
+    )
+    assert served["normal"] / served["batch"] == pytest.approx(3.0, rel=0.1)
+    assert any(one.how == Reason.OBJECTIVE_INFEASIBLE for one in loop.records)
