@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -65,7 +65,6 @@ class FallbackController:
     ) -> None:
         self.fallback_client = fallback_client
         self.apply = apply
-        self.degraded: Counter[tuple[str, Degradation]] = Counter()
         self._gate = gate
         self._load = load
         self._errors = ErrorRate()
@@ -151,9 +150,9 @@ class FallbackController:
         total_s = self._gate.desk.preset.classes[class_name].timeouts().shortened_by(asked).total_s
         return None if total_s is None else total_s - passed_s
 
-    def lost(self, class_name: str, how: Degradation) -> None:
-        """Count a degraded request."""
-        self.degraded[class_name, how] += 1
+    def count_diverted(self, class_name: str) -> None:
+        """Count a request of this class that the other model answered."""
+        self._gate.count_degraded(class_name, Degradation.MODEL)
 
     def status(self) -> dict[str, Any]:
         """For operators."""

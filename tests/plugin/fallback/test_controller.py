@@ -22,7 +22,6 @@ from headway.http.admin import routes
 from headway.http.auth import Role, Tokens
 from headway.operator.metrics import MetricsCollector
 from headway_policies import Ending, Load, Preset, Reason
-from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, Rung
 
 OPERATOR = "operator-token-0123456789-0123456789"
@@ -182,7 +181,7 @@ async def test_the_metrics_tell_rung_steps_and_losses() -> None:
     assert scrape("headway_fallback_steps_total", rung="pause", trigger="errors") == 0.0
     assert scrape("headway_degraded_total", **{"class": "batch", "kind": "refused"}) == 0.0
     control.fallback_controller.order("shed")
-    control.fallback_controller.lost("normal", Degradation.MODEL)
+    control.fallback_controller.count_diverted("normal")
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_fallback_rung") == 3.0
     assert scrape("headway_fallback_steps_total", rung="shed", trigger="operator") == 1.0

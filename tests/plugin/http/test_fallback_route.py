@@ -70,7 +70,7 @@ async def test_on_the_rung_another_model_answers_and_it_is_counted() -> None:
     async with elsewhere() as other, way_to(other) as way:
         assert await way.out().take()
         assert dict(way.sent[0]["headers"])[b"x-headway-degraded"] == b"model=small"
-        assert way.fallback_controller.degraded == {("normal", Degradation.MODEL): 1}
+        assert way.control.gateway.gate.degraded == {("normal", Degradation.MODEL): 1}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_otherwise_it_stays_here(rung: str, more: dict[str, Any]) -> None:
     """The other model is never asked, and nothing is counted."""
     async with elsewhere() as other, way_to(other, rung) as way:
         assert not await way.out(**more).take()
-        assert (other.seen, way.sent, way.fallback_controller.degraded) == ([], [], {})
+        assert (other.seen, way.sent, way.control.gateway.gate.degraded) == ([], [], {})
 
 
 async def test_it_is_tried_once() -> None:
@@ -99,7 +99,7 @@ async def test_it_is_tried_once() -> None:
         assert not await out.take()
         out.context.rejected = refusal(Reason.QUEUE_FULL, 1)
         assert not await out.take()
-        assert (len(other.seen), way.sent, way.fallback_controller.degraded) == (1, [], {})
+        assert (len(other.seen), way.sent, way.control.gateway.gate.degraded) == (1, [], {})
 
 
 @pytest.mark.parametrize("reason", Reason)
