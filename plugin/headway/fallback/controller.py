@@ -74,11 +74,6 @@ class FallbackController:
         preset = gate.desk.preset
         self.ladder = Ladder(preset.fallback, usable_rungs(preset, fallback_model=fallback_client is not None))
 
-    def connect(self, fallback_client: FallbackClient) -> None:
-        """Use the other model from now on."""
-        self.fallback_client = fallback_client
-        self.adopt()
-
     async def run(self) -> None:
         """Update the ladder, for as long as the server runs."""
         try:
@@ -134,7 +129,7 @@ class FallbackController:
         return ladder.in_force
 
     def adopt(self) -> Rung:
-        """Take over a new preset, or another set of usable rungs."""
+        """Take over a new preset."""
         before, preset = self.ladder.rung, self._gate.desk.preset
         rungs = usable_rungs(preset, fallback_model=self.fallback_client is not None)
         self.ladder.switch(preset.fallback, rungs, self._gate.now_s())

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from engines import installed
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
 from small_presets import small_preset, terms
@@ -38,9 +39,11 @@ def preset(**fallback: Any) -> Preset:
     return small_preset(classes=CLASSES).model_copy(update={"fallback": Fallback(**times | fallback)})
 
 
-def control_room(**fallback: Any) -> tuple[headway.Control, list[frozenset[Rung]]]:
-    """A control room, and what its fallback_controller has told."""
-    control: headway.Control = headway.wrap(FakeEngine(), preset=preset(**fallback)).headway  # type: ignore[attr-defined]  # wrap adds it
+def control_room(
+    *, fallback_client: FallbackClient | None = None, **fallback: Any
+) -> tuple[headway.Control, list[frozenset[Rung]]]:
+    """The control of a fake engine, and the rungs that its fallback controller has applied."""
+    control, _ = installed(FakeEngine(), preset(**fallback), fallback_client=fallback_client)
     told: list[frozenset[Rung]] = []
     control.fallback_controller.apply = told.append
     return control, told
@@ -102,15 +105,17 @@ async def test_memory_is_short_only_while_something_runs() -> None:
 
 @on_virtual_time
 async def test_errors_and_a_dead_engine_divert() -> None:
-    """Where another model is connected; refused for their own sake, requests are not sent on."""
-    control, _ = control_room(error_ratio=0.5, error_min_requests=2, error_window_s=10.0, engine_down=True, enter_s=0.0)
-    fallback_controller, gate = control.fallback_controller, control.gateway.gate
-    fallback_controller.update()
-    for ending in (Ending.FAILED, Ending.FAILED):
-        gate.enter("normal").leave(ending)
-    assert fallback_controller.update() is Rung.NORMAL
-    fallback_controller.connect(other())
-    assert fallback_controller.update() is Rung.DIVERT
+    """Where there is another model; requests refused for a reason of their own are not diverted."""
+    for fallback_client, rung in ((None, Rung.NORMAL), (other(), Rung.DIVERT)):
+        control, _ = control_room(
+            fallback_client=fallback_client,
+            error_ratio=0.5, error_min_requests=2, error_window_s=10.0, engine_down=True, enter_s=0.0,
+        )  # fmt: skip
+        fallback_controller, gate = control.fallback_controller, control.gateway.gate
+        fallback_controller.update()
+        for ending in (Ending.FAILED, Ending.FAILED):
+            gate.enter("normal").leave(ending)
+        assert fallback_controller.update() is rung
     assert (
         fallback_controller.diverts("normal"),
         fallback_controller.diverts("batch"),

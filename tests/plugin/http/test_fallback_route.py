@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from engines import installed
 from small_presets import small_preset, terms
 from starlette.types import Message
 from upstream_stand_in import Elsewhere, elsewhere
@@ -55,9 +56,8 @@ class Way:
 async def way_to(other: Elsewhere, rung: str | None = "divert") -> AsyncIterator[Way]:
     """Normal requests may be diverted, those of batch may not; the ladder stands on a rung."""
     classes = {"normal": terms(2, may_divert=True, total_s=30.0), "batch": terms(1, sheddable=True)}
-    control: headway.Control = headway.wrap(FakeEngine(), preset=small_preset(classes=classes)).headway  # type: ignore[attr-defined]  # wrap adds it
     upstream = FallbackClient(FallbackSettings(other.url, "small"))
-    control.fallback_controller.connect(upstream)
+    control, _ = installed(FakeEngine(), small_preset(classes=classes), fallback_client=upstream)
     control.fallback_controller.order(rung)
     try:
         yield Way(control)

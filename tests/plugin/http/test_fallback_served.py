@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import httpx
+from engines import installed
 from small_presets import small_preset, terms
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,7 +15,6 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from upstream_stand_in import Elsewhere, elsewhere
 
-import headway
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.fallback.client import FallbackClient
 from headway.fallback.settings import FallbackSettings
@@ -32,10 +32,10 @@ class Site:
     """A server with one route over a fake engine, and the other model beside it."""
 
     def __init__(self, other: Elsewhere) -> None:
-        self.engine = headway.wrap(FakeEngine(step_s=0.001), preset=small_preset(4, classes=CLASSES))
-        self.control: headway.Control = self.engine.headway  # type: ignore[attr-defined]  # wrap adds it
+        self.engine = FakeEngine(step_s=0.001)
         self.upstream = FallbackClient(FallbackSettings(other.url, "small"))
-        self.control.fallback_controller.connect(self.upstream)
+        preset = small_preset(4, classes=CLASSES)
+        self.control, _ = installed(self.engine, preset, fallback_client=self.upstream)
         app = Starlette(routes=[Route(CHAT, self.generate, methods=["POST"])])
         self.app = AdmissionMiddleware(
             app, preset=lambda: self.control.preset, fallback_controller=lambda: self.control.fallback_controller
