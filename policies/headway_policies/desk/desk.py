@@ -156,7 +156,7 @@ class Desk:
         A waiting ticket keeps the deadline given on arrival, and a place by arrival; one whose class the new preset
         does not have waits in its default class. Bounds apply to new tickets only. What a policy has learnt is kept
         where its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from
-        now on; None leaves them as they are.
+        now on; None leaves them as they are. Where they change, they act as by ``fall_back``.
         """
         limit = self._capacity.limit_for(preset)
         lanes = self._scheduler.lanes_for(preset)  # a custom policy may raise until here: nothing has changed
@@ -164,13 +164,16 @@ class Desk:
         waiting = sorted(self._scheduler.queue, key=lambda ticket: (ticket.arrived_s, ticket.id))
         self._scheduler.switch(preset, lanes)
         self.mode.adopt(preset)
+        falls_back = rungs is not None and rungs != self.mode.in_force
         if rungs is not None:
-            self.mode.in_force = rungs
+            self.mode.fall_back(rungs)
         self._capacity.adopt(preset, limit)
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)
         if lanes is not None:
             self._lifecycle.enqueue_again(waiting)
+        if falls_back:
+            self._refuse_shed(now_s)
         self._dispatcher.fill(now_s)
         return self._end(now_s)
 
@@ -198,9 +201,7 @@ class Desk:
         """From now on these rungs of the fallback ladder are in force; waiting tickets of a shed class are refused."""
         self._begin(now_s)
         self.mode.fall_back(in_force)
-        if Rung.SHED in in_force:
-            shed = [one for one in self._scheduler.queue if self.mode.sheds(one)]
-            self._lifecycle.refuse_all(shed, Reason.SHED, now_s)
+        self._refuse_shed(now_s)
         self._dispatcher.fill(now_s)
         return self._end(now_s)
 
@@ -412,6 +413,12 @@ class Desk:
 
     def _weigh(self, now_s: float) -> None:
         self._scheduler.limit = self._capacity.seats(now_s)
+
+    def _refuse_shed(self, now_s: float) -> None:
+        """Refuse the waiting tickets of classes that are shed now."""
+        if Rung.SHED in self.mode.in_force:
+            shed = [one for one in self._scheduler.queue if self.mode.sheds(one)]
+            self._lifecycle.refuse_all(shed, Reason.SHED, now_s)
 
     def _urgency(self, record: Record) -> int:
         return self.mode.terms(record.ticket).priority

@@ -155,12 +155,15 @@ async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
 
 
 async def test_a_switch_takes_the_ladder_along() -> None:
-    """The thresholds and the rungs are those of the preset in force."""
+    """The thresholds and the rungs are those of the preset in force; the switch applies them, not the controller."""
     control, told = control_room()
     control.fallback_controller.order("shed")
     await control.switch("latency", expected_revision=None, caller=headway.Caller("me"))
-    assert control.fallback_controller.status()["usable"] == []
-    assert (told[-1], control.fallback_controller.ladder.ordered) == (frozenset(), None)
+    status = control.fallback_controller.status()
+    assert (status["usable"], status["ordered"], status["in_force"]) == ([], None, [])
+    assert [(move["before"], move["after"]) for move in status["moves"]] == [("shed", "normal"), ("normal", "shed")]
+    assert control.fallback_controller.update() is Rung.NORMAL
+    assert (told, control.gateway.gate.desk.mode.in_force) == ([{Rung.CAP, Rung.SHED}], frozenset())
 
 
 async def test_an_order_is_checked() -> None:
