@@ -230,9 +230,9 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
         assert (await client.put(PATH, json={"rung": None}, headers=bearer(OPERATOR))).json()["ordered"] is None
     assert told == [{Rung.CAP, Rung.SHED}, frozenset()]
     taken_back, ordered = control.audit.entries(10)
-    assert (ordered["action"], ordered["actor"], ordered["role"]) == ("order_fallback", "ann", "operator")
-    assert (ordered["before"], ordered["after"], ordered["reason"]) == ("normal", "shed", "night")
-    assert (taken_back["before"], taken_back["after"], taken_back["result"]) == ("shed", "normal", "applied")
+    assert (ordered.action, ordered.actor, ordered.role) == ("order_fallback", "ann", "operator")
+    assert (ordered.before, ordered.after, ordered.reason) == ("normal", "shed", "night")
+    assert (taken_back.before, taken_back.after, taken_back.result) == ("shed", "normal", "applied")
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ async def test_a_refused_order_changes_nothing_and_is_written_down(token: str, b
     assert answer.json()["detail"]
     assert told == []
     (line,) = control.audit.entries(10)
-    assert line["result"].startswith("refused: ")
+    assert line.result.startswith("refused: ")
 
 
 def test_moves_are_bounded() -> None:

@@ -67,7 +67,7 @@ def served(answer: Callable[[int], Awaitable[int | None]], *more: Preset) -> Con
 
 def results(control: Control) -> list[tuple[str, int, str]]:
     """Each line of the audit: the preset, the revision, the result."""
-    return [(line["after"], line["revision"], line["result"]) for line in control.audit.entries(9)]
+    return [(line.after, line.revision, line.result) for line in control.audit.entries(9)]
 
 
 @pytest.mark.parametrize(
