@@ -135,8 +135,8 @@ class HeadwayEndpoint:
             max_request_seats=settings.max_request_seats,
             warm_up=settings.warm,
         )
-        gateway, tasks = parts.gateway, parts.tasks
-        warmer = Warmer(gateway, tasks, parts.warmup, parts.activity)
+        gateway = parts.gateway
+        warmer = Warmer(parts)
         replacer = VllmReplacer(engine_client) if self.replaces_engine and replaceable(engine_client) else None
         supervisor = Supervisor(gateway, replacer, warmer.rewarm)
         control = install(
@@ -182,7 +182,7 @@ class HeadwayEndpoint:
 def _start_tasks(parts: EngineParts, supervisor: Supervisor, control: Control) -> None:
     """Start what runs in the background of a warm server."""
     gateway, activity, tasks = parts.gateway, parts.activity, parts.tasks
-    tasks.start(KEEP_WARM, KeepWarm(gateway, tasks, parts.warmup, activity).run())
+    tasks.start(KEEP_WARM, KeepWarm(parts).run())
     tasks.start("supervisor", supervisor.run())
     tasks.start("fallback_controller", control.fallback_controller.run())
     deaths, recycle = supervisor.deaths.total, control.engine_recycle.begin

@@ -11,9 +11,8 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
-from headway.admission import Gateway
-from headway.background_tasks import BackgroundTasks
-from headway.supervision import EngineActivity, WarmupState, not_ready
+from headway.operator import EngineParts
+from headway.supervision import not_ready
 from headway.vllm_adapter.internal_requests import run_internal
 from headway.vllm_adapter.warmup_requests import WarmupRequests
 from headway_policies import AdmissionState
@@ -36,19 +35,10 @@ class ShortRequests(Protocol):
 class KeepWarm:
     """Keeps one engine warm while ``run`` runs."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        tasks: BackgroundTasks,
-        warmup: WarmupState,
-        activity: EngineActivity,
-        source: ShortRequests | None = None,
-    ) -> None:
-        self._gateway = gateway
-        self._tasks = tasks
-        self._warmup = warmup
-        self._activity = activity
-        self._source = source or WarmupRequests(gateway.link.engine)
+    def __init__(self, parts: EngineParts, source: ShortRequests | None = None) -> None:
+        self._gateway, self._tasks = parts.gateway, parts.tasks
+        self._warmup, self._activity = parts.warmup, parts.activity
+        self._source = source or WarmupRequests(parts.gateway.link.engine)
 
     async def run(self) -> None:
         """Send a request whenever the engine has been idle for too long, until the server closes."""

@@ -13,10 +13,9 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
-from headway.admission import Gateway
-from headway.background_tasks import BackgroundTasks
 from headway.errors import HeadwayError
-from headway.supervision import EngineActivity, WarmupReport, WarmupState
+from headway.operator import EngineParts
+from headway.supervision import WarmupReport
 from headway.vllm_adapter.internal_requests import run_internal
 from headway.vllm_adapter.warmup_requests import WarmupRequests
 from headway_policies import Reason
@@ -49,19 +48,10 @@ class Source(Protocol):
 class Warmer:
     """Warms one engine up, by the plan of the preset in force; ``warmup`` has the report."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        tasks: BackgroundTasks,
-        warmup: WarmupState,
-        activity: EngineActivity,
-        source: Source | None = None,
-    ) -> None:
-        self._gateway = gateway
-        self._tasks = tasks
-        self._warmup = warmup
-        self._activity = activity
-        self._source = source or WarmupRequests(gateway.link.engine)
+    def __init__(self, parts: EngineParts, source: Source | None = None) -> None:
+        self._gateway, self._tasks = parts.gateway, parts.tasks
+        self._warmup, self._activity = parts.warmup, parts.activity
+        self._source = source or WarmupRequests(parts.gateway.link.engine)
 
     async def warm_up(self) -> None:
         """Run the plan once. Where that fails, log why, and retry in the background until it succeeds."""

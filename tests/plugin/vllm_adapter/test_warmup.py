@@ -7,7 +7,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -23,11 +23,11 @@ from headway.background_tasks import BackgroundTasks
 from headway.engine.fake import FakeOutput, FakeParams
 from headway.engine.port import PlainAdapter
 from headway.errors import Rejected
-from headway.operator.install import install, prepare
+from headway.operator.install import EngineParts, install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.engine_activity import EngineActivity
-from headway.supervision.warmup_report import WarmupReport, WarmupState
+from headway.supervision.warmup_report import WarmupReport
 from headway.vllm_adapter.keep_warm import TASK, KeepWarm
 from headway.vllm_adapter.warmup import Warmer
 from headway_policies import Ending, Load, Preset, Reason
@@ -91,27 +91,39 @@ class House:
     """A fake engine behind the gate, which is not warm yet."""
 
     control: headway.Control
-    gateway: Gateway
-    tasks: BackgroundTasks
-    warmup: WarmupState
-    activity: EngineActivity
+    parts: EngineParts
+
+    @property
+    def gateway(self) -> Gateway:
+        """The engine's gateway."""
+        return self.parts.gateway
+
+    @property
+    def tasks(self) -> BackgroundTasks:
+        """The server's background tasks."""
+        return self.parts.tasks
+
+    @property
+    def activity(self) -> EngineActivity:
+        """The engine's activity."""
+        return self.parts.activity
 
     @property
     def report(self) -> WarmupReport:
         """How the warm-up stands."""
-        return self.warmup.report
+        return self.parts.warmup.report
 
     async def warm_up(self, requests: Requests) -> None:
         """As a server does it before it listens."""
-        await Warmer(self.gateway, self.tasks, self.warmup, self.activity, requests).warm_up()
+        await Warmer(self.parts, requests).warm_up()
 
     async def rewarm(self, requests: Requests) -> None:
         """As the supervisor does it with another engine."""
-        await Warmer(self.gateway, self.tasks, self.warmup, self.activity, requests).rewarm()
+        await Warmer(self.parts, requests).rewarm()
 
     def keep_warm(self, requests: Requests) -> None:
         """From now on."""
-        self.tasks.start(TASK, KeepWarm(self.gateway, self.tasks, self.warmup, self.activity, requests).run())
+        self.tasks.start(TASK, KeepWarm(self.parts, requests).run())
 
 
 def warming(**keys: Any) -> tuple[CachingEngine, House, Requests]:
@@ -119,7 +131,7 @@ def warming(**keys: Any) -> tuple[CachingEngine, House, Requests]:
     preset: Preset = small_preset(SEATS).model_copy(update={"warmup": Warmup(**keys)})
     engine = CachingEngine()
     control, parts = installed(engine, preset, warm_up=True)
-    return engine, House(control, parts.gateway, parts.tasks, parts.warmup, parts.activity), Requests(engine)
+    return engine, House(control, parts), Requests(engine)
 
 
 @on_virtual_time
@@ -189,7 +201,7 @@ async def test_no_metric_counts_the_warm_up() -> None:
     meters = Meters(catalogue.class_names(), catalogue.max_seats(), registry)
     parts = prepare(engine, PlainAdapter(), catalogue.get("latency"), meters=meters, warm_up=True)
     control = install(parts, catalogue)
-    house = House(control, parts.gateway, parts.tasks, parts.warmup, parts.activity)
+    house = House(control, parts)
     registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
 
     async def steps() -> None:
@@ -443,7 +455,7 @@ async def test_the_steps_of_keep_warm_teach_nothing() -> None:
     """While its request runs no step is a batch or a signal."""
     engine, house, requests = warming(keep_warm_after_s=10.0)
     house.report.state, seen = "done", []
-    house.activity = EngineActivity(house.gateway, seen.append)
+    house.parts = replace(house.parts, activity=EngineActivity(house.gateway, seen.append))
     house.keep_warm(requests)
     engine.stalled = True
     await asyncio.sleep(11)
