@@ -43,9 +43,9 @@ def _facts(comparison: Comparison) -> list[str]:
         f"objectives: first token within {milliseconds(slo.ttft_s)} ms, "
         f"{milliseconds(slo.inter_token_s)} ms between tokens",
         *(
-            f"{run.name}: a custom policy failed and was replaced by a built-in one ({run.summary.put_aside})"
+            f"{run.name}: a custom policy failed and was replaced by a built-in one ({run.summary.policy_failures})"
             for run in comparison.runs
-            if run.summary.put_aside
+            if run.summary.policy_failures
         ),
     ]
 

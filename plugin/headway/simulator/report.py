@@ -129,7 +129,7 @@ def _flat_whole(summary: Summary) -> dict[str, Cell]:
         "utilisation_ratio": summary.utilisation_ratio,
         "preemptions": summary.preemptions,
         "jain": summary.jain,
-        "put_aside": summary.put_aside,
+        "policy_failures": summary.policy_failures,
     }
 
 

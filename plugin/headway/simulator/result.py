@@ -26,8 +26,8 @@ class Moment(NamedTuple):
 class Result:
     """The record of one run. ``batches`` has, for each number of decoding sequences, (steps, seconds).
 
-    ``put_aside`` says which custom policies raised an error, which and when: an order is replaced by a built-in one
-    for good, a limit by the preset's number until it proposes again. Empty when none failed.
+    ``policy_failures`` names the custom policies that raised an error, with the error: an order is replaced by a
+    built-in one for good, a limit by the preset's number until it proposes again. Empty when none failed.
     """
 
     model: EngineModel
@@ -41,7 +41,7 @@ class Result:
     preemptions: int = 0
     batches: dict[int, tuple[int, float]] = field(default_factory=dict)
     moments: list[Moment] = field(default_factory=list)
-    put_aside: str = ""
+    policy_failures: str = ""
     next_moment_s: float = 0.0
     _gap_s: float = 0.05
 

@@ -216,7 +216,7 @@ class Shell:
             times = "once" if limit.times == 1 else f"{limit.times} times"
             text = f"the limit: {limit.policy} failed {times}, first at {limit.first_s:.1f} s with {limit.error}"
             self._failures[limit.policy, limit.first_s] = text
-        self._result.put_aside = ", ".join(self._failures.values())
+        self._result.policy_failures = ", ".join(self._failures.values())
 
     def _learn_terms(self) -> None:
         """What the shell has to know of the preset: the urgency of its classes, and which events its policies use."""

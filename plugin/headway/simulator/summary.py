@@ -53,7 +53,7 @@ class ClassSummary:
 class Summary:
     """One run. Rates are over ``span_s``; ``jain`` is the fairness between tenants, 1.0 where there is one.
 
-    ``put_aside`` is that of the result.
+    ``policy_failures`` is that of the result.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Summary:
     preemptions: int
     utilisation_ratio: float
     jain: float
-    put_aside: str = ""
+    policy_failures: str = ""
 
     @property
     def all(self) -> ClassSummary:
@@ -97,7 +97,7 @@ def summarise(name: str, result: Result, slo: Slo, *, warmup_s: float = 0.0, spa
         preemptions=result.preemptions,
         utilisation_ratio=result.utilisation_ratio,
         jain=_fairness(visits),
-        put_aside=result.put_aside,
+        policy_failures=result.policy_failures,
     )
 
 
