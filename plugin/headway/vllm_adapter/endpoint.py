@@ -41,11 +41,11 @@ from headway.operator import (
 from headway.supervision import MemoryMaintenance, Supervisor
 from headway.variables import whole_number
 from headway.vllm_adapter.engine_adapter import VllmAdapter
-from headway.vllm_adapter.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.fail_fast import fail_fast
-from headway.vllm_adapter.keep_warm import TASK as KEEP_WARM
-from headway.vllm_adapter.keep_warm import KeepWarm
-from headway.vllm_adapter.warmup import Warmer
+from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
+from headway.vllm_adapter.warmup.keep_warm import TASK as KEEP_WARM
+from headway.vllm_adapter.warmup.keep_warm import KeepWarm
+from headway.vllm_adapter.warmup.warmup import Warmer
 from headway_policies import Preset
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")

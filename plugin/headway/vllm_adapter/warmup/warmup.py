@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from headway.errors import HeadwayError
 from headway.operator import EngineParts
 from headway.supervision import WarmupReport
-from headway.vllm_adapter.internal_requests import run_internal
-from headway.vllm_adapter.warmup_requests import WarmupRequests
+from headway.vllm_adapter.warmup.internal_requests import run_internal
+from headway.vllm_adapter.warmup.warmup_requests import WarmupRequests
 from headway_policies import Reason
 from headway_policies.engine import Stage, Warmup, WarmupPlan, retry_after_s
 

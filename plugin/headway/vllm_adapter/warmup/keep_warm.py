@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from headway.operator import EngineParts
 from headway.supervision import not_ready
-from headway.vllm_adapter.internal_requests import run_internal
-from headway.vllm_adapter.warmup_requests import WarmupRequests
+from headway.vllm_adapter.warmup.internal_requests import run_internal
+from headway.vllm_adapter.warmup.warmup_requests import WarmupRequests
 from headway_policies import AdmissionState
 from headway_policies.engine import keep_warm_due
 

@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from headway.vllm_adapter import progress
-from headway.vllm_adapter.progress import ProgressReader, Reporter, report_progress
+from headway.vllm_adapter.process import progress
+from headway.vllm_adapter.process.progress import ProgressReader, Reporter, report_progress
 from headway_policies import Progress
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from headway.vllm_adapter import orphan_killer
+from headway.vllm_adapter.process import orphan_killer
 
 VARIABLE = "HEADWAY_SERVER_MARKS"
 _KEEP_ENVIRONMENT = "SPT_NOENV"

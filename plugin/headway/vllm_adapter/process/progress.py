@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from headway.vllm_adapter.parent_watch import remove_at_the_end
+from headway.vllm_adapter.process.parent_watch import remove_at_the_end
 from headway_policies import Progress
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 
-from headway.vllm_adapter.death_cause import read_death_cause
-from headway.vllm_adapter.parent_watch import is_killer
+from headway.vllm_adapter.process.death_cause import read_death_cause
+from headway.vllm_adapter.process.parent_watch import is_killer
 from headway_policies import Cause
 
 
