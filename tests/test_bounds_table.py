@@ -16,7 +16,7 @@ from headway.http import admin, bounds, header_values, json_shape, orders
 from headway.http import auth as tokens
 from headway.http.bounds import Bounds
 from headway.operator import presets as catalogue
-from headway.simulator import trace
+from headway.simulator.traffic import trace
 from headway_dashboard import server_client
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
 from headway_policies import secret_text

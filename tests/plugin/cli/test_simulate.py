@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway.cli import main
-from headway.simulator.workload import WORKLOADS
+from headway.simulator.traffic.workload import WORKLOADS
 
 SHORT = ["simulate", "--duration", "20"]
 

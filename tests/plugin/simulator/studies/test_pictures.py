@@ -12,18 +12,18 @@ from itertools import pairwise
 
 import pytest
 
-from headway.simulator.capacity import Slo
-from headway.simulator.charts import charts
-from headway.simulator.comparison import compare
-from headway.simulator.engine import EngineModel
-from headway.simulator.page import NoPlotlyError, page, plotly_js
-from headway.simulator.picture import text_timeline, timeline_chart
-from headway.simulator.report import Comparison, as_csv, as_json, flat_rows, text_rows, text_table
-from headway.simulator.strategies import Arm, plain, strategy_arms
-from headway.simulator.timeline import LENGTHS, SEATS, timelines
-from headway.simulator.traffic import of_workload
-from headway.simulator.tuning import knee, sweep
-from headway.simulator.workload import WORKLOADS
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.report.charts import charts
+from headway.simulator.report.page import NoPlotlyError, page, plotly_js
+from headway.simulator.report.report import Comparison, as_csv, as_json, flat_rows, text_rows, text_table
+from headway.simulator.studies.comparison import compare
+from headway.simulator.studies.picture import text_timeline, timeline_chart
+from headway.simulator.studies.strategies import Arm, plain, strategy_arms
+from headway.simulator.studies.timeline import LENGTHS, SEATS, timelines
+from headway.simulator.studies.tuning import knee, sweep
+from headway.simulator.traffic.traffic import of_workload
+from headway.simulator.traffic.workload import WORKLOADS
 from headway_policies import bundled_presets
 
 MODEL, SLO = EngineModel(), Slo()

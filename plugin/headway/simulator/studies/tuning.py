@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from headway.simulator.capacity import Slo
-from headway.simulator.engine import EngineModel
-from headway.simulator.shell import simulate
-from headway.simulator.strategies import plain
-from headway.simulator.summary import summarise
-from headway.simulator.workload import Workload
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.report.summary import summarise
+from headway.simulator.run.shell import simulate
+from headway.simulator.studies.strategies import plain
+from headway.simulator.traffic.workload import Workload
 
 SEATS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128)
 _REQUESTS_A_SEAT = 12

@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import pytest
 
-from headway.simulator.capacity import Slo, ceiling
-from headway.simulator.engine import EngineModel
-from headway.simulator.lengths import Lengths, bimodal, exponential, fixed, lognormal
-from headway.simulator.workload import WORKLOADS, Phase, Request, Workload
+from headway.simulator.engine_model.capacity import Slo, ceiling
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.traffic.lengths import Lengths, bimodal, exponential, fixed, lognormal
+from headway.simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
 
 MODEL, SLO = EngineModel(), Slo()
 

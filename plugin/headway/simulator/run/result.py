@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headway.simulator.engine import EngineModel, Steps
-from headway.simulator.visit import Visit
+from headway.simulator.engine_model.engine import EngineModel, Steps
+from headway.simulator.run.visit import Visit
 from headway_policies import Ledger
 
 _MOST_MOMENTS = 600

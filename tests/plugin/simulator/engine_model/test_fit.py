@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.simulator.fit import CalibrationError, Point, fit
+from headway.simulator.engine_model.fit import CalibrationError, Point, fit
 
 
 def test_exact_measurements_give_the_constants_back() -> None:

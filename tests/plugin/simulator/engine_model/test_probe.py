@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from completions_stand_in import CompletionsStandIn
 
-from headway.simulator.fit import CalibrationError, Point
-from headway.simulator.probe import OUTPUT_TOKENS, PROMPT_WORDS, Probe, Stream, together
+from headway.simulator.engine_model.fit import CalibrationError, Point
+from headway.simulator.engine_model.probe import OUTPUT_TOKENS, PROMPT_WORDS, Probe, Stream, together
 
 
 def test_only_the_time_in_which_all_ran_counts() -> None:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.simulator.capacity import Slo
-from headway.simulator.engine import EngineModel
-from headway.simulator.result import Result
-from headway.simulator.summary import jain, max_min, spread, summarise
-from headway.simulator.visit import Visit
-from headway.simulator.workload import Request
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.report.summary import jain, max_min, spread, summarise
+from headway.simulator.run.result import Result
+from headway.simulator.run.visit import Visit
+from headway.simulator.traffic.workload import Request
 from headway_policies import Ledger, Outcome, Reason
 
 SLO = Slo(ttft_s=1.0, inter_token_s=0.1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.simulator.engine import Sequence
-from headway.simulator.workload import Request
+from headway.simulator.engine_model.engine import Sequence
+from headway.simulator.traffic.workload import Request
 from headway_policies import Outcome, Reason
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headway.simulator.capacity import Slo
-from headway.simulator.clients import Clients
-from headway.simulator.report import Comparison, Run
-from headway.simulator.shell import simulate
-from headway.simulator.strategies import Arm
-from headway.simulator.summary import summarise
-from headway.simulator.traffic import Traffic
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.report.report import Comparison, Run
+from headway.simulator.report.summary import summarise
+from headway.simulator.run.shell import simulate
+from headway.simulator.studies.strategies import Arm
+from headway.simulator.traffic.clients import Clients
+from headway.simulator.traffic.traffic import Traffic
 
 #: Called with the name of an arm and the share of its requests that have arrived.
 Progress = Callable[[str, float], None]

@@ -9,14 +9,14 @@ from random import Random
 import pytest
 from small_presets import small_preset, terms
 
-from headway.simulator.capacity import Slo
-from headway.simulator.clients import Clients
-from headway.simulator.engine import Engine, EngineModel
-from headway.simulator.result import Result
-from headway.simulator.shell import Shell, simulate
-from headway.simulator.strategies import plain
-from headway.simulator.summary import summarise
-from headway.simulator.workload import WORKLOADS, Request
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.engine_model.engine import Engine, EngineModel
+from headway.simulator.report.summary import summarise
+from headway.simulator.run.result import Result
+from headway.simulator.run.shell import Shell, simulate
+from headway.simulator.studies.strategies import plain
+from headway.simulator.traffic.clients import Clients
+from headway.simulator.traffic.workload import WORKLOADS, Request
 from headway_policies import Desk, Outcome, Preset, Reason, Requeue, bundled_presets
 from headway_policies.limits.limit import LimitSettings
 

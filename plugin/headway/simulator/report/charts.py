@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.simulator.report import Comparison, Run
-from headway.simulator.summary import ALL
-from headway.simulator.visit import Visit
+from headway.simulator.report.report import Comparison, Run
+from headway.simulator.report.summary import ALL
+from headway.simulator.run.visit import Visit
 
 Trace = dict[str, Any]
 _HUES = ("#3b8bd0", "#e08a1e", "#1fa187", "#b4699f", "#d1495b", "#c7a41b", "#62b6e7", "#9c6b4e")

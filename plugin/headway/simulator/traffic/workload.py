@@ -4,7 +4,7 @@ Arrivals are an open loop: no client waits for an answer before the next request
 Poisson process) or, for bursts, Gamma with a larger coefficient of variation; a rate that changes with the phase
 stretches them (time change of a renewal process). A closed workload has all its requests at time 0.
 
-Loads are multiples of the fluid ceiling (see ``capacity``), so that "1.5" means the same on any engine.
+Loads are multiples of the fluid ceiling (see ``engine_model/capacity``), so that "1.5" means the same on any engine.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from headway.simulator.capacity import Slo, ceiling
-from headway.simulator.engine import EngineModel
-from headway.simulator.lengths import Lengths, bimodal, exponential, fixed, lognormal
+from headway.simulator.engine_model.capacity import Slo, ceiling
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.traffic.lengths import Lengths, bimodal, exponential, fixed, lognormal
 
 
 class Request(NamedTuple):

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from headway.simulator.engine import Engine, EngineModel, Sequence, Steps
+from headway.simulator.engine_model.engine import Engine, EngineModel, Sequence, Steps
 
 UNIT = EngineModel(base_s=1.0, seat_s=0.0, prefill_s=0.0)
 _FOREVER = 10**9

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headway.simulator.engine import EngineModel
-from headway.simulator.shell import simulate
-from headway.simulator.strategies import Strategy, plain
-from headway.simulator.visit import Visit
-from headway.simulator.workload import Request
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.run.shell import simulate
+from headway.simulator.run.visit import Visit
+from headway.simulator.studies.strategies import Strategy, plain
+from headway.simulator.traffic.workload import Request
 
 SEATS = 4
 #: Output lengths of S1 to S7, in steps.

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.simulator.capacity import Slo
-from headway.simulator.result import Result
-from headway.simulator.visit import Visit
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.run.result import Result
+from headway.simulator.run.visit import Visit
 from headway_policies import Outcome
 
 ALL = "all"

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headway.simulator.capacity import Slo, ceiling
-from headway.simulator.engine import EngineModel
-from headway.simulator.trace import Trace
-from headway.simulator.workload import Request, Workload
+from headway.simulator.engine_model.capacity import Slo, ceiling
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.traffic.trace import Trace
+from headway.simulator.traffic.workload import Request, Workload
 
 _WARMUP_S = 30.0
 

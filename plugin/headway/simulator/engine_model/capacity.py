@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.simulator.engine import EngineModel
+from headway.simulator.engine_model.engine import EngineModel
 
 SET_POINT_RATIO = 0.95
 _MOST_SEATS = 4096

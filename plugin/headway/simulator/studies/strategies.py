@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from headway.simulator.engine import EngineModel
+from headway.simulator.engine_model.engine import EngineModel
 from headway_policies import Batching, Preset, PriorityClass
 from headway_policies.queueing import OrderSettings, QueueSettings
 

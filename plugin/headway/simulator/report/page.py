@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headway.errors import HeadwayError
-from headway.simulator.charts import Chart
+from headway.simulator.report.charts import Chart
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1f2733; --soft: #5d6878; --line: #dde2e9; --ground: #fff; }

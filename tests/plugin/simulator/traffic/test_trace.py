@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.simulator import trace as traces
-from headway.simulator.trace import MAX_LINE_CHARS, Trace, TraceError, read_trace
+from headway.simulator.traffic import trace as traces
+from headway.simulator.traffic.trace import MAX_LINE_CHARS, Trace, TraceError, read_trace
 
 HEAD = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
@@ -109,7 +109,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
 
 def test_all_at_once_has_no_rate() -> None:
     """Nothing is divided by zero."""
-    from headway.simulator.trace import Row
+    from headway.simulator.traffic.trace import Row
 
     assert Trace("x", [Row(0.0, 1, 1)] * 3).rate_per_s == 0.0
 

@@ -7,10 +7,10 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from headway.simulator.capacity import Slo
-from headway.simulator.engine import EngineModel
-from headway.simulator.result import Result
-from headway.simulator.summary import ALL, ClassSummary, Spread, Summary
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.report.summary import ALL, ClassSummary, Spread, Summary
+from headway.simulator.run.result import Result
 
 Cell = str | int | float | None
 

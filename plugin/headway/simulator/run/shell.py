@@ -19,12 +19,12 @@ from functools import partial
 from random import Random
 from typing import assert_never
 
-from headway.simulator.bare import Bare
-from headway.simulator.clients import Clients
-from headway.simulator.engine import Engine, EngineModel, Sequence, Steps
-from headway.simulator.result import Moment, Result
-from headway.simulator.visit import Visit
-from headway.simulator.workload import Request
+from headway.simulator.engine_model.engine import Engine, EngineModel, Sequence, Steps
+from headway.simulator.run.bare import Bare
+from headway.simulator.run.result import Moment, Result
+from headway.simulator.run.visit import Visit
+from headway.simulator.traffic.clients import Clients
+from headway.simulator.traffic.workload import Request
 from headway_policies import (
     Abort,
     Degrade,

@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from headway.errors import HeadwayError
-from headway.simulator.workload import CLASSES, Request, chooser
+from headway.simulator.traffic.workload import CLASSES, Request, chooser
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 #: The most characters of a line, and the most requests of a file (about 300 MB in memory).

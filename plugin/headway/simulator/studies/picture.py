@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.simulator.charts import Chart, Trace, hue, layout
-from headway.simulator.timeline import SEATS, Bar, Timeline
+from headway.simulator.report.charts import Chart, Trace, hue, layout
+from headway.simulator.studies.timeline import SEATS, Bar, Timeline
 
 
 def timeline_chart(timelines: Sequence[Timeline]) -> Chart:

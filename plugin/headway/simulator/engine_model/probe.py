@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import requests
 
-from headway.simulator.fit import CalibrationError, Point
+from headway.simulator.engine_model.fit import CalibrationError, Point
 
 _CONNECT_TIMEOUT_S = 5.0
 _READ_TIMEOUT_S = 120.0
