@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from headway_policies.batching import Gathered
 from headway_policies.desk.admit import Admission
 from headway_policies.desk.capacity import Capacity, CapReason
 from headway_policies.desk.dispatch import SLICE, Dispatcher
@@ -343,9 +342,7 @@ class Desk:
 
     def window_s(self, now_s: float) -> float:
         """How long a batch may gather now; 0 under a strategy that gathers none."""
-        if not self._scheduler.strategy.barrier:
-            return 0.0
-        return self._scheduler.window.length_s(Gathered(0, self._scheduler.limit, now_s), now_s)
+        return self._scheduler.window_s(now_s)
 
     def waiting_tokens(self) -> int:
         """Prompt tokens waiting."""
