@@ -223,8 +223,8 @@ MUTANTS = [
     Mutant(
         "desk/desk",
         "a switch fills no new seat",
-        "            self._lifecycle.enqueue_again(waiting)\n        self._dispatcher.fill(now_s)",
-        "            self._lifecycle.enqueue_again(waiting)",
+        "            self._refuse_shed(now_s)\n        self._dispatcher.fill(now_s)",
+        "            self._refuse_shed(now_s)",
     ),
     Mutant(
         "desk/desk",
@@ -552,8 +552,10 @@ MUTANTS = [
         "        self.deadlines.drop(ticket.id)\n        if record.queue_due_s",
         "        if record.queue_due_s",
     ),
-    Mutant("desk/desk", "a switch keeps the old rungs", "in_force = rungs", "in_force = self.mode.in_force"),
-    Mutant("desk/desk", "a class that is shed waits on", "        if Rung.SHED in in_force:", "        if False:"),
+    Mutant("desk/desk", "a switch keeps the old rungs", "fall_back(rungs)", "fall_back(self.mode.in_force)"),
+    Mutant("desk/desk", "a switch to a shedding rung refuses none that waits", "if falls_back:", "if False:"),
+    Mutant("desk/desk", "a switch under the same rungs refuses waiting tickets", "if falls_back:", "if True:"),
+    Mutant("desk/desk", "a class that is shed waits on", "if Rung.SHED in self.mode.in_force:", "if False:"),
     Mutant("engine/crash_suspects", "the last suspect goes first", "iter(self.suspects)", "reversed(self.suspects)"),
     Mutant("engine/crash_suspects", "cleared after the instant", "now_s < self.cleared_s", "now_s <= self.cleared_s"),
     Mutant(

@@ -7,7 +7,7 @@ import re
 import pytest
 from running_server import ROOT
 
-from headway import audit, secret_text
+from headway import audit
 from headway.admission import engine_calls as calls
 from headway.api import client
 from headway.cli import traffic
@@ -16,9 +16,10 @@ from headway.http import admin, bounds, header_values, json_shape, orders
 from headway.http import auth as tokens
 from headway.http.bounds import Bounds
 from headway.operator import presets as catalogue
-from headway.simulator import trace
+from headway.simulator.traffic import trace
 from headway_dashboard import server_client
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
+from headway_policies import secret_text
 from headway_policies.prediction import estimators as prediction
 from headway_policies.preset import errors as issues
 from headway_policies.preset import extends as inheritance

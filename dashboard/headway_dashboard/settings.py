@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
+
+from headway_policies.secret_text import SecretFileError, find_secret
 
 Role = Literal["operator", "viewer", "none"]
 
@@ -54,16 +55,14 @@ class Settings:
 
 def _secret(environment: Mapping[str, str], name: str) -> tuple[str | None, str | None]:
     """The secret in ``name`` or in the file that ``name``_FILE names; and what is wrong, in one sentence."""
-    if value := environment.get(name, "").strip():
-        return value, None
-    path = environment.get(f"{name}_FILE", "").strip()
-    if not path:
-        return None, None
     try:
-        value = Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        return None, f"{name}_FILE cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}."
-    return (value, None) if value else (None, f"{name}_FILE names an empty file.")
+        secret = find_secret(name, environment)
+    except SecretFileError as error:
+        return None, f"{error.variable} cannot be read: {error.cause}."
+    value = "" if secret is None else secret.text.strip()
+    if secret is not None and secret.path is not None and not value:
+        return None, f"{secret.variable} names an empty file."
+    return value or None, None
 
 
 def _seconds(text: str | None) -> float:

@@ -14,9 +14,10 @@ import itertools
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+
+from headway.api.schema import AuditEntry
 
 log = logging.getLogger(__name__)
 
@@ -37,25 +38,8 @@ class Caller:
     address: str = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the audit; ``times`` counts the same attempt, whose last one was at ``time``."""
-
-    time: str
-    actor: str
-    role: str
-    address: str
-    action: str
-    before: str
-    after: str
-    revision: int
-    reason: str
-    result: str
-    times: int = 1
-
-
-#: A line with its place among all: clocks may stand still, or jump.
-Numbered = tuple[int, Entry]
+#: An entry with its place among all: clocks may stand still, or jump.
+Numbered = tuple[int, AuditEntry]
 
 
 class _Attempts:
@@ -63,13 +47,13 @@ class _Attempts:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: OrderedDict[Entry, Numbered] = OrderedDict()
+        self._entries: OrderedDict[AuditEntry, Numbered] = OrderedDict()
 
-    def add(self, number: int, entry: Entry) -> Entry:
-        """The line of this attempt, with how often it was made."""
-        key = replace(entry, time="")
+    def add(self, number: int, entry: AuditEntry) -> AuditEntry:
+        """The entry of this attempt, with how often it was made."""
+        key = entry.model_copy(update={"time": ""})
         before = self._entries.pop(key, None)
-        counted = entry if before is None else replace(entry, times=before[1].times + 1)
+        counted = entry if before is None else entry.model_copy(update={"times": before[1].times + 1})
         self._entries[key] = number, counted
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)
@@ -103,19 +87,30 @@ class Audit:
         if entry.times.bit_count() == 1:  # 1, 2, 4, 8, ...
             _log(entry)
 
-    def entries(self, most: int) -> list[dict[str, Any]]:
-        """The newest ``most`` lines."""
+    def entries(self, most: int) -> list[AuditEntry]:
+        """The newest ``most`` entries."""
         rings: tuple[Iterable[Numbered], ...] = (self._changes, self._refused, self._strangers)
         merged = heapq.merge(*rings, key=lambda numbered: numbered[0], reverse=True)
-        return [asdict(entry) for _, entry in itertools.islice(merged, most)]
+        return [entry for _, entry in itertools.islice(merged, most)]
 
 
-def _entry(caller: Caller, action: str, before: str, after: str, revision: int, reason: str, result: str) -> Entry:
+def _entry(caller: Caller, action: str, before: str, after: str, revision: int, reason: str, result: str) -> AuditEntry:
     time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     actor, role, address, action, before, after, reason, result = map(
         _plain, (caller.actor, caller.role, caller.address, action, before, after, reason, result)
     )
-    return Entry(time, actor, role, address, action, before, after, revision, reason, result)
+    return AuditEntry(
+        time=time,
+        actor=actor,
+        role=role,
+        address=address,
+        action=action,
+        before=before,
+        after=after,
+        revision=revision,
+        reason=reason,
+        result=result,
+    )
 
 
 def _plain(text: str) -> str:
@@ -124,7 +119,7 @@ def _plain(text: str) -> str:
     return kept if kept.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in kept)
 
 
-def _log(entry: Entry) -> None:
+def _log(entry: AuditEntry) -> None:
     log.info(
         "audit: %s by %r (%s, %s): %r -> %r, revision %d, reason %r: %r, times %d",
         entry.action, entry.actor, entry.role, entry.address, entry.before, entry.after, entry.revision, entry.reason,

@@ -9,6 +9,7 @@ from typing import Any
 
 from headway.engine.fake import FakeEngine, FakeOutput, FakeParams
 from headway.engine.port import PlainAdapter
+from headway.fallback.client import FallbackClient
 from headway.operator.control import Control
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.presets import PresetCatalogue
@@ -74,6 +75,7 @@ def installed(
     warm_up: bool = False,
     supervise: Callable[[EngineParts], Supervisor] | None = None,
     replace: Callable[[], Awaitable[None]] | None = None,
+    fallback_client: FallbackClient | None = None,
 ) -> tuple[Control, EngineParts]:
     """An engine behind the gate, as a server has it; its supervisor, where there is one, is made but not started."""
     catalogue = PresetCatalogue()
@@ -82,7 +84,8 @@ def installed(
     supervisor = None if supervise is None else supervise(parts)
     if supervisor is not None and replace is None:
         replace = supervisor.recycle
-    return install(parts, catalogue, supervisor=supervisor, replace=replace), parts
+    control = install(parts, catalogue, supervisor=supervisor, replace=replace, fallback_client=fallback_client)
+    return control, parts
 
 
 def outcomes(control: Control) -> dict[str, int]:

@@ -13,11 +13,11 @@ import sys
 import time
 from typing import Any
 
-from headway.vllm_adapter import parent_watch
+from headway.vllm_adapter.process import parent_watch
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 GRANDCHILD = "import subprocess, time; print('{name}', subprocess.Popen({sleep}).pid, flush=True); time.sleep(600)"
-OUTER = "from headway.vllm_adapter.parent_watch import watch_this_process; watch_this_process(); "
+OUTER = "from headway.vllm_adapter.process.parent_watch import watch_this_process; watch_this_process(); "
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 FORKS = "import os, time; pid = os.fork(); pid and print('forked by a child', pid, flush=True); time.sleep(600)"
 TITLE = "import setproctitle, time; setproctitle.setproctitle('VLLM::EngineCore'); time.sleep(600)"

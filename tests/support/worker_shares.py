@@ -15,7 +15,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "the shared servers": ("tests/engine/", "tests/chaos/", "tests/browser/"),
     "vLLM in the test's own process": (
         "tests/plugin/admission/test_max_tokens.py",
-        "tests/plugin/vllm_adapter/test_caches.py",
+        "tests/plugin/vllm_adapter/process/test_caches.py",
         "tests/plugin/vllm_adapter/test_engine_adapter.py",
     ),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypedDict, Unpack, assert_never
@@ -75,12 +76,12 @@ def loop_time_s() -> float:
 
 
 class Gate:
-    """Admission for one engine, on one event loop."""
+    """Admission for one engine, on one event loop. ``degraded`` counts the degraded requests, by class and kind."""
 
     def __init__(self, preset: Preset, *, ceiling: int | None = None, meter: Meter | None = None) -> None:
         self.now_s: Callable[[], float] = loop_time_s
         self.desk = Desk(preset, ceiling=ceiling)
-        self.lost: Callable[[str, Degradation], None] | None = None
+        self.degraded: Counter[tuple[str, Degradation]] = Counter()
         self._meter = meter
         self._permits: dict[int, Permit] = {}
         self._ids = itertools.count(1)
@@ -186,6 +187,10 @@ class Gate:
         """Use only this share of the limit, for this reason."""
         self._carry_out(self.desk.cap_seats(reason, ratio, self.now_s()))
 
+    def count_degraded(self, class_name: str, how: Degradation) -> None:
+        """Count a request of this class as degraded."""
+        self.degraded[class_name, how] += 1
+
     def dump(self) -> dict[str, Any]:
         """The desk's live state, for operators."""
         return dump(self.desk, self.now_s())
@@ -233,7 +238,7 @@ class Gate:
                 case Reject() | Expire():
                     permit = self._permits.pop(effect.ticket_id)
                     if effect.reason is Reason.SHED:
-                        self._count(permit, Degradation.REFUSED)
+                        self.count_degraded(permit.ticket.class_name, Degradation.REFUSED)
                     permit.left = True
                     permit.refuse(effect.reason, effect.retry_after_s)
                 case Abort():
@@ -252,18 +257,14 @@ class Gate:
         ticket = permit.ticket
         permit.batch, permit.beside = effect.batch, effect.beside
         if permit.most_tokens is not None:
-            self._count(permit, Degradation.MAX_TOKENS)
+            self.count_degraded(ticket.class_name, Degradation.MAX_TOKENS)
         if permit.beside:
-            self._count(permit, Degradation.ORDER)
+            self.count_degraded(ticket.class_name, Degradation.ORDER)
         permit.dispatched_s = self.now_s()
         permit.preset_name = self.desk.preset.name
         if self._meter is not None:
             self._meter.waited(ticket.class_name, permit.dispatched_s - ticket.arrived_s)
         permit.wake()
-
-    def _count(self, permit: Permit, how: Degradation) -> None:
-        if self.lost is not None:
-            self.lost(permit.ticket.class_name, how)
 
     def _abort(self, effect: Abort) -> None:
         permit = self._permits[effect.ticket_id]

@@ -234,7 +234,7 @@ class RecycleAccepted(Answer):
 
 
 class AuditEntry(Answer):
-    """One change, or one refused attempt."""
+    """One change, or one refused attempt; ``times`` counts the same attempt, whose last one was at ``time``."""
 
     time: str
     actor: str

@@ -12,8 +12,8 @@ from pathlib import Path
 import requests
 
 from headway.console import Bar, FailedError, ServerUnreachableError, UsageError, add_json, add_url, seconds, table
-from headway.simulator.fit import CalibrationError, Fit, Point, fit
-from headway.simulator.probe import Measured, Probe
+from headway.simulator.engine_model.fit import CalibrationError, Fit, Point, fit
+from headway.simulator.engine_model.probe import Measured, Probe
 
 NAME = "calibrate"
 SUMMARY = "Measure a running server, and print the constants that make `headway simulate` behave like it."

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from headway.cli.simulated import need_plotly, show, show_sweep, show_timeline
 from headway.console import Bar, UsageError, add_json, find_preset, open_catalogue, preset_dir, seconds
-from headway.simulator.capacity import Slo
-from headway.simulator.clients import Clients
-from headway.simulator.comparison import compare
-from headway.simulator.engine import EngineModel
-from headway.simulator.strategies import Arm, strategy_arms
-from headway.simulator.trace import TraceError, read_trace
-from headway.simulator.traffic import Traffic, of_trace, of_workload
-from headway.simulator.tuning import sweep
-from headway.simulator.workload import WORKLOADS, Workload
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.studies.comparison import compare
+from headway.simulator.studies.strategies import Arm, strategy_arms
+from headway.simulator.studies.tuning import sweep
+from headway.simulator.traffic.clients import Clients
+from headway.simulator.traffic.trace import TraceError, read_trace
+from headway.simulator.traffic.traffic import Traffic, of_trace, of_workload
+from headway.simulator.traffic.workload import WORKLOADS, Workload
 
 NAME = "simulate"
 SUMMARY = "Compare presets on a model of the engine: the same requests for each, without a server, in seconds."

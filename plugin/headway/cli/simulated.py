@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from headway.console import UsageError, milliseconds, table
-from headway.simulator.capacity import Slo
-from headway.simulator.charts import Chart, charts
-from headway.simulator.page import NoPlotlyError, page, plotly_js
-from headway.simulator.picture import text_timeline, timeline_chart
-from headway.simulator.report import Comparison, as_csv, as_json, text_rows, text_table
-from headway.simulator.timeline import timelines
-from headway.simulator.tuning import Point, knee
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.report.charts import Chart, charts
+from headway.simulator.report.page import NoPlotlyError, page, plotly_js
+from headway.simulator.report.report import Comparison, as_csv, as_json, text_rows, text_table
+from headway.simulator.studies.picture import text_timeline, timeline_chart
+from headway.simulator.studies.timeline import timelines
+from headway.simulator.studies.tuning import Point, knee
 
 
 def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
@@ -43,9 +43,9 @@ def _facts(comparison: Comparison) -> list[str]:
         f"objectives: first token within {milliseconds(slo.ttft_s)} ms, "
         f"{milliseconds(slo.inter_token_s)} ms between tokens",
         *(
-            f"{run.name}: a custom policy failed and was replaced by a built-in one ({run.summary.put_aside})"
+            f"{run.name}: a custom policy failed and was replaced by a built-in one ({run.summary.policy_failures})"
             for run in comparison.runs
-            if run.summary.put_aside
+            if run.summary.policy_failures
         ),
     ]
 

@@ -19,6 +19,6 @@ def connect(url: str, environ: Mapping[str, str]) -> AdminClient:
     token = find_token("ADMIN", environ)
     if token is None:
         raise TokenError(_NOT_SET)
-    if not (token.secret.isascii() and token.secret.isprintable()):
+    if not (token.text.isascii() and token.text.isprintable()):
         raise UsageError(f"{token.variable}: the token may hold printable ASCII characters only")
-    return AdminClient(url, token.secret)
+    return AdminClient(url, token.text)

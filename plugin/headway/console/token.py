@@ -1,53 +1,32 @@
-"""The admin token of a command: ``HEADWAY_ADMIN_TOKEN``, or the file named by ``HEADWAY_ADMIN_TOKEN_FILE``."""
+"""The tokens of a command, from its environment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 
 from headway.console.exits import UsageError
-from headway.secret_text import MAX_FILE_BYTES
-from headway_policies.text_file import TextFileError, read_text_file
-
-MIN_CHARS = 32
+from headway.http import MIN_TOKEN_CHARS
+from headway_policies.secret_text import Secret, SecretFileError, find_secret
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A secret and the variable it came from; the secret stays out of the repr."""
-
-    secret: str
-    variable: str
-
-    def __repr__(self) -> str:
-        return f"Token(from {self.variable})"
-
-
-def find_token(role: str, environ: Mapping[str, str]) -> Token | None:
-    """The token of a role ("ADMIN" or "VIEWER"), or None. Raises UsageError for a file that cannot be read."""
-    variable = f"HEADWAY_{role}_TOKEN"
-    if secret := environ.get(variable, "").strip():
-        return Token(secret, variable)
-    if name := environ.get(f"{variable}_FILE", ""):
-        return Token(_read(Path(name), f"{variable}_FILE"), f"{variable}_FILE")
-    return None
+def find_token(role: str, environ: Mapping[str, str]) -> Secret | None:
+    """The token of a role ("ADMIN" or "VIEWER"), or None. Raises UsageError for a file without a readable token."""
+    try:
+        token = find_secret(f"HEADWAY_{role}_TOKEN", environ)
+    except SecretFileError as error:
+        raise UsageError(str(error)) from None
+    if token is None or not token.text.strip():
+        if token is not None and token.path is not None:
+            raise UsageError(f"{token.source}: is empty; write the token into it")
+        return None
+    return replace(token, text=token.text.strip())
 
 
-def check_length(token: Token) -> None:
+def check_length(token: Secret) -> None:
     """Refuse a token the server would refuse. Raises UsageError."""
-    if len(token.secret) < MIN_CHARS:
+    if len(token.text) < MIN_TOKEN_CHARS:
         raise UsageError(
-            f"{token.variable}: the token has {len(token.secret)} characters and needs at least {MIN_CHARS}; "
+            f"{token.variable}: the token has {len(token.text)} characters and needs at least {MIN_TOKEN_CHARS}; "
             'make one with: python3 -c "import secrets; print(secrets.token_urlsafe(32))"'
         )
-
-
-def _read(path: Path, variable: str) -> str:
-    try:
-        secret = read_text_file(path, MAX_FILE_BYTES).strip()
-    except TextFileError as error:
-        raise UsageError(f"{variable}: {path} cannot be read: {error}") from None
-    if not secret:
-        raise UsageError(f"{variable}: {path} is empty; write the token into it")
-    return secret

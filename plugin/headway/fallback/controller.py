@@ -7,9 +7,8 @@ Every move is logged, counted and kept for operators.
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -65,7 +64,6 @@ class FallbackController:
     ) -> None:
         self.fallback_client = fallback_client
         self.apply = apply
-        self.degraded: Counter[tuple[str, Degradation]] = Counter()
         self._gate = gate
         self._load = load
         self._errors = ErrorRate()
@@ -73,12 +71,7 @@ class FallbackController:
         self._applied: frozenset[Rung] = frozenset()
         self._order_failed: str | None = None
         preset = gate.desk.preset
-        self.ladder = Ladder(preset.fallback, usable_rungs(preset, fallback_model=fallback_client is not None))
-
-    def connect(self, fallback_client: FallbackClient) -> None:
-        """Use the other model from now on."""
-        self.fallback_client = fallback_client
-        self.adopt()
+        self.ladder = Ladder(preset.fallback, self._usable_rungs(preset))
 
     async def run(self) -> None:
         """Update the ladder, for as long as the server runs."""
@@ -126,20 +119,14 @@ class FallbackController:
             raise UnknownRungError(str(error)) from None
         return self._moved(before, Trigger.OPERATOR)
 
-    def rungs_under(self, preset: Preset) -> frozenset[Rung]:
-        """The rungs that would be in force under another preset. Nothing changes."""
-        ladder = copy.deepcopy(self.ladder)
-        ladder.switch(
-            preset.fallback, usable_rungs(preset, fallback_model=self.fallback_client is not None), self._gate.now_s()
-        )
-        return ladder.in_force
+    def ladder_under(self, preset: Preset) -> Ladder:
+        """The ladder under another preset. Nothing changes."""
+        return self.ladder.under(preset.fallback, self._usable_rungs(preset), self._gate.now_s())
 
-    def adopt(self) -> Rung:
-        """Take over a new preset, or another set of usable rungs."""
-        before, preset = self.ladder.rung, self._gate.desk.preset
-        rungs = usable_rungs(preset, fallback_model=self.fallback_client is not None)
-        self.ladder.switch(preset.fallback, rungs, self._gate.now_s())
-        return self._moved(before, self.ladder.why)
+    def adopt(self, ladder: Ladder) -> None:
+        """Go on with the ladder of another preset; the gate has put its rungs in force in the step of the switch."""
+        before, self.ladder, self._applied = self.ladder.rung, ladder, ladder.in_force
+        self._record_move(before, ladder.why)
 
     def diverts(self, class_name: str, refused: Reason | None = None) -> bool:
         """Whether the other model should answer a request of this class; ``refused`` is the reason of a refusal."""
@@ -151,9 +138,9 @@ class FallbackController:
         total_s = self._gate.desk.preset.classes[class_name].timeouts().shortened_by(asked).total_s
         return None if total_s is None else total_s - passed_s
 
-    def lost(self, class_name: str, how: Degradation) -> None:
-        """Count a degraded request."""
-        self.degraded[class_name, how] += 1
+    def count_diverted(self, class_name: str) -> None:
+        """Count a request of this class that the other model answered."""
+        self._gate.count_degraded(class_name, Degradation.MODEL)
 
     def status(self) -> dict[str, Any]:
         """For operators."""
@@ -190,16 +177,25 @@ class FallbackController:
             log.error("the order of the preset (%s, %s) was disabled: %s", ordering.between, ordering.inside, failed)
         self._order_failed = failed
 
+    def _usable_rungs(self, preset: Preset) -> frozenset[Rung]:
+        return usable_rungs(preset, fallback_model=self.fallback_client is not None)
+
     def _moved(self, before: Rung, trigger: Trigger | None) -> Rung:
-        """Log and keep a move, and pass the rungs in force to the desk."""
-        after, in_force = self.ladder.rung, self.ladder.in_force
-        if after is not before:
-            cause = str(trigger or "quiet")
-            say = log.warning if after > before else log.info
-            say("fallback: %s -> %s (%s)", before.word, after.word, cause)
-            time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            self._moves.appendleft(Move(time, before.word, after.word, cause))
+        """Record a move, and pass the rungs in force to the desk."""
+        self._record_move(before, trigger)
+        in_force = self.ladder.in_force
         if in_force != self._applied and self.apply is not None:
             self.apply(in_force)
             self._applied = in_force
-        return after
+        return self.ladder.rung
+
+    def _record_move(self, before: Rung, trigger: Trigger | None) -> None:
+        """Log and keep the move from this rung to the current one, where they differ."""
+        after = self.ladder.rung
+        if after is before:
+            return
+        cause = str(trigger or "quiet")
+        say = log.warning if after > before else log.info
+        say("fallback: %s -> %s (%s)", before.word, after.word, cause)
+        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._moves.appendleft(Move(time, before.word, after.word, cause))

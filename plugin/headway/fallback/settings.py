@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from headway.errors import HeadwayError
-from headway.secret_text import find_secret, is_one_word
 from headway.variables import seconds
+from headway_policies.secret_text import SecretFileError, find_secret, is_one_word
 
 _URL = "HEADWAY_FALLBACK_URL"
 _MODEL = "HEADWAY_FALLBACK_MODEL"
@@ -82,9 +82,14 @@ def _model(text: str | None) -> str:
 
 def _key(environment: Mapping[str, str]) -> str | None:
     """The key, or None; an error does not show it."""
-    key, source = find_secret(_KEY, environment)
-    if not key and source != _KEY:
-        raise HeadwayError(f"{source}: is empty; write the key into it")
-    if not is_one_word(key):
-        raise HeadwayError(f"{source}: a key of printable ASCII characters without spaces is needed")
-    return key or None
+    try:
+        key = find_secret(_KEY, environment)
+    except SecretFileError as error:
+        raise HeadwayError(str(error)) from None
+    if key is None:
+        return None
+    if not key.text:
+        raise HeadwayError(f"{key.source}: is empty; write the key into it")
+    if not is_one_word(key.text):
+        raise HeadwayError(f"{key.source}: a key of printable ASCII characters without spaces is needed")
+    return key.text

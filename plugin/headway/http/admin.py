@@ -180,7 +180,7 @@ async def _audit(control: Control, request: Request, caller: Caller) -> Response
     if not digits or not 1 <= int(asked) <= api.MAX_AUDIT_ENTRIES:
         allowed = f"limit: a whole number from 1 to {api.MAX_AUDIT_ENTRIES} is needed"
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{allowed}.")
-    return _answer(schema.AuditLog.model_validate({"entries": control.audit.entries(int(asked))}))
+    return _answer(schema.AuditLog(entries=control.audit.entries(int(asked))))
 
 
 async def _openapi(control: Control, request: Request, caller: Caller) -> Response:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from headway.api.routes import Role
 from headway.errors import HeadwayError
-from headway.secret_text import find_secret, is_one_word
+from headway_policies.secret_text import SecretFileError, find_secret, is_one_word
 
 MIN_TOKEN_CHARS = 32
 MAX_TOKEN_CHARS = 512
@@ -60,12 +60,16 @@ class Tokens:
 
 def read_token(variable: str, environment: Mapping[str, str]) -> str | None:
     """The token from an environment variable or the file it names with ``_FILE``. Raises TokenError."""
-    token, source = find_secret(variable, environment, TokenError)
-    if not token:
+    try:
+        secret = find_secret(variable, environment)
+    except SecretFileError as error:
+        raise TokenError(str(error)) from None
+    if secret is None or not secret.text:
         return None
+    token = secret.text
     if not MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_CHARS or not is_one_word(token):
         wanted = f"{MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS} printable ASCII characters without spaces"
-        raise TokenError(f"{source}: a token needs {wanted}; make one with: openssl rand -hex 32")
+        raise TokenError(f"{secret.source}: a token needs {wanted}; make one with: openssl rand -hex 32")
     return token
 
 

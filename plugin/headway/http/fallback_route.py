@@ -9,7 +9,6 @@ from starlette.types import Receive, Send
 
 from headway.admission import RequestContext, loop_time_s
 from headway.fallback import MAX_REQUEST_BYTES, FallbackController, ForwardResult
-from headway_policies.fallback import Degradation
 
 
 @dataclass(slots=True)
@@ -50,5 +49,5 @@ class FallbackRoute:
             self.path, self.body, self.headers, self.receive, self.send, class_name=class_name, timeout_s=left_s
         )
         if result in (ForwardResult.SERVED, ForwardResult.BROKEN_OFF):
-            self.fallback_controller.lost(class_name, Degradation.MODEL)
+            self.fallback_controller.count_diverted(class_name)
         return result is not ForwardResult.NOT_SERVED

@@ -131,15 +131,15 @@ class Control:
 
     def _put_in_force(self, preset: Preset) -> int:
         """Switch the gate and the fallback ladder in one synchronous step; returns the revision."""
-        rungs = self.fallback_controller.rungs_under(preset)
+        ladder = self.fallback_controller.ladder_under(preset)
         try:
-            revision = self.gateway.gate.switch(preset, rungs)
+            revision = self.gateway.gate.switch(preset, ladder.in_force)
         except FAILURES as error:  # of a custom policy: the desk makes all it needs before it changes
             if not preset.named_policies():
                 raise
             what = f"{preset.name}: a policy it names cannot be made: {cause(error)}"
             raise UnusablePresetError(what, preset.unusable_policies()) from error
-        self.fallback_controller.adopt()
+        self.fallback_controller.adopt(ladder)
         return revision
 
     def _record(

@@ -74,7 +74,6 @@ def install(
     gateway, activity = parts.gateway, parts.activity
     gate, audit, history = gateway.gate, Audit(), SwitchHistory()
     fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, fallback_client=fallback_client)
-    gate.lost = fallback.lost
     record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
     recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, deaths=deaths)
     reader = SnapshotReader(

@@ -229,8 +229,8 @@ class SnapshotReader:
         return LimitReading(desk.limit, desk.proposed_limit(now_s), ceiling, desk.limit_reason)
 
     def _fallback(self) -> FallbackReading:
-        ladder = self.fallback.ladder
-        return FallbackReading(ladder.rung, ladder.why, dict(ladder.steps), dict(self.fallback.degraded))
+        ladder, degraded = self.fallback.ladder, self.gateway.gate.degraded
+        return FallbackReading(ladder.rung, ladder.why, dict(ladder.steps), dict(degraded))
 
     def _memory(self) -> MemoryReading:
         report = self.memory

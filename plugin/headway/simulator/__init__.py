@@ -6,25 +6,31 @@
     requests = WORKLOADS["W1"].requests(300, seed=1, model=model, slo=slo, load=1.5)
     print(summarise("balanced", simulate(requests, preset, model), slo, warmup_s=30, span_s=300).all.goodput_per_s)
 
-The same seed gives the same run. What the model leaves out is said in ``engine``.
+The same seed gives the same run. What the model leaves out is said in ``engine_model/engine``.
+
+    engine_model  the model of the engine, its ceiling, and the measurement of its constants
+    traffic       the requests, and the clients that send them
+    run           one run on the virtual clock, and its record
+    report        the figures of runs, and how they are shown
+    studies       comparisons, sweeps and timelines
 """
 
-from headway.simulator.bare import Bare
-from headway.simulator.capacity import Ceiling, Slo, ceiling
-from headway.simulator.clients import Clients
-from headway.simulator.comparison import compare
-from headway.simulator.engine import Engine, EngineModel
-from headway.simulator.lengths import Lengths, bimodal, exponential, fixed, lognormal
-from headway.simulator.report import Comparison, Run, as_csv, as_json, text_table
-from headway.simulator.result import Moment, Result
-from headway.simulator.shell import simulate
-from headway.simulator.strategies import Arm, plain, strategy_arms
-from headway.simulator.summary import ClassSummary, Spread, Summary, jain, max_min, spread, summarise
-from headway.simulator.trace import Trace, TraceError, read_trace
-from headway.simulator.traffic import Traffic, of_trace, of_workload
-from headway.simulator.tuning import knee, sweep
-from headway.simulator.visit import Visit
-from headway.simulator.workload import WORKLOADS, Phase, Request, Workload
+from headway.simulator.engine_model.capacity import Ceiling, Slo, ceiling
+from headway.simulator.engine_model.engine import Engine, EngineModel
+from headway.simulator.report.report import Comparison, Run, as_csv, as_json, text_table
+from headway.simulator.report.summary import ClassSummary, Spread, Summary, jain, max_min, spread, summarise
+from headway.simulator.run.bare import Bare
+from headway.simulator.run.result import Moment, Result
+from headway.simulator.run.shell import simulate
+from headway.simulator.run.visit import Visit
+from headway.simulator.studies.comparison import compare
+from headway.simulator.studies.strategies import Arm, plain, strategy_arms
+from headway.simulator.studies.tuning import knee, sweep
+from headway.simulator.traffic.clients import Clients
+from headway.simulator.traffic.lengths import Lengths, bimodal, exponential, fixed, lognormal
+from headway.simulator.traffic.trace import Trace, TraceError, read_trace
+from headway.simulator.traffic.traffic import Traffic, of_trace, of_workload
+from headway.simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
 
 __all__ = [
     "WORKLOADS",

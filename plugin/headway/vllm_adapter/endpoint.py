@@ -41,11 +41,11 @@ from headway.operator import (
 from headway.supervision import MemoryMaintenance, Supervisor
 from headway.variables import whole_number
 from headway.vllm_adapter.engine_adapter import VllmAdapter
-from headway.vllm_adapter.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.fail_fast import fail_fast
-from headway.vllm_adapter.keep_warm import TASK as KEEP_WARM
-from headway.vllm_adapter.keep_warm import KeepWarm
-from headway.vllm_adapter.warmup import Warmer
+from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
+from headway.vllm_adapter.warmup.keep_warm import TASK as KEEP_WARM
+from headway.vllm_adapter.warmup.keep_warm import KeepWarm
+from headway.vllm_adapter.warmup.warmup import Warmer
 from headway_policies import Preset
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
@@ -135,8 +135,8 @@ class HeadwayEndpoint:
             max_request_seats=settings.max_request_seats,
             warm_up=settings.warm,
         )
-        gateway, tasks = parts.gateway, parts.tasks
-        warmer = Warmer(gateway, tasks, parts.warmup, parts.activity)
+        gateway = parts.gateway
+        warmer = Warmer(parts)
         replacer = VllmReplacer(engine_client) if self.replaces_engine and replaceable(engine_client) else None
         supervisor = Supervisor(gateway, replacer, warmer.rewarm)
         control = install(
@@ -182,7 +182,7 @@ class HeadwayEndpoint:
 def _start_tasks(parts: EngineParts, supervisor: Supervisor, control: Control) -> None:
     """Start what runs in the background of a warm server."""
     gateway, activity, tasks = parts.gateway, parts.activity, parts.tasks
-    tasks.start(KEEP_WARM, KeepWarm(gateway, tasks, parts.warmup, activity).run())
+    tasks.start(KEEP_WARM, KeepWarm(parts).run())
     tasks.start("supervisor", supervisor.run())
     tasks.start("fallback_controller", control.fallback_controller.run())
     deaths, recycle = supervisor.deaths.total, control.engine_recycle.begin

@@ -11,7 +11,7 @@ from typing import Any
 from headway.engine import Answer, StepListener, prompt_tokens
 from headway.errors import Refused
 from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, SET_LIMITS
-from headway.vllm_adapter.progress import ProgressReader
+from headway.vllm_adapter.process.progress import ProgressReader
 from headway_policies import Hold, Progress, Usage
 from headway_policies.memory import Cache
 
@@ -121,7 +121,7 @@ class VllmAdapter:
         return Answer(frozenset(Hold(one) for one in held))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
-        """EngineCore's progress reports (``headway.vllm_adapter.progress``)."""
+        """EngineCore's progress reports (``headway.vllm_adapter.process.progress``)."""
         if self._progress is None:
             self._progress = ProgressReader.from_environment()
         return () if self._progress is None else self._progress.read()

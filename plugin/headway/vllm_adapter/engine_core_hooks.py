@@ -11,11 +11,11 @@ import importlib
 import sys
 from typing import Any
 
-from headway.vllm_adapter.cpu_yield import yield_cpu
-from headway.vllm_adapter.death_cause import listen_for_death_cause
-from headway.vllm_adapter.parent_watch import watch_starts
-from headway.vllm_adapter.progress import prepare_progress, report_progress
-from headway.vllm_adapter.worker_cache import clear_worker_caches
+from headway.vllm_adapter.process.cpu_yield import yield_cpu
+from headway.vllm_adapter.process.death_cause import listen_for_death_cause
+from headway.vllm_adapter.process.parent_watch import watch_starts
+from headway.vllm_adapter.process.progress import prepare_progress, report_progress
+from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway_policies import Hold
 
 GET_LIMITS = "headway_get_limits"

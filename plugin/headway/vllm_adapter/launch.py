@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.errors import HeadwayError, NoEngineError
-from headway.vllm_adapter.death_cause import forget_death_cause, prepare_death_cause
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
+from headway.vllm_adapter.process.death_cause import forget_death_cause, prepare_death_cause
 from headway_policies import PresetError
 
 DRAIN_S = 30

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from headway_policies.batching import Gathered
 from headway_policies.desk.admit import Admission
 from headway_policies.desk.capacity import Capacity, CapReason
 from headway_policies.desk.dispatch import SLICE, Dispatcher
@@ -160,23 +159,27 @@ class Desk:
         A waiting ticket keeps the deadline given on arrival, and a place by arrival; one whose class the new preset
         does not have waits in its default class. Bounds apply to new tickets only. What a policy has learnt is kept
         where its part of the preset does not change. ``rungs`` are those of the fallback ladder that are in force from
-        now on; None leaves them as they are.
+        now on; None leaves them as they are. Where they change, they act as by ``fall_back``.
         """
         limit = self._capacity.limit_for(preset)
         lanes = self._scheduler.lanes_for(preset)  # a custom policy may raise until here: nothing has changed
         self._begin(now_s)
         waiting = sorted(self._scheduler.queue, key=lambda ticket: (ticket.arrived_s, ticket.id))
         self._scheduler.switch(preset, lanes)
+        closed = not self.mode.open
         self.mode.adopt(preset)
+        falls_back = rungs is not None and rungs != self.mode.in_force
         if rungs is not None:
-            self.mode.in_force = rungs
+            self.mode.fall_back(rungs)
         self._capacity.adopt(preset, limit)
         self._objectives.adopt(preset, now_s)
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)
         if lanes is not None:
             self._lifecycle.enqueue_again(waiting)
-        self._dispatcher.fill(now_s)
+        if falls_back:
+            self._refuse_shed(now_s)
+        self._fill_again(now_s, closed=closed)
         return self._end(now_s)
 
     def pause(self, now_s: float, hold: Hold = Hold.OPERATOR) -> list[Effect]:
@@ -205,9 +208,7 @@ class Desk:
         self._begin(now_s)
         closed = not self.mode.open
         self.mode.fall_back(in_force)
-        if Rung.SHED in in_force:
-            shed = [one for one in self._scheduler.queue if self.mode.sheds(one)]
-            self._lifecycle.refuse_all(shed, Reason.SHED, now_s)
+        self._refuse_shed(now_s)
         self._fill_again(now_s, closed=closed)
         return self._end(now_s)
 
@@ -350,9 +351,7 @@ class Desk:
 
     def window_s(self, now_s: float) -> float:
         """How long a batch may gather now; 0 under a strategy that gathers none."""
-        if not self._scheduler.strategy.barrier:
-            return 0.0
-        return self._scheduler.window.length_s(Gathered(0, self._scheduler.limit, now_s), now_s)
+        return self._scheduler.window_s(now_s)
 
     def waiting_tokens(self) -> int:
         """Prompt tokens waiting."""
@@ -439,6 +438,12 @@ class Desk:
         if closed and self.mode.open:
             self._objectives.reopened(now_s)
         self._dispatcher.fill(now_s)
+
+    def _refuse_shed(self, now_s: float) -> None:
+        """Refuse the waiting tickets of classes that are shed now."""
+        if Rung.SHED in self.mode.in_force:
+            shed = [one for one in self._scheduler.queue if self.mode.sheds(one)]
+            self._lifecycle.refuse_all(shed, Reason.SHED, now_s)
 
     def _urgency(self, record: Record) -> int:
         return self.mode.terms(record.ticket).priority

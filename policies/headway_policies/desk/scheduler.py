@@ -180,6 +180,12 @@ class Scheduler:
         if self.strategy.barrier and not self.seats.taken:
             self.window.batch_done(self.batch_seats, now_s - self._batch_s, now_s)
 
+    def window_s(self, now_s: float) -> float:
+        """How long a batch may gather now; 0 under a strategy that gathers none."""
+        if not self.strategy.barrier:
+            return 0.0
+        return self.window.length_s(Gathered(0, self.limit, now_s), now_s)
+
     def batch_due_s(self, now_s: float) -> float | None:
         """When the next batch leaves if no ticket arrives until then; None when that is not a matter of time."""
         if self.seats.taken or not self.strategy.barrier:

@@ -50,11 +50,9 @@ class TriggerState:
             self.height += 1 if rising else -1
             self._since_s = now_s  # the next move needs its own time
 
-    def refit(self, rungs: tuple[Rung, ...]) -> None:
-        """Replace the rungs; the current rung becomes no worse."""
-        before = self.rung
-        self.rungs, self._since_s = rungs, None
-        self.height = sum(rung <= before for rung in rungs)
+    def refitted(self, rungs: tuple[Rung, ...]) -> TriggerState:
+        """The state with these rungs instead; the current rung becomes no worse."""
+        return TriggerState(rungs, height=sum(rung <= self.rung for rung in rungs))
 
 
 class Ladder:
@@ -107,21 +105,26 @@ class Ladder:
 
     def operator(self, rung: Rung | None, now_s: float) -> Rung:
         """Set the rung; None: automatic mode. Raises ValueError for a rung without effect."""
-        if rung is not None and rung not in self._usable | {Rung.NORMAL, Rung.PAUSE}:
+        if rung is not None and not self._may_be_ordered(rung):
             raise ValueError(f"{rung.word} has no effect: no class allows it, or what it needs is not configured")
         before, reason = self.rung, self.why
         self._ordered = rung
         return self._moved(before, reason or Trigger.OPERATOR, now_s)
 
-    def switch(self, config: Fallback, rungs: Collection[Rung], now_s: float) -> Rung:
-        """Apply another preset. No rung gets worse; an operator's rung without effect now is dropped."""
-        before, reason = self.rung, self.why
-        self._config, self._usable = config, frozenset(rungs)
-        for trigger, state in self._states.items():
-            state.refit(_rungs_of(trigger, self._usable))
-        if self._ordered not in (None, Rung.NORMAL, Rung.PAUSE) and self._ordered not in self._usable:
-            self._ordered = None
-        return self._moved(before, reason, now_s)
+    def under(self, config: Fallback, rungs: Collection[Rung], now_s: float) -> Ladder:
+        """The ladder under another preset, with the counts of this one, which does not change.
+
+        No rung gets worse; an operator's rung without effect there is dropped.
+        """
+        after = Ladder(config, rungs)
+        after._states = {one: self._states[one].refitted(state.rungs) for one, state in after._states.items()}
+        after._ordered = self._ordered if after._may_be_ordered(self._ordered) else None
+        after.steps, after.since_s = self.steps.copy(), self.since_s
+        after._moved(self.rung, self.why, now_s)
+        return after
+
+    def _may_be_ordered(self, rung: Rung | None) -> bool:
+        return rung in (None, Rung.NORMAL, Rung.PAUSE, *self._usable)
 
     def _worst(self) -> Rung:
         return max(state.rung for state in self._states.values())

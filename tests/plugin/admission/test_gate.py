@@ -682,8 +682,8 @@ async def test_a_passage_begins_with_nothing_decided() -> None:
 
 
 @on_virtual_time
-async def test_whoever_counts_losses_hears_of_each_with_its_class() -> None:
-    """One goes beside the batch, one is cut short, one is shed; who gets all it asked for is no loss."""
+async def test_degraded_requests_are_counted_by_class_and_kind() -> None:
+    """One runs beside the batch, one is capped, one is shed; a request that gets all it asked for is not counted."""
     classes = {
         "realtime": terms(3, may_bypass=True),
         "normal": terms(2, fallback_max_tokens=8),
@@ -691,19 +691,17 @@ async def test_whoever_counts_losses_hears_of_each_with_its_class() -> None:
     }
     preset = small_preset(1, classes=classes, batching={"strategy": "static"})
     gate = Gate(preset.model_copy(update={"fallback": Fallback(bypass_seats=1)}), ceiling=4)
-    heard: list[tuple[str, Degradation]] = []
-    gate.lost = lambda class_name, loss: heard.append((class_name, loss))
     permits = [gate.enter("normal", max_tokens=4)]
     gate.fall_back(frozenset({Rung.CAP, Rung.BYPASS, Rung.SHED}))
     permits += [gate.enter("realtime"), gate.enter("normal", max_tokens=100)]
     with pytest.raises(Refused):
         gate.enter("batch")
     permits[0].leave(Ending.COMPLETED)
-    assert heard == [
-        ("realtime", Degradation.ORDER),
-        ("batch", Degradation.REFUSED),
-        ("normal", Degradation.MAX_TOKENS),
-    ]
+    assert gate.degraded == {
+        ("realtime", Degradation.ORDER): 1,
+        ("batch", Degradation.REFUSED): 1,
+        ("normal", Degradation.MAX_TOKENS): 1,
+    }
     assert [one.degradations for one in permits] == ["", "order", "max_tokens=8"]
     for permit in permits:
         permit.leave(Ending.COMPLETED)

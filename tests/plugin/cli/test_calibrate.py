@@ -11,8 +11,8 @@ import pytest
 from completions_stand_in import CompletionsStandIn
 
 from headway.cli import calibrate, main
-from headway.simulator.fit import Point, fit
-from headway.simulator.probe import Measured, Probe, Stream
+from headway.simulator.engine_model.fit import Point, fit
+from headway.simulator.engine_model.probe import Measured, Probe, Stream
 
 BETWEEN = [Point(number, 0.02 + 0.001 * number) for number in (1, 8, 32)]
 FIRST = [Point(tokens, 0.025 + 0.0005 * tokens) for tokens in (20, 200, 1000)]

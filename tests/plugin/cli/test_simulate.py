@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway.cli import main
-from headway.simulator.workload import WORKLOADS
+from headway.simulator.traffic.workload import WORKLOADS
 
 SHORT = ["simulate", "--duration", "20"]
 
@@ -180,7 +180,7 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys:
 
 
 @pytest.mark.parametrize(
-    ("named", "put_aside"),
+    ("named", "policy_failures"),
     [
         ('ordering.inside = "faulty_policy:FaultyLine"', "the order: head raised LookupError"),
         (
@@ -194,7 +194,7 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys:
     ],
 )
 def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
-    named: str, put_aside: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    named: str, policy_failures: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A policy of one's own that goes wrong is told on the terminal, in the file and in JSON."""
     file = tmp_path / "mine.toml"
@@ -202,14 +202,14 @@ def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
     words = [*SHORT, "--preset", str(file), "--preset", "balanced"]
     assert main([*words, "--csv", str(tmp_path / "out.csv")]) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if "custom policy failed" in line]
-    assert told == [f"mine: a custom policy failed and was replaced by a built-in one ({put_aside})"]
+    assert told == [f"mine: a custom policy failed and was replaced by a built-in one ({policy_failures})"]
     with (tmp_path / "out.csv").open() as lines:
-        assert {(row["preset"], row["put_aside"]) for row in csv.DictReader(lines)} == {
-            ("mine", put_aside),
+        assert {(row["preset"], row["policy_failures"]) for row in csv.DictReader(lines)} == {
+            ("mine", policy_failures),
             ("balanced", ""),
         }
     assert main([*words, "--json"]) == 0
-    assert [run["put_aside"] for run in json.loads(capsys.readouterr().out)["runs"]] == [put_aside, ""]
+    assert [run["policy_failures"] for run in json.loads(capsys.readouterr().out)["runs"]] == [policy_failures, ""]
 
 
 def test_a_limit_that_failed_is_told_however_the_run_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from engines import installed
 from prometheus_client import CollectorRegistry, generate_latest
 from running_server import Scrape
 from small_presets import small_preset, terms
@@ -22,7 +23,6 @@ from headway.http.admin import routes
 from headway.http.auth import Role, Tokens
 from headway.operator.metrics import MetricsCollector
 from headway_policies import Ending, Load, Preset, Reason
-from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, Rung
 
 OPERATOR = "operator-token-0123456789-0123456789"
@@ -39,9 +39,11 @@ def preset(**fallback: Any) -> Preset:
     return small_preset(classes=CLASSES).model_copy(update={"fallback": Fallback(**times | fallback)})
 
 
-def control_room(**fallback: Any) -> tuple[headway.Control, list[frozenset[Rung]]]:
-    """A control room, and what its fallback_controller has told."""
-    control: headway.Control = headway.wrap(FakeEngine(), preset=preset(**fallback)).headway  # type: ignore[attr-defined]  # wrap adds it
+def control_room(
+    *, fallback_client: FallbackClient | None = None, **fallback: Any
+) -> tuple[headway.Control, list[frozenset[Rung]]]:
+    """The control of a fake engine, and the rungs that its fallback controller has applied."""
+    control, _ = installed(FakeEngine(), preset(**fallback), fallback_client=fallback_client)
     told: list[frozenset[Rung]] = []
     control.fallback_controller.apply = told.append
     return control, told
@@ -103,15 +105,17 @@ async def test_memory_is_short_only_while_something_runs() -> None:
 
 @on_virtual_time
 async def test_errors_and_a_dead_engine_divert() -> None:
-    """Where another model is connected; refused for their own sake, requests are not sent on."""
-    control, _ = control_room(error_ratio=0.5, error_min_requests=2, error_window_s=10.0, engine_down=True, enter_s=0.0)
-    fallback_controller, gate = control.fallback_controller, control.gateway.gate
-    fallback_controller.update()
-    for ending in (Ending.FAILED, Ending.FAILED):
-        gate.enter("normal").leave(ending)
-    assert fallback_controller.update() is Rung.NORMAL
-    fallback_controller.connect(other())
-    assert fallback_controller.update() is Rung.DIVERT
+    """Where there is another model; requests refused for a reason of their own are not diverted."""
+    for fallback_client, rung in ((None, Rung.NORMAL), (other(), Rung.DIVERT)):
+        control, _ = control_room(
+            fallback_client=fallback_client,
+            error_ratio=0.5, error_min_requests=2, error_window_s=10.0, engine_down=True, enter_s=0.0,
+        )  # fmt: skip
+        fallback_controller, gate = control.fallback_controller, control.gateway.gate
+        fallback_controller.update()
+        for ending in (Ending.FAILED, Ending.FAILED):
+            gate.enter("normal").leave(ending)
+        assert fallback_controller.update() is rung
     assert (
         fallback_controller.diverts("normal"),
         fallback_controller.diverts("batch"),
@@ -151,12 +155,15 @@ async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
 
 
 async def test_a_switch_takes_the_ladder_along() -> None:
-    """The thresholds and the rungs are those of the preset in force."""
+    """The thresholds and the rungs are those of the preset in force; the switch applies them, not the controller."""
     control, told = control_room()
     control.fallback_controller.order("shed")
     await control.switch("latency", expected_revision=None, caller=headway.Caller("me"))
-    assert control.fallback_controller.status()["usable"] == []
-    assert (told[-1], control.fallback_controller.ladder.ordered) == (frozenset(), None)
+    status = control.fallback_controller.status()
+    assert (status["usable"], status["ordered"], status["in_force"]) == ([], None, [])
+    assert [(move["before"], move["after"]) for move in status["moves"]] == [("shed", "normal"), ("normal", "shed")]
+    assert control.fallback_controller.update() is Rung.NORMAL
+    assert (told, control.gateway.gate.desk.mode.in_force) == ([{Rung.CAP, Rung.SHED}], frozenset())
 
 
 async def test_an_order_is_checked() -> None:
@@ -182,7 +189,7 @@ async def test_the_metrics_tell_rung_steps_and_losses() -> None:
     assert scrape("headway_fallback_steps_total", rung="pause", trigger="errors") == 0.0
     assert scrape("headway_degraded_total", **{"class": "batch", "kind": "refused"}) == 0.0
     control.fallback_controller.order("shed")
-    control.fallback_controller.lost("normal", Degradation.MODEL)
+    control.fallback_controller.count_diverted("normal")
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_fallback_rung") == 3.0
     assert scrape("headway_fallback_steps_total", rung="shed", trigger="operator") == 1.0
@@ -223,9 +230,9 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
         assert (await client.put(PATH, json={"rung": None}, headers=bearer(OPERATOR))).json()["ordered"] is None
     assert told == [{Rung.CAP, Rung.SHED}, frozenset()]
     taken_back, ordered = control.audit.entries(10)
-    assert (ordered["action"], ordered["actor"], ordered["role"]) == ("order_fallback", "ann", "operator")
-    assert (ordered["before"], ordered["after"], ordered["reason"]) == ("normal", "shed", "night")
-    assert (taken_back["before"], taken_back["after"], taken_back["result"]) == ("shed", "normal", "applied")
+    assert (ordered.action, ordered.actor, ordered.role) == ("order_fallback", "ann", "operator")
+    assert (ordered.before, ordered.after, ordered.reason) == ("normal", "shed", "night")
+    assert (taken_back.before, taken_back.after, taken_back.result) == ("shed", "normal", "applied")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +256,7 @@ async def test_a_refused_order_changes_nothing_and_is_written_down(token: str, b
     assert answer.json()["detail"]
     assert told == []
     (line,) = control.audit.entries(10)
-    assert line["result"].startswith("refused: ")
+    assert line.result.startswith("refused: ")
 
 
 def test_moves_are_bounded() -> None:

@@ -126,7 +126,7 @@ async def test_another_name_for_the_same_settings_is_a_change() -> None:
         control.catalogue.include(control.preset.model_copy(update={"name": "twin"}))
         answer = await put(client, json={"name": "twin"})
         assert (answer.status_code, answer.json()["revision"], answer.json()["changes"]) == (200, 2, [])
-        assert [(line["after"], line["result"]) for line in control.audit.entries(9)] == [("twin", "applied")]
+        assert [(line.after, line.result) for line in control.audit.entries(9)] == [("twin", "applied")]
 
 
 async def test_an_order_for_what_is_ordered_already_fills_no_audit() -> None:
@@ -136,7 +136,7 @@ async def test_an_order_for_what_is_ordered_already_fills_no_audit() -> None:
             answer = await client.put("/headway/v1/fallback", headers=bearer(OPERATOR), json={"rung": rung})
             assert answer.status_code == 200
             assert answer.json()["ordered"] == (rung and rung.lower())
-        written = [(line["before"], line["after"]) for line in control.audit.entries(9)]
+        written = [(line.before, line.after) for line in control.audit.entries(9)]
         assert written == [("pause", "normal"), ("normal", "pause")]
 
 
@@ -172,7 +172,7 @@ async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dic
         assert problem["detail"]
         assert (control.preset.name, control.revision) == ("balanced", 1)
         (line,) = control.audit.entries(10)
-        assert line["result"].startswith("refused: ")
+        assert line.result.startswith("refused: ")
 
 
 async def test_a_body_with_several_errors_is_told_all_of_them() -> None:
@@ -220,7 +220,7 @@ async def test_a_policy_that_cannot_be_made_refuses_its_preset(
         assert answer.json()["errors"] == [error]
         assert (control.preset.name, control.revision) == ("balanced", 1)
         (line,) = control.audit.entries(10)
-        assert line["result"].startswith("refused: latency")
+        assert line.result.startswith("refused: latency")
 
 
 @pytest.mark.parametrize("limit", ["0", "501", "-1", "x", "1.5", "9" * 40])
@@ -297,7 +297,7 @@ async def test_refused_attempts_push_nothing_out_of_the_audit(token: str, caplog
         for _ in range(600):
             await put(client, token)
         lines = control.audit.entries(500)
-        assert [(line["reason"], line["times"]) for line in lines] == [("", 600), ("the change", 1)]
+        assert [(line.reason, line.times) for line in lines] == [("", 600), ("the change", 1)]
         assert len([record for record in caplog.records if record.name == "headway.audit"]) == 1 + 10
 
 
@@ -310,8 +310,8 @@ async def test_attempts_from_everywhere_push_nothing_out_either() -> None:
                 control.refused(Caller("a", role, f"10.0.0.{number}"), "GET /headway/v1/status", "no")
         lines = control.audit.entries(2000)
         assert len(lines) == 1 + MAX_REFUSED + MAX_STRANGERS
-        assert {line["address"] for line in lines} >= {"10.0.0.999", "10.0.0.998"}
-        assert lines[-1]["reason"] == "the change"
+        assert {line.address for line in lines} >= {"10.0.0.999", "10.0.0.998"}
+        assert lines[-1].reason == "the change"
 
 
 async def test_what_a_client_wrote_is_kept_short_and_plain(caplog: pytest.LogCaptureFixture) -> None:
@@ -323,9 +323,11 @@ async def test_what_a_client_wrote_is_kept_short_and_plain(caplog: pytest.LogCap
         control.refused(Caller(address="\x9b2J\n"), "GET /headway/v1/status", "no token")
         await put(client, json={"name": "throughput", "reason": "\x1b[2J\nforged \u202e line"})
         lines = control.audit.entries(9)
-        assert all(len(value) <= 500 for line in lines for value in line.values() if isinstance(value, str))
-        assert [line["address"] for line in lines][1] == r"\x9b2J\n"
-        assert lines[0]["reason"] == r"\x1b[2J\nforged \u202e line"
+        assert all(
+            len(value) <= 500 for line in lines for value in line.model_dump().values() if isinstance(value, str)
+        )
+        assert [line.address for line in lines][1] == r"\x9b2J\n"
+        assert lines[0].reason == r"\x1b[2J\nforged \u202e line"
         assert all(record.getMessage().isprintable() for record in caplog.records)
 
 
@@ -374,7 +376,7 @@ async def test_an_order_that_drips_is_ended() -> None:
         answer = await put(client, json=None, content=drips(), headers={"Content-Type": "application/json"})
         assert (answer.status_code, answer.headers["connection"]) == (408, "close")
         assert asyncio.get_running_loop().time() - began_s == BODY_WITHIN_S
-        assert "10 s" in control.audit.entries(1)[0]["result"]
+        assert "10 s" in control.audit.entries(1)[0].result
 
 
 def test_a_token_has_a_longest_length(tmp_path: Path) -> None:

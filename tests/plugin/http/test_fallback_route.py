@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from engines import installed
 from small_presets import small_preset, terms
 from starlette.types import Message
 from upstream_stand_in import Elsewhere, elsewhere
@@ -55,9 +56,8 @@ class Way:
 async def way_to(other: Elsewhere, rung: str | None = "divert") -> AsyncIterator[Way]:
     """Normal requests may be diverted, those of batch may not; the ladder stands on a rung."""
     classes = {"normal": terms(2, may_divert=True, total_s=30.0), "batch": terms(1, sheddable=True)}
-    control: headway.Control = headway.wrap(FakeEngine(), preset=small_preset(classes=classes)).headway  # type: ignore[attr-defined]  # wrap adds it
     upstream = FallbackClient(FallbackSettings(other.url, "small"))
-    control.fallback_controller.connect(upstream)
+    control, _ = installed(FakeEngine(), small_preset(classes=classes), fallback_client=upstream)
     control.fallback_controller.order(rung)
     try:
         yield Way(control)
@@ -70,7 +70,7 @@ async def test_on_the_rung_another_model_answers_and_it_is_counted() -> None:
     async with elsewhere() as other, way_to(other) as way:
         assert await way.out().take()
         assert dict(way.sent[0]["headers"])[b"x-headway-degraded"] == b"model=small"
-        assert way.fallback_controller.degraded == {("normal", Degradation.MODEL): 1}
+        assert way.control.gateway.gate.degraded == {("normal", Degradation.MODEL): 1}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_otherwise_it_stays_here(rung: str, more: dict[str, Any]) -> None:
     """The other model is never asked, and nothing is counted."""
     async with elsewhere() as other, way_to(other, rung) as way:
         assert not await way.out(**more).take()
-        assert (other.seen, way.sent, way.fallback_controller.degraded) == ([], [], {})
+        assert (other.seen, way.sent, way.control.gateway.gate.degraded) == ([], [], {})
 
 
 async def test_it_is_tried_once() -> None:
@@ -99,7 +99,7 @@ async def test_it_is_tried_once() -> None:
         assert not await out.take()
         out.context.rejected = refusal(Reason.QUEUE_FULL, 1)
         assert not await out.take()
-        assert (len(other.seen), way.sent, way.fallback_controller.degraded) == (1, [], {})
+        assert (len(other.seen), way.sent, way.control.gateway.gate.degraded) == (1, [], {})
 
 
 @pytest.mark.parametrize("reason", Reason)

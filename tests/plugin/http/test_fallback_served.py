@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import httpx
+from engines import installed
 from small_presets import small_preset, terms
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,7 +15,6 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from upstream_stand_in import Elsewhere, elsewhere
 
-import headway
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.fallback.client import FallbackClient
 from headway.fallback.settings import FallbackSettings
@@ -32,10 +32,10 @@ class Site:
     """A server with one route over a fake engine, and the other model beside it."""
 
     def __init__(self, other: Elsewhere) -> None:
-        self.engine = headway.wrap(FakeEngine(step_s=0.001), preset=small_preset(4, classes=CLASSES))
-        self.control: headway.Control = self.engine.headway  # type: ignore[attr-defined]  # wrap adds it
+        self.engine = FakeEngine(step_s=0.001)
         self.upstream = FallbackClient(FallbackSettings(other.url, "small"))
-        self.control.fallback_controller.connect(self.upstream)
+        preset = small_preset(4, classes=CLASSES)
+        self.control, _ = installed(self.engine, preset, fallback_client=self.upstream)
         app = Starlette(routes=[Route(CHAT, self.generate, methods=["POST"])])
         self.app = AdmissionMiddleware(
             app, preset=lambda: self.control.preset, fallback_controller=lambda: self.control.fallback_controller
@@ -70,7 +70,7 @@ async def test_an_answer_is_cut_and_says_so() -> None:
         cut, short = await site.post(), await site.post(max_tokens=2)
         assert [one.json()["tokens"] for one in (plain, cut, short)] == [8, 3, 2]
         assert [one.headers.get("x-headway-degraded") for one in (plain, cut)] == [None, "max_tokens=3"]
-        assert site.control.fallback_controller.degraded[("normal", Degradation.MAX_TOKENS)] >= 1
+        assert site.control.gateway.gate.degraded[("normal", Degradation.MAX_TOKENS)] >= 1
 
 
 async def test_a_shed_class_is_told_when_to_come_back() -> None:
@@ -82,7 +82,7 @@ async def test_a_shed_class_is_told_when_to_come_back() -> None:
         assert (refused.status_code, refused.headers["x-headway-reason"]) == (429, "shed")
         assert int(refused.headers["retry-after"]) >= 1
         assert (await site.post()).status_code == 200
-        assert site.control.fallback_controller.degraded[("batch", Degradation.REFUSED)] == 1
+        assert site.control.gateway.gate.degraded[("batch", Degradation.REFUSED)] == 1
         assert site.outcomes() == {"shed": 1, "completed": 1}
 
 
@@ -118,5 +118,5 @@ async def test_who_was_waiting_is_answered_there_too() -> None:
         answer = await waiting
         assert (answer.status_code, answer.headers["x-headway-degraded"]) == (200, "model=small")
         assert site.outcomes() == {"engine_lost": 1}
-        assert site.control.fallback_controller.degraded == {("normal", Degradation.MODEL): 1}
+        assert site.control.gateway.gate.degraded == {("normal", Degradation.MODEL): 1}
         await site.upstream.close()

@@ -49,7 +49,7 @@ from headway.http.auth import Role, Tokens
 from headway.http.middleware import AdmissionMiddleware
 from headway.http.request_info import read_request_info
 from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
-from headway.simulator.trace import read_trace
+from headway.simulator.traffic.trace import read_trace
 from headway_dashboard.sources.exposition import samples
 from headway_policies import bundled_presets, parse_preset
 from headway_policies.prediction.estimators import QuantileLengths

@@ -67,7 +67,7 @@ def served(answer: Callable[[int], Awaitable[int | None]], *more: Preset) -> Con
 
 def results(control: Control) -> list[tuple[str, int, str]]:
     """Each line of the audit: the preset, the revision, the result."""
-    return [(line["after"], line["revision"], line["result"]) for line in control.audit.entries(9)]
+    return [(line.after, line.revision, line.result) for line in control.audit.entries(9)]
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,13 @@ async def test_the_new_preset_is_never_seen_with_the_old_ladder(before: int | No
     control = served(_has_none, _capped("old", 1, before), _capped("new", 2, after))
     await control.switch("old", expected_revision=None, caller=ME)
     control.order_fallback("shed", caller=ME)
-    gate, ladder = control.gateway.gate, control.fallback_controller.ladder
+    gate = control.gateway.gate
     first, waiting = gate.enter(max_tokens=100), gate.enter(max_tokens=100)
     assert (first.most_tokens, gate.desk.ledger.queued) == (before, 1)
     await control.switch("new", expected_revision=None, caller=ME)
     assert (gate.desk.ledger.queued, waiting.most_tokens) == (0, after)
-    assert gate.desk.mode.in_force == ladder.in_force == ({Rung.SHED} if after is None else {Rung.CAP, Rung.SHED})
+    in_force = control.fallback_controller.ladder.in_force
+    assert gate.desk.mode.in_force == in_force == ({Rung.SHED} if after is None else {Rung.CAP, Rung.SHED})
     for permit in (first, waiting):
         permit.leave(Ending.COMPLETED)
     gate.close()

@@ -59,7 +59,7 @@ class Workshop:
         return len(outputs[-1].tokens)
 
     def results(self) -> list[str]:
-        return [line["result"] for line in reversed(self.control.audit.entries(10))]
+        return [line.result for line in reversed(self.control.audit.entries(10))]
 
 
 @on_virtual_time
@@ -192,7 +192,7 @@ async def test_an_operator_may_ask_for_it_over_http() -> None:
     assert (answer.status_code, answer.json()) == (202, {"accepted": True, "seats_taken": 0})
     assert (await post(shop.control, OPERATOR)).status_code == 409
     line = shop.control.audit.entries(10)[1]
-    assert (line["actor"], line["reason"], line["action"]) == ("bob", "old", "recycle_engine")
+    assert (line.actor, line.reason, line.action) == ("bob", "old", "recycle_engine")
     shop.tasks.stop_all()
 
 

@@ -176,7 +176,7 @@ async def test_growth_has_the_engine_replaced() -> None:
     await house.look(1300)
     assert len(replaced) == 1
     assert house.control.reader.memory.recycled == {"growth": 1}
-    actors = {line["actor"] for line in house.control.audit.entries(10)}
+    actors = {line.actor for line in house.control.audit.entries(10)}
     assert actors == {"headway"}
 
 

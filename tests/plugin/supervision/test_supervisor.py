@@ -438,7 +438,7 @@ async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(di
     await asyncio.sleep(5)
     done = await switch
     assert (done.preset.name, done.engine_limit_confirmed) == ("latency", False)
-    assert house.control.audit.entries(1)[0]["result"] == "applied; the engine has not confirmed its limit"
+    assert house.control.audit.entries(1)[0].result == "applied; the engine has not confirmed its limit"
     assert house.control.gateway.link.core_limit is None
     await asyncio.sleep(20)
     house.engine.stalled = False
@@ -462,7 +462,7 @@ async def test_a_recycle_is_overtaken_by_an_engine_that_dies() -> None:
     assert (house.standing, house.control.not_ready(), house.replacement.killed) == (EngineState.UP, [], 0)
     assert house.supervisor.deaths == {Cause.CRASH: 1}
     assert house.control.reader.memory.recycled.total() == 0
-    assert house.control.audit.entries(1)[0]["result"] == "overtaken: the engine died, and is replaced for that"
+    assert house.control.audit.entries(1)[0].result == "overtaken: the engine died, and is replaced for that"
     house.engine.die()
     await asyncio.sleep(START_S + 10)
     assert (house.supervisor.deaths, house.replacement.started) == ({Cause.CRASH: 2}, 2)
@@ -548,7 +548,7 @@ async def test_a_recycle_that_the_server_s_end_cuts_short_is_written_down() -> N
     await asyncio.sleep(1)
     house.tasks.stop_all()
     await asyncio.sleep(0)
-    assert house.control.audit.entries(1)[0]["result"] == "ended: the server closes"
+    assert house.control.audit.entries(1)[0].result == "ended: the server closes"
     house.engine.revive()
     house.control.gateway.link.engine_back()
     await house.close()

@@ -113,7 +113,7 @@ async def test_the_engine_s_own_word_says_whether_it_is_paused_or_asleep(
 @pytest.mark.parametrize("argued", [True, False])
 def test_only_a_process_that_starts_an_engine_is_watched(monkeypatch: pytest.MonkeyPatch, argued: bool) -> None:
     """Once, before the first engine process; who merely loads the plugin, as vLLM's own subprocesses do, is not."""
-    names = ("engine_core_hooks", "parent_watch")
+    names = ("engine_core_hooks", "process.parent_watch")
     core, parent_watch = (importlib.import_module(f"headway.vllm_adapter.{name}") for name in names)
     began: list[str] = []
     monkeypatch.setattr(parent_watch, "watch_this_process", lambda: began.append("watch"))

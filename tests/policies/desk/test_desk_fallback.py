@@ -60,6 +60,29 @@ def test_a_switch_takes_seats_and_rungs_in_one_step() -> None:
         assert desk.mode.in_force == (frozenset({Rung.CAP}) if rungs is None else rungs)
 
 
+def test_a_switch_that_enters_a_shedding_rung_refuses_what_waits() -> None:
+    """As ``fall_back`` does; where the rung was in force before, the switch refuses nothing that waits."""
+    for before, refused in ((frozenset({Rung.CAP}), [1]), (frozenset({Rung.SHED}), [])):
+        desk = Desk(small_preset(1, classes={"normal": terms(2), "batch": terms(1)}))
+        desk.fall_back(before, 0.0)
+        for ticket_id, name in enumerate(["normal", "batch", "normal"]):
+            desk.arrive(Ticket(ticket_id, name, 0.0), 0.0)
+        effects = desk.switch(preset(), 1.0, frozenset({Rung.SHED}))
+        assert [(one.ticket_id, one.reason) for one in effects if isinstance(one, Reject)] == [
+            (ticket_id, Reason.SHED) for ticket_id in refused
+        ]
+        balanced(desk)
+
+
+def test_a_switch_that_leaves_the_pause_dispatches() -> None:
+    """In the same step, under the seats of the new preset."""
+    desk = Desk(preset())
+    desk.fall_back(frozenset({Rung.PAUSE}), 0.0)
+    for ticket_id in range(3):
+        desk.arrive(Ticket(ticket_id, "normal", 0.0), 0.0)
+    assert dispatched(desk.switch(preset(2), 1.0, frozenset())) == [(0, False), (1, False)]
+
+
 def test_a_class_is_shed_waiting_and_coming_and_nobody_else() -> None:
     """Who runs goes on; after it, everybody is welcome again."""
     desk = Desk(preset())

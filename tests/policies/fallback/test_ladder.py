@@ -171,14 +171,28 @@ def test_a_switch_never_climbs() -> None:
     """Rungs the new preset has are kept, others left for the next below; an order that is useless now is dropped."""
     one = ladder()
     walk(one, (0.0, OLD), (1.0, OLD), (2.0, OLD))
-    assert one.switch(config(), frozenset({Rung.CAP, Rung.SHED}), 3.0) is Rung.CAP
-    assert one.switch(config(), ALL, 3.0) is Rung.CAP
+    one = one.under(config(), frozenset({Rung.CAP, Rung.SHED}), 3.0)
+    assert one.rung is Rung.CAP
+    one = one.under(config(), ALL, 3.0)
+    assert one.rung is Rung.CAP
     one.operator(Rung.SHED, 4.0)
-    assert one.switch(config(), frozenset({Rung.CAP}), 5.0) is Rung.CAP
-    assert one.ordered is None
+    one = one.under(config(), frozenset({Rung.CAP}), 5.0)
+    assert (one.rung, one.ordered) == (Rung.CAP, None)
     one.operator(Rung.NORMAL, 6.0)
-    assert one.switch(config(), frozenset(), 7.0) is Rung.NORMAL
-    assert (one.ordered, one.usable) == (Rung.NORMAL, ())
+    one = one.under(config(), frozenset(), 7.0)
+    assert (one.rung, one.ordered, one.usable) == (Rung.NORMAL, Rung.NORMAL, ())
+
+
+def test_the_ladder_under_another_preset_leaves_this_one_as_it_is() -> None:
+    """The other one has the counts of this one, and counts its own moves from there; its triggers start anew."""
+    one = ladder()
+    walk(one, (0.0, OLD), (1.0, OLD), (2.0, OLD), (2.5, CALM))
+    before = dict(one.steps)
+    other = one.under(config(), frozenset({Rung.CAP}), 3.0)
+    assert (other.rung, other.since_s, other.steps) == (Rung.CAP, 3.0, {**before, (Rung.CAP, Trigger.QUEUE_AGE): 2})
+    assert walk(other, (4.5, CALM), (6.4, CALM), (6.5, CALM)) == [Rung.CAP, Rung.CAP, Rung.NORMAL]
+    assert (one.rung, one.since_s, one.steps) == (Rung.BYPASS, 2.0, before)
+    assert one.update(CALM, 4.5) is Rung.CAP
 
 
 SIGNS = st.builds(

@@ -1,0 +1,75 @@
+"""The raw record of a run: every visit, the desk's ledger, the engine's steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headway.simulator.engine_model.engine import EngineModel, Steps
+from headway.simulator.run.visit import Visit
+from headway_policies import Ledger
+
+_MOST_MOMENTS = 600
+
+
+class Moment(NamedTuple):
+    """The state at one instant, for charts."""
+
+    at_s: float
+    waiting: int
+    running: int
+    limit: int
+    kv_usage_ratio: float
+
+
+@dataclass(slots=True)
+class Result:
+    """The record of one run. ``batches`` has, for each number of decoding sequences, (steps, seconds).
+
+    ``policy_failures`` names the custom policies that raised an error, with the error: an order is replaced by a
+    built-in one for good, a limit by the preset's number until it proposes again. Empty when none failed.
+    """
+
+    model: EngineModel
+    visits: list[Visit]
+    ledger: Ledger
+    ended_s: float = 0.0
+    steps: int = 0
+    busy_s: float = 0.0
+    running_steps: int = 0
+    prefill_tokens: int = 0
+    preemptions: int = 0
+    batches: dict[int, tuple[int, float]] = field(default_factory=dict)
+    moments: list[Moment] = field(default_factory=list)
+    policy_failures: str = ""
+    next_moment_s: float = 0.0
+    _gap_s: float = 0.05
+
+    def note(self, moment: Moment) -> None:
+        """Keep a point for the charts; when there are too many, every second one goes and the gap doubles."""
+        self.moments.append(moment)
+        if len(self.moments) > _MOST_MOMENTS:
+            del self.moments[::2]
+            self._gap_s *= 2
+        self.next_moment_s = moment.at_s + self._gap_s
+
+    def count(self, steps: Steps) -> None:
+        """Book a stretch of steps."""
+        seconds = steps.count * steps.step_s
+        self.steps += steps.count
+        self.busy_s += seconds
+        self.running_steps += steps.count * steps.running
+        self.prefill_tokens += steps.prefill_tokens
+        self.preemptions += steps.preemptions
+        count, total_s = self.batches.get(steps.decoding, (0, 0.0))
+        self.batches[steps.decoding] = (count + steps.count, total_s + seconds)
+
+    @property
+    def mean_batch(self) -> float:
+        """The mean number of running sequences in a step."""
+        return self.running_steps / self.steps if self.steps else 0.0
+
+    @property
+    def utilisation_ratio(self) -> float:
+        """The share of the time in which the engine was at work."""
+        return self.busy_s / self.ended_s if self.ended_s else 0.0

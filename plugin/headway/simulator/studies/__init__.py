@@ -1,0 +1,7 @@
+"""The studies of ``headway simulate``, each of several runs.
+
+comparison         presets that serve the same requests
+strategies         presets with nothing but a batching strategy, to be compared
+tuning             a sweep over the number of seats
+timeline, picture  seven sequences on four seats under each strategy, and their drawing
+"""

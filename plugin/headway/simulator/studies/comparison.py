@@ -1,0 +1,42 @@
+"""The comparison of presets: each serves the same requests in turn, on an engine of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.report.report import Comparison, Run
+from headway.simulator.report.summary import summarise
+from headway.simulator.run.shell import simulate
+from headway.simulator.studies.strategies import Arm
+from headway.simulator.traffic.clients import Clients
+from headway.simulator.traffic.traffic import Traffic
+
+#: Called with the name of an arm and the share of its requests that have arrived.
+Progress = Callable[[str, float], None]
+
+
+def compare(
+    arms: Sequence[Arm],
+    traffic: Traffic,
+    slo: Slo,
+    *,
+    seed: int,
+    clients: Clients | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run every arm."""
+    runs = [_run(arm, traffic, slo, seed, clients, progress) for arm in arms]
+    return Comparison(traffic.words, seed, arms[0].model, slo, runs, traffic.ceiling_per_s)
+
+
+def _run(arm: Arm, traffic: Traffic, slo: Slo, seed: int, clients: Clients | None, progress: Progress | None) -> Run:
+    total = max(len(traffic.requests), 1)
+
+    def come(number: int) -> None:
+        if progress is not None:
+            progress(arm.name, min(number / total, 1.0))
+
+    result = simulate(traffic.requests, arm.preset, arm.model, clients=clients, seed=seed, progress=come)
+    summary = summarise(arm.name, result, slo, warmup_s=traffic.warmup_s, span_s=traffic.span_s)
+    return Run(arm.name, result, summary, limited=arm.preset is not None)

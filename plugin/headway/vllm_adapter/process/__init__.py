@@ -1,0 +1,11 @@
+"""EngineCore's process and its workers: their progress, death, replacement, caches and end.
+
+    progress           EngineCore's reports of a step while it runs
+    death_cause        why EngineCore died
+    engine_replacer    another EngineCore behind the client of a dead one
+    parent_watch, orphan_killer   no process of a server outlives it
+    worker_cache       the workers' caches, cleared between two steps
+    cpu_yield          no busy waiting where cores are few
+
+Nothing is imported here: vLLM loads the general plugin in every process, most of which need little of this.
+"""

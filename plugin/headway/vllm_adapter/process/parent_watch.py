@@ -1,0 +1,108 @@
+"""A watch on the parent process: no process of a server outlives it.
+
+vLLM's EngineCore and workers continue, and keep the GPU's memory, when their parent is killed; one that is still
+importing cannot even notice. So a process that is about to start an engine, and EngineCore when it is about to
+start its workers, starts another process first, which waits for its end and kills the processes it leaves behind
+(``orphan_killer``), at any moment, also processes that are stopped.
+
+A process is identified by a mark in its environment, which each program started below the server inherits;
+EngineCore adds its own. A server started below another one has both marks, and ends with the outer one too.
+``SPT_NOENV`` keeps ``setproctitle`` from overwriting that environment. ``PR_SET_PDEATHSIG`` would need code in the
+child, and ends it with a parent *thread*.
+
+Known weak spots: a process under another user, and one below the server that clears its environment, are not found. A
+program that wraps an engine and starts a daemon meant to outlive it must take the mark out of the daemon's environment.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from headway.vllm_adapter.process import orphan_killer
+
+VARIABLE = "HEADWAY_SERVER_MARKS"
+_KEEP_ENVIRONMENT = "SPT_NOENV"
+_NOT_FOR_THE_KILLER = (VARIABLE, "LD_PRELOAD")
+
+
+def watch_starts(starter: type[Any] | None, prepare: Callable[[], None] | None = None) -> None:
+    """Watch a process before it makes an instance of this vLLM class, which starts processes; then call ``prepare``."""
+    start: Any = getattr(starter, "__init__", None)
+    if starter is None or getattr(start, "headway_watches", False):
+        return
+
+    def watch_and_start(self: Any, *arguments: Any, **options: Any) -> None:
+        watch_this_process()
+        if prepare is not None:
+            prepare()
+        start(self, *arguments, **options)
+
+    setattr(watch_and_start, "headway_watches", True)  # noqa: B010 - how it is known the next time; mypy knows no such name
+    setattr(starter, "__init__", watch_and_start)  # noqa: B010 - a plain assignment is one that mypy refuses
+
+
+class _Watch:
+    """The watched end: the pipe that ends with this process, and the marked file that a forked child keeps."""
+
+    def __init__(self) -> None:
+        self.mark = f"headway-{secrets.token_hex(16)}"
+        self.pid = os.getpid()
+        os.environ[VARIABLE] = ":".join(one for one in (os.environ.get(VARIABLE, ""), self.mark) if one)
+        os.environ.setdefault(_KEEP_ENVIRONMENT, "1")
+        reading, self._writing = os.pipe()
+        self._marked = os.memfd_create(self.mark)
+        os.register_at_fork(after_in_child=self._let_go)
+        environment = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_KILLER}
+        self._killer = subprocess.Popen(  # noqa: S603 - our own file, by its path
+            [sys.executable, "-I", "-S", str(Path(orphan_killer.__file__))],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+        )
+        os.close(reading)
+        self.tell(self.mark)
+
+    def tell(self, line: str) -> None:
+        """One line for the killer: the mark, then files to remove."""
+        os.write(self._writing, f"{line}\n".encode())
+
+    def _let_go(self) -> None:
+        """In a child that was only forked: it must not keep the pipe open."""
+        if self._writing >= 0:
+            os.close(self._writing)
+            self._writing = -1
+
+
+_watch: _Watch | None = None
+
+
+def watch_this_process() -> None:
+    """From now on no process started by this one outlives it. Linux only; further calls do nothing."""
+    global _watch
+    if sys.platform == "linux" and (_watch is None or _watch.pid != os.getpid()):
+        _watch = _Watch()
+
+
+def remove_at_the_end(path: str) -> None:
+    """Have a file removed after the end of this process, however it comes, where it is watched."""
+    if _watch is not None and _watch.pid == os.getpid():
+        _watch.tell(path)
+
+
+def is_killer(process: psutil.Process) -> bool:
+    """Whether this process is an orphan killer: to kill it would leave the orphans of the process it watches."""
+    try:
+        return orphan_killer.__file__ in process.cmdline()
+    except psutil.Error:
+        return False

@@ -1,0 +1,201 @@
+"""EngineCore's progress reports: whether it is at a step or a call, and whether its process lives.
+
+Its busy thread answers no query while it runs a step or a call, so it records when one begins and ends, and a second
+thread counts for as long as the process lives. Both records are in a small file that EngineCore and the API server map
+into their memory: reading it needs no other process and cannot block. ``headway_policies.engine.watchdog`` judges.
+
+The thread also looks at the processes below EngineCore: how many are stopped, and, on a CPU, how much CPU time they
+have used (compilers that they started included). On a GPU a step may wait for the device without using any, so none is
+reported there.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import mmap
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from headway.vllm_adapter.process.parent_watch import remove_at_the_end
+from headway_policies import Progress
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "HEADWAY_ENGINE_PROGRESS"
+_REPORTER = "headway_reporter"
+
+_MOST_ENGINES = 64
+_FIELDS = 8  # 64 bytes for each engine, one of 8 bytes is read or written at once
+_SIZE_BYTES = _MOST_ENGINES * _FIELDS * 8
+_PID, _BEATS, _WORKS, _STOPPED, _CPU_MS = range(5)
+_BEAT_S = 0.5
+_CENSUS_BEATS = 120
+_STOPPED_STATES = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+_STEPS = ("step", "step_with_batch_queue")
+_CALLS = ("_handle_client_request",)
+
+
+_prepared_by: int | None = None
+
+
+def prepare_progress() -> None:
+    """Make the file, before an engine is started; its name is passed in the environment."""
+    global _prepared_by
+    if _prepared_by == os.getpid():  # the variable alone may be that of a server above this one
+        return
+    handle, path = tempfile.mkstemp(prefix="headway-", suffix=".progress")
+    os.truncate(handle, _SIZE_BYTES)
+    os.close(handle)
+    os.environ[VARIABLE] = path
+    remove_at_the_end(path)
+    _prepared_by = os.getpid()
+
+
+def report_progress(core: type[Any], proc: type[Any] | None) -> None:
+    """In EngineCore's process: record each step, and each call it answers between two steps."""
+    if VARIABLE not in os.environ or hasattr(core, "headway_reports_progress"):
+        return
+    core.headway_reports_progress = True
+    for owner, names in ((core, _STEPS), (proc, _CALLS)):
+        for name in names:
+            work = getattr(owner, name, None)
+            if work is not None:
+                setattr(owner, name, _reported(work))
+
+
+def _reported(work: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(work)
+    def reported(self: Any, *arguments: Any, **options: Any) -> Any:
+        reporter = _reporter_of(self)
+        if reporter is None:
+            return work(self, *arguments, **options)
+        with reporter.at_work():
+            return work(self, *arguments, **options)
+
+    return reported
+
+
+def _reporter_of(core: Any) -> Reporter | None:
+    """The reporter of one EngineCore, made when it is first at work; None where the file is gone."""
+    if _REPORTER not in core.__dict__:
+        core.__dict__[_REPORTER] = _reporter(getattr(core, "engine_index", 0))
+    reporter: Reporter | None = core.__dict__[_REPORTER]
+    return reporter
+
+
+def _reporter(index: int) -> Reporter | None:
+    try:
+        reporter = Reporter(Path(os.environ[VARIABLE]), index)
+    except (OSError, ValueError) as error:
+        log.warning("EngineCore cannot report its progress, so a slow step counts as a hang: %s", error)
+        return None
+    reporter.start(cpu_time=_on_a_cpu())
+    return reporter
+
+
+def _on_a_cpu() -> bool:
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())
+
+
+class Reporter:
+    """EngineCore's side. ``index`` is its place among the engines of one server."""
+
+    def __init__(self, path: Path, index: int) -> None:
+        with path.open("r+b") as file:
+            mapped = mmap.mmap(file.fileno(), _SIZE_BYTES)
+        first = index % _MOST_ENGINES * _FIELDS
+        self._fields = memoryview(mapped).cast("Q")[first : first + _FIELDS]
+        self._fields[_WORKS] = self._fields[_STOPPED] = self._fields[_CPU_MS] = 0
+        self._fields[_PID] = os.getpid()
+        self._family: list[psutil.Process] = []
+        self._census_due = 0
+        self._seen_works = 0
+
+    def start(self, *, cpu_time: bool) -> None:
+        """Count, and inspect the workers, in a separate thread."""
+        threading.Thread(target=self._run, args=(cpu_time,), name="headway-progress", daemon=True).start()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """For as long as a step or a call lasts."""
+        fields = self._fields
+        works = fields[_WORKS] = (fields[_WORKS] + 1) | 1  # odd, also inside another one
+        try:
+            yield
+        finally:
+            fields[_WORKS] = works + 1
+
+    def beat(self, *, cpu_time: bool) -> None:
+        """Count, and inspect the processes below."""
+        fields = self._fields
+        fields[_BEATS] += 1
+        slow = fields[_WORKS] % 2 == 1 and fields[_WORKS] == self._seen_works
+        self._seen_works = fields[_WORKS]
+        self._look(slow=slow, cpu_time=cpu_time)
+
+    def _look(self, *, slow: bool, cpu_time: bool) -> None:
+        """List the processes anew only in a slow step, which may start compilers: listing costs the most."""
+        self._census_due -= 1
+        if self._census_due <= 0 or (slow and self._census_due % 2 == 0):
+            self._census_due = _CENSUS_BEATS
+            self._family = psutil.Process().children(recursive=True)
+        stopped, used_s = 0, 0.0
+        for one in self._family:
+            with suppress(psutil.Error):
+                stopped += one.status() in _STOPPED_STATES
+                used_s += sum(one.cpu_times()[:4])
+        self._fields[_STOPPED] = stopped
+        if cpu_time:
+            own_s = 0.0 if self._family else time.process_time() - time.thread_time()
+            self._fields[_CPU_MS] = 1 + int(1000 * (used_s + own_s))
+
+    def _run(self, cpu_time: bool) -> None:
+        while True:
+            self.beat(cpu_time=cpu_time)
+            time.sleep(_BEAT_S)
+
+
+class ProgressReader:
+    """The API server's side."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self._mapped = mmap.mmap(file.fileno(), _SIZE_BYTES, access=mmap.ACCESS_READ)
+
+    @classmethod
+    def from_environment(cls) -> ProgressReader | None:
+        """Of the server's engines; None where there is no such file."""
+        path = os.environ.get(VARIABLE)
+        if path is None:
+            return None
+        try:
+            return cls(Path(path))
+        except (OSError, ValueError):
+            return None
+
+    def read(self) -> tuple[Progress, ...]:
+        """One report of each engine that has begun to report."""
+        fields = memoryview(self._mapped).cast("Q")
+        slots = (fields[first : first + _FIELDS] for first in range(0, len(fields), _FIELDS))
+        return tuple(
+            Progress(
+                engine=slot[_PID],
+                beats=slot[_BEATS],
+                works=slot[_WORKS],
+                stopped=slot[_STOPPED],
+                cpu_s=slot[_CPU_MS] / 1000 if slot[_CPU_MS] else None,
+            )
+            for slot in slots
+            if slot[_PID]
+        )

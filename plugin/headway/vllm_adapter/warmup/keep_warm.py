@@ -1,0 +1,67 @@
+"""Keep-warm requests: what keeps an idle engine warm.
+
+One request of a few tokens, past the gate and counted nowhere, whenever ``keep_warm_after_s`` of the preset has passed
+without an engine step. Off by default. The preset may be switched at any time, so it is read every second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any, Protocol
+
+from headway.operator import EngineParts
+from headway.supervision import not_ready
+from headway.vllm_adapter.warmup.internal_requests import run_internal
+from headway.vllm_adapter.warmup.warmup_requests import WarmupRequests
+from headway_policies import AdmissionState
+from headway_policies.engine import keep_warm_due
+
+log = logging.getLogger(__name__)
+
+TASK = "keep-warm"
+_POLL_S = 1.0
+
+
+class ShortRequests(Protocol):
+    """Source of short requests; for vLLM it is ``WarmupRequests``."""
+
+    def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start one short request under this id."""
+        ...
+
+
+class KeepWarm:
+    """Keeps one engine warm while ``run`` runs."""
+
+    def __init__(self, parts: EngineParts, source: ShortRequests | None = None) -> None:
+        self._gateway, self._tasks = parts.gateway, parts.tasks
+        self._warmup, self._activity = parts.warmup, parts.activity
+        self._source = source or WarmupRequests(parts.gateway.link.engine)
+
+    async def run(self) -> None:
+        """Send a request whenever the engine has been idle for too long, until the server closes."""
+        gateway, now_s = self._gateway, self._gateway.gate.now_s
+        tried_s = now_s()
+        while not gateway.link.closing:
+            await asyncio.sleep(_POLL_S)
+            idle_s = 0.0 if gateway.open_calls else now_s() - max(tried_s, self._activity.stepped_s)
+            if keep_warm_due(gateway.gate.desk.preset.warmup, idle_s) and self._serving():
+                await self._once()
+                tried_s = now_s()
+
+    # ------------------------------------------------------------------ inside
+
+    def _serving(self) -> bool:
+        desk = self._gateway.gate.desk
+        return desk.state is AdmissionState.OPEN and not not_ready(desk, self._warmup.report)
+
+    async def _once(self) -> None:
+        """One request. Its failure is not reported: the supervisor checks the engine."""
+        try:
+            with self._activity.internal_requests():
+                async with asyncio.timeout(self._gateway.gate.desk.preset.warmup.timeout_s):
+                    await run_internal(self._gateway, self._tasks, "keep-warm", self._source.short_request)
+        except Exception as error:
+            log.debug("keep-warm: %s: %s", type(error).__name__, error)

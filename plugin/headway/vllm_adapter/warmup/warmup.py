@@ -1,0 +1,177 @@
+"""Warm-up of an engine: requests that run before any other, and their retries.
+
+The policies' plan says what runs. The first attempt is made while the socket is not yet listening. One that fails does
+not end the server: it listens, is not ready and reports why, and retries in the background until it succeeds. The
+requests bypass the gate, appear in no metric of Headway's, and are cleared from the prefix cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any, Protocol
+
+from headway.errors import HeadwayError
+from headway.operator import EngineParts
+from headway.supervision import WarmupReport
+from headway.vllm_adapter.warmup.internal_requests import run_internal
+from headway.vllm_adapter.warmup.warmup_requests import WarmupRequests
+from headway_policies import Reason
+from headway_policies.engine import Stage, Warmup, WarmupPlan, retry_after_s
+
+log = logging.getLogger(__name__)
+
+TASK = "warm-up"
+_MOST_CAUSE_CHARS = 200
+_RESETS = 3
+_RESET_RETRY_S = 0.05
+
+
+class Source(Protocol):
+    """Source of the requests of a warm-up; for vLLM it is ``WarmupRequests``."""
+
+    def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start one request of this stage; ``index`` is its place among those that run at once."""
+        ...
+
+    def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start one short request under this id."""
+        ...
+
+    def refused(self, error: Exception) -> bool:
+        """Whether the error is a healthy engine's refusal of what it cannot do."""
+        ...
+
+
+class Warmer:
+    """Warms one engine up, by the plan of the preset in force; ``warmup`` has the report."""
+
+    def __init__(self, parts: EngineParts, source: Source | None = None) -> None:
+        self._gateway, self._tasks = parts.gateway, parts.tasks
+        self._warmup, self._activity = parts.warmup, parts.activity
+        self._source = source or WarmupRequests(parts.gateway.link.engine)
+
+    async def warm_up(self) -> None:
+        """Run the plan once. Where that fails, log why, and retry in the background until it succeeds."""
+        self._tasks.stop(TASK)
+        self._warmup.reset()
+        if await self._attempt():
+            self._gateway.gate.warmed_up()
+        else:
+            self._gateway.gate.engine_lost(Reason.NOT_READY)
+            self._tasks.start(TASK, self._retry())
+
+    async def rewarm(self) -> None:
+        """Warm up an engine that has replaced another, once; with one short request where this server runs no warm-up.
+
+        Raises HeadwayError, or what the engine raises, where that fails.
+        """
+        self._tasks.stop(TASK)
+        if self._warmup.report.state == "skipped":
+            await self._probe()
+            return
+        self._warmup.reset()
+        if not await self._attempt():
+            raise HeadwayError(f"its warm-up failed: {self._warmup.report.reason}")
+
+    # ------------------------------------------------------------------ inside
+
+    async def _probe(self) -> None:
+        """One short request. An engine that refuses it answers all the same."""
+        try:
+            async with asyncio.timeout(self._gateway.gate.desk.preset.warmup.timeout_s):
+                await run_internal(self._gateway, self._tasks, "probe", self._source.short_request)
+        except Exception as error:
+            if not self._source.refused(error):
+                raise
+
+    async def _retry(self) -> None:
+        """Try until it succeeds, with pauses that grow."""
+        warm = False
+        while not (warm or self._gateway.link.closing):
+            await asyncio.sleep(retry_after_s(self._warmup.report.attempt))
+            warm = await self._attempt()
+        if warm:
+            self._gateway.link.engine_back()
+
+    async def _attempt(self) -> bool:
+        """Run the plan once, under its cap, and report the result; whether it succeeded."""
+        desk = self._gateway.gate.desk
+        report, plan = self._warmup.begin(desk.limit), WarmupPlan(desk.preset.warmup)
+        try:
+            with self._activity.internal_requests():
+                async with asyncio.timeout(plan.config.timeout_s) as cap:
+                    while plan.stage is not None:
+                        await self._run(plan, plan.stage, report)
+                    await self._forget()
+        except Exception as error:
+            cause = f"no end within {plan.config.timeout_s:g} s" if cap.expired() else _cause(error)
+            report.state, report.reason = "failed", f"{plan.stage or 'prefix cache'}: {cause}"
+            pause_s = retry_after_s(report.attempt)
+            log.error("warm-up failed: %s; not ready, retrying in %.0f s", report.reason, pause_s)
+            return False
+        except BaseException:
+            report.state, report.reason = "failed", "interrupted"
+            raise
+        _conclude(report, plan)
+        return True
+
+    async def _run(self, plan: WarmupPlan, stage: Stage, report: WarmupReport) -> None:
+        """One round of a stage, and its result."""
+        began_s = self._gateway.gate.now_s()
+        try:
+            await self._together(stage, report.batch_size or 1 if stage is Stage.BATCH else 1, plan.config)
+        except Exception as error:
+            if not self._source.refused(error):
+                raise
+            plan.refuse()
+            report.refused.append(stage)
+            log.warning("warm-up: skipped %s, which the engine refuses: %s", stage, _cause(error))
+        else:
+            plan.ran(self._gateway.gate.now_s() - began_s)
+            report.stages = {str(one): list(rounds_s) for one, rounds_s in plan.took_s.items()}
+
+    async def _together(self, stage: Stage, size: int, config: Warmup) -> None:
+        """So many requests at once. The first that fails cancels the others."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for index in range(size):
+                    start = functools.partial(self._source.ask, stage, config, index)
+                    group.create_task(run_internal(self._gateway, self._tasks, f"warm-up-{stage}", start))
+        except ExceptionGroup as several:
+            first = several.exceptions[0]
+            raise first from first.__cause__
+
+    async def _forget(self) -> None:
+        """Clear the prefix cache, where the engine can. It may hold a last block for a moment longer."""
+        reset = getattr(self._gateway.link.engine, "reset_prefix_cache", None)
+        if reset is None:
+            return
+        for _ in range(_RESETS):
+            if await reset():
+                return
+            await asyncio.sleep(_RESET_RETRY_S)
+        log.debug("warm-up: the prefix cache is in use and keeps the made-up prompts until they are evicted")
+
+
+def _conclude(report: WarmupReport, plan: WarmupPlan) -> None:
+    """Report the result of a plan that was carried out."""
+    report.settled, report.reason = plan.settled, ""
+    if not report.stages:
+        report.state, report.reason = "skipped", "the engine refuses every stage"
+        return
+    report.state = "done"
+    stages = ", ".join(f"{stage} {' '.join(f'{one_s:.2f}' for one_s in took)}" for stage, took in report.stages.items())
+    log.info("warm-up done, batches of %s; seconds: %s", report.batch_size, stages)
+    if not plan.settled and plan.config.max_rounds > 1 and Stage.BATCH not in plan.refused:
+        log.warning(
+            "the last two batches of the warm-up differ by more than %.0f %%", 100 * plan.config.tolerance_ratio
+        )
+
+
+def _cause(error: Exception) -> str:
+    """One short line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:_MOST_CAUSE_CHARS] if text else type(error).__name__
