@@ -53,11 +53,11 @@ PLUGIN_TESTS = [
         "fallback/test_client",
     )
 ]
-LEAST_CAUGHT = 0.95
+MIN_CAUGHT = 0.95
 TIME_OUT_S = 900.0
 #: A run without end is told from a slow machine by so many times what the tests take without any fault.
 TIMES_THE_CLEAN_RUN = 8.0
-LEAST_TIME_OUT_S = 90.0
+MIN_TIME_OUT_S = 90.0
 
 PROFILE = """
 from hypothesis import Phase, settings
@@ -788,7 +788,7 @@ def limits_s(chosen: list[Mutant], still: Path) -> dict[str, float]:
         passed, said = run_tests(still, one.tests)
         if not passed:
             raise SystemExit(f"the tests fail without any fault: {said}")
-        found[one.path.parts[0]] = max(LEAST_TIME_OUT_S, TIMES_THE_CLEAN_RUN * (time.monotonic() - began_s))
+        found[one.path.parts[0]] = max(MIN_TIME_OUT_S, TIMES_THE_CLEAN_RUN * (time.monotonic() - began_s))
     return found
 
 
@@ -827,7 +827,7 @@ def main(words: list[str]) -> int:
     say(f"{caught} of {len(chosen)} caught")
     for one in survivors:
         say(f"lives: {one.file}: {one.fault}: {one.lives or 'NOT EXPLAINED'}")
-    return int(caught < LEAST_CAUGHT * len(chosen) or any(not one.lives for one in survivors))
+    return int(caught < MIN_CAUGHT * len(chosen) or any(not one.lives for one in survivors))
 
 
 if __name__ == "__main__":

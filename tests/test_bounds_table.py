@@ -36,7 +36,7 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes // unit} {name}"
 
 
-JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MOST_DIGITS} digits"
+JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MAX_DIGITS} digits"
 LIMITS = Bounds()
 #: What the table says of each kind, made from the constants of the code.
 BOUNDS = {
@@ -83,7 +83,7 @@ BOUNDS = {
     "a trace, and one of its lines": f"{trace.MAX_ROWS} requests, {trace.MAX_LINE_CHARS} characters",
     "a scrape, read by the dashboard": f"{size(scrape.MAX_ANSWER_BYTES)} within "
     f"{scrape.CONNECT_TIMEOUT_S + scrape.READ_TIMEOUT_S:g} s, {exposition.MAX_LINE_CHARS} characters a line, "
-    f"{ring._MOST_SERIES} series",
+    f"{ring._MAX_SERIES} series",
     "a scrape, read by a command": f"{size(traffic.MAX_METRICS_BYTES)} within {sum(traffic._TIMEOUT_S):g} s, "
     f"{traffic.MAX_LINE_CHARS} characters a line",
     "an answer of Prometheus": f"{size(prometheus.MAX_ANSWER_BYTES)} within {sum(prometheus.TIMEOUT_S):g} s",

@@ -15,7 +15,7 @@ from running_server import RunningServer, wait_until
 LONG_TOKENS = 1500
 
 
-def _standing(server: RunningServer) -> tuple[int, int]:
+def _occupancy(server: RunningServer) -> tuple[int, int]:
     status = server.status()
     return status["in_flight"], status["queued"]
 
@@ -32,7 +32,7 @@ async def busy(server: RunningServer, client: httpx.AsyncClient, waiting: int) -
 
     holders = [asyncio.create_task(hold()) for _ in range(2 + waiting)]
     try:
-        await asyncio.to_thread(wait_until, lambda: _standing(server) == (2, waiting), "both seats are taken")
+        await asyncio.to_thread(wait_until, lambda: _occupancy(server) == (2, waiting), "both seats are taken")
         yield
     finally:
         for holder in holders:

@@ -22,7 +22,7 @@ from pathlib import Path
 from stage import Fate, Stage, Target
 
 HERE = Path(__file__).parent
-LEAST_NOTICED = 0.9
+MIN_NOTICED = 0.9
 EACH = 40
 SEED = 20
 
@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
     fates = [fate for target in targets(options.words) for fate in tried(target, most, options.seed, options.at_once)]
     say(unnoticed(fates, accepted()))
     say(table(fates))
-    return int(sum(one.noticed for one in fates) < LEAST_NOTICED * len(fates))
+    return int(sum(one.noticed for one in fates) < MIN_NOTICED * len(fates))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 SizeStats double. The cost of a size is compared with that of one sixteenth of it: a cost in proportion to the size
 gives 16, one that grows with the square 256. Costs below ``FLOOR_S`` count as ``FLOOR_S``, so that the smallest sizes
-say nothing; what grows too fast is noticed once it costs more than ``MOST_RATIO * FLOOR_S``, and is harmless before.
+say nothing; what grows too fast is noticed once it costs more than ``MAX_RATIO * FLOOR_S``, and is harmless before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 RATIO = 16
-MOST_RATIO = 40
+MAX_RATIO = 40
 FLOOR_S = 0.5e-3
 _TRIES = 8
 
@@ -28,7 +28,7 @@ def too_fast(prepare: Prepare, first: int, last: int) -> str:
         costs_s[size] = cost_s(prepare(size))
         small = size // RATIO
         for _ in range(_TRIES):  # a busy machine only ever adds
-            if costs_s[size] <= MOST_RATIO * costs_s[small]:
+            if costs_s[size] <= MAX_RATIO * costs_s[small]:
                 break
             costs_s[size] = min(costs_s[size], cost_s(prepare(size)))
         else:

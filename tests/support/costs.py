@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 _TRIES = 5
 #: A size sixteen times as large may cost this many times as much: 16 when linear, 256 when quadratic.
-_MOST_GROWTH = 40.0
+_MAX_GROWTH = 40.0
 _FACTOR = 16
 #: What a call costs at any size; less than this is not told apart.
 _FLOOR_S = 0.0005
@@ -21,7 +21,7 @@ def cost_s(work: Callable[[], object]) -> float:
 def assert_linear(work: Callable[[int], Callable[[], object]], size: int) -> None:
     """``work(size)`` prepares a call; its cost at 16 times the size is at most 40 times that at ``size``."""
     small_s, large_s = cost_s(work(size)), cost_s(work(_FACTOR * size))
-    assert large_s <= _MOST_GROWTH * max(small_s, _FLOOR_S), f"{small_s:.6f} s became {large_s:.6f} s"
+    assert large_s <= _MAX_GROWTH * max(small_s, _FLOOR_S), f"{small_s:.6f} s became {large_s:.6f} s"
 
 
 def _once(work: Callable[[], object]) -> float:

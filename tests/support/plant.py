@@ -19,7 +19,7 @@ from headway_policies.limits.limit import Limit
 
 BASE_S, SEQUENCE_S, PREFILL_TOKEN_S = 0.029, 0.00106, 0.0007
 SLO_S = 0.075
-_MOST_PREFILL_TOKENS = 2048
+_MAX_PREFILL_TOKENS = 2048
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Plant:
             one = self._again.popleft() if self._again else self._fresh()
             if self._running and (
                 used + one.kv_tokens > self.kv_capacity_tokens
-                or (prefill_tokens and prefill_tokens + one.kv_tokens > _MOST_PREFILL_TOKENS)
+                or (prefill_tokens and prefill_tokens + one.kv_tokens > _MAX_PREFILL_TOKENS)
             ):
                 self._again.appendleft(one)
                 return False, prefill_tokens, new

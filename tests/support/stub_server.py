@@ -348,8 +348,8 @@ class World:
         }
         for name, value in plain.items():
             yield GaugeMetricFamily(name, "-", value=float(value))
-        standings = {one: float(one == self.state) for one in ("up", "silent", "restarting", "lost")}
-        yield labelled(GaugeMetricFamily, "headway_engine_state", "state", standings)
+        states = {one: float(one == self.state) for one in ("up", "silent", "restarting", "lost")}
+        yield labelled(GaugeMetricFamily, "headway_engine_state", "state", states)
         deaths = {cause: self.deaths[cause] for cause in Cause}
         yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", deaths)
         yield CounterMetricFamily("headway_engine_hangs_total", "-", value=self.hangs)

@@ -252,8 +252,8 @@ def readings(draw: st.DrawFn) -> Reading:
     for one in (panels.ERROR_SHARE, panels.ERROR_SHARE_BY_CLASS):
         lines = {labels: [draw(shares)] * 2 for labels in series.get(one, Series((), {(): []})).lines}
         series[one] = Series(TIMES_S, {key: [None if p != p else p for p in line] for key, line in lines.items()})
-    standing = draw(st.sampled_from(["up", "silent", "restarting", "lost"]))
-    series[panels.ENGINE_STATE] = Series(TIMES_S, {(standing,): [1, 1]})
+    engine_state = draw(st.sampled_from(["up", "silent", "restarting", "lost"]))
+    series[panels.ENGINE_STATE] = Series(TIMES_S, {(engine_state,): [1, 1]})
     last_ok_s = draw(st.sampled_from([None, 1002.0, 900.0]))
     trouble = draw(st.sampled_from([None, "refused", "silent"]))
     health = Health(last_ok_s, draw(st.integers(0, 3)), trouble, "-", 990.0 if trouble else None)

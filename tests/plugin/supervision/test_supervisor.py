@@ -92,8 +92,8 @@ class House:
         self.probes += 1
 
     @property
-    def standing(self) -> EngineState:
-        """How the engine stands, for the desk."""
+    def engine_state(self) -> EngineState:
+        """The engine's state, as the desk has it."""
         return self.control.gateway.gate.desk.engine
 
     def ask(self, request_id: str, tokens: int = 20, *, whole: bool = False, **options: Any) -> asyncio.Task[str]:
@@ -127,7 +127,7 @@ async def test_who_has_shown_nothing_goes_again_and_who_has_is_told() -> None:
     await asyncio.sleep(0.05)
     house.engine.die()
     await asyncio.sleep(1)
-    assert house.standing is EngineState.RESTARTING
+    assert house.engine_state is EngineState.RESTARTING
     assert house.control.not_ready() == ["the engine is being replaced: starting another engine"]
     assert [one.done() for one in (flowing, fresh, waiting)] == [True, False, False]
     await asyncio.sleep(5)
@@ -135,7 +135,7 @@ async def test_who_has_shown_nothing_goes_again_and_who_has_is_told() -> None:
     assert await asyncio.gather(flowing, fresh, waiting, late) == [
         "engine_lost", "20 tokens", "queue_timeout", "20 tokens",
     ]  # fmt: skip
-    assert (house.probes, house.standing, house.control.not_ready()) == (1, EngineState.UP, [])
+    assert (house.probes, house.engine_state, house.control.not_ready()) == (1, EngineState.UP, [])
     assert house.control.gateway.gate.desk.ledger.classes["normal"].retries == 1
     await house.close()
 
@@ -258,7 +258,7 @@ async def test_out_of_memory_halves_the_limit_then_closes_the_door() -> None:
     assert house.control.not_ready() == ["the engine is not running: pausing for 1 s"]
     assert await house.ask("meanwhile") == "out_of_memory"
     await asyncio.sleep(START_S + 2)
-    assert (house.standing, gate.desk.limit, house.control.not_ready()) == (EngineState.UP, 1, [])
+    assert (house.engine_state, gate.desk.limit, house.control.not_ready()) == (EngineState.UP, 1, [])
     assert await house.ask("after") == "20 tokens"
     await asyncio.sleep(60)
     assert gate.desk.limit == 4
@@ -273,16 +273,16 @@ async def test_a_silent_engine_gets_nobody_until_it_answers() -> None:
     await asyncio.sleep(0.5)
     house.engine.stalled = True
     await asyncio.sleep(29)
-    assert (house.standing, house.control.not_ready()) == (EngineState.UP, [])
+    assert (house.engine_state, house.control.not_ready()) == (EngineState.UP, [])
     await asyncio.sleep(3)
-    assert (house.standing, house.supervisor.hangs) == (EngineState.SILENT, 1)
+    assert (house.engine_state, house.supervisor.hangs) == (EngineState.SILENT, 1)
     assert house.control.not_ready() == ["the engine is unresponsive"]
     late = house.ask("late")
     await asyncio.sleep(0.05)
     assert (late.done(), len(house.engine.running)) == (False, 1)
     house.engine.stalled = False
     await asyncio.sleep(0.5)
-    assert (house.standing, house.control.not_ready()) == (EngineState.UP, [])
+    assert (house.engine_state, house.control.not_ready()) == (EngineState.UP, [])
     assert await late == "20 tokens"
     assert await running == "total_timeout"
     await house.close()
@@ -293,13 +293,13 @@ async def test_an_idle_engine_that_hangs_is_noticed() -> None:
     """Nobody has to suffer first: it is asked when it has said nothing for a while."""
     house = House(hang_after_s=10.0)
     await asyncio.sleep(100)
-    assert house.standing is EngineState.UP
+    assert house.engine_state is EngineState.UP
     house.engine.stalled = True
     await asyncio.sleep(12)
-    assert house.standing is EngineState.SILENT
+    assert house.engine_state is EngineState.SILENT
     house.engine.stalled = False
     await asyncio.sleep(0.5)
-    assert house.standing is EngineState.UP
+    assert house.engine_state is EngineState.UP
     await house.close()
 
 
@@ -323,12 +323,12 @@ async def test_a_slow_step_is_not_taken_for_a_hang() -> None:
     await asyncio.sleep(0.5)
     house.engine.slow = True
     await asyncio.sleep(38)
-    assert (house.standing, house.supervisor.hangs, house.control.not_ready()) == (EngineState.UP, 0, [])
+    assert (house.engine_state, house.supervisor.hangs, house.control.not_ready()) == (EngineState.UP, 0, [])
     house.engine.slow = False
     assert await running == "20 tokens"
     house.engine.slow = True
     await asyncio.sleep(39)
-    assert house.standing is EngineState.UP
+    assert house.engine_state is EngineState.UP
     await asyncio.sleep(3)
     assert house.supervisor.hangs == 1
     house.engine.slow = False
@@ -343,13 +343,13 @@ async def test_an_engine_that_stops_within_a_slow_step_is_a_hung_one() -> None:
     house = House(hang_after_s=10.0)
     house.engine.slow = True
     await asyncio.sleep(30)
-    assert house.standing is EngineState.UP
+    assert house.engine_state is EngineState.UP
     house.engine.stalled = True
     await asyncio.sleep(12)
-    assert (house.standing, house.supervisor.hangs) == (EngineState.SILENT, 1)
+    assert (house.engine_state, house.supervisor.hangs) == (EngineState.SILENT, 1)
     house.engine.slow = house.engine.stalled = False
     await asyncio.sleep(0.5)
-    assert (house.standing, house.control.not_ready()) == (EngineState.UP, [])
+    assert (house.engine_state, house.control.not_ready()) == (EngineState.UP, [])
     await house.close()
 
 
@@ -364,7 +364,7 @@ async def test_a_paused_engine_is_neither_ready_nor_hung() -> None:
     assert house.control.not_ready() == ["the engine is paused"]
     late = house.ask("late")
     await asyncio.sleep(60)
-    assert (house.standing, house.supervisor.hangs, list(house.engine.running)) == (EngineState.UP, 0, [])
+    assert (house.engine_state, house.supervisor.hangs, list(house.engine.running)) == (EngineState.UP, 0, [])
     assert (await running, await late) == ("total_timeout", "queue_timeout")
     later = house.ask("later")
     await asyncio.sleep(5)
@@ -407,7 +407,7 @@ async def test_an_engine_that_died_with_a_question_open_is_not_waited_for(restar
     if not restart_hung:
         house.engine.die()
     await asyncio.sleep(60 + START_S)
-    assert (house.standing, house.control.not_ready()) == (EngineState.UP, [])
+    assert (house.engine_state, house.control.not_ready()) == (EngineState.UP, [])
     assert house.replacement.started == 1
     assert await house.ask("late") == "20 tokens"
     await house.close()
@@ -443,7 +443,7 @@ async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(di
     await asyncio.sleep(20)
     house.engine.stalled = False
     await asyncio.sleep(START_S)
-    assert (house.standing, house.control.gateway.link.core_limit) == (EngineState.UP, 8)
+    assert (house.engine_state, house.control.gateway.link.core_limit) == (EngineState.UP, 8)
     assert house.control.gateway.link.limit_confirmed
     await house.close()
 
@@ -459,7 +459,7 @@ async def test_a_recycle_is_overtaken_by_an_engine_that_dies() -> None:
     house.engine.die()
     await asyncio.sleep(START_S + 1)
     assert await running == "engine_lost"
-    assert (house.standing, house.control.not_ready(), house.replacement.killed) == (EngineState.UP, [], 0)
+    assert (house.engine_state, house.control.not_ready(), house.replacement.killed) == (EngineState.UP, [], 0)
     assert house.supervisor.deaths == {Cause.CRASH: 1}
     assert house.control.reader.memory.recycled.total() == 0
     assert house.control.audit.entries(1)[0]["result"] == "overtaken: the engine died, and is replaced for that"
@@ -482,7 +482,7 @@ async def test_a_recycle_replaces_a_living_engine_and_loses_nobody() -> None:
     waiting = house.ask("waiting")
     assert await waiting == "20 tokens"
     assert house.replacement.started == 1
-    assert (house.standing, house.supervisor.restarts.deaths) == (EngineState.UP, 0)
+    assert (house.engine_state, house.supervisor.restarts.deaths) == (EngineState.UP, 0)
     await house.close()
 
 
@@ -510,7 +510,7 @@ async def test_closing_ends_an_engine_that_is_still_starting() -> None:
     house.control.gateway.link.close_from_any_thread(None)
     await asyncio.sleep(START_S + 1)
     assert house.replacement.killed > 0
-    assert (house.standing, "supervisor" in house.tasks) == (EngineState.RESTARTING, False)
+    assert (house.engine_state, "supervisor" in house.tasks) == (EngineState.RESTARTING, False)
     await house.close()
 
 

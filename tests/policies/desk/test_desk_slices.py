@@ -9,7 +9,7 @@ from watched_desk import WatchedDesk
 from headway_policies import Abort, Desk, Dispatch, Ending, Expire, Ticket, Timeouts, WakeAt
 
 MANY = 100_000
-MOST_AT_ONCE = 1_000
+MAX_AT_ONCE = 1_000
 
 
 def settle(desk: Desk, now_s: float) -> list[int]:
@@ -29,7 +29,7 @@ def test_a_hundred_thousand_deadlines_at_once_are_settled_in_slices() -> None:
     for number in range(MANY + 1):
         desk.arrive(Ticket(number, "normal", 0.0), 0.0)
     sizes = settle(desk, 5.0)
-    assert max(sizes) <= MOST_AT_ONCE
+    assert max(sizes) <= MAX_AT_ONCE
     assert sum(sizes) == MANY
     counts = desk.ledger.classes["normal"]
     assert (counts.balanced, counts.queued, counts.in_flight) == (True, 0, 1)
@@ -67,7 +67,7 @@ def test_ten_thousand_runs_that_are_over_at_once_are_given_up_in_slices() -> Non
     for number in range(10_000):
         desk.arrive(Ticket(number, "normal", 0.0), 0.0)
     first = desk.tick(9.0)
-    assert 0 < sum(isinstance(one, Abort) for one in first) <= MOST_AT_ONCE
+    assert 0 < sum(isinstance(one, Abort) for one in first) <= MAX_AT_ONCE
     assert WakeAt(9.0) in first
     settle(desk, 9.0)
     assert desk.ledger.classes["normal"].outcomes == {"expired_running": 10_000}

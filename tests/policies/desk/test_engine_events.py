@@ -77,18 +77,18 @@ def test_time_goes_on_while_the_engine_is_silent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "standing", "answer"),
+    ("event", "state", "answer"),
     [("engine_lost", EngineState.LOST, [(1, Reason.ENGINE_LOST)]), ("engine_restarting", EngineState.RESTARTING, [])],
     ids=["lost", "restarting"],
 )
 def test_silence_of_an_engine_that_is_gone_tells_nothing(
-    event: str, standing: EngineState, answer: list[tuple[int, Reason]]
+    event: str, state: EngineState, answer: list[tuple[int, Reason]]
 ) -> None:
     """It stays lost, and newcomers are refused; or on its way back, and they wait."""
     it = WatchedDesk(patient(1))
     it.does(event, *([set()] if event == "engine_restarting" else []))
     it.does("engine_silent")
-    assert it.desk.engine is standing
+    assert it.desk.engine is state
     assert refused(it.comes()) == answer
 
 
