@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from client_accounting import ClientGroup, mixed
 from engine_parts import order, ready
-from outside import Books, mixed
 from running_server import RunningServer, wait_until
 
 from headway_policies import Reason
@@ -20,23 +20,23 @@ async def test_out_of_memory_halves_the_limit_and_then_stops_admitting(chaos: Ru
     clients = mixed(6)
     for one in clients:
         one.stream = False
-    books = Books(chaos, clients)
-    load = asyncio.create_task(books.run())
+    group = ClientGroup(chaos, clients)
+    load = asyncio.create_task(group.run())
     order(orders, "oom 1")
     await load
-    books.audit()
+    group.audit()
     after = chaos.status()
-    assert books.verdicts() == {"completed": 6}
+    assert group.verdicts() == {"completed": 6}
     assert after["engine"]["deaths"]["out_of_memory"] == before["engine"]["deaths"]["out_of_memory"] + 1
     assert after["limit"]["live"] == before["limit"]["live"] // 2
-    again = Books(chaos, mixed(6))
+    again = ClientGroup(chaos, mixed(6))
     order(orders, "oom 1")
     await again.run()
     assert {one.verdict for one in again.clients} <= {"refused", "broken"}
     assert {one.reason for one in again.clients if one.verdict == "refused"} == {str(Reason.OUT_OF_MEMORY)}
     wait_until(lambda: ready(chaos), "it admits again", 120)
     again.audit()
-    last = Books(chaos, mixed(4))
+    last = ClientGroup(chaos, mixed(4))
     await last.run()
     assert last.audit()["completed"] == 4
     chaos.use("chaos")

@@ -8,8 +8,8 @@ import socket
 from contextlib import ExitStack, suppress
 from threading import Event
 
+from client_accounting import ClientGroup, mixed
 from engine_parts import ROUNDS
-from outside import Books, mixed
 from running_server import RunningServer, wait_until
 
 HALF_OPEN = 200
@@ -58,7 +58,7 @@ async def test_whoever_does_not_read_holds_no_seat(chaos: RunningServer) -> None
         enough = Event()
         sipping = asyncio.create_task(asyncio.to_thread(_sip, silent[::2], enough))
         stack.callback(enough.set)
-        good = Books(chaos, mixed(8, sizes=(20,)))
+        good = ClientGroup(chaos, mixed(8, sizes=(20,)))
         await good.run()
         assert good.verdicts() == {"completed": 8}
         wait_until(lambda: chaos.scrape()("vllm:request_success_total") == before + 16, "the engine is done", 120)

@@ -7,7 +7,7 @@ from statistics import median
 
 import httpx
 from adaptive_presets import name_of
-from flood import ask, statuses
+from concurrent_requests import ask, statuses
 from running_server import RunningServer
 
 CLIENTS = 80

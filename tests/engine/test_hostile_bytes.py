@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import psutil
 import pytest
 import requests
-from asking import body
+from generation_requests import body
 from running_server import RunningServer
 
 MB = 1_000_000

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from asking import body
+from client_accounting import ClientGroup, mixed
+from concurrent_requests import send_all, statuses
 from engine_parts import engine_core, kill
-from flood import flood, statuses
-from outside import Books, mixed
+from generation_requests import body
 from running_server import RunningServer, assert_queries_stay_out_of_the_log, wait_until
 
 CLIENTS = 100
@@ -54,7 +54,7 @@ async def test_clients_that_leave_leave_nothing_behind(stock: RunningServer, rou
     ended = after("headway_outcomes_total") - before("headway_outcomes_total")
     assert arrived == ended
     assert after("headway_outcomes_total", outcome="failed") == before("headway_outcomes_total", outcome="failed")
-    assert statuses(await flood(stock, [("normal", 4, False)] * 8)) == {200: 8}
+    assert statuses(await send_all(stock, [("normal", 4, False)] * 8)) == {200: 8}
 
 
 def test_the_plugin_needs_no_launcher_of_ours(stock: RunningServer) -> None:
@@ -76,8 +76,8 @@ async def test_a_dead_engine_ends_the_server_with_an_error(stock: RunningServer)
     clients = mixed(12, sizes=(1500,))
     for one in clients:
         one.stream = False
-    books = Books(stock, clients)
-    load = asyncio.create_task(books.run())
+    group = ClientGroup(stock, clients)
+    load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: stock.status()["in_flight"] == 4, "four run")
     kill(engine_core(stock))
     await load

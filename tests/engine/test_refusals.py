@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from asking import ROUTES, body
+from generation_requests import ROUTES, body
 from running_server import RunningServer, wait_until
 
 LONG_TOKENS = 1500

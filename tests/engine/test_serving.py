@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from asking import ROUTES, body
+from generation_requests import ROUTES, body
 from running_server import OFFLINE, TINY_MODEL, RunningServer
 
 

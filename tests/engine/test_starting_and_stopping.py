@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from asking import body
 from engine_parts import killers, session
+from generation_requests import body
 from running_server import (
     ENGINE_FLAGS,
     OFFLINE,

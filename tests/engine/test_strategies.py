@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 import httpx
-from flood import Answer, ask, statuses
+from concurrent_requests import Answer, ask, statuses
 from running_server import RunningServer
 
 WINDOW_MS = 3000  # of the preset dynamic4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from flood import flood, statuses
+from concurrent_requests import send_all, statuses
 from running_server import RunningServer, wait_until
 
 
@@ -13,7 +13,7 @@ async def test_a_switch_changes_the_running_batch_and_drops_nobody(server: Runni
     """latency -> throughput -> latency under load: vLLM's own running count follows, and all requests complete."""
     server.use("latency")
     plan = [("normal", 700, stream) for stream in (False, True) * 25]
-    work = asyncio.create_task(flood(server, plan))
+    work = asyncio.create_task(send_all(server, plan))
 
     def running() -> float:
         return server.scrape()("vllm:num_requests_running")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import requests
-from asking import body
+from client_accounting import Client, ClientGroup
 from engine_parts import ROUNDS, engine_processes
-from outside import Books, Client
+from generation_requests import body
 from running_server import RunningServer, Scrape, wait_until
 
 STAGES = ["single", "logprobs", "json_schema", "batch"]
@@ -109,12 +109,12 @@ async def test_an_engine_in_the_place_of_a_hung_one_is_warmed_up_before_it_serve
     warmed.use("warm4-impatient")
     warmed.settle()
     stopped = engine_processes(warmed)
-    books = Books(warmed, [Client(number, "normal", False, 40) for number in range(6)])
+    group = ClientGroup(warmed, [Client(number, "normal", False, 40) for number in range(6)])
     for one in stopped:
         one.suspend()
-    await books.run()
+    await group.run()
     status = warmed.status()
-    assert books.verdicts() == {"completed": 6}
+    assert group.verdicts() == {"completed": 6}
     assert status["engine"]["deaths"]["hang"] == 1
     assert (status["warmup"]["state"], list(status["warmup"]["stages"])) == ("done", STAGES)
     assert not {one.pid for one in stopped} & {one.pid for one in engine_processes(warmed)}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import requests
-from outside import TOLD
+from client_accounting import TOTALS
 from running_server import RunningServer
 
 #: The long form tries each fault ten times.
@@ -53,13 +53,13 @@ def killers(server: RunningServer) -> list[psutil.Process]:
 
 def order(orders: Path, what: str) -> None:
     """Tell the engine which fault to show."""
-    TOLD["faults"] += 1
+    TOTALS["faults"] += 1
     orders.write_text(what)
 
 
 def kill(process: psutil.Process) -> None:
     """SIGKILL, and one fault more on the list."""
-    TOLD["faults"] += 1
+    TOTALS["faults"] += 1
     process.kill()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
-from causes_and_share import sums_to_the_share
 from counter_histories import (
     UNKNOWN_OUTCOME,
     UNKNOWN_REASON,
@@ -16,6 +15,7 @@ from counter_histories import (
     outcome_key,
     reason_key,
 )
+from error_share_sum import sums_to_the_share
 from hypothesis import given
 from hypothesis import strategies as st
 from stub_server import CLASSES, StubServer

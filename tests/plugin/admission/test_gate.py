@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from garbage import nobody_collects
+from gc_paused import gc_paused
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
@@ -106,7 +106,7 @@ async def test_refusals_leave_nothing_to_collect() -> None:
         await running
 
     await all_refused()
-    with nobody_collects():
+    with gc_paused():
         await all_refused()
         assert gc.collect() < 80
     assert outcomes(gate) == {"expired_queued": 80, "expired_running": 2, "rejected_full": 80}

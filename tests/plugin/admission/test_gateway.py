@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from engines import ServingEngine, assert_no_residue, outcomes
-from garbage import nobody_collects
+from gc_paused import gc_paused
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
@@ -75,7 +75,7 @@ async def test_refused_calls_leave_nothing_to_collect() -> None:
             REQUEST_CONTEXT.reset(token)
 
     await all_refused()
-    with nobody_collects():
+    with gc_paused():
         await all_refused()
         assert gc.collect() < 50
     holding.cancel()

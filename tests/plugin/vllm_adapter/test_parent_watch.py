@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-SERVER = Path(__file__).parents[2] / "support" / "leaving_children.py"
+SERVER = Path(__file__).parents[2] / "support" / "child_processes.py"
 KINDS = 13
 WITHIN_S = 5.0
 
