@@ -17,7 +17,7 @@ from client_accounting import TOTALS
 from hypothesis import settings
 from running_server import PRESETS, TINY_MODEL, RunningServer
 
-# Else the first async test makes asyncio invent a loop for this thread, which nobody closes: a warning, so an error.
+# Else the first async test makes asyncio create a loop for this thread that is never closed: a warning, so an error.
 asyncio.set_event_loop(None)
 
 # No test asserts an absolute time: on a busy machine an example may take as long as it takes.
@@ -50,7 +50,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much was tried by the chaos tests."""
+    """Print the totals of the chaos tests."""
     if TOTALS:
         totals = ", ".join(f"{number} {what}" for what, number in TOTALS.items())
         terminalreporter.write_line(f"chaos, as the clients saw it: {totals}; lost {TOTALS['nothing']}")

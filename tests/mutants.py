@@ -1,4 +1,4 @@
-"""Would the tests notice? Small faults are put into a copy of the code, one at a time; the tests have to fail.
+"""Mutation tests with hand-written faults: each is put into a copy of the code, and the tests have to fail.
 
     python tests/mutants.py [word of a file or a fault ...]
 
@@ -55,7 +55,7 @@ PLUGIN_TESTS = [
 ]
 MIN_CAUGHT = 0.95
 TIME_OUT_S = 900.0
-#: A run without end is told from a slow machine by so many times what the tests take without any fault.
+#: The time-out of a run, as a multiple of the time that the tests take without any fault.
 TIMES_THE_CLEAN_RUN = 8.0
 MIN_TIME_OUT_S = 90.0
 
@@ -68,7 +68,7 @@ settings.load_profile("mutants")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: in ``file``, ``old`` becomes ``new``. ``lives`` says why no test can notice it.
+    """One fault: in ``file``, ``old`` becomes ``new``. ``lives`` gives the reason why no test can detect it.
 
     A file is named without its package where that is ``headway_policies``: ``desk/ledger``, ``headway/http/auth``.
     """
@@ -444,7 +444,7 @@ MUTANTS = [
         "return max((size for size in self.preferred",
         "return min((size for size in self.preferred",
     ),
-    # the engine dies, hangs and comes back
+    # engine death, hang and recovery
     Mutant(
         "desk/desk",
         "a silent engine gets people",
@@ -585,7 +585,7 @@ MUTANTS = [
         "            self.moving = False\n",
         "            pass\n",
     ),
-    # who is turned away
+    # refusals
     Mutant(
         "desk/admit",
         "who will not wait evicts",
@@ -623,7 +623,7 @@ MUTANTS = [
         "self._stale = self._running and now_s",
         "self._stale = False and now_s",
     ),
-    # the ladder, and what it is told of errors
+    # the fallback ladder and its error rate
     Mutant(
         "fallback/ladder", "the lower threshold is quiet", "strong < config.leave_ratio", "strong <= config.leave_ratio"
     ),
@@ -641,7 +641,7 @@ MUTANTS = [
         ".at_s < now_s - window_s",
     ),
     Mutant("fallback/error_rate", "a look too near is kept", ">= window_s / _SAMPLES", ">= 0 * window_s / _SAMPLES"),
-    # the tie-break of who waits
+    # the tie-break between waiting requests
     Mutant("queueing/wait_queue", "of two that came at once the first goes", "-ticket.id)", "ticket.id)"),
     Mutant(
         "queueing/wait_queue",
@@ -747,7 +747,7 @@ def mutate(folder: Path, mutant: Mutant) -> None:
 
 
 def photograph(still: Path) -> None:
-    """Copy all that a run reads, so that whoever works on the tree meanwhile spoils nothing."""
+    """Copy all that a run reads, so that changes of the tree during the run have no effect."""
     for part in (*(f"{folder}/{package}" for package, folder in PACKAGES.items()), "tests"):
         shutil.copytree(ROOT / part, still / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", still)
@@ -762,7 +762,8 @@ def copy_packages(still: Path, folder: Path) -> None:
 def run_tests(
     still: Path, tests: list[str], mutant: Mutant | None = None, limit_s: float = TIME_OUT_S
 ) -> tuple[bool, str]:
-    """Run the tests on a copy of the still tree with this fault. Whether they passed, and what they said last."""
+    """Run the tests on a copy of the unchanging tree with this fault. Returns whether they passed, and their last
+    output."""
     with tempfile.TemporaryDirectory() as folder:
         copy_packages(still, Path(folder))
         (Path(folder) / "mutant_profile.py").write_text(PROFILE, encoding="utf-8")
@@ -793,7 +794,7 @@ def limits_s(chosen: list[Mutant], still: Path) -> dict[str, float]:
 
 
 def say(line: str) -> None:
-    """Tell how it goes, line by line."""
+    """Print the progress, line by line."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

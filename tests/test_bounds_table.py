@@ -1,4 +1,4 @@
-"""The table of bounds in plugin/README.md says what the code does."""
+"""Test of the table of bounds in plugin/README.md against the code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def size(size_bytes: int) -> str:
 
 JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MAX_DIGITS} digits"
 LIMITS = Bounds()
-#: What the table says of each kind, made from the constants of the code.
+#: The table's text for each kind, made from the constants of the code.
 BOUNDS = {
     "the request target, path and query": size(bounds.MAX_TARGET_BYTES),
     "all header fields; trailers": f"`HEADWAY_MAX_HEADER_BYTES`, {size(LIMITS.max_header_bytes)}; while they come in, "
@@ -105,7 +105,7 @@ ROWS = {
 
 @pytest.mark.parametrize("what", BOUNDS)
 def test_a_bound_in_the_table_is_the_one_in_the_code(what: str) -> None:
-    """Whoever changes a constant changes the table."""
+    """A changed constant requires a changed table."""
     assert ROWS[what][2] == BOUNDS[what]
 
 

@@ -1,4 +1,4 @@
-"""The report of a run: a table row for each figure, the misses that nobody accepted, and the list's stale entries."""
+"""The report of a run: a table row for each figure, the misses that are not accepted, and the list's stale entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wall clock jumps, the server's loop stands still (C10): time-outs come when they are due, and nobody is lost."""
+"""Wall-clock jumps and a blocked event loop (C10): time-outs occur when they are due, and no request is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOUR_S = 3600
 
 
 def _off_s(server: RunningServer) -> float:
-    """How far the server's wall clock is ahead of ours, by the time it writes on an answer."""
+    """How far the server's wall clock is ahead of this process, by the Date header of a response."""
     body = {"model": "tiny", "prompt": "x", "max_tokens": 1}
     answer = requests.post(
         f"{server.url}/v1/completions", json=body, headers={"x-headway-class": "realtime"}, timeout=60
@@ -28,7 +28,7 @@ def _off_s(server: RunningServer) -> float:
     return float(answer.json()["created"]) - time.time()
 
 
-async def test_a_wall_clock_that_jumps_ends_nobody(chaos: RunningServer, orders: Path) -> None:
+async def test_a_wall_clock_jump_ends_no_request(chaos: RunningServer, orders: Path) -> None:
     """An hour ahead, an hour behind and right again, with four running and others waiting: all complete."""
     hangs = chaos.status()["engine"]["hangs"]
     group = ClientGroup(chaos, mixed(16, sizes=(200, 400)))  # for longer than both jumps
@@ -47,9 +47,9 @@ async def test_a_wall_clock_that_jumps_ends_nobody(chaos: RunningServer, orders:
     assert chaos.status()["engine"]["hangs"] == hangs
 
 
-async def test_a_loop_that_stands_still_sends_nobody_too_late(chaos: RunningServer) -> None:
-    """The API server is stopped for longer than the urgent ones may wait, the engine is not: nobody urgent is sent when
-    it goes on, everybody else completes, and the engine is not taken for a silent one."""
+async def test_a_blocked_loop_dispatches_no_request_too_late(chaos: RunningServer) -> None:
+    """The API server is stopped for longer than the urgent requests may wait, while the engine is not: no urgent
+    request is dispatched afterwards, all others complete, and the engine is not considered unresponsive."""
     before = chaos.status()["engine"]
     urgent = [Client(100 + one, "realtime", False, 40) for one in range(6)]
     group = ClientGroup(chaos, [*mixed(8, sizes=(600,)), *urgent])

@@ -1,4 +1,4 @@
-"""The engine dies under load (C1): nobody is lost, nobody is served twice, and the server lives on.
+"""Engine death under load (C1): no request is lost, none is served twice, and the server continues.
 
 Plain vLLM ends 48 of 48 streams as 200 with an error, answers the rest 500, and leaves with exit code 0.
 """
@@ -18,7 +18,8 @@ from headway_policies import Reason
 
 
 async def _under_load(server: RunningServer, group: ClientGroup, strike: Callable[[], None]) -> None:
-    """Strike while some run and some wait; the server has to say that it is not ready, and then that it is again."""
+    """Inject the fault while some requests run and some wait; the server has to report not ready, and then ready
+    again."""
     load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: _busy(server, group), "four run, text flows, others wait")
     strike()
@@ -34,7 +35,7 @@ def _busy(server: RunningServer, group: ClientGroup) -> bool:
 
 
 @pytest.mark.parametrize("round_number", range(ROUNDS))
-async def test_a_killed_engine_is_replaced_and_nobody_is_lost(chaos: RunningServer, round_number: int) -> None:
+async def test_a_killed_engine_is_replaced_and_no_request_is_lost(chaos: RunningServer, round_number: int) -> None:
     """Every client has its end: complete, or one error event where text was sent before. Clients, Headway and vLLM
     count the same; what had sent nothing is served by the new engine."""
     chaos.use(
@@ -56,7 +57,7 @@ async def test_a_killed_engine_is_replaced_and_nobody_is_lost(chaos: RunningServ
 async def test_a_request_that_kills_twice_is_refused_and_its_companions_complete(
     chaos: RunningServer, orders: Path
 ) -> None:
-    """Whoever was in flight at a crash goes again alone, so the second crash has one suspect."""
+    """Every request in flight at a crash is retried alone, so the second crash has one suspect."""
     order(orders, "poison 77")
     poison = Client(99, "normal", False, 77)
     group = ClientGroup(chaos, [*mixed(3, sizes=(300,)), poison])

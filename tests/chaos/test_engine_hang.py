@@ -1,4 +1,4 @@
-"""The engine stops without dying (C2): the server notices, holds people back, and goes on when it does.
+"""Engine hang (C2): the server detects it, suspends dispatch, and resumes when the engine responds.
 
 Plain vLLM's /health says 200 all the while.
 """
@@ -14,13 +14,13 @@ from client_accounting import Client, ClientGroup, mixed
 from engine_parts import ROUNDS, engine_core, engine_processes, health, kill, order, ready
 from running_server import RunningServer, wait_until
 
-#: How long the engine stays stopped after it was noticed; the presets of these tests let nobody wait for the last one.
+#: How long the engine stays stopped after detection; the presets of these tests let no request wait for the last value.
 STOPS_S = (20, 60, 240) if ROUNDS > 1 else (0,)
 PATIENCE_S = 120
 
 
 @pytest.mark.parametrize("stopped_s", STOPS_S)
-async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServer, stopped_s: float) -> None:
+async def test_a_stopped_engine_is_detected_and_no_request_is_lost(chaos: RunningServer, stopped_s: float) -> None:
     """Not ready while it is stopped; the queue's time-outs come on time; nobody new goes to it; then all complete whose
     time is not over."""
     group = ClientGroup(chaos, [*mixed(12), *(Client(100 + one, "realtime", one % 2 == 0, 40) for one in range(4))])
@@ -56,8 +56,8 @@ async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServ
 
 
 @pytest.mark.parametrize("part", ["EngineCore", "the worker, busy", "the worker, idle"])
-async def test_a_part_of_the_engine_that_stops_is_noticed(chaos: RunningServer, part: str) -> None:
-    """One process of it is enough, also when EngineCore itself still lives and answers; then it goes on."""
+async def test_a_part_of_the_engine_that_stops_is_detected(chaos: RunningServer, part: str) -> None:
+    """One stopped process is enough, also when EngineCore itself still responds; then the engine resumes."""
     core = engine_core(chaos)
     stopped = [core] if part == "EngineCore" else [one for one in engine_processes(chaos) if one != core]
     assert stopped
@@ -110,7 +110,7 @@ async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> Non
     assert chaos.status()["engine"]["hangs"] == before
 
 
-async def test_an_engine_that_stops_and_then_dies_takes_no_question_with_it(chaos: RunningServer) -> None:
+async def test_an_engine_that_stops_and_then_dies_leaves_no_query_open(chaos: RunningServer) -> None:
     """A switch is under way and the watchdog has asked when the engine, stopped a moment ago, is killed: the switch is
     answered, the next engine is warm, told its limit and, though idle, not taken for a silent one."""
     before = chaos.status()["engine"]

@@ -31,7 +31,7 @@ def is_paused(server: RunningServer) -> bool:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: RunningServer, way: str) -> None:
-    """Not ready though healthy; nobody goes to the engine, time-outs come on time; then all others complete."""
+    """Not ready although healthy; no request is dispatched, time-outs occur on time; then all others complete."""
     close, reasons, go_on = WAYS[way]
     before = chaos.status()["engine"]["hangs"]
     group = ClientGroup(chaos, mixed(8))
@@ -50,7 +50,7 @@ async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: Run
         scrape = chaos.scrape()
         assert chaos.status()["in_flight"] == in_flight
         in_engine = scrape("vllm:num_requests_running") + scrape("vllm:num_requests_waiting")
-        assert in_engine <= in_flight  # its first step may have left some of the four waiting
+        assert in_engine <= in_flight  # its first step may have taken fewer than the four
         assert scrape("headway_ready") == 0
         assert scrape("headway_queue_depth", **{"class": "normal"}) >= 1
     finally:

@@ -1,4 +1,5 @@
-"""Service gives way under trouble, says so, and comes back by itself (C11)."""
+"""The fallback ladder under trouble: requests are degraded, marked as such, and served in full again afterwards
+(C11)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ async def test_under_a_long_queue_answers_are_cut_and_batch_work_is_shed(chaos: 
 
 
 async def test_another_model_answers_while_there_is_no_engine(chaos: RunningServer) -> None:
-    """Who may be diverted gets an answer from there, and is told; once there is an engine it answers itself."""
+    """Requests that allow a fallback get a marked answer from the other model; with an engine again, from the
+    engine."""
     chaos.use("chaos-ladder")
     kill(engine_core(chaos))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["fallback"]["rung"] == "divert", "it diverts")
@@ -48,7 +50,8 @@ async def test_another_model_answers_while_there_is_no_engine(chaos: RunningServ
 
 
 async def test_urgent_ones_go_beside_a_batch_that_holds_them_up(chaos: RunningServer) -> None:
-    """Under batches of exactly four: two seats beside the batch, told in the header, and the batch itself as it was."""
+    """Under batches of exactly four: two seats beside the batch, named in the header, and the batch itself
+    unchanged."""
     chaos.use("chaos-bypass")
     urgent = [Client(90 + one, "realtime", one % 2 == 0, 200) for one in range(3)]
     group = ClientGroup(chaos, [*(Client(one, "normal", False, 1000) for one in range(8)), *urgent])

@@ -41,8 +41,8 @@ def test_caches_are_cleared_behind_a_large_job(chaos: RunningServer) -> None:
     chaos.use("chaos")
 
 
-async def test_a_recycled_engine_loses_nobody(chaos: RunningServer) -> None:
-    """By command, under load: who runs finishes, who comes waits, and another engine serves them."""
+async def test_a_recycled_engine_loses_no_request(chaos: RunningServer) -> None:
+    """By command, under load: running requests finish, new ones wait, and another engine serves them."""
     before = engine_core(chaos).pid
     group = ClientGroup(chaos, mixed(12))
     load = asyncio.create_task(group.run())

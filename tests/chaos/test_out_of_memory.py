@@ -1,4 +1,5 @@
-"""The engine runs out of memory: fewer seats, one more try, then a closed door and an alarm. Plain vLLM just dies."""
+"""Engine out of memory: fewer seats, one more attempt, then all requests are refused and an alarm is raised. Plain vLLM
+dies."""
 
 from __future__ import annotations
 

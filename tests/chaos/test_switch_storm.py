@@ -1,4 +1,5 @@
-"""Presets switched all the time under load, some of them wrong (C9): nobody is lost, the wrong ones have no effect."""
+"""Continuous preset switches under load, some of them invalid (C9): no request is lost, the invalid ones have no
+effect."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def _switch_until(server: RunningServer, done: asyncio.Task[None], *, careful: b
     return answers
 
 
-async def test_switches_without_end_lose_nobody(chaos: RunningServer) -> None:
+async def test_continuous_switches_lose_no_request(chaos: RunningServer) -> None:
     """Two who know nothing of each other switch; every client completes; each switch to another preset that was
     answered 200 raised the revision by one, no other did, and none was answered anything else than applied, in force
     already, unknown or overtaken."""

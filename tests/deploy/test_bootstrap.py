@@ -50,7 +50,7 @@ def test_an_old_python_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         machine.check_machine(tmp_path, is_new=True)
 
 
-def test_a_python_without_venv_is_told_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_python_without_venv_names_the_missing_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Debian ships python3 without its venv module."""
     monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(StepError, match="apt-get install python3-venv"):

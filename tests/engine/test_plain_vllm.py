@@ -42,9 +42,9 @@ async def _leave_early(server: RunningServer, after_s: float, route: str, *, str
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/responses"])
-async def test_clients_that_leave_leave_nothing_behind(stock: RunningServer, route: str, stream: bool) -> None:
-    """100 clients gone within their first tenth of a second: queue, seats and engine are empty and serve the next, and
-    nobody who left is counted as a failure of the server."""
+async def test_disconnected_clients_leave_no_state(stock: RunningServer, route: str, stream: bool) -> None:
+    """100 clients disconnect within their first tenth of a second: queue, seats and engine are empty and serve the next
+    request, and no disconnect counts as a failure of the server."""
     before = stock.scrape()
     await asyncio.gather(*(_leave_early(stock, 0.001 * index, route, stream=stream) for index in range(CLIENTS)))
     await asyncio.to_thread(stock.settle)
@@ -65,13 +65,13 @@ def test_the_plugin_needs_no_launcher_of_ours(stock: RunningServer) -> None:
 
 
 def test_no_query_reaches_the_access_log(stock: RunningServer) -> None:
-    """Whoever puts a token into the query does not find it in the log, nor in an answer or the audit."""
+    """A token in the query string is not in the log, nor in an answer or the audit."""
     assert_queries_stay_out_of_the_log(stock)
 
 
 async def test_a_dead_engine_ends_the_server_with_an_error(stock: RunningServer) -> None:
-    """The last thing it does: who runs and who waits is told 503, nobody counts as completed, the exit code is not 0
-    and nothing is left."""
+    """Before the end, running and waiting requests get 503, none counts as completed, the exit code is not 0 and no
+    process remains."""
     stock.use("chaos")
     clients = mixed(12, sizes=(1500,))
     for one in clients:

@@ -1,4 +1,4 @@
-"""What a client gets from a served request."""
+"""Served requests as the client sees them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Would the tests notice a fault that nobody thought of? mutmut makes them; at least 90 % must be noticed.
+"""Mutation tests with faults that mutmut generates; at least 90 % must be detected.
 
     python tests/mutation/run.py [--all | --each N] [--seed N] [--at-once N] [word of a file ...]
 
@@ -58,7 +58,7 @@ def accepted() -> list[Accepted]:
 
 
 def explained(fate: Fate, known: list[Accepted]) -> str | None:
-    """Why it is accepted that no test notices this fault; None where nobody has said so."""
+    """The accepted reason why no test detects this fault; None where there is none."""
     return next((one.why for one in known if one.is_about(fate)), None)
 
 
@@ -90,7 +90,7 @@ def unnoticed(fates: Iterable[Fate], known: list[Accepted]) -> Iterator[str]:
 
 
 def say(lines: Iterable[str]) -> None:
-    """Tell it, line by line."""
+    """Print it, line by line."""
     for line in lines:
         sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

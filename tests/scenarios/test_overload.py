@@ -1,4 +1,4 @@
-"""What happens when ten times as many come, and come back when they are refused?
+"""Overload with retries: ten times the normal arrivals, and clients that retry after a refusal.
 
 1x, 10x, 1x of the traffic a server was made for. Refused clients try again: half of them after the Retry-After they
 were given, half after a second of their own, until their patience of ten seconds is over; batch work has more of it.
@@ -47,7 +47,7 @@ class Storm:
         self.loop.at(self.loop.now_s + self.random.expovariate(USUAL_PER_S * self.factor()), self.newcomers)
 
     def come(self, name: str, gives_up_s: float | None = None) -> None:
-        """One try of one client; the request says how long its answer is waited for."""
+        """One attempt of one client; the request has the time that the client waits for its answer."""
         now_s = self.loop.now_s
         last_s = now_s + PATIENCE_S[name] if gives_up_s is None else gives_up_s
         self.arrivals[int(now_s)] += 1
@@ -82,7 +82,7 @@ def asked(made: Storm, start_s: float, end_s: float, name: str) -> list[Record]:
 
 
 def goodput_ratio(made: Storm) -> float:
-    """Answers that came in time, once the storm is on, as a share of all that the server can give."""
+    """Answers in time, once the overload has begun, as a share of all that the server can give."""
     start_s, end_s = CALM_S + 10.0, CALM_S + STORM_S
     answers = sum(one.completed and start_s <= (one.ended_s or 0.0) < end_s for one in made.loop.records)
     return answers / (end_s - start_s) / PEAK_PER_S
@@ -102,7 +102,8 @@ def test_ten_times_the_load_costs_neither_goodput_nor_the_urgent(seed: int) -> N
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_after_the_storm_all_is_as_before_within_thirty_seconds(seed: int) -> None:
-    """Who comes half a minute later, realtime or normal, is served as in the calm; batch work has its own patience."""
+    """Requests that arrive half a minute later, realtime or normal, are served as without overload; batch work waits
+    longer."""
     made = storm(seed)
     later_s = CALM_S + STORM_S + 30.0
     for name in ("realtime", "normal"):
@@ -114,7 +115,8 @@ def test_after_the_storm_all_is_as_before_within_thirty_seconds(seed: int) -> No
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_refused_do_not_come_back_in_a_wave(seed: int) -> None:
-    """In no second of the storm do more than twice as many come as on average, though half obey Retry-After."""
+    """In no second of the overload are there more than twice the mean arrivals, though half the clients obey
+    Retry-After."""
     made = storm(seed)
     seconds = [made.arrivals[second] for second in range(int(CALM_S) + 10, int(CALM_S + STORM_S))]
     assert max(seconds) / (sum(seconds) / len(seconds)) <= 2.0, seed

@@ -1,4 +1,4 @@
-"""Can a flood drown out who asks for little? Two tenants of one class, one far over its share, one under it.
+"""Starvation: two tenants of one class, one far over its share, one under it.
 
 Kubernetes has this test for API Priority and Fairness and has skipped it since 2020 as flaky (issue 96710). Time is
 virtual here, so that nothing can be flaky.
@@ -33,7 +33,7 @@ def poisson(loop: ClosedLoop, random: Random, tenant: str, per_s: float) -> None
 
 
 def quiet(preset: Preset, seed: int, loud_per_s: float) -> tuple[list[Record], list[Record]]:
-    """The quiet tenant's requests, and all; those of the last seconds, still on their way, are left out."""
+    """The light tenant's requests, and all; those of the last seconds, still in progress, are excluded."""
     random = Random(seed)
     loop = ClosedLoop(preset, lambda record: SERVICE_S * random.uniform(0.5, 1.5))
     poisson(loop, random, "quiet", QUIET_PER_S)
@@ -52,7 +52,7 @@ def seated(name: str) -> Preset:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["latency", "balanced"])
-def test_a_flood_does_not_drown_out_who_asks_for_little(name: str, seed: int) -> None:
+def test_an_overload_does_not_starve_the_light_tenant(name: str, seed: int) -> None:
     """90 requests a second on a server of 64 beside 4: of the 4 at least 99 % complete, in at most twice the time."""
     alone, _ = quiet(seated(name), seed, 0.0)
     drowned, everybody = quiet(seated(name), seed, LOUD_PER_S)
@@ -64,8 +64,8 @@ def test_a_flood_does_not_drown_out_who_asks_for_little(name: str, seed: int) ->
     assert sum(one.completed for one in everybody) / (FOR_S - 15.0) >= 0.95 * SEATS / SERVICE_S
 
 
-def test_without_fair_shares_the_flood_does_drown_it_out() -> None:
-    """The control: first come, first served, the quiet tenant waits as long as the flood does."""
+def test_without_fair_shares_the_overload_does_starve_it() -> None:
+    """The control: first come, first served, the light tenant waits as long as the heavy one does."""
     plain = small_preset(SEATS, most_waiting=10_000, inside="fifo")
     drowned, _ = quiet(plain, 0, LOUD_PER_S)
     alone, _ = quiet(plain, 0, 0.0)

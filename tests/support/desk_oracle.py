@@ -33,7 +33,7 @@ EPSILON_S = 1e-9
 
 @dataclass
 class Oracle:
-    """Who waits, who runs and how everybody ended, from events and effects."""
+    """Waiting requests, running requests and all outcomes, from events and effects."""
 
     desk: Desk
     rules: Rules = field(init=False)
@@ -58,13 +58,13 @@ class Oracle:
 
     @property
     def waiting(self) -> dict[int, Ticket]:
-        """Who waits."""
+        """The waiting tickets."""
         return self.rules.waiting
 
     # ------------------------------------------------------------------ events
 
     def arrived(self, ticket: Ticket) -> None:
-        """Before the event: promise the ticket its deadlines, from the preset in force."""
+        """Before the event: the deadlines of the ticket, from the preset in force."""
         terms = self.desk.preset.classes[ticket.class_name].timeouts()
         self.promised[ticket.id] = Timeouts(
             *(
@@ -75,7 +75,7 @@ class Oracle:
         self.tickets[ticket.id] = self.newcomer = ticket
 
     def left(self, ticket_id: int, how: str, sequences: int = 0) -> None:
-        """A ticket left by itself, as far as it was still here; the engine still has so many sequences of it."""
+        """A ticket was cancelled, as far as it was still here; the engine still has so many sequences of it."""
         if ticket_id in self.waiting or ticket_id in self.running:
             self._end(ticket_id, how)
         one = self.rules.sitting.get(ticket_id)
@@ -90,7 +90,7 @@ class Oracle:
             self.token_s[ticket_id] = now_s
 
     def reseated(self, ticket_id: int, seats: int, now_s: float) -> None:
-        """The engine says how many seats a ticket holds; it owes no token without any."""
+        """The engine reports how many seats a ticket holds; it owes no token without any."""
         one = self.rules.sitting.get(ticket_id)
         if one is not None and ticket_id not in self.running:
             one.has(min(seats, one.sequences))  # it is settled: nothing anew
@@ -101,7 +101,7 @@ class Oracle:
             one.has(seats)
 
     def _forget_gone(self) -> None:
-        """Of those that left nothing is kept once the engine has nothing of them."""
+        """Nothing is kept of an ended ticket once the engine has no sequence of it."""
         sitting = self.rules.sitting
         for ticket_id in [ticket_id for ticket_id, one in sitting.items() if one.left and not one.sequences]:
             del sitting[ticket_id]
@@ -157,7 +157,7 @@ class Oracle:
         return dues_s
 
     def soonest_s(self) -> float:
-        """The next moment at which somebody's time is up or a batch has to leave."""
+        """The next moment at which a deadline expires or a batch has to be dispatched."""
         dues_s = [self.queue_due_s(one) for one in self.waiting]
         dues_s += [due_s for one in self.running for due_s in self.run_due_s(one).values()]
         if self._open() and self.rules.gathers and not self.rules.taken():
@@ -194,7 +194,7 @@ class Oracle:
         return self.desk.engine_up and self.desk.state.value == "open"
 
     def _could_go(self, now_s: float) -> bool:
-        """Whether whoever is next would fit, and its batch would have to leave."""
+        """Whether the next ticket would fit, and its batch would have to be dispatched."""
         rules = self.rules
         rules.limit = self.desk.limit
         next_ones = rules.may_be_next()
@@ -222,7 +222,7 @@ class Oracle:
     # ------------------------------------------------------------------ effects
 
     def _takes_place(self, newcomer: Ticket, effects: list[Effect]) -> None:
-        """A newcomer waits from its arrival on, unless it is refused before it could."""
+        """A new ticket waits from its arrival on, unless it is refused before it could."""
         evicting = any(isinstance(one, Reject) and one.reason is Reason.EVICTED for one in effects)
         refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == newcomer.id]
         assert not (evicting and refused), "somebody was evicted for a newcomer that was refused all the same"
@@ -258,7 +258,7 @@ class Oracle:
         rules.sitting[ticket.id] = Sitting(ticket, rules.line(ticket), seats, seats, batch, ticket.seats)
 
     def _recalled(self, ticket_id: int) -> None:
-        """It ran when the engine died, had shown nothing, and had not been running at the crash before."""
+        """It ran when the engine died, had sent no output, and had not been running at the crash before."""
         assert ticket_id in self.running, "recalled what was not running"
         assert ticket_id in self.retryable, "would be sent twice although something was shown"
         if self.to_blame in (None, ticket_id):
@@ -270,7 +270,7 @@ class Oracle:
         self.was_running_at[ticket_id] = self.suspects[ticket_id] = self.crashes
 
     def _clear(self, now_s: float) -> None:
-        """Whoever has run alone for long enough is cleared."""
+        """A ticket that has run alone for long enough is cleared."""
         if self.alone is not None and now_s >= self.alone[1]:
             self._innocent(self.alone[0])
 
@@ -308,7 +308,7 @@ class Oracle:
         self.waiting[ticket_id] = ticket
 
     def _goes_at_once(self, newcomer: Ticket) -> bool:
-        """Whether it fits and nobody is before it, now that it is out of the line."""
+        """Whether it fits and no ticket is before it, now that it is out of the queue."""
         rules = self.rules
         free = self._open() and not self.suspects and not rules.gathers
         return free and rules.fits(newcomer) and not rules.may_be_next()
@@ -344,7 +344,7 @@ class Oracle:
         return total
 
     def engine_restarting(self, retryable: set[int]) -> None:
-        """Before the event: the engine died, and these had shown nothing."""
+        """Before the event: the engine died, and these tickets had sent no output."""
         self.crashes += 1
         self.to_blame = None if self.alone is None else self.alone[0]
         self.alone = None
@@ -352,7 +352,7 @@ class Oracle:
         self.engine_lost()
 
     def engine_lost(self) -> None:
-        """Before the event: whatever sat in the engine is gone with it."""
+        """Before the event: all sequences in the engine are lost with it."""
         for one in self.rules.sitting.values():
             one.has(0)
         self._forget_gone()

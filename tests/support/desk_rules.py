@@ -32,7 +32,8 @@ class Sitting:
 
 @dataclass
 class Rules:
-    """Who waits, who sits, and what the preset says of it. ``preset`` and ``limit`` are set before any question."""
+    """Waiting and running tickets, and what the preset says of them. ``preset`` and ``limit`` are set before any
+    query."""
 
     preset: Preset
     limit: int = 1
@@ -42,7 +43,7 @@ class Rules:
     # ------------------------------------------------------------------ seats
 
     def line(self, ticket: Ticket) -> str:
-        """The class in whose line it waits."""
+        """The class in whose queue it waits."""
         return ticket.class_name if ticket.class_name in self.preset.classes else self.preset.default_class
 
     def urgency(self, ticket: Ticket) -> int:
@@ -70,7 +71,7 @@ class Rules:
         return min(ticket.seats, max(1, self.limit - kept))
 
     def within_budget(self, ticket: Ticket) -> bool:
-        """Whether the token budget lets it in beside those who sit; alone it is always let in."""
+        """Whether the token budget admits it beside the running ones; alone it is always admitted."""
         budget_tokens = self.preset.batching.max_total_tokens
         held = [one.ticket.total_tokens for one in self.sitting.values() if one.seats]
         return budget_tokens is None or not held or sum(held) + ticket.total_tokens <= budget_tokens
@@ -82,7 +83,7 @@ class Rules:
     # ------------------------------------------------------------------ order
 
     def may_be_next(self) -> list[Ticket]:
-        """Those of whom one is next, as far as the preset's order can be told without its books."""
+        """The tickets of which one is next, as far as the preset's order can be computed without its records."""
         able = [one for one in self.waiting.values() if self.room(self.line(one)) >= 1]
         if self.preset.ordering.between == "strict":
             able = _greatest(able, self.urgency)
@@ -153,7 +154,8 @@ class Rules:
         return hidden or self.must_leave(now_s + 1e-9)
 
     def batch_due_s(self) -> float:
-        """When somebody has to leave because of the time; never while an adaptive window hides that from here."""
+        """When a batch has to be dispatched because of the time; never while an adaptive window hides that from
+        here."""
         batching, most_urgent = self.preset.batching, self.preset.by_urgency()[0]
         if batching.strategy == "static":
             flush_s = inf if batching.flush_after_s is None else batching.flush_after_s
@@ -182,7 +184,7 @@ class Rules:
         return one.max_waiting, inf if most_tokens is None else most_tokens, inf if most_bytes is None else most_bytes
 
     def over(self, ticket: Ticket, line: str) -> bool:
-        """Whether this newcomer would break the bounds of a line."""
+        """Whether this new ticket would break the bounds of a queue."""
         more = zip(self.sums()[line], _sum([ticket]), self.bounds(line), strict=True)
         return any(have + add > bound for have, add, bound in more)
 

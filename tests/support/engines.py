@@ -51,7 +51,7 @@ class ServingEngine(TrippingEngine):
         self.stopped = False
 
     def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
-        """Write down the question."""
+        """Record the query."""
         self.checked.append((n, request_id))
 
     async def encode(
@@ -86,7 +86,7 @@ def installed(
 
 
 def outcomes(control: Control) -> dict[str, int]:
-    """The outcomes over all classes, after a look at the identity."""
+    """The outcomes over all classes, after a check of the accounting identity."""
     total: Counter[Outcome] = Counter()
     for counts in control.gateway.gate.desk.ledger.classes.values():
         assert counts.balanced

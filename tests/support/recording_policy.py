@@ -1,4 +1,4 @@
-"""Policies that write down what the desk tells them, for presets to name."""
+"""Policies that record what they get from the desk, for presets to name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway_policies.limits.limit import LimitSettings, Signals
 
 
 class RecordingOrder(StrictOrder):
-    """Strict, and raises where it is told no time, no length or nobody.
+    """Strict, and raises where time, length or tenant is missing.
 
     ``made`` counts those that were made, ``booked`` holds what was charged and corrected, by ticket.
     """

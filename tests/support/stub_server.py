@@ -1,4 +1,4 @@
-"""A server that looks like Headway from outside: real Prometheus text on /metrics, and the admin API.
+"""A stub of a Headway server: real Prometheus text on /metrics, and the admin API.
 
 No engine, no desk: a small world whose numbers a test moves by hand (``world.step``) or lets move with the clock
 (``moving=True``). The text is what ``prometheus_client.generate_latest`` writes, as vLLM's endpoint serves it.
@@ -51,7 +51,7 @@ WARM = schema.WarmupStatus(
 
 
 class World:
-    """What the stub knows. ``step`` lets requests come, wait, run and end, so that the ledger always adds up.
+    """The stub's state. ``step`` lets requests arrive, wait, run and end, so that the ledger always adds up.
 
     ``ends_per_s`` are requests a second that come and end at once in each class: by the reason they are refused for, or
     by their outcome where it needs no reason. A name that is in neither enum is taken for a reason of a later server.

@@ -31,7 +31,7 @@ class WatchedDesk:
         return self.does("leave", ticket_id, ending, sequences=sequences)
 
     def holds(self, ticket_id: int, seats: int) -> list[Effect]:
-        """The engine says how many seats a ticket holds."""
+        """The engine reports how many seats a ticket holds."""
         self.oracle.reseated(ticket_id, seats, self.now_s)
         return self.does("reseat", ticket_id, seats)
 
@@ -83,10 +83,10 @@ def unbatched(effects: list[Effect]) -> list[Effect]:
 
 
 def ids(effects: list[Effect]) -> list[int]:
-    """Whom the effects are about."""
+    """The tickets that the effects are about."""
     return [effect.ticket_id for effect in effects if not isinstance(effect, WakeAt)]
 
 
 def dispatched(effects: list[Effect]) -> list[int]:
-    """Who was let through."""
+    """The dispatched tickets."""
     return [effect.ticket_id for effect in effects if isinstance(effect, Dispatch)]

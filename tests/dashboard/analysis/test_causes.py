@@ -64,7 +64,7 @@ def test_an_outcome_has_always_a_reason_or_never() -> None:
 
 
 def test_a_cause_that_is_not_known_keeps_its_name() -> None:
-    """It is shown as another cause, never left out."""
+    """It is shown as another cause, never omitted."""
     assert words(UNKNOWN_REASON) == "other: sun_spots"
     assert colour(UNKNOWN_REASON) not in {hue for _, hue in CAUSES.values()}
 
@@ -74,7 +74,7 @@ def test_a_cause_that_is_not_known_keeps_its_name() -> None:
 
 @given(SEEDS, st.sampled_from([ledger_history, broken_history]))
 def test_the_causes_sum_to_the_share(seed: int, history: Callable[[Random, int], list[Scrape]]) -> None:
-    """At every instant, with counters that restart or vanish and names that nobody knows."""
+    """At every instant, with counters that restart or vanish and with unknown names."""
     ring = filled(history(Random(seed), 25))
     sums_to_the_share(lambda one: ring.evaluate(one, GRID), panels.ERROR_SHARE, panels.ERROR_PANEL.expressions)
 
@@ -98,7 +98,7 @@ def test_the_share_is_what_the_ledger_says(seed: int) -> None:
 
 
 @given(st.sampled_from([reason_key("normal", UNKNOWN_REASON), outcome_key("normal", UNKNOWN_OUTCOME)]))
-def test_a_new_name_is_never_left_out(key: tuple[str, tuple[tuple[str, str], ...]]) -> None:
+def test_a_new_name_is_never_omitted(key: tuple[str, tuple[tuple[str, str], ...]]) -> None:
     """A server of a later version: its new reason, or outcome, is in the share and in the chart, by its name."""
     done = outcome_key("normal", Outcome.COMPLETED)
     ring = filled([{done: 9.0 * at, key: 1.0 * at} for at in range(30)])

@@ -52,7 +52,7 @@ def test_every_rung_has_words() -> None:
     ids=["nobody tells", "numbers only", "normal", "by itself", "ordered"],
 )
 def test_ladder_words(ladder: FallbackState, by_numbers: str, words: str) -> None:
-    """Where it stands, who put it there, and what it takes; only what is in force, not all that lies below."""
+    """The rung, the actor and the conditions; only what is in force, not all the rungs below it."""
     assert words in descriptions.ladder_words(ladder, by_numbers)
     assert bool(words) == bool(descriptions.ladder_words(ladder, by_numbers))
 
@@ -124,7 +124,7 @@ def test_the_limit_says_why(why: str) -> None:
 
 
 def test_tiles_of_a_server_that_is_away_are_named_as_old() -> None:
-    """Counts stay with their age; how the engine stands now is not known."""
+    """Counts stay with their age; the engine's present state is unknown."""
     numbers = reading((panels.ENGINE_STATE, {("up",): [1] * 3}), (panels.DEATHS, {(): [2] * 3}))
     tiles = {one.label: one for one in descriptions.server_tiles(numbers, Status(), NOW)}
     assert (tiles["Engine"].value, tiles["Engine deaths"].value, tiles["Hangs"].value) == ("up", "2", "—")
@@ -143,7 +143,7 @@ def test_marks_of_presets_and_of_the_engine_stand_in_their_order() -> None:
 
 
 def test_old_numbers_raise_no_notice() -> None:
-    """While the server is away, nobody knows how its engine stands."""
+    """While the server is unreachable, the state of its engine is unknown."""
     numbers = reading((panels.ENGINE_STATE, {("silent",): [1] * 3}))
     assert descriptions.notices_of(numbers, Status(), NOW)
     assert descriptions.notices_of(numbers, Status(), Condition(State.STALE, "")) == []

@@ -134,7 +134,7 @@ def test_nothing_is_said_while_all_is_well(status: Status) -> None:
         ("something new", "", None),
     ],
 )
-def test_a_restart_tells_how_far_it_has_come(trying: str, step: str, progress: float | None) -> None:
+def test_a_restart_shows_its_progress(trying: str, step: str, progress: float | None) -> None:
     """Three steps; what is not one of them draws no bar rather than a wrong one."""
     (found,) = notices(QUEUED, told("restarting", trying, 1))
     assert found.step.startswith(step)

@@ -1,4 +1,4 @@
-"""What the server says of itself: read whole, read in pieces, and asked for politely."""
+"""The server's status as the dashboard reads it: complete, in part, and with bounded requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def whole(body: dict[str, Any]) -> schema.Status:
 
 @given(bodies)
 def test_no_answer_breaks_a_page(body: dict[str, Any]) -> None:
-    """A server of another version may say anything: what is not understood is left out."""
+    """A server of another version may send anything; unknown parts are ignored."""
     preset = read_leniently(schema.CurrentPreset, body)
     assert status_of(whole(body), read_leniently(schema.FallbackState, body), preset.settings).known
 
@@ -96,7 +96,7 @@ async def test_the_memory_is_read_as_the_server_writes_it() -> None:
 
 
 @on_virtual_time
-async def test_the_whole_is_read_as_the_server_writes_it(stub: StubServer) -> None:
+async def test_the_whole_status_is_read_as_the_server_writes_it(stub: StubServer) -> None:
     """Against the server's own control room; and the stub says nothing that the server would not."""
     control, _ = installed(FakeEngine(), bundled_presets()["balanced"], supervise=lambda one: Supervisor(one.gateway))
     control.order_fallback("pause", caller=Caller(address="-"))
@@ -117,7 +117,7 @@ def telling(stub: StubServer) -> Callable[..., StatusSource]:
     return lambda token, **more: StatusSource(stub.url, token, **more)
 
 
-def test_with_a_token_the_whole_is_told(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+def test_with_a_token_the_whole_status_is_read(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
     """Engine, warm-up and ladder in one value."""
     stub.world.state, stub.world.restart_step, stub.world.restart_attempts = "restarting", "warming it up", 2
     source = telling(OPERATOR_TOKEN)
@@ -133,7 +133,7 @@ def test_with_a_token_the_whole_is_told(stub: StubServer, telling: Callable[...,
 
 
 def test_the_status_of_a_server_without_a_ladder(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
-    """An older version tells the rest."""
+    """The other parts of an older version's status are read."""
     stub.forced["GET", "/headway/v1/fallback"] = (404, {"detail": "Not Found"})
     source = telling(VIEWER_TOKEN)
     source.poll()
@@ -145,7 +145,7 @@ def test_the_status_of_a_server_without_a_ladder(stub: StubServer, telling: Call
 
 
 @pytest.mark.parametrize("status", [404, 500])
-def test_a_server_that_does_not_show_its_preset_tells_the_rest(
+def test_a_server_that_does_not_show_its_preset_gives_the_rest(
     stub: StubServer, telling: Callable[..., StatusSource], status: int
 ) -> None:
     """Then no time-out is known, which is not the same as there being none."""
@@ -180,7 +180,7 @@ def test_a_refused_token_is_not_tried_again_at_once(stub: StubServer, telling: C
     source.close()
 
 
-def test_a_server_that_is_away_tells_nothing(nobody: str) -> None:
+def test_an_unreachable_server_gives_no_status(nobody: str) -> None:
     """Old words are not shown as if they were of now."""
     source = StatusSource(nobody, OPERATOR_TOKEN)
     source.poll()

@@ -1,4 +1,5 @@
-"""The sentences that judge a live server: what they name, where their limits lie, when they must not be friendly."""
+"""The verdict on a running server: what its sentences name, where the thresholds lie, and when they must not be
+favourable."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def test_verdict(changed: dict[str, object], opening: str) -> None:
     ],
 )
 def test_what_is_not_known_is_not_favourable(changed: dict[str, object], lacks: str) -> None:
-    """The load is told as it is, and what lacks for a judgement; zero requests ended is no error share of 0."""
+    """The load is described as measured, and so is what is missing for a verdict; zero ended requests are no error
+    share of 0."""
     text = verdict(replace(WELL, **changed))  # type: ignore[arg-type]  # a table's values
     assert text.startswith("5 of 32 seats taken")
     assert text.endswith(f"Not known: {lacks}.")
@@ -108,8 +110,8 @@ def test_what_is_not_known_is_not_favourable(changed: dict[str, object], lacks: 
     assert ("no request waits" in text) is ("queued" not in changed)
 
 
-def test_an_idle_class_has_nothing_to_tell() -> None:
-    """A class without requests, or without a time-out, keeps nobody from calling the server well."""
+def test_an_idle_class_adds_nothing_to_the_verdict() -> None:
+    """A class without requests, or without a time-out, does not prevent a favourable verdict."""
     idle = ClassFacts("batch", first_token_timeout_s=600.0, idle=True)
     assert is_favourable(verdict(replace(WELL, classes=(NORMAL, idle))))
     assert is_favourable(verdict(replace(WELL, classes=(replace(NORMAL, first_token_timeout_s=INF),))))
@@ -337,7 +339,8 @@ def test_a_class_is_idle_when_nothing_of_it_moves(
 
 
 def test_an_idle_server_still_names_its_errors() -> None:
-    """Nobody comes any more, but those who came were refused: that is said, not that it idles."""
+    """No request arrives any more, but earlier ones were refused: the sentence says that, and not that the server is
+    idle."""
     activity = (panels.ARRIVALS, panels.QUEUED, panels.IN_FLIGHT)
     series: dict[Expression, Series] = {one: Series(TIMES_S, {(): [0.0, 0.0]}) for one in activity}
     series[panels.ERRORS_BY_CAUSE] = Series(TIMES_S, {("queue_timeout", ""): [1.0, 1.0]})

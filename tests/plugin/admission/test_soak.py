@@ -1,4 +1,4 @@
-"""Nothing stays behind: many requests through gate and gateway, in a process of their own."""
+"""Soak test without residue: many requests through gate and gateway, in a process of their own."""
 
 from __future__ import annotations
 

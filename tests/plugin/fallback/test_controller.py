@@ -1,4 +1,4 @@
-"""The fallback controller: what it sees, whom it tells, and what an operator may order."""
+"""The fallback controller: its inputs, its notifications, and the operator's orders."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def preset(**fallback: Any) -> Preset:
 
 
 def control_room(**fallback: Any) -> tuple[headway.Control, list[frozenset[Rung]]]:
-    """A control room, and what its fallback_controller has told."""
+    """A control object, and the notifications of its fallback_controller."""
     control: headway.Control = headway.wrap(FakeEngine(), preset=preset(**fallback)).headway  # type: ignore[attr-defined]  # wrap adds it
     told: list[frozenset[Rung]] = []
     control.fallback_controller.apply = told.append
@@ -48,13 +48,13 @@ def control_room(**fallback: Any) -> tuple[headway.Control, list[frozenset[Rung]
 
 
 def other() -> FallbackClient:
-    """A way to another model, never gone in these tests."""
+    """A route to another model that is always reachable in these tests."""
     return FallbackClient(FallbackSettings("http://127.0.0.1:9/v1", "small"))
 
 
 @on_virtual_time
 async def test_an_old_queue_climbs_and_an_empty_one_comes_down() -> None:
-    """The desk is told each time something else is in force, and only then; moves are kept, newest first."""
+    """The desk is notified each time something else is in force, and only then; moves are kept, newest first."""
     control, told = control_room(queue_age_s=5.0)
     fallback_controller, gate = control.fallback_controller, control.gateway.gate
     held, waiting = gate.enter("normal"), gate.enter("normal")
@@ -91,7 +91,7 @@ async def test_a_class_that_may_be_shed_may_wait() -> None:
 
 @on_virtual_time
 async def test_memory_is_short_only_while_something_runs() -> None:
-    """The last step of an engine that has nothing to do any more says nothing of now."""
+    """The last step of an idle engine gives no information about the present."""
     control, _ = control_room(kv_usage_ratio=0.9, enter_s=0.0, leave_s=0.0)
     control.reader.activity.load = Load(1, 0, 0.95)
     assert control.fallback_controller.update() is Rung.NORMAL
@@ -160,7 +160,7 @@ async def test_a_switch_takes_the_ladder_along() -> None:
 
 
 async def test_an_order_is_checked() -> None:
-    """No such rung, and one that would change nothing, are told apart."""
+    """An unknown rung and an order without effect get different answers."""
     control, told = control_room()
     with pytest.raises(UnknownRungError, match="the rungs are: normal, cap"):
         control.fallback_controller.order("basement")
@@ -172,7 +172,7 @@ async def test_an_order_is_checked() -> None:
     assert control.fallback_controller.order(None) is Rung.NORMAL
 
 
-async def test_the_metrics_tell_rung_steps_and_losses() -> None:
+async def test_the_metrics_show_rung_steps_and_losses() -> None:
     """All series are there from the start, at zero."""
     control, _ = control_room()
     registry = CollectorRegistry()
@@ -241,7 +241,7 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
     ],
 )
 async def test_a_refused_order_changes_nothing_and_is_written_down(token: str, body: Any, status: int) -> None:
-    """A problem with one sentence, and an audit line that says refused."""
+    """A problem with one sentence, and an audit line with the refusal."""
     control, told = control_room()
     async with client_of(control) as client:
         answer = await client.put(PATH, json=body, headers=bearer(token))
@@ -253,7 +253,7 @@ async def test_a_refused_order_changes_nothing_and_is_written_down(token: str, b
 
 
 def test_moves_are_bounded() -> None:
-    """An operator who cannot decide fills nothing."""
+    """An operator's frequent changes do not fill the log."""
     control, _ = control_room()
     for word in ["shed", None] * 100:
         control.fallback_controller._gate.now_s = lambda: 0.0

@@ -1,4 +1,4 @@
-"""What a client is told when its head or its body is refused: status, code, words and the headers that go with them."""
+"""Refusals of a head or a body: status, code, message and headers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def reading(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def told(fields: Fields, pieces: Iterable[bytes], *, held_bytes: int = 0, **scope: Any) -> list[Message]:
-    """The answer to one request; after its pieces the client says nothing more."""
+    """The response to one request; after its pieces the client sends nothing more."""
     budget = Budget(BOUNDS.max_bodies_bytes, held_bytes)
     left, sent = list(pieces), []
 

@@ -33,7 +33,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Core:
-    """EngineCore as far as it is wrapped: a step looks at its own report."""
+    """EngineCore as far as it is wrapped: a step reads its own report."""
 
     def __init__(self, reader: ProgressReader, engine_index: int = 0) -> None:
         self.reader = reader

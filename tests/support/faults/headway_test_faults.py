@@ -16,7 +16,7 @@ from typing import Any
 
 
 def register() -> None:
-    """Lead every step of EngineCore, and every look at the wall clock, past the orders."""
+    """Wrap every step of EngineCore, and every reading of the wall clock, with the ordered faults."""
     if "HEADWAY_TEST_FAULT" not in os.environ:
         return
     time.time = _wrong(time.time)
