@@ -2,9 +2,9 @@
 
     python tests/benchmarks/soak.py --requests 1000000 --warm-up 100000
 
-More than a tenth is cancelled, at every point of the way; one in nineteen will not wait and is nearly always refused,
+More than a tenth is cancelled, at every stage; one in nineteen may not wait and is nearly always refused,
 since there are four times as many clients as seats. Every tenth has a tenant of its own. Tasks, descriptors, timers
-and metric series are compared at rest, before and after; memory is read all the way. Prints one line of JSON.
+and metric series are compared while idle, before and after; memory is sampled throughout. Prints one line of JSON.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ async def test_a_blocked_loop_dispatches_no_request_too_late(chaos: RunningServe
     await load
     counts = group.audit()
     reasons = Counter(one.reason for one in urgent if one.verdict == "refused")
-    assert reasons[str(Reason.QUEUE_TIMEOUT)] > 0, "the stop made nobody late"
+    assert reasons[str(Reason.QUEUE_TIMEOUT)] > 0, "the stop made no request late"
     assert set(reasons) <= {str(Reason.QUEUE_TIMEOUT), str(Reason.DEADLINE_INFEASIBLE)}
     assert counts["completed"] == len(group.clients) - reasons.total()
     after = chaos.status()["engine"]

@@ -1,6 +1,6 @@
 """Engine death under load (C1): no request is lost, none is served twice, and the server continues.
 
-Plain vLLM ends 48 of 48 streams as 200 with an error, answers the rest 500, and leaves with exit code 0.
+Plain vLLM ends 48 of 48 streams as 200 with an error, answers the rest 500, and exits with code 0.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def test_a_killed_engine_is_replaced_and_no_request_is_lost(chaos: Running
     assert chaos.status()["engine"]["deaths"]["crash"] == deaths + 1
     assert {one.verdict for one in group.clients if not one.stream} == {"completed"}
     broken = [one for one in group.clients if one.verdict == "broken"]
-    assert len(broken) <= 4, "only who was running can have been broken off"
+    assert len(broken) <= 4, "only running requests can have been broken off"
     assert all((one.stream, one.errors, one.done) == (True, 1, True) for one in broken)
     assert counts["completed"] + len(broken) == len(group.clients)
 

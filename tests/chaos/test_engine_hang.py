@@ -1,6 +1,6 @@
 """Engine hang (C2): the server detects it, suspends dispatch, and resumes when the engine responds.
 
-Plain vLLM's /health says 200 all the while.
+Plain vLLM's /health answers 200 throughout.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PATIENCE_S = 120
 
 @pytest.mark.parametrize("stopped_s", STOPS_S)
 async def test_a_stopped_engine_is_detected_and_no_request_is_lost(chaos: RunningServer, stopped_s: float) -> None:
-    """Not ready while it is stopped; the queue's time-outs come on time; nobody new goes to it; then all complete whose
-    time is not over."""
+    """Not ready while it is stopped; the queue's time-outs come on time; no new request is dispatched; then all
+    complete whose time is not over."""
     group = ClientGroup(chaos, [*mixed(12), *(Client(100 + one, "realtime", one % 2 == 0, 40) for one in range(4))])
     load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
@@ -40,7 +40,7 @@ async def test_a_stopped_engine_is_detected_and_no_request_is_lost(chaos: Runnin
             await late.ask(http, chaos.url)
         assert (late.status, late.reason) == (503, "queue_timeout")
         await asyncio.sleep(stopped_s)
-        assert chaos.status()["in_flight"] <= status["in_flight"], "somebody was sent to an engine that is silent"
+        assert chaos.status()["in_flight"] <= status["in_flight"], "a request was dispatched to an unresponsive engine"
     finally:
         for one in stopped:
             one.resume()
@@ -111,8 +111,8 @@ async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> Non
 
 
 async def test_an_engine_that_stops_and_then_dies_leaves_no_query_open(chaos: RunningServer) -> None:
-    """A switch is under way and the watchdog has asked when the engine, stopped a moment ago, is killed: the switch is
-    answered, the next engine is warm, told its limit and, though idle, not taken for a silent one."""
+    """A switch is under way and the watchdog has a query open when the engine, stopped a moment ago, is killed: the
+    switch is answered, the next engine is warm, has its limit and, though idle, is not considered unresponsive."""
     before = chaos.status()["engine"]
     stopped = engine_core(chaos)
     stopped.suspend()

@@ -19,7 +19,7 @@ async def test_under_a_long_queue_answers_are_cut_and_batch_work_is_shed(chaos: 
     served = [one for one in group.clients if one.status == httpx.codes.OK]
     shed = [one for one in group.clients if one.reason == "shed"]
     cut = [one for one in served if one.degraded]
-    assert shed, "nobody was shed"
+    assert shed, "no request was shed"
     assert {one.class_name for one in shed} == {"batch"}
     assert cut, "no answer was cut"
     assert {(one.class_name, one.tokens, one.degraded) for one in cut} == {("normal", 20, "max_tokens=20")}

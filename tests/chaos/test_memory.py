@@ -1,4 +1,4 @@
-"""Memory is looked after while the server runs: caches are cleared behind a large job, an engine is recycled."""
+"""Memory maintenance while the server runs: caches are cleared after a large job, an engine is recycled."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from running_server import RunningServer, wait_until
 
 KINDS = {"headway serve": RunningServer.headway, "vllm serve": RunningServer.plain_vllm}
 TERMS = {"HEADWAY_PRESET": "tight", "HEADWAY_WARMUP": "0"}
-AFTER_S = 5  # what the server promises
+AFTER_S = 5  # the documented bound
 EVERY_S = 2.5
 
 
@@ -126,7 +126,7 @@ def test_stopped_processes_do_not_outlive_it_either(launched: RunningServer) -> 
 @pytest.mark.skipif(ROUNDS == 1, reason="the long form: test_sigterm_ends_everything checks it for `headway serve`")
 @pytest.mark.parametrize("launched", kinds("headway serve"), indirect=True)
 def test_what_waits_for_its_end_ends_with_an_orderly_one_too(launched: RunningServer) -> None:
-    """One for the server and one for EngineCore; they hear no signal that is meant for the server."""
+    """One for the server and one for EngineCore; they ignore signals that are meant for the server."""
     wait_until(lambda: is_ready(launched), "it is ready", 240)
     waiting = killers(launched)
     assert len(waiting) == 2

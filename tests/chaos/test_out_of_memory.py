@@ -14,8 +14,8 @@ from headway_policies import Reason
 
 
 async def test_out_of_memory_halves_the_limit_and_then_stops_admitting(chaos: RunningServer, orders: Path) -> None:
-    """The first time what sent nothing is tried again with half the seats; the second time everybody is told 503 until
-    a new engine is there."""
+    """The first time requests without output are retried with half the seats; the second time all requests get 503
+    until a new engine is ready."""
     chaos.use("chaos-grudge")
     before = chaos.status()
     clients = mixed(6)

@@ -62,7 +62,7 @@ async def test_an_absent_reader_holds_no_seat(chaos: RunningServer) -> None:
         await good.run()
         assert good.verdicts() == {"completed": 8}
         wait_until(lambda: chaos.scrape()("vllm:request_success_total") == before + 16, "the engine is done", 120)
-        wait_until(lambda: chaos.status()["seats_taken"] == 0, "all seats are free, though nobody has read")
+        wait_until(lambda: chaos.status()["seats_taken"] == 0, "all seats are free, though nothing was read")
         enough.set()
         await sipping
     chaos.settle()

@@ -44,7 +44,7 @@ def _switch_until(server: RunningServer, done: asyncio.Task[None], *, careful: b
 
 
 async def test_continuous_switches_lose_no_request(chaos: RunningServer) -> None:
-    """Two who know nothing of each other switch; every client completes; each switch to another preset that was
+    """Two independent operators switch; every client completes; each switch to another preset that was
     answered 200 raised the revision by one, no other did, and none was answered anything else than applied, in force
     already, unknown or overtaken."""
     revision = chaos.status()["preset"]["revision"]

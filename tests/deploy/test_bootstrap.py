@@ -99,7 +99,7 @@ def test_the_tests_programs_are_installed_by_root(bare: list[list[str]]) -> None
 def test_without_root_the_missing_packages_are_named(
     bare: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is installed behind an ordinary user's back; the set-up goes on."""
+    """Nothing is installed without an ordinary user's knowledge; the set-up goes on."""
     monkeypatch.setattr(machine.os, "geteuid", lambda: 1000)
     machine.system_packages(for_tests=True)
     assert bare == []

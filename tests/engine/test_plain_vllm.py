@@ -1,7 +1,7 @@
-"""Stock `vllm serve` with the plugin named and vLLM's own admission limit on: what holds there, to its very end.
+"""Stock `vllm serve` with the plugin named and vLLM's own admission limit on: its behaviour, including its end.
 
-It cannot replace its engine: everybody is told, and it ends with an error. Without the plugin it ends its streams as
-200, and itself with exit code 0, which no supervisor takes for a failure.
+It cannot replace its engine: all requests are refused, and it ends with an error. Without the plugin it ends its
+streams as 200, and itself with exit code 0, which no supervisor takes for a failure.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_bad_input_is_refused_before_the_engine_loads(
 
 def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
     """After SIGTERM under load the running requests are finished and the waiting ones refused; exit code 0, no process
-    left, also not those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
+    remains, including those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
     with the access log on, no query reached the log."""
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup")
     server.access_log = True

@@ -74,7 +74,7 @@ async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_lo
 
 
 async def test_a_dynamic_batch_is_dispatched_when_its_window_ends_or_when_it_is_full(server: RunningServer) -> None:
-    """Two wait for company until the window that opened with the first has ended; four leave at once."""
+    """Two requests wait until the window that opened with the first has ended; four are dispatched at once."""
     server.use("dynamic4")
     async with httpx.AsyncClient(timeout=300) as client:
         watch = Watch(server, client)

@@ -104,8 +104,8 @@ def test_an_idle_engine_is_kept_warm_without_being_counted(warmed: RunningServer
 
 
 async def test_an_engine_in_the_place_of_a_hung_one_is_warmed_up_before_it_serves(warmed: RunningServer) -> None:
-    """Where the preset says so, an engine that is stopped for too long is ended; whoever it kept waiting is served by
-    the next one, which has run every stage before that."""
+    """Where the preset says so, an engine that is stopped for too long is ended; the requests it kept waiting are
+    served by the next one, which has run every stage before that."""
     warmed.use("warm4-impatient")
     warmed.settle()
     stopped = engine_processes(warmed)

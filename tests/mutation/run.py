@@ -2,9 +2,9 @@
 
     python tests/mutation/run.py [--all | --each N] [--seed N] [--at-once N] [word of a file ...]
 
-Says for each file how many faults were tried and noticed, then every one that was not: those of ``accepted.toml`` with
-why that is no loss, the others in full. Without ``--all`` a sample of each file is tried, the same one for the same
-seed. What mutmut does not change: what is decorated, what stands outside of functions, whole statements. ``mutants.py``
+Prints for each file how many faults were tried and detected, then each undetected one: those of ``accepted.toml`` with
+the accepted reason, the others in full. Without ``--all`` a sample of each file is tried, the same one for the same
+seed. What mutmut does not change: decorated functions, code outside of functions, whole statements. ``mutants.py``
 has some of those, written by hand.
 """
 

@@ -87,7 +87,7 @@ async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
 
 @on_virtual_time
 async def test_a_full_queue_is_a_typed_refusal() -> None:
-    """Rejected carries its reason and a whole number of seconds; the engine never hears of the request."""
+    """Rejected carries its reason and a whole number of seconds; the engine never gets the request."""
     engine = engine_of(most_waiting=0)
     task = asyncio.create_task(read(engine, "a"))
     await asyncio.sleep(0)
@@ -158,8 +158,8 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
     assert engine.errored is False
     for name in ("encode", "check_admission", "shutdown"):
         assert not hasattr(engine, name)
-    await engine.abort("nobody")
-    assert engine.aborted == ["nobody"]
+    await engine.abort("unknown")
+    assert engine.aborted == ["unknown"]
     assert FakeEngine(max_num_seqs=7).__class__ is FakeEngine
 
 
@@ -225,7 +225,7 @@ async def test_two_wrapped_engines_have_nothing_in_common() -> None:
     assert (one.headway.status()["limit"]["live"], two.headway.status()["limit"]["live"]) == (1, 2)
 
 
-# ---------------------------------------------------------------------- leaving early
+# ---------------------------------------------------------------------- early ends
 
 
 @on_virtual_time
@@ -373,7 +373,7 @@ async def test_a_shutdown_answers_all_waiting_and_running_requests() -> None:
 
 @on_virtual_time
 async def test_a_shutdown_from_another_thread_reaches_the_gate() -> None:
-    """vLLM stops its engine from wherever it likes; the gate hears of it on its own loop."""
+    """vLLM stops its engine from wherever it likes; the gate is notified on its own loop."""
     engine = engine_of(engine=ServingEngine(step_s=1.0))
     tasks = [asyncio.create_task(read(engine, request_id)) for request_id in "ab"]
     await asyncio.sleep(0.5)

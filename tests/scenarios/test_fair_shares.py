@@ -1,7 +1,7 @@
 """Fairness between tenants of one class, compared with max-min fair shares computed by water-filling.
 
-Max-min fairness (Bertsekas and Gallager, Data Networks, 6.5.2): nobody can have more without somebody who has less, or
-as little, having even less. Invariant I11: each backlogged tenant's share of tokens is within 5 % of that.
+Max-min fairness (Bertsekas and Gallager, Data Networks, 6.5.2): no tenant can have more without a tenant that has less,
+or as little, having even less. Invariant I11: each backlogged tenant's share of tokens is within 5 % of that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Service of the least urgent class under a constant overload by the most urgent one.
 
-Seven virtual days in the long form. The bounds are those the orders state of themselves; the shares are the ones the
-README of the policies promises: 0.6, 0.3 and 0.1.
+Seven virtual days in the long form. The bounds are those that the orders document; the shares are those of the README
+of the policies: 0.6, 0.3 and 0.1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The invariants of the desk, written once, and an oracle that follows it by its effects alone.
 
-The oracle never looks inside the desk: it hears the events and the effects and keeps its own books. What both must
+The oracle never reads the desk: it gets the events and the effects and keeps its own records. What both must
 agree on is checked after every event. The invariants hold under every preset; the order is checked exactly where the
 preset fixes it, and as far as its stated rule goes elsewhere (``desk_rules``).
 """
@@ -50,7 +50,7 @@ class Oracle:
     to_blame: int | None = None
     was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
-    newcomer: Ticket | None = None
+    arrival: Ticket | None = None
     _revision: int = 1
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Oracle:
                 for stage in ("queue_s", "first_token_s", "stall_s", "total_s")
             )
         )
-        self.tickets[ticket.id] = self.newcomer = ticket
+        self.tickets[ticket.id] = self.arrival = ticket
 
     def left(self, ticket_id: int, how: str, sequences: int = 0) -> None:
         """A ticket was cancelled, as far as it was still here; the engine still has so many sequences of it."""
@@ -107,12 +107,12 @@ class Oracle:
             del sitting[ticket_id]
 
     def follow(self, effects: list[Effect], now_s: float) -> None:
-        """After the event: keep the books, and check all that can be checked of each effect."""
+        """After the event: update the records, and check all that can be checked of each effect."""
         rules, before = self.rules, self.rules.sums()
         rules.preset, rules.limit = self.desk.preset, self.desk.limit
-        newcomer = self.newcomer
-        if newcomer is not None:
-            self._takes_place(newcomer, effects)
+        arrival = self.arrival
+        if arrival is not None:
+            self._takes_place(arrival, effects)
         gathered = dict(rules.waiting)
         self._clear(now_s)
         for effect in effects:
@@ -136,7 +136,7 @@ class Oracle:
                     self.wake_s = at_s
         self._clear(now_s)
         self._check_growth(before if self._revision == self.desk.revision else {})
-        self.newcomer, self._revision = None, self.desk.revision
+        self.arrival, self._revision = None, self.desk.revision
 
     # ------------------------------------------------------------------ deadlines
 
@@ -169,7 +169,7 @@ class Oracle:
     # ------------------------------------------------------------------ invariants
 
     def check(self, now_s: float) -> None:
-        """The invariants I1 to I7 and I12 of a desk, as formulas over its ledger and these books."""
+        """The invariants I1 to I7 and I12 of a desk, as formulas over its ledger and these records."""
         desk = self.desk
         for name, counts in desk.ledger.classes.items():  # I1
             assert counts.balanced, f"{name} does not balance: {counts}"
@@ -184,10 +184,10 @@ class Oracle:
         assert (desk.waiting_tokens(), desk.waiting_bytes()) == sums[1:]
         assert all(now_s < self.queue_due_s(one) for one in self.waiting), "waits beyond its deadline"  # I7
         assert all(now_s < min(self.run_due_s(one).values()) for one in self.running), "runs beyond its deadline"
-        assert not self._could_go(now_s), "somebody waits who could go"  # I5
+        assert not self._could_go(now_s), "a ticket waits that could be dispatched"  # I5
         soonest_s = self.soonest_s()
         if soonest_s < inf:
-            assert self.wake_s is not None, "nobody will wake the desk for the next deadline"
+            assert self.wake_s is not None, "no timer is set for the next deadline"
             assert self.wake_s <= soonest_s + EPSILON_S, "the wake-up comes too late"
 
     def _open(self) -> bool:
@@ -221,12 +221,12 @@ class Oracle:
 
     # ------------------------------------------------------------------ effects
 
-    def _takes_place(self, newcomer: Ticket, effects: list[Effect]) -> None:
+    def _takes_place(self, arrival: Ticket, effects: list[Effect]) -> None:
         """A new ticket waits from its arrival on, unless it is refused before it could."""
         evicting = any(isinstance(one, Reject) and one.reason is Reason.EVICTED for one in effects)
-        refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == newcomer.id]
-        assert not (evicting and refused), "somebody was evicted for a newcomer that was refused all the same"
-        self.waiting[newcomer.id] = newcomer
+        refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == arrival.id]
+        assert not (evicting and refused), "a ticket was evicted for an arrival that was refused all the same"
+        self.waiting[arrival.id] = arrival
 
     def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
         rules, ticket = self.rules, self.waiting[ticket_id]
@@ -234,19 +234,19 @@ class Oracle:
         assert self._revision <= revision <= self.desk.revision  # I12
         assert self._open(), "dispatched by a desk that is closed"
         if self.suspects:
-            assert ticket_id in self.suspects, "somebody went before all suspects were cleared"
+            assert ticket_id in self.suspects, "a ticket was dispatched before all suspects were cleared"
             assert self.alone is None, "two suspects at a time"
             assert rules.fits(ticket), "a suspect goes beyond the limit"
             self.alone = ticket_id, now_s + self.desk.preset.recovery.probation_s
             self._seat(ticket, revision, batch)
             return
-        assert self._in_turn(ticket), "somebody jumped the queue"  # I6
+        assert self._in_turn(ticket), "a ticket was dispatched out of turn"  # I6
         assert rules.fits(ticket), "dispatched beyond the limit, a reserve or the token budget"  # I2
         opens = all(one.batch != batch for one in rules.sitting.values())
         if rules.gathers:
             assert all(one.batch == batch for one in rules.sitting.values() if one.seats), "a batch before the last end"
             waiting, rules.waiting = rules.waiting, gathered
-            assert not opens or rules.may_leave(now_s), "a batch left before its time"
+            assert not opens or rules.may_leave(now_s), "a batch was dispatched before its time"
             rules.waiting = waiting
         self._seat(ticket, revision, batch)
 
@@ -284,11 +284,11 @@ class Oracle:
         rules, ticket, queue = self.rules, self.waiting.pop(ticket_id), self.desk.preset.queue
         match reason:
             case Reason.EVICTED:
-                newcomer = self.newcomer
+                arrival = self.arrival
                 assert queue.evict
-                assert newcomer is not None
-                assert rules.urgency(ticket) < rules.urgency(newcomer), "evicted for nobody better"
-                others = [one for one in self.waiting.values() if one is not newcomer]
+                assert arrival is not None
+                assert rules.urgency(ticket) < rules.urgency(arrival), "evicted for no more urgent ticket"
+                others = [one for one in self.waiting.values() if one is not arrival]
                 assert all(rules.urgency(ticket) <= rules.urgency(one) for one in others), "a worse one stays"
             case Reason.QUEUE_FULL | Reason.CLASS_QUEUE_FULL:
                 full = "" if reason is Reason.QUEUE_FULL else ticket.class_name
@@ -307,11 +307,11 @@ class Oracle:
                 assert not self._open()
         self.waiting[ticket_id] = ticket
 
-    def _goes_at_once(self, newcomer: Ticket) -> bool:
+    def _goes_at_once(self, arrival: Ticket) -> bool:
         """Whether it fits and no ticket is before it, now that it is out of the queue."""
         rules = self.rules
         free = self._open() and not self.suspects and not rules.gathers
-        return free and rules.fits(newcomer) and not rules.may_be_next()
+        return free and rules.fits(arrival) and not rules.may_be_next()
 
     def _refused(self, ticket_id: int, reason: Reason, retry_after_s: int) -> None:
         assert isinstance(retry_after_s, int)

@@ -142,14 +142,14 @@ class Rules:
         return budget_tokens is not None and sum(one.total_tokens for one in self.waiting.values()) >= budget_tokens
 
     def must_leave(self, now_s: float) -> bool:
-        """Whether a batch has to leave, as far as the bins or an adaptive window do not hide that from here."""
+        """Whether a batch has to be dispatched, as far as the bins or an adaptive window do not hide that from here."""
         batching = self.preset.batching
         seats = sum(one.seats for one in self.waiting.values())
         preferred = batching.strategy == "dynamic" and any(size <= seats for size in batching.preferred_batch_sizes)
         return self.surely_full() or (preferred and self._bins == 1) or now_s >= self.batch_due_s()
 
     def may_leave(self, now_s: float) -> bool:
-        """Whether a batch may leave; where that is hidden, True."""
+        """Whether a batch may be dispatched; where that is hidden, True."""
         hidden = self._bins > 1 or self.preset.batching.window == "adaptive"
         return hidden or self.must_leave(now_s + 1e-9)
 

@@ -95,7 +95,7 @@ def outcomes(control: Control) -> dict[str, int]:
 
 
 async def assert_no_residue(control: Control) -> None:
-    """Once the engine goes on and all tasks are done nothing is left: no call, ticket, seat, task or request."""
+    """Once the engine runs and all tasks are done no state remains: no call, ticket, seat, task or request."""
     gateway, gate, engine = control.gateway, control.gateway.gate, control.gateway.link.engine
     engine.stalled = False  # type: ignore[attr-defined]  # a fake engine
     await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine

@@ -12,7 +12,7 @@ _STRANGER = Ticket(-1, "normal", 0.0)
 
 
 class FaultyOrder(StrictOrder):
-    """Right a few times, then wrong, for good: it raises, forgets, or names somebody who may not go."""
+    """Correct a few times, then permanently wrong: it raises, omits, or names a ticket that may not be dispatched."""
 
     _asked = 0
 

@@ -27,7 +27,7 @@ PRESETS = Path(__file__).resolve().parent / "presets"
 def core_for_engine() -> str:
     """Which core vLLM's worker is bound to: its own choice, or one core for each of several test workers.
 
-    Left to itself it takes the first core, so the engines of two test workers would share that one.
+    By default it takes the first core, so the engines of two test workers would share that one.
     """
     test_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if not test_worker:
@@ -136,7 +136,7 @@ class RunningServer:
         return self
 
     def stop(self) -> int:
-        """SIGTERM, then wait; returns the exit code. Whatever is left after that is killed and reported by ``left``."""
+        """SIGTERM, then wait; returns the exit code. A process that remains is killed and reported by ``left``."""
         assert self.process is not None
         with suppress(psutil.NoSuchProcess):
             self.children = psutil.Process(self.process.pid).children(recursive=True) or self.children

@@ -1,6 +1,6 @@
 """A stub of a Headway server: real Prometheus text on /metrics, and the admin API.
 
-No engine, no desk: a small world whose numbers a test moves by hand (``world.step``) or lets move with the clock
+No engine, no desk: a small state whose numbers a test changes by hand (``world.step``) or lets move with the clock
 (``moving=True``). The text is what ``prometheus_client.generate_latest`` writes, as vLLM's endpoint serves it.
 """
 

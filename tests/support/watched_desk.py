@@ -26,7 +26,7 @@ class WatchedDesk:
         return self.does("arrive", ticket)
 
     def leaves(self, ticket_id: int, ending: Ending = Ending.COMPLETED, *, sequences: int = 0) -> list[Effect]:
-        """A ticket leaves; the engine still has so many sequences of it."""
+        """A ticket ends; the engine still has so many sequences of it."""
         self.oracle.left(ticket_id, ending, sequences)
         return self.does("leave", ticket_id, ending, sequences=sequences)
 

@@ -57,7 +57,7 @@ def test_every_way_to_fail_has_a_cause() -> None:
 
 
 def test_an_outcome_has_always_a_reason_or_never() -> None:
-    """The two ways out of the desk share no outcome and leave none out: so each end is counted once."""
+    """The two ways out of the desk share no outcome and omit none: so each end is counted once."""
     by_itself = {outcome for pair in LEFT.values() for outcome in pair}
     assert by_itself | set(BY_REASON) == set(Outcome)
     assert not by_itself & set(BY_REASON)

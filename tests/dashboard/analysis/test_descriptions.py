@@ -49,7 +49,7 @@ def test_every_rung_has_words() -> None:
             "by an operator's order, until it is set to automatic: answers are shorter, a few requests are dispatched",
         ),
     ],
-    ids=["nobody tells", "numbers only", "normal", "by itself", "ordered"],
+    ids=["unknown", "numbers only", "normal", "by itself", "ordered"],
 )
 def test_ladder_words(ladder: FallbackState, by_numbers: str, words: str) -> None:
     """The rung, the actor and the conditions; only what is in force, not all the rungs below it."""
@@ -67,7 +67,7 @@ def test_what_an_operator_may_order() -> None:
 
 
 def test_steps_and_moves() -> None:
-    """Only what happened, the mildest rung first; the moves as the server tells them, ten at most."""
+    """Only what happened, the mildest rung first; the moves as the server reports them, ten at most."""
     counted = reading(
         (
             engine_panels.RUNG_STEPS,
@@ -91,8 +91,10 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
         ("one request alone", "400\u00a0ms"),
         ("full batches", "1.5\u00a0s"),
     ]
-    told = WarmupStatus(state="done", stages={"single": [0.4], "batch": [2.0, 1.5]}, refused=["logprobs"], settled=True)
-    assert [tuple(row.values()) for row in descriptions.warmup_rows(numbers, told)] == [
+    reported = WarmupStatus(
+        state="done", stages={"single": [0.4], "batch": [2.0, 1.5]}, refused=["logprobs"], settled=True
+    )
+    assert [tuple(row.values()) for row in descriptions.warmup_rows(numbers, reported)] == [
         ("one request alone", "1", "400\u00a0ms"),
         ("log probabilities", "0", "not supported by the engine"),
         ("full batches", "2", "2\u00a0s → 1.5\u00a0s"),
@@ -100,7 +102,7 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("reported", "words"),
     [
         (WarmupStatus(), ""),
         (WarmupStatus(state="done", settled=True, batch_size=8), "took equally long. A full batch has 8 requests."),
@@ -109,9 +111,9 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
         (WarmupStatus(state="failed", reason="batch: boom", attempt=3), "Failed. Attempt 3. Batch: boom."),
     ],
 )
-def test_warmup_words(told: WarmupStatus, words: str) -> None:
+def test_warmup_words(reported: WarmupStatus, words: str) -> None:
     """How it ended, in a sentence."""
-    assert words in descriptions.warmup_words(told)
+    assert words in descriptions.warmup_words(reported)
 
 
 @pytest.mark.parametrize("why", [*WHYS, "", "new"])

@@ -137,14 +137,14 @@ def test_ring_reads_what_the_registry_said(filled: Filled) -> None:
 
 
 def test_either_takes_the_second_where_the_first_is_absent(filled: Filled) -> None:
-    """The engine's own metric stands in for ours."""
+    """The engine's own metric is used instead of Headway's."""
     absent, present = ex.Gauge(ex.Metric("headway_nothing")), ex.Gauge(ex.Metric("headway_queue_depth"))
     assert filled.latest(ex.Either(absent, present)) == 14
     assert filled.latest(ex.Either(present, absent)) == 14
 
 
 def test_two_metrics_are_read_as_one_and_labels_omitted(filled: Filled) -> None:
-    """As in PromQL, a label that a series does not have is empty, and so is not left out."""
+    """As in PromQL, a label that a series does not have is empty, and so is not omitted."""
     both = ex.Metric("headway_arrivals_total", also=("headway_time_to_first_token_seconds_count",))
     assert filled.latest(ex.Rate(both)) == pytest.approx(2.5)
     assert filled.latest(ex.Rate(replace(both, without=(("class", ("batch",)),)))) == pytest.approx(2.0)

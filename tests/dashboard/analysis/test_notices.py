@@ -20,7 +20,7 @@ WELL = Status(
 QUEUED = Situation(ready=0, queued=7, since_s=12.0)
 
 
-def told(state: str, step: str = "", attempts: int = 0, **more: object) -> Status:
+def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -> Status:
     """A server with a token's answer."""
     engine = EngineStatus(state=state, restart_step=step, restart_attempts=attempts, max_restart_attempts=3)
     return replace(WELL, engine=engine, **more)  # type: ignore[arg-type]  # fields of Status
@@ -37,7 +37,7 @@ def told(state: str, step: str = "", attempts: int = 0, **more: object) -> Statu
         ),
         (
             QUEUED,
-            told("restarting", "starting another engine", 2),
+            status_with("restarting", "starting another engine", 2),
             "warning",
             ["being restarted", "Attempt 2 of 3: starting another engine, for 12\u00a0s", "7 requests wait for it"],
         ),
@@ -50,26 +50,33 @@ def told(state: str, step: str = "", attempts: int = 0, **more: object) -> Statu
         (replace(QUEUED, engine_state="restarting", queued=1.0), Status(), "warning", ["1 request waits for it"]),
         (
             QUEUED,
-            told("restarting", "starting another engine", 1, recycling=True),
+            status_with("restarting", "starting another engine", 1, recycling=True),
             "info",
             ["Recycle", "Time-outs keep running"],
         ),
-        (QUEUED, told("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
-        (QUEUED, told("up", recycling=True), "info", ["no seat is taken any more"]),
-        (QUEUED, told("lost", "pausing for 5 s", 2), "error", ["Attempt 2 of 3", "New requests are refused"]),
+        (QUEUED, status_with("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
+        (QUEUED, status_with("up", recycling=True), "info", ["no seat is taken any more"]),
+        (QUEUED, status_with("lost", "pausing for 5 s", 2), "error", ["Attempt 2 of 3", "New requests are refused"]),
         (
             QUEUED,
-            told("up", order_error="head raised KeyError"),
+            status_with("up", order_error="head raised KeyError"),
             "warning",
             ["disabled", "Its head raised KeyError."],
         ),
-        (QUEUED, told("lost"), "error", ["All 3 restart attempts failed", "no request is admitted"]),
+        (QUEUED, status_with("lost"), "error", ["All 3 restart attempts failed", "no request is admitted"]),
         (QUEUED, replace(WELL, engine=EngineStatus(state="lost")), "error", ["cannot replace its engine"]),
         (replace(QUEUED, engine_state="lost"), Status(reasons=("warm-up running",)), "error", ["warm-up running"]),
-        (QUEUED, replace(told("lost"), warmup=WarmupStatus(state="running", attempt=1)), "info", ["nothing yet"]),
         (
             QUEUED,
-            replace(told("lost"), warmup=WarmupStatus(state="failed", reason="batch: no end within 300 s", attempt=2)),
+            replace(status_with("lost"), warmup=WarmupStatus(state="running", attempt=1)),
+            "info",
+            ["nothing yet"],
+        ),
+        (
+            QUEUED,
+            replace(
+                status_with("lost"), warmup=WarmupStatus(state="failed", reason="batch: no end within 300 s", attempt=2)
+            ),
             "error",
             ["warm-up failed", "Attempt 2: batch: no end within 300 s.", "tried again"],
         ),
@@ -136,7 +143,7 @@ def test_nothing_is_said_while_all_is_well(status: Status) -> None:
 )
 def test_a_restart_shows_its_progress(trying: str, step: str, progress: float | None) -> None:
     """Three steps; what is not one of them draws no bar rather than a wrong one."""
-    (found,) = notices(QUEUED, told("restarting", trying, 1))
+    (found,) = notices(QUEUED, status_with("restarting", trying, 1))
     assert found.step.startswith(step)
     assert found.progress == (None if progress is None else pytest.approx(progress))
 

@@ -262,20 +262,20 @@ def readings(draw: st.DrawFn) -> Reading:
     return Reading(series, health, 2.0, "test", range_s=4.0, end_s=1002.0)
 
 
-def said(reading: Reading, told: Status, state: Condition) -> str:
+def said(reading: Reading, status: Status, state: Condition) -> str:
     """Every sentence that the functions behind the pages make of the newest numbers."""
-    found = descriptions.notices_of(reading, told, state)
+    found = descriptions.notices_of(reading, status, state)
     return "\n".join(
         (
             state.sentence,
-            newest_values.sentence(reading, state.state, told),
+            newest_values.sentence(reading, state.state, status),
             *(f"{one.title} {one.text} {one.step}" for one in found),
-            descriptions.ladder_words(told.ladder, descriptions.rung(reading)),
-            descriptions.limit_words(reading, told),
+            descriptions.ladder_words(status.ladder, descriptions.rung(reading)),
+            descriptions.limit_words(reading, status),
             descriptions.prediction_words(reading),
-            descriptions.warmup_words(told.warmup),
-            descriptions.pause_words(told),
-            *(f"{tile.label} {tile.value} {tile.note}" for tile in descriptions.server_tiles(reading, told, state)),
+            descriptions.warmup_words(status.warmup),
+            descriptions.pause_words(status),
+            *(f"{tile.label} {tile.value} {tile.note}" for tile in descriptions.server_tiles(reading, status, state)),
         )
     )
 
@@ -287,7 +287,7 @@ def test_no_page_is_friendly_while_something_goes_wrong(
     reading: Reading, timeouts_s: dict[str, float], recycling: bool
 ) -> None:
     """Headline, banner, notices, ladder, limit, warm-up and tiles together, in every state of the server."""
-    told = Status(True, recycling=recycling, ladder=FallbackState(rung="normal"), first_token_timeout_s=timeouts_s)
+    status = Status(True, recycling=recycling, ladder=FallbackState(rung="normal"), first_token_timeout_s=timeouts_s)
     state = newest_values.condition_of(reading, 1002.0)
     share = reading[panels.ERROR_SHARE].latest()
     too_many = share is not None and share > 0.01
@@ -298,7 +298,7 @@ def test_no_page_is_friendly_while_something_goes_wrong(
         for ttft_s in line[-1:]
     )
     assume(too_many or late or share is None or state.state is not State.LIVE)
-    assert not is_favourable(said(reading, told, state))
+    assert not is_favourable(said(reading, status, state))
 
 
 def test_the_reading_above_can_be_favourable() -> None:
@@ -311,9 +311,9 @@ def test_the_reading_above_can_be_favourable() -> None:
     table = zip(panels.CLASS_TABLE, (0, 0, 5, 2, 0.1, 0.0), strict=True)
     series |= {one: Series(TIMES_S, {("normal",): [value] * 2}) for one, value in table}
     reading = Reading(series, Health(1002.0), 2.0, "test", range_s=4.0, end_s=1002.0)
-    told = Status(known=True, first_token_timeout_s={"normal": 60.0})
+    status = Status(known=True, first_token_timeout_s={"normal": 60.0})
     state = newest_values.condition_of(reading, 1002.0)
-    assert is_favourable(said(reading, told, state))
+    assert is_favourable(said(reading, status, state))
     assert not is_favourable(said(reading, Status(), state))
 
 

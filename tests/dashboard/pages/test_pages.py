@@ -55,7 +55,7 @@ def tiles(app: AppTest) -> dict[str, str]:
 
 
 def again_until(app: AppTest, word: str, timeout_s: float = 60.0) -> str:
-    """Refresh the page until it says a word."""
+    """Refresh the page until it shows a text."""
     ends_s = time.monotonic() + timeout_s
     while word not in (text := words(app.run())):
         assert time.monotonic() < ends_s, f"{word!r} never came:\n{text}"
@@ -303,7 +303,7 @@ def test_control_shows_what_runs_now(visit: Open, stub: StubServer, state: str) 
 
 
 def test_control_down(visit: Open, nobody: str) -> None:
-    """A server that is away leaves a page with one sentence, not a trace."""
+    """An unreachable server leaves a page with one sentence, not a trace."""
     app = visit("control", nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     assert "not reachable" in words(app)
 

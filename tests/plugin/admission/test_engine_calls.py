@@ -1,4 +1,4 @@
-"""The books of the engine calls under way: ids, sequences, and which of them show nothing until their end."""
+"""The record of running engine calls: ids, sequences, and which of them give no output until their end."""
 
 from __future__ import annotations
 

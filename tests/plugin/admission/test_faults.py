@@ -130,8 +130,8 @@ async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, 
     [result] = await asyncio.gather(scene.victim, return_exceptions=True)
 
     expected = EXPECTED[fault][0 if after_s is None else 1 if after_s == 0 else 2]
-    told = RAISED[expected]
-    assert (result == TOKENS) if told is None else (type(result) is told), result
+    error_type = RAISED[expected]
+    assert (result == TOKENS) if error_type is None else (type(result) is error_type), result
     counted = outcomes(scene.control)
     held = "engine_lost" if (phase, fault) == ("waiting", "engine death") else "completed"
     assert sum(counted.values()) == 2
@@ -151,7 +151,7 @@ async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, 
 @pytest.mark.parametrize("fault", ["cancel", "deadline"])
 @on_virtual_time
 async def test_what_the_engine_may_have_is_aborted_there(phase: str, fault: str) -> None:
-    """An early leave is followed by an abort whenever the engine was asked, and only then."""
+    """An early end is followed by an abort whenever the engine was asked, and only then."""
     scene, after_s = Scene(), PHASES[phase]
     assert after_s is not None
     scene.victim = asyncio.create_task(scene.request("victim", after_s or 0.001 if fault == "deadline" else None))

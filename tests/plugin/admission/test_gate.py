@@ -90,7 +90,7 @@ async def test_a_full_queue_refuses_at_once() -> None:
 async def test_refusals_leave_no_garbage() -> None:
     """At the door, in the queue, and while it runs: no error holds on to the request it ended, nor that one on to it.
 
-    Else each would wait for Python's collector, which stops the loop, and is told to come seldom.
+    Else each would wait for Python's collector, which stops the loop, and runs rarely.
     """
     one_second = {"normal": terms(1, queue_s=1.0, total_s=2.0)}
     gate = Gate(small_preset(classes=one_second, most_waiting=40))
@@ -205,7 +205,7 @@ async def test_a_block_is_settled_by_the_way_it_ends(error: BaseException | None
 
 @on_virtual_time
 async def test_a_request_cancelled_while_waiting_frees_its_place() -> None:
-    """A waiter that is cancelled leaves the line; the one behind it goes next."""
+    """A waiting request that is cancelled leaves the queue; the one behind it is dispatched next."""
     gate, log = Gate(small_preset()), list[str]()
     tasks = [asyncio.create_task(served(gate, 1.0, log, name)) for name in "abc"]
     await settle()
@@ -558,7 +558,7 @@ async def test_very_many_that_expire_at_once_do_not_block_the_loop() -> None:
 
 @on_virtual_time
 async def test_tokens_cost_the_desk_nothing_where_no_stall_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a stall time-out the desk hears of the first token and of no other; with one of each."""
+    """Without a stall time-out the desk gets the first token and no other; with one of each."""
     heard: list[int] = []
     monkeypatch.setattr(Desk, "token_batch", lambda desk, ticket_id, now_s: heard.append(ticket_id) or [])
     stalling = PriorityClass(priority=1, max_waiting=9, stall_timeout_s=5.0)
@@ -711,14 +711,14 @@ async def test_the_meter_counts_each_degradation_with_its_class() -> None:
 @on_virtual_time
 async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
     """By class, in seconds, each once; a delay that the engine measured counts as it is."""
-    told: list[tuple[str, str, float]] = []
+    metered: list[tuple[str, str, float]] = []
 
     class Writing:
         def waited(self, class_name: str, wait_s: float) -> None:
-            told.append(("waited", class_name, wait_s))
+            metered.append(("waited", class_name, wait_s))
 
         def first_token(self, class_name: str, delay_s: float) -> None:
-            told.append(("first token", class_name, delay_s))
+            metered.append(("first token", class_name, delay_s))
 
     gate = Gate(small_preset(1), meter=Writing())
     await asyncio.sleep(100.0)
@@ -730,7 +730,7 @@ async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
     await asyncio.sleep(1.0)
     second.first_token(0.125)
     second.leave(Ending.COMPLETED)
-    assert told == [
+    assert metered == [
         ("waited", "normal", 0.0),
         ("first token", "normal", 2.0),
         ("waited", "batch", 2.0),

@@ -190,7 +190,7 @@ async def test_a_seat_is_free_when_the_engine_says_so_however_slowly_the_client_
     await anext(slow)
     reading = asyncio.create_task(read(engine, "next"))
     await asyncio.sleep(0)
-    control.reader.activity.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("stranger")])
+    control.reader.activity.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("unknown")])
     assert control.gateway.gate.desk.ledger.queued == 0
     assert control.reader.activity.load == Load(1, 0, 0.5)
     assert await reading == 3
@@ -244,7 +244,7 @@ async def test_an_abort_that_fails_has_no_effect_on_other_requests(caplog: pytes
 
     class Mute(FakeEngine):
         async def abort(self, request_id: str) -> None:
-            raise ConnectionError("nobody answers")
+            raise ConnectionError("no answer")
 
     engine, control = behind_a_gate(1, Mute(step_s=0.1))
     with caplog.at_level(logging.WARNING, "headway.admission.engine_link"):
@@ -324,20 +324,20 @@ async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: py
 @on_virtual_time
 async def test_the_engine_gets_the_limit_at_the_first_request_and_at_each_switch() -> None:
     """An engine with a knob of its own follows the preset."""
-    told: list[int] = []
+    limits_set: list[int] = []
 
     class Knob(PlainAdapter):
         async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            told.append(seats)
+            limits_set.append(seats)
             return seats
 
     engine, control = behind_a_gate(3, kind=Knob())
     await read(engine, "a")
-    assert (told, control.gateway.link.core_limit) == ([3], 3)
+    assert (limits_set, control.gateway.link.core_limit) == ([3], 3)
     from headway.audit import Caller
 
     await control.switch("latency", expected_revision=1, caller=Caller())
-    assert (told, control.gateway.link.core_limit) == ([3, 8], 8)
+    assert (limits_set, control.gateway.link.core_limit) == ([3, 8], 8)
     await assert_no_residue(control)
 
 
@@ -356,11 +356,11 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
     limiting: dict[str, Any], expected: int
 ) -> None:
     """The engine gets the most that the policy may reach, once; a fixed limit it gets as it is."""
-    told: list[int] = []
+    limits_set: list[int] = []
 
     class Knob(PlainAdapter):
         async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            told.append(seats)
+            limits_set.append(seats)
             return seats
 
     preset = small_preset(3).model_copy(update={"limit": LimitSettings.model_validate(limiting)})
@@ -370,28 +370,28 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
     for _ in range(50):
         control.reader.activity.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
     await read(engine, "b")
-    assert told == [expected]
+    assert limits_set == [expected]
     await assert_no_residue(control)
 
 
 @on_virtual_time
 async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> None:
     """Where the engine's capacity is unknown, an adaptive limit starts from the preset's value."""
-    told: list[int] = []
+    limits_set: list[int] = []
 
     class Knob(PlainAdapter):
         def engine_seats(self, engine: Any) -> int | None:
             return None
 
         async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            told.append(seats)
+            limits_set.append(seats)
             return seats
 
     preset = small_preset(3).model_copy(update={"limit": LimitSettings(policy="aimd")})
     engine: Any = ServingEngine(step_s=1.0)
     control = install(prepare(engine, Knob(), preset), PresetCatalogue())
     await read(engine, "a")
-    assert told == [3]
+    assert limits_set == [3]
     await assert_no_residue(control)
 
 
@@ -403,11 +403,11 @@ async def test_the_first_token_is_timed_by_the_engine_where_it_knows(monkeypatch
 
     class Telling(PlainAdapter):
         def first_token_delay_s(self, output: Any) -> float | None:
-            return 0.25 * len(output.tokens) if output.request_id == "told" else None
+            return 0.25 * len(output.tokens) if output.request_id == "timed" else None
 
     engine, control = behind_a_gate(2, kind=Telling())
     await asyncio.sleep(10.0)
-    await read(engine, "told")
+    await read(engine, "timed")
     await read(engine, "limit_pending")
     assert measured == [0.25, 1.0]
     await assert_no_residue(control)
@@ -457,7 +457,7 @@ async def test_the_desk_learns_from_the_last_output_where_the_engine_is_mute(mon
 
 @on_virtual_time
 async def test_all_calls_of_a_request_add_up(context: RequestContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tool turn more is a usage more, given once, when the request leaves."""
+    """Each further tool turn adds its usage, reported once, when the request ends."""
     seen = usages(monkeypatch)
     engine, control = behind_a_gate()
     await read(engine, "a", 3)
@@ -526,7 +526,7 @@ async def test_a_whole_answer_is_timed_by_the_engines_progress(stalls_s: float |
 
 @on_virtual_time
 async def test_a_step_of_the_engine_is_a_sign_of_life() -> None:
-    """The watchdog hears of it, with the time."""
+    """The watchdog gets it, with the time."""
     _, control = behind_a_gate(1)
     control.gateway.link.watchdog = watchdog = Watchdog(0.0)
     await asyncio.sleep(5.0)
@@ -609,7 +609,7 @@ async def test_closing_from_a_thread_waits_for_the_running_requests() -> None:
     while control.gateway.gate.desk.state is not AdmissionState.DRAINING:  # noqa: ASYNC110 - the other thread rings no bell here
         await asyncio.sleep(0.01)
     with pytest.raises(Refused):
-        await read(engine, "newcomer")
+        await read(engine, "new")
     assert not (await asyncio.wait({closing}, timeout=0.3))[0]
     assert [len(one.tokens) async for one in slow] == [2, 3]
     left_s = await closing
@@ -618,7 +618,7 @@ async def test_closing_from_a_thread_waits_for_the_running_requests() -> None:
 
 
 async def test_closing_from_a_thread_waits_no_longer_than_its_time_out() -> None:
-    """Nothing is left of the time; none at all was asked for, and nothing is waited for on the loop itself."""
+    """The time-out has passed; none at all was given, and nothing is waited for on the loop itself."""
     engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
     slow = engine.generate("text", FakeParams(3), "slow")
     await anext(slow)

@@ -47,7 +47,8 @@ def test_tasks_descriptors_timers_and_series_are_back_where_they_were(soaked: di
 
 
 def test_memory_does_not_grow_with_the_number_of_requests(soaked: dict[str, Any]) -> None:
-    """At most 5 MiB for 100,000 requests, at the upper end of the fit; in the short form, which fills books, in all."""
+    """At most 5 MiB for 100,000 requests, at the upper end of the fit; in the short form, which fills records, in
+    all."""
     first_mib, last_mib = soaked["rss_mib"]
     assert last_mib - first_mib <= MAX_MIB or LONG
     assert soaked["growth_mib_at_most"] <= MAX_MIB or not LONG

@@ -25,7 +25,7 @@ def outcomes(batcher: Batcher[Any, Any]) -> dict[str, int]:
     return {outcome: number for outcome, number in batcher.stats()["outcomes"].items() if number}
 
 
-# ---------------------------------------------------------------------- when a batch leaves
+# ---------------------------------------------------------------------- when a batch is dispatched
 
 
 @on_virtual_time
@@ -76,7 +76,7 @@ async def test_the_most_urgent_may_be_configured_to_wait_a_little() -> None:
 
 @on_virtual_time
 async def test_an_idle_batcher_does_nothing() -> None:
-    """After its work it leaves no task and no timer behind: an hour without requests has one timer, the test's own."""
+    """After its work it keeps no task and no timer: an hour without requests has one timer, the test's own."""
     async with Batcher(Recorder()) as batcher:
         await batcher.submit(1)
         await settle()
@@ -218,7 +218,7 @@ async def test_a_cancelled_item_is_taken_out_of_the_queue() -> None:
 
 @on_virtual_time
 async def test_a_batch_without_waiting_callers_is_stopped() -> None:
-    """When its last submitter goes away a coroutine is cancelled, and the next batch leaves at once."""
+    """When its last submitter goes away a coroutine is cancelled, and the next batch is dispatched at once."""
     record = Recorder(takes_s=10.0)
     async with Batcher(record, max_batch_size=2) as batcher:
         tasks = [asyncio.create_task(batcher.submit(item)) for item in range(4)]
@@ -259,7 +259,7 @@ async def test_an_expired_item_never_reaches_the_function() -> None:
 
 @on_virtual_time
 async def test_cancelled_in_the_very_turn_its_time_runs_out() -> None:
-    """An item that leaves and expires at once is settled once, and the submitter sees its own cancellation."""
+    """An item that is dispatched and expires at once is settled once, and the submitter sees its own cancellation."""
     async with Batcher(Recorder(), max_wait_ms=1000) as batcher:
         task = asyncio.create_task(batcher.submit(1, timeout=0.25))
         asyncio.get_running_loop().call_at(0.25, task.cancel)

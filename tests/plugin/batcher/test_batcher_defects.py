@@ -14,7 +14,7 @@ from headway import Batcher, Rejected, SyncBatcher, UnknownClassError
 
 @on_virtual_time
 async def test_a_the_window_opens_once_and_is_not_restarted() -> None:
-    """(a) An arrival every 40 ms does not prolong a window of 50 ms: the first item leaves after 50 ms."""
+    """(a) An arrival every 40 ms does not prolong a window of 50 ms: the first item is dispatched after 50 ms."""
     record = Recorder()
     async with Batcher(record, max_wait_ms=50) as batcher, asyncio.TaskGroup() as group:
         for item in range(4):
@@ -73,7 +73,7 @@ async def test_d_the_larger_priority_is_dispatched_first() -> None:
 
 @on_virtual_time
 async def test_d_no_queue_is_waited_for_while_another_is_full() -> None:
-    """(d) A full batch of one priority leaves at once, though the queues of the others are empty."""
+    """(d) A full batch of one priority is dispatched at once, though the queues of the others are empty."""
     record = Recorder()
     async with Batcher(record, max_batch_size=2, max_wait_ms=1000) as batcher:
         await asyncio.gather(batcher.submit(1, 1), batcher.submit(2, 1))
@@ -162,7 +162,7 @@ async def test_h_a_full_queue_evicts_for_a_more_urgent_arrival() -> None:
 
 @on_virtual_time
 async def test_i_urgent_work_without_end_does_not_starve_the_rest() -> None:
-    """(i) Ten urgent items wait at any time: the one of the lowest priority leaves within a round, ten items."""
+    """(i) Ten urgent items wait at any time: the one of the lowest priority is dispatched within a round, ten items."""
     record = Recorder(takes_s=1.0)
     async with Batcher(record, max_batch_size=1) as batcher:
 

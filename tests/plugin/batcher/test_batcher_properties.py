@@ -1,4 +1,4 @@
-"""Whatever fails, leaves or runs out of time: each submit ends once, with its own result or a typed error."""
+"""Whatever fails, is cancelled or expires: each submit ends once, with its own result or a typed error."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def test_a_folder_with_several_wrong_files_reports_all_of_them(
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "message"),
     [
         ("Newest", None),
         ("Forgetful", "ordering.inside: strangers_lines:Forgetful: seed 0"),
@@ -291,17 +291,17 @@ def test_a_folder_with_several_wrong_files_reports_all_of_them(
     ],
 )
 def test_validate_proves_a_policy_of_your_own(
-    policy: str, told: str | None, policies: Path, capsys: pytest.CaptureFixture[str]
+    policy: str, message: str | None, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has to pass the conformance suite of its kind, or the reason is printed."""
     file = write(policies, "mine", f'ordering.inside = "strangers_lines:{policy}"')
-    assert main(["preset", "validate", file]) == (0 if told is None else 2)
+    assert main(["preset", "validate", file]) == (0 if message is None else 2)
     out = capsys.readouterr().out
-    assert out == f"{file}: ok\n" if told is None else told in out
+    assert out == f"{file}: ok\n" if message is None else message in out
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "message"),
     [
         ("Steady", None),
         (
@@ -317,16 +317,20 @@ def test_validate_proves_a_policy_of_your_own(
     ],
 )
 def test_validate_proves_a_limit_of_your_own(
-    policy: str, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    policy: str,
+    message: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A limit policy has to propose whole numbers."""
     (tmp_path / "strangers_limits.py").write_text(LIMITS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     file = write(tmp_path, "mine", f'limit.policy = "strangers_limits:{policy}"')
-    assert main(["preset", "validate", file]) == (0 if told is None else 2)
+    assert main(["preset", "validate", file]) == (0 if message is None else 2)
     out = capsys.readouterr().out
     sys.modules.pop("strangers_limits")
-    assert out == f"{file}: ok\n" if told is None else told in out
+    assert out == f"{file}: ok\n" if message is None else message in out
 
 
 def test_an_author_may_break_a_rule_on_purpose(

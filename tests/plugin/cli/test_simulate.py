@@ -201,8 +201,8 @@ def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
     file.write_text(f'name = "mine"\nextends = "balanced"\n{named}\n')
     words = [*SHORT, "--preset", str(file), "--preset", "balanced"]
     assert main([*words, "--csv", str(tmp_path / "out.csv")]) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if "custom policy failed" in line]
-    assert told == [f"mine: a custom policy failed and was replaced by a built-in one ({put_aside})"]
+    failures = [line for line in capsys.readouterr().out.splitlines() if "custom policy failed" in line]
+    assert failures == [f"mine: a custom policy failed and was replaced by a built-in one ({put_aside})"]
     with (tmp_path / "out.csv").open() as lines:
         assert {(row["preset"], row["put_aside"]) for row in csv.DictReader(lines)} == {
             ("mine", put_aside),

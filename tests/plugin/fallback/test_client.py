@@ -323,7 +323,7 @@ async def test_an_endless_event_is_not_kept() -> None:
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_client_disconnect_cancels_its_request(streams: bool) -> None:
-    """The other server sees the connection close, and the breaker hears of nothing."""
+    """The other server sees the connection close, and the breaker counts nothing."""
     slow: dict[str, Any] = {"between_s": 30.0} if streams else {"wait_s": 30.0}
     async with elsewhere(**slow) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         client = Client()
@@ -377,7 +377,7 @@ async def test_two_servers_that_point_at_each_other_do_not_loop() -> None:
     ways: list[FallbackClient] = []
 
     async def refuses(scope: Scope, receive: Receive, send: Send) -> None:
-        """A server that is in trouble: it sends on what it may, and refuses the rest."""
+        """An overloaded server: it forwards what it may, and refuses the rest."""
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         seen.append("x-headway-hop" in headers)
         body = (await receive())["body"]

@@ -42,9 +42,9 @@ def preset(**fallback: Any) -> Preset:
 def control_room(**fallback: Any) -> tuple[headway.Control, list[frozenset[Rung]]]:
     """A control object, and the notifications of its fallback_controller."""
     control: headway.Control = headway.wrap(FakeEngine(), preset=preset(**fallback)).headway  # type: ignore[attr-defined]  # wrap adds it
-    told: list[frozenset[Rung]] = []
-    control.fallback_controller.apply = told.append
-    return control, told
+    applied: list[frozenset[Rung]] = []
+    control.fallback_controller.apply = applied.append
+    return control, applied
 
 
 def other() -> FallbackClient:
@@ -55,20 +55,20 @@ def other() -> FallbackClient:
 @on_virtual_time
 async def test_an_old_queue_climbs_and_an_empty_one_comes_down() -> None:
     """The desk is notified each time something else is in force, and only then; moves are kept, newest first."""
-    control, told = control_room(queue_age_s=5.0)
+    control, applied = control_room(queue_age_s=5.0)
     fallback_controller, gate = control.fallback_controller, control.gateway.gate
     held, waiting = gate.enter("normal"), gate.enter("normal")
     watching = asyncio.create_task(fallback_controller.run())
     await asyncio.sleep(5.9)
-    assert told == []
+    assert applied == []
     await asyncio.sleep(0.5)
-    assert told == [{Rung.CAP}]
+    assert applied == [{Rung.CAP}]
     await asyncio.sleep(1.0)
-    assert told == [{Rung.CAP}, {Rung.CAP, Rung.SHED}]
+    assert applied == [{Rung.CAP}, {Rung.CAP, Rung.SHED}]
     for permit in (held, waiting):
         permit.leave(Ending.CANCELLED)
     await asyncio.sleep(4.6)
-    assert told[2:] == [{Rung.CAP}, frozenset()]
+    assert applied[2:] == [{Rung.CAP}, frozenset()]
     moves = [(move["before"], move["after"], move["trigger"]) for move in fallback_controller.status()["moves"]]
     path = [("cap", "normal"), ("shed", "cap"), ("cap", "shed"), ("normal", "cap")]
     assert [move[:2] for move in moves] == path
@@ -79,12 +79,12 @@ async def test_an_old_queue_climbs_and_an_empty_one_comes_down() -> None:
 @on_virtual_time
 async def test_a_class_that_may_be_shed_may_wait() -> None:
     """Batch work that has waited for an hour is no trouble."""
-    control, told = control_room(queue_age_s=5.0)
+    control, applied = control_room(queue_age_s=5.0)
     gate = control.gateway.gate
     held, waiting = gate.enter("batch"), gate.enter("batch")
     await asyncio.sleep(3600)
     assert control.fallback_controller.signals(gate.now_s()).queue_age_s == 0.0
-    assert (control.fallback_controller.update(), told) == (Rung.NORMAL, [])
+    assert (control.fallback_controller.update(), applied) == (Rung.NORMAL, [])
     for permit in (held, waiting):
         permit.leave(Ending.CANCELLED)
 
@@ -134,7 +134,7 @@ async def test_errors_and_a_dead_engine_divert() -> None:
 @on_virtual_time
 async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
     """Rungs that could not be put in force are put in force by the next iteration."""
-    control, told = control_room()
+    control, applied = control_room()
 
     def fails(in_force: frozenset[Rung]) -> None:
         raise RuntimeError("not now")
@@ -144,31 +144,31 @@ async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
         control.fallback_controller.order("pause")
     watching = asyncio.create_task(control.fallback_controller.run())
     await asyncio.sleep(1)
-    control.fallback_controller.apply = told.append
+    control.fallback_controller.apply = applied.append
     await asyncio.sleep(1)
-    assert told == [{Rung.CAP, Rung.SHED, Rung.PAUSE}]
+    assert applied == [{Rung.CAP, Rung.SHED, Rung.PAUSE}]
     watching.cancel()
 
 
 async def test_a_switch_takes_the_ladder_along() -> None:
     """The thresholds and the rungs are those of the preset in force."""
-    control, told = control_room()
+    control, applied = control_room()
     control.fallback_controller.order("shed")
     await control.switch("latency", expected_revision=None, caller=headway.Caller("me"))
     assert control.fallback_controller.status()["usable"] == []
-    assert (told[-1], control.fallback_controller.ladder.ordered) == (frozenset(), None)
+    assert (applied[-1], control.fallback_controller.ladder.ordered) == (frozenset(), None)
 
 
 async def test_an_order_is_checked() -> None:
     """An unknown rung and an order without effect get different answers."""
-    control, told = control_room()
+    control, applied = control_room()
     with pytest.raises(UnknownRungError, match="the rungs are: normal, cap"):
         control.fallback_controller.order("basement")
     with pytest.raises(UnknownRungError, match="divert has no effect"):
         control.fallback_controller.order("divert")
-    assert told == []
+    assert applied == []
     assert control.fallback_controller.order("shed") is Rung.SHED
-    assert told == [{Rung.CAP, Rung.SHED}]
+    assert applied == [{Rung.CAP, Rung.SHED}]
     assert control.fallback_controller.order(None) is Rung.NORMAL
 
 
@@ -206,7 +206,7 @@ def bearer(token: str) -> dict[str, str]:
 
 async def test_an_operator_orders_and_the_audit_knows() -> None:
     """A viewer sees it; the order needs an operator, stands until taken back, and is written down with its reason."""
-    control, told = control_room()
+    control, applied = control_room()
     async with client_of(control) as client:
         order = {"rung": "shed", "reason": "night", "actor": "ann"}
         answer = await client.put(PATH, json=order, headers=bearer(OPERATOR))
@@ -221,7 +221,7 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
             "fallback_model": None,
         }
         assert (await client.put(PATH, json={"rung": None}, headers=bearer(OPERATOR))).json()["ordered"] is None
-    assert told == [{Rung.CAP, Rung.SHED}, frozenset()]
+    assert applied == [{Rung.CAP, Rung.SHED}, frozenset()]
     taken_back, ordered = control.audit.entries(10)
     assert (ordered["action"], ordered["actor"], ordered["role"]) == ("order_fallback", "ann", "operator")
     assert (ordered["before"], ordered["after"], ordered["reason"]) == ("normal", "shed", "night")
@@ -242,12 +242,12 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
 )
 async def test_a_refused_order_changes_nothing_and_is_written_down(token: str, body: Any, status: int) -> None:
     """A problem with one sentence, and an audit line with the refusal."""
-    control, told = control_room()
+    control, applied = control_room()
     async with client_of(control) as client:
         answer = await client.put(PATH, json=body, headers=bearer(token))
     assert answer.status_code == status
     assert answer.json()["detail"]
-    assert told == []
+    assert applied == []
     (line,) = control.audit.entries(10)
     assert line["result"].startswith("refused: ")
 

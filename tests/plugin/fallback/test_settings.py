@@ -43,7 +43,7 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
     "no time": ({"HEADWAY_FALLBACK_TIMEOUT_S": "0"}, "HEADWAY_FALLBACK_TIMEOUT_S: a number"),
     "for ever": ({"HEADWAY_FALLBACK_TIMEOUT_S": "inf"}, "HEADWAY_FALLBACK_TIMEOUT_S: a number"),
     "not a number": ({"HEADWAY_FALLBACK_TIMEOUT_S": "nan"}, "HEADWAY_FALLBACK_TIMEOUT_S: a number"),
-    "a model for nobody": ({"HEADWAY_FALLBACK_URL": ""}, "HEADWAY_FALLBACK_MODEL: has no effect"),
+    "a model without a URL": ({"HEADWAY_FALLBACK_URL": ""}, "HEADWAY_FALLBACK_MODEL: has no effect"),
 }
 
 

@@ -93,12 +93,12 @@ async def test_a_switch_works_once_for_each_revision() -> None:
 
 
 async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """200 with the revision there was and no changes; no audit line, no count, no new marker, no word to the engine."""
-    told: list[int] = []
+    """200 with the revision there was and no changes; no audit line, no count, no new marker, no call to the engine."""
+    limit_calls: list[int] = []
     async with admin() as (client, control):
 
         async def limit_engine(link: EngineLink) -> None:
-            told.append(control.revision)
+            limit_calls.append(control.revision)
 
         monkeypatch.setattr(EngineLink, "limit_engine", limit_engine)
         before = control.snapshot()
@@ -115,7 +115,7 @@ async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest
             assert (answer.json(), answer.headers["etag"]) == (expected, '"1"')
         after = control.snapshot()
         assert after.preset == before.preset
-        assert (told, control.audit.entries(9)) == ([], [])
+        assert (limit_calls, control.audit.entries(9)) == ([], [])
         assert (await put(client, json={"name": "balanced"}, headers={"If-Match": '"2"'})).status_code == 412
         assert (await put(client, json={"name": "balanced"}, headers={"If-Match": ""})).status_code == 428
 
@@ -288,7 +288,7 @@ def test_tokens_come_from_files_too(tmp_path: Any) -> None:
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(tmp_path / "gone")})
 
 
-@pytest.mark.parametrize("token", [VIEWER, "nobodys-token-0123456789-0123456789"], ids=["viewer", "stranger"])
+@pytest.mark.parametrize("token", [VIEWER, "nobodys-token-0123456789-0123456789"], ids=["viewer", "unknown"])
 async def test_refused_attempts_push_nothing_out_of_the_audit(token: str, caplog: pytest.LogCaptureFixture) -> None:
     """Six hundred of them are one line that counts them, and ten lines of the log; the change is still there."""
     async with admin() as (client, control):

@@ -83,7 +83,7 @@ async def test_on_the_rung_another_model_answers_and_it_is_counted() -> None:
         ("divert", {"detached": True}),
         ("divert", {"headers": {"x-headway-hop": "1"}}),
     ],
-    ids=["all is well", "a milder rung", "not allowed", "no JSON", "nobody waits for it", "it came from elsewhere"],
+    ids=["all is well", "a milder rung", "not allowed", "no JSON", "its client is gone", "it came from elsewhere"],
 )
 async def test_otherwise_it_stays_here(rung: str, more: dict[str, Any]) -> None:
     """The other model is never asked, and nothing is counted."""

@@ -1,7 +1,7 @@
 """Hostile input costs no more than its size: every place that reads it, with sizes that double up to its bound.
 
 Each case takes a shape, bytes that are repeated up to a size, and gives the call that reads them. Shapes are drawn, one
-to three pieces one after another, from those that parsers, patterns and splitters are known to stumble over.
+to three pieces one after another, from those that parsers, patterns and splitters are known to be slow on.
 """
 
 from __future__ import annotations
@@ -433,7 +433,7 @@ CASES: dict[str, tuple[Reads, tuple[bytes, ...], int, int]] = {
     "order in pieces": (in_pieces(ADMIN, PRESET, ALLOWED, 16 * KIB, method="PUT"), BODY, 16, 16 * KIB),
     "order": (admin_body, BODY, 256, 64 * KIB),
     "query of the admin API": (admin_query, (*ANY, b"&", b"=", b"limit=1&", b"%41"), 64, 64 * KIB),
-    "address of a stranger": (admin_address, ANY, 64, 64 * KIB),
+    "address of an untrusted client": (admin_address, ANY, 64, 64 * KIB),
     **{
         f"admin header {name.decode()}": (admin_header(name), ANY, 64, 64 * KIB)
         for name in (b"authorization", b"if-match", b"content-type", b"host")

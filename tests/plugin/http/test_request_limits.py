@@ -269,7 +269,7 @@ async def test_only_the_clients_time_counts() -> None:
 
 @on_virtual_time
 async def test_an_answer_that_has_begun_is_not_answered_a_second_time() -> None:
-    """A refusal in the middle of an answer: nothing more is sent, and the application hears of a disconnect."""
+    """A refusal in the middle of an answer: nothing more is sent, and the application gets a disconnect."""
     heard: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -323,14 +323,14 @@ async def test_a_declared_length_reserves_nothing() -> None:
     assert await asyncio.gather(*tasks) == [408] * 50
 
 
-@pytest.mark.parametrize("end", ["answered", "left", "cancelled", "failed", "left unread"])
+@pytest.mark.parametrize("end", ["answered", "disconnected", "cancelled", "failed", "disconnected unread"])
 @pytest.mark.parametrize("kind", [JSON, TEXT])
 @on_virtual_time
 async def test_what_was_held_is_free_once_on_every_way_out(end: str, kind: tuple[bytes, bytes]) -> None:
     """Answered, disconnected, cancelled, failed or never read: never kept, never released twice."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        if end == "left unread":
+        if end == "disconnected unread":
             await reading(scope, _nothing, send)
             return
         try:
@@ -346,7 +346,7 @@ async def test_what_was_held_is_free_once_on_every_way_out(end: str, kind: tuple
     client.finishes = end in ("answered", "failed")
     asking = asyncio.create_task(client.ask(kind))
     await asyncio.sleep(2.5)
-    if end in ("left", "cancelled"):
+    if end in ("disconnected", "cancelled"):
         assert limits.budget.held_bytes == 807
     client.leaves.set()
     if end == "cancelled":

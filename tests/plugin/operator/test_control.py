@@ -89,8 +89,8 @@ async def test_a_switch_says_whether_the_engine_has_confirmed_its_limit(
     app = Starlette(routes=routes(lambda: control, Tokens({TOKEN: Role.OPERATOR})))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway") as client:
         headers = {"Authorization": f"Bearer {TOKEN}", "If-Match": '"2"'}
-        told = await client.put("/headway/v1/preset", headers=headers, json={"name": "small"})
-    assert (told.status_code, told.json()["engine_limit_confirmed"]) == (200, confirmed)
+        response = await client.put("/headway/v1/preset", headers=headers, json={"name": "small"})
+    assert (response.status_code, response.json()["engine_limit_confirmed"]) == (200, confirmed)
 
 
 @on_virtual_time

@@ -105,7 +105,7 @@ async def test_a_failed_policy_is_shown_logged_once_and_removed_with_its_preset(
     _, control, registry = exported()
     gate, fallback_controller = control.gateway.gate, control.fallback_controller
 
-    def told() -> tuple[float, object, int]:
+    def failure() -> tuple[float, object, int]:
         fallback_controller.update()
         scrape = Scrape(generate_latest(registry).decode())
         errors = [one for one in caplog.records if "was disabled" in one.message]
@@ -113,12 +113,12 @@ async def test_a_failed_policy_is_shown_logged_once_and_removed_with_its_preset(
 
     gate.switch(small_preset(seats=1, name="foreign", inside="faulty_policy:FaultyLine"))
     permits = [gate.enter("normal") for _ in range(6)]
-    assert told() == (0, None, 0)
+    assert failure() == (0, None, 0)
     for permit in permits:
         permit.leave(Ending.COMPLETED)
-    assert [told() for _ in range(2)] == [(1, "head raised LookupError", 1)] * 2
+    assert [failure() for _ in range(2)] == [(1, "head raised LookupError", 1)] * 2
     gate.switch(small_preset(seats=1))
-    assert told() == (0, None, 1)
+    assert failure() == (0, None, 1)
     assert control.gateway.gate.desk.ledger.classes["normal"].outcomes == {"completed": 6}
 
 

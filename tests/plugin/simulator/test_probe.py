@@ -40,12 +40,12 @@ def test_a_stream_is_read_as_the_server_sends_it() -> None:
 
 def test_both_series_are_measured_in_rounds_and_reported() -> None:
     """Three answers of one token for each prompt length; as many streams at once as the concurrency says."""
-    told: list[float] = []
+    reported: list[float] = []
     with CompletionsStandIn() as server, Probe(server.url) as probe:
-        measured = probe.measure(60.0, lambda what, ratio: told.append(ratio))
+        measured = probe.measure(60.0, lambda what, ratio: reported.append(ratio))
     assert [point.at for point in measured.first_token] == [words for words in PROMPT_WORDS for _ in range(3)]
-    assert told == sorted(told)
-    assert told[-1] < 1.0
+    assert reported == sorted(reported)
+    assert reported[-1] < 1.0
     asked = [body["max_tokens"] for body in server.asked]
     assert asked.count(1) == 3 * len(PROMPT_WORDS)
     assert asked.count(OUTPUT_TOKENS) == 1 + (1 + 2 + 4 + 8 + 16 + 32)

@@ -1,4 +1,4 @@
-"""Whole runs: every request has one end, three books agree, the same seed gives the same run."""
+"""Whole runs: every request has one end, three records agree, the same seed gives the same run."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_the_engine_alone_may_go_by_the_priority_of_the_usual_classes() -> None:
 
 
 def test_the_limit_policy_gets_the_engines_signals() -> None:
-    """An adaptive limit leaves its starting point under a load it can learn from."""
+    """An adaptive limit moves from its starting point under a load."""
     result = simulate(chat(60.0, load=3.0), PRESETS["adaptive"], MODEL)
     assert len({moment.limit for moment in result.moments}) > 1
 
@@ -229,9 +229,9 @@ def test_the_points_for_the_charts_stay_few() -> None:
 
 def test_progress_counts_the_arrivals() -> None:
     """From 0 on, now and then."""
-    told: list[int] = []
-    simulate(chat(600.0), PRESETS["balanced"], MODEL, progress=told.append)
-    assert told == [0, 2000, 4000]
+    reported: list[int] = []
+    simulate(chat(600.0), PRESETS["balanced"], MODEL, progress=reported.append)
+    assert reported == [0, 2000, 4000]
 
 
 def _ratio(better: Preset, worse: Preset, workload: str) -> float:

@@ -85,7 +85,7 @@ def as_it_was() -> Iterator[None]:
 
 @on_virtual_time
 async def test_seats_are_capped_under_pressure_and_given_back() -> None:
-    """The gate hears of every move once, and the status shows the last."""
+    """The gate gets every change once, and the status shows the last."""
     harness = Harness()
     await harness.look()
     harness.use = replace(CALM, gpu_usage_ratio=0.99)

@@ -149,10 +149,12 @@ async def test_the_requests_that_a_dead_engine_was_running_are_in_the_log(caplog
     with caplog.at_level(logging.ERROR, "headway.admission.engine_link"):
         harness.engine.die()
         await asyncio.sleep(1)
-    told = [record.getMessage() for record in caplog.records if record.name == "headway.admission.engine_link"]
-    assert told[0] == "the engine died while it ran r0 (normal, prompt tokens: 1, sequences: 1), which had sent output"
-    assert len(told) == 21
-    assert told[-1] == "the engine died while it ran 5 more"
+    messages = [record.getMessage() for record in caplog.records if record.name == "headway.admission.engine_link"]
+    assert (
+        messages[0] == "the engine died while it ran r0 (normal, prompt tokens: 1, sequences: 1), which had sent output"
+    )
+    assert len(messages) == 21
+    assert messages[-1] == "the engine died while it ran 5 more"
     await asyncio.gather(*requests)
     await harness.close()
 
@@ -182,16 +184,16 @@ async def test_suspects_go_one_after_another_before_anybody_else() -> None:
     await asyncio.sleep(0.05)
     harness.engine.die()
     await asyncio.sleep(START_S - 1)
-    newcomers = [harness.ask(f"newcomer-{number}") for number in range(4)]
-    most: dict[str, int] = {"suspect": 0, "newcomer": 0}
-    while not all(one.done() for one in newcomers):
+    arrivals = [harness.ask(f"arrival-{number}") for number in range(4)]
+    most: dict[str, int] = {"suspect": 0, "arrival": 0}
+    while not all(one.done() for one in arrivals):
         running = Counter(one.split("-")[0] for one in harness.engine.running)
-        assert len(running) <= 1, "a newcomer ran beside a suspect"
+        assert len(running) <= 1, "a new request ran beside a suspect"
         for kind, number in running.items():
             most[kind] = max(most[kind], number)
         await asyncio.sleep(0.05)
-    assert most == {"suspect": 1, "newcomer": 4}
-    assert {one.result() for one in [*suspects, *newcomers]} == {"20 tokens"}
+    assert most == {"suspect": 1, "arrival": 4}
+    assert {one.result() for one in [*suspects, *arrivals]} == {"20 tokens"}
     await harness.close()
 
 
@@ -209,7 +211,7 @@ async def test_a_request_that_was_there_at_two_crashes_is_not_sent_a_third_time(
 
 @on_virtual_time
 async def test_after_the_last_restart_attempt_all_requests_are_answered() -> None:
-    """Two tries that fail: who waited, who came meanwhile and who comes later are told; the engine counts as lost."""
+    """Two failed attempts: earlier, simultaneous and later requests are refused; the engine counts as lost."""
     harness = Harness(max_restarts=2, backoff_s=3.0)
     harness.replacement.fails = 9
     early = harness.ask("early", timeout_s=59.0)
@@ -228,8 +230,8 @@ async def test_after_the_last_restart_attempt_all_requests_are_answered() -> Non
 
 
 @on_virtual_time
-async def test_while_there_is_hope_the_engine_does_not_count_as_dead() -> None:
-    """vLLM ends the server when ``errored`` is true: so it is not, until there is no try left."""
+async def test_while_attempts_remain_the_engine_does_not_count_as_dead() -> None:
+    """vLLM ends the server when ``errored`` is true: so it is not, until no restart attempt remains."""
     harness = Harness(max_restarts=1)
     harness.replacement.fails = 1
     harness.engine.die()
@@ -241,9 +243,9 @@ async def test_while_there_is_hope_the_engine_does_not_count_as_dead() -> None:
 
 
 @on_virtual_time
-async def test_out_of_memory_halves_the_limit_then_closes_the_door() -> None:
-    """First: replayed, two of four seats. Second in a row: everybody is told, until another engine has answered. A
-    healthy while later all seats are open."""
+async def test_out_of_memory_halves_the_limit_then_stops_admitting() -> None:
+    """First: replayed, two of four seats. Second in a row: all requests are refused, until another engine has
+    answered. After a healthy period all seats are open."""
     harness = Harness(seats=4, causes=(Cause.OUT_OF_MEMORY, Cause.OUT_OF_MEMORY), healthy_after_s=60.0)
     gate = harness.control.gateway.gate
     first = [harness.ask(f"first-{number}") for number in range(4)]
@@ -267,7 +269,7 @@ async def test_out_of_memory_halves_the_limit_then_closes_the_door() -> None:
 
 @on_virtual_time
 async def test_a_silent_engine_receives_no_requests_until_it_responds() -> None:
-    """After 30 s without a sign of life it is not ready; who comes waits, time-outs go on; then everything goes on."""
+    """After 30 s without a response it is not ready; new requests wait, time-outs go on; then dispatch resumes."""
     harness = Harness(hang_after_s=30.0)
     running = harness.ask("running", 200, timeout_s=50.0)
     await asyncio.sleep(0.5)
@@ -317,7 +319,7 @@ async def test_a_hung_engine_is_ended_where_the_preset_says_so() -> None:
 @on_virtual_time
 async def test_a_slow_step_is_not_taken_for_a_hang() -> None:
     """By its own report the engine is at a step: ready for longer than ``hang_after_s``, not for ever; a step that ends
-    in time has cost nobody anything."""
+    in time has no effect."""
     harness = Harness(hang_after_s=10.0, slow_step_after_s=40.0, restart_hung=True)
     running = harness.ask("running", timeout_s=59.0)
     await asyncio.sleep(0.5)

@@ -211,7 +211,7 @@ def test_a_whole_answer_emits_no_tokens(name: str, expected: bool) -> None:
 
 
 def test_how_far_a_silent_call_is_stands_in_the_engines_books() -> None:
-    """The sum over its sequences, under whatever ids the engine gave them; None when it keeps no books."""
+    """The sum over its sequences, under whatever ids the engine gave them; None when it keeps no records."""
     states = {
         f"{name}-x": SimpleNamespace(stats=SimpleNamespace(num_generation_tokens=n)) for name, n in (("0", 4), ("1", 5))
     }

@@ -284,7 +284,7 @@ async def test_a_stuck_engine_ends_it_at_the_cap() -> None:
 
 @on_virtual_time
 async def test_one_failure_in_a_batch_stops_the_others() -> None:
-    """Nothing of the batch is left in the engine while the next attempt is awaited."""
+    """No request of the batch remains in the engine while the next attempt is awaited."""
     engine, harness, requests = warming()
     requests.contexts = {5}
     await harness.warm_up(requests)

@@ -21,15 +21,15 @@ ORDER = "recording_policy:RecordingOrder"
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> type[RecordingLimit]:
-    """Every limit is one that writes down what it is told."""
+    """Every limit is one that records its signals."""
     monkeypatch.setattr("headway_policies.desk.capacity.make_limit", RecordingLimit)
     return RecordingLimit
 
 
 def step(it: WatchedDesk) -> Signals:
-    """What the limit is told of a step now."""
+    """The signals that the limit gets for a step now."""
     it.does("observe", Load(1, 0, 0.5))
-    return RecordingLimit.told[-1][0]
+    return RecordingLimit.observed[-1][0]
 
 
 # ---------------------------------------------------------------------- the limit
@@ -45,7 +45,7 @@ def test_the_limit_hears_how_the_desk_stands(recorded: type[RecordingLimit]) -> 
         it.comes()
     it.passes(3.0)
     seen = step(it)
-    assert (seen.seats_taken, seen.queued, recorded.told[-1][1]) == (2, 2, 3.0)
+    assert (seen.seats_taken, seen.queued, recorded.observed[-1][1]) == (2, 2, 3.0)
     for ticket_id, prompt_tokens in ((1, 10), (2, 30)):
         it.oracle.left(ticket_id, Ending.COMPLETED)
         effects = it.desk.leave(ticket_id, Ending.COMPLETED, it.now_s, Usage(prompt_tokens, 100))
@@ -82,7 +82,7 @@ SHORT: dict[str, tuple[Preset, list[dict[str, Any]], bool]] = {
 def test_the_limit_hears_whether_it_holds_anybody_up(
     recorded: type[RecordingLimit], preset: Preset, tickets: list[dict[str, Any]], limited: bool
 ) -> None:
-    """Only who could have gone with more seats counts, and what was told once is not told of the next step."""
+    """Only who could have gone with more seats counts, and what was reported once is not reported for the next step."""
     it = WatchedDesk(preset)
     for ticket in tickets:
         it.comes(**({"name": preset.by_urgency()[-1]} | ticket))
@@ -93,7 +93,7 @@ def test_the_limit_hears_whether_it_holds_anybody_up(
 
 @pytest.mark.parametrize("more", [{}, {"may_wait": False}, {"name": "batch"}, {"seats": 2}])
 def test_being_held_up_is_not_forgotten_within_a_step(recorded: type[RecordingLimit], more: dict[str, Any]) -> None:
-    """Somebody waited for a seat, and got it; whoever comes afterwards, the step is told."""
+    """Somebody waited for a seat, and got it; whoever comes afterwards, the step is reported."""
     it = WatchedDesk(small_preset(2))
     for _ in range(3):
         it.comes()

@@ -2,7 +2,7 @@
 
 The file named by HEADWAY_TEST_FAULT holds the order: ``oom N`` makes the next N steps with work run out of memory,
 ``poison T`` kills the engine whenever a request with ``max_tokens == T`` is about to run, ``clock S`` puts the wall
-clock of all its processes S seconds ahead (``time.time``; nobody reads another one here), ``slow S`` makes the worker
+clock of all its processes S seconds ahead (``time.time``, the only one that is read here), ``slow S`` makes the worker
 compute for S seconds in its next step. No file, no fault.
 """
 
