@@ -55,7 +55,7 @@ def test_a_policy_that_cannot_be_created_is_reported_when_the_preset_is_read(key
     assert str(caught.value).endswith(message)
 
 
-def test_a_module_that_fails_while_it_is_imported_tells_its_cause(
+def test_a_module_that_fails_while_it_is_imported_reports_its_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The author sees the error of the module, in one line, and its traceback as the cause."""
