@@ -1,4 +1,4 @@
-"""What all tests share: the profile of hypothesis, the order on several workers, and one real server."""
+"""Shared by all tests: the profile of hypothesis, the order on several workers, and one real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: it shows a running server, switches its preset, and keeps the reader's zoom."""
+"""The dashboard in a real browser: it shows a running server, switches its preset, and keeps the user's zoom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine is paused or put to sleep (vLLM's dev-mode routes): not ready, and the desk holds its tickets."""
+"""Pause and sleep of the engine (vLLM's dev-mode routes): the server is not ready, and the desk holds its tickets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dashboard was started with, and that the token stays where it is."""
+"""The settings of the dashboard, and the secrecy of its token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An adaptive limit on the real engine: it leaves its start, and settles where the time between tokens wants it."""
+"""An adaptive limit on the real engine: it moves from its start to the seats that keep the time between tokens."""
 
 from __future__ import annotations
 

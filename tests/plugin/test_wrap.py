@@ -1,4 +1,4 @@
-"""``headway.wrap`` in a program of one's own: an engine as before, and a gate in front of it."""
+"""``headway.wrap`` in a program: an engine with an unchanged interface, behind a gate."""
 
 from __future__ import annotations
 

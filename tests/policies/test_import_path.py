@@ -1,4 +1,4 @@
-"""Import paths of policies: what is found, and what is said when nothing is."""
+"""Import paths of policies: resolution, and the message where nothing is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a preset permits at this moment, in formulas over plain lists: the oracle's own reading of the rules.
+"""The rules of a preset as formulas over plain lists: the oracle's own implementation of what is permitted.
 
 Nothing here is shared with the desk but the preset and the tickets. Everything is computed anew from scratch.
 """

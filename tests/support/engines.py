@@ -1,4 +1,4 @@
-"""Fake engines that go wrong on demand, and what must be true of a gate at rest."""
+"""Fake engines that fail on demand, and checks of an idle gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real server in a child process, for the tests that claim real parts."""
+"""A real server in a child process."""
 
 from __future__ import annotations
 

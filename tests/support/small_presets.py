@@ -1,4 +1,4 @@
-"""Presets small enough to reason about in a test."""
+"""Small presets for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A desk with a clock of its own, tickets numbered as they come, and an oracle that follows every event."""
+"""A desk with a clock of its own, tickets numbered by arrival, and an oracle that follows every event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator must see at once: a sentence for each thing that may go on, with a token and without."""
+"""The notices at the top of a page: a sentence for each condition, with a token and without."""
 
 from __future__ import annotations
 

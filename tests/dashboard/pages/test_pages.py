@@ -1,4 +1,4 @@
-"""Every page, as a visitor gets them, in every state of the server."""
+"""Every page, as a user gets it, in every state of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the numbers come from: a real /metrics, servers that are away or hang, and a breaker in between."""
+"""The sources of the numbers: a real /metrics, servers that are unreachable or hang, and a circuit breaker."""
 
 from __future__ import annotations
 

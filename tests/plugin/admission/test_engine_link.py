@@ -1,4 +1,4 @@
-"""The link to the engine: reading its state never acts, and each death is noticed by a call or by the supervisor."""
+"""The link to the engine: reading its state never acts, and each death is detected by a call or by the supervisor."""
 
 from __future__ import annotations
 

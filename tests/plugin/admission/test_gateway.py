@@ -1,4 +1,4 @@
-"""The gateway: what several engine calls of one request share, and what it does when an engine will not listen."""
+"""The gateway: the engine calls of one request, and its behaviour when an engine does not respond."""
 
 from __future__ import annotations
 

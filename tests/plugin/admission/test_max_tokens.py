@@ -1,4 +1,4 @@
-"""Answers are cut on a copy, and never made longer."""
+"""Cut answers: made on a copy, and never longer."""
 
 from __future__ import annotations
 

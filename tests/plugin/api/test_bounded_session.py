@@ -1,4 +1,4 @@
-"""What a server answers to the command line and to the dashboard is read within bounds of bytes and of time."""
+"""Responses of a server to the command line and to the dashboard, read within bounds of bytes and of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``headway calibrate`` against a stand-in that streams at once: what is printed, written and complained of."""
+"""``headway calibrate`` against a stand-in that streams at once: its output, files and errors."""
 
 from __future__ import annotations
 

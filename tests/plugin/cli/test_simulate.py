@@ -1,4 +1,4 @@
-"""``headway simulate``: tables, files and pages from a model, and one line for everything that is wrong."""
+"""``headway simulate``: tables, files and pages from a model, and one line for every error."""
 
 from __future__ import annotations
 

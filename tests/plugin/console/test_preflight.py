@@ -1,4 +1,4 @@
-"""What is found out before vLLM is imported."""
+"""The checks before vLLM is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's clients: an open loop, and exactly one end for each request."""
+"""The demo's clients: an open loop, and exactly one outcome for each request."""
 
 from __future__ import annotations
 

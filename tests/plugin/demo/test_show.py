@@ -1,4 +1,4 @@
-"""The whole demo with stand-ins for its two children: what it checks, and that it leaves nothing behind."""
+"""The whole demo with stand-ins for its two children: its checks, and that no process or file remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Another model answers: what is sent on and what is not, and that nothing is lost before the first byte."""
+"""The fallback client: what it forwards to the other model and what not, and that nothing is lost before the first
+byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the middleware itself puts on the wire: every ASGI message of its own, to the letter."""
+"""The middleware's own ASGI messages, compared exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Prometheus sees is the ledger, at every scrape."""
+"""The Prometheus metrics equal the ledger, at every scrape."""
 
 from __future__ import annotations
 

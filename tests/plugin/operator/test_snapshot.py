@@ -1,4 +1,4 @@
-"""Reading never acts: no reading of a server starts, ends or moves anything."""
+"""Reads without side effects: no reading of a server starts, ends or moves anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compared and how it is shown: arms, sweep, timeline, rows, charts, page."""
+"""Comparisons and their presentation: arms, sweep, timeline, rows, charts, page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read off streamed answers: by hand, and from a server that streams at once."""
+"""Measurements of streamed answers: computed by hand, and from a server that streams at once."""
 
 from __future__ import annotations
 

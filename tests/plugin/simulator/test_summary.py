@@ -1,4 +1,4 @@
-"""The figures of a run, from visits written by hand."""
+"""The figures of a run, from records written by hand."""
 
 from __future__ import annotations
 

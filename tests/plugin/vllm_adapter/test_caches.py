@@ -1,4 +1,4 @@
-"""Which caches of vLLM are cleared, and how; on objects of its shape."""
+"""The caches of vLLM that are cleared, and how; on objects of its shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What EngineCore writes down of its steps, and what the API server reads of it."""
+"""The progress file: written by EngineCore at its steps, and read by the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""uvicorn's protocol within bounds, fed by hand: heads that grow, drip or never come."""
+"""uvicorn's protocol within bounds, fed by hand: heads that grow, arrive slowly or never."""
 
 from __future__ import annotations
 

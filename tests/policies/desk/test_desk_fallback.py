@@ -1,4 +1,4 @@
-"""What the desk does on each rung of the fallback ladder."""
+"""The desk on each rung of the fallback ladder."""
 
 from __future__ import annotations
 

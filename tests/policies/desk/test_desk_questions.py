@@ -1,4 +1,4 @@
-"""What the desk answers when it is asked: the dump, the oldest wait, what waits."""
+"""Queries to the desk: the dump, the oldest wait, the waiting tickets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queue, first token, stall, total: which time-out ends what, and at which instant."""
+"""Time-outs of queue, first token, stall and total: which one ends a ticket, and at which instant."""
 
 from __future__ import annotations
 

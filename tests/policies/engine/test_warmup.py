@@ -1,4 +1,4 @@
-"""Which stage of a warm-up runs next, when it is enough, and how fast the seats are opened afterwards."""
+"""The warm-up: which stage runs next, when it ends, and how fast the seats are opened afterwards."""
 
 from __future__ import annotations
 

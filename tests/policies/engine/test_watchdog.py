@@ -1,4 +1,4 @@
-"""When an engine counts as hung, and when the watch itself was not awake."""
+"""The watchdog: when an engine counts as hung, and when the watchdog itself was delayed."""
 
 from __future__ import annotations
 

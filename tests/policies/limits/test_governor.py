@@ -1,4 +1,4 @@
-"""The rails around every proposal."""
+"""The bounds that the governor sets on every proposal."""
 
 from __future__ import annotations
 

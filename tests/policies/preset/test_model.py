@@ -1,4 +1,4 @@
-"""Preset files: what they mean, and the errors of wrong ones."""
+"""Preset files: their settings, and the errors of invalid ones."""
 
 from __future__ import annotations
 

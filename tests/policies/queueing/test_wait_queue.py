@@ -172,11 +172,11 @@ USELESS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("bounds", "newcomer"), USELESS.values(), ids=USELESS)
-def test_no_request_is_evicted_when_it_would_not_help(bounds: dict[str, int], newcomer: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("bounds", "arrival"), USELESS.values(), ids=USELESS)
+def test_no_request_is_evicted_when_it_would_not_help(bounds: dict[str, int], arrival: dict[str, Any]) -> None:
     """If the arrival would be refused all the same, every ticket keeps its place."""
     it = crowded(**bounds)
-    assert ids(it.comes(**({"name": "realtime"} | newcomer))) == [6]
+    assert ids(it.comes(**({"name": "realtime"} | arrival))) == [6]
     assert it.desk.ledger.queued == 4
 
 
