@@ -68,7 +68,7 @@ settings.load_profile("mutants")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: in ``file``, ``old`` becomes ``new``. ``lives`` gives the reason why no test can detect it.
+    """One fault: in ``file``, ``old`` becomes ``new``. ``survives`` gives the reason why no test can detect it.
 
     A file is named without its package where that is ``headway_policies``: ``desk/ledger``, ``headway/http/auth``.
     """
@@ -77,7 +77,7 @@ class Mutant:
     fault: str
     old: str
     new: str
-    lives: str = ""
+    survives: str = ""
 
     @property
     def path(self) -> Path:
@@ -313,7 +313,7 @@ MUTANTS = [
         "one seat too many",
         "if self.taken >= limit:",
         "if self.taken > limit:",
-        lives="a short cut: the two rules after it say the same of every class",
+        survives="a short cut: the two rules after it give the same result for every class",
     ),
     Mutant("desk/seats", "reserves have no effect", "return min(held, limit - 1)", "return 0"),
     Mutant("desk/seats", "reserves block all classes", "return min(held, limit - 1)", "return held"),
@@ -866,7 +866,7 @@ def survivors_of(chosen: list[Mutant], still: Path) -> list[Mutant]:
         tried = pool.map(lambda one: run_tests(still, one.tests, one, limit_s[one.path.parts[0]]), chosen)
         for number, (one, (passed, said)) in enumerate(zip(chosen, tried, strict=True), 1):
             survivors += [one] if passed else []
-            fate = "LIVES " if passed else "caught"
+            fate = "SURVIVED" if passed else "caught"
             say(f"{number}/{len(chosen)} {fate} {one.file}: {one.fault}  [{said}]")
     return survivors
 
@@ -879,8 +879,8 @@ def main(words: list[str]) -> int:
     caught = len(chosen) - len(survivors)
     say(f"{caught} of {len(chosen)} caught")
     for one in survivors:
-        say(f"lives: {one.file}: {one.fault}: {one.lives or 'NOT EXPLAINED'}")
-    return int(caught < MIN_CAUGHT * len(chosen) or any(not one.lives for one in survivors))
+        say(f"survived: {one.file}: {one.fault}: {one.survives or 'NOT EXPLAINED'}")
+    return int(caught < MIN_CAUGHT * len(chosen) or any(not one.survives for one in survivors))
 
 
 if __name__ == "__main__":
