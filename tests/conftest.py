@@ -1,4 +1,4 @@
-"""What all tests share: the profile of hypothesis, the order on several workers, and one real server."""
+"""Shared by all tests: the profile of hypothesis, the order on several workers, and one real server."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 import adaptive_presets
 import pytest
 import worker_shares
+from client_accounting import TOTALS
 from hypothesis import settings
-from outside import TOLD
 from running_server import PRESETS, TINY_MODEL, RunningServer
 
-# Else the first async test makes asyncio invent a loop for this thread, which nobody closes: a warning, so an error.
+# Else the first async test makes asyncio create a loop for this thread that is never closed: a warning, so an error.
 asyncio.set_event_loop(None)
 
 # No test asserts an absolute time: on a busy machine an example may take as long as it takes.
@@ -40,20 +40,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object | None) -> None:
     """The chaos tests' counts come from the worker that ran them."""
-    TOLD.update(getattr(node, "workeroutput", {}).get("told", {}))
+    TOTALS.update(getattr(node, "workeroutput", {}).get("totals", {}))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The worker's side of the same."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["told"] = dict(TOLD)
+        session.config.workeroutput["totals"] = dict(TOTALS)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much was tried by the chaos tests."""
-    if TOLD:
-        told = ", ".join(f"{number} {what}" for what, number in TOLD.items())
-        terminalreporter.write_line(f"chaos, as the clients saw it: {told}; lost {TOLD['nothing']}")
+    """Print the totals of the chaos tests."""
+    if TOTALS:
+        totals = ", ".join(f"{number} {what}" for what, number in TOTALS.items())
+        terminalreporter.write_line(f"chaos, as the clients saw it: {totals}; lost {TOTALS['nothing']}")
 
 
 @pytest.fixture(scope="session")

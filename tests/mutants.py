@@ -1,10 +1,10 @@
-"""Would the tests notice? Small faults are put into a copy of the code, one at a time; the tests have to fail.
+"""Mutation tests with hand-written faults: each is put into a copy of the code, and the tests have to fail.
 
     python tests/mutants.py [word of a file or a fault ...]
 
 The live tree is never touched. Each fault is one replacement of a text that occurs once; a text that is gone is an
-error here, so that the list stays true. At least 95 % must be caught, and each survivor explained. Faults that nobody
-wrote down are made by ``tests/mutation``.
+error here, so that the list stays valid. At least 95 % must be caught, and each survivor explained. ``tests/mutation``
+has faults that are generated.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ PLUGIN_TESTS = [
         "fallback/test_client",
     )
 ]
-LEAST_CAUGHT = 0.95
+MIN_CAUGHT = 0.95
 TIME_OUT_S = 900.0
-#: A run without end is told from a slow machine by so many times what the tests take without any fault.
+#: The time-out of a run, as a multiple of the time that the tests take without any fault.
 TIMES_THE_CLEAN_RUN = 8.0
-LEAST_TIME_OUT_S = 90.0
+MIN_TIME_OUT_S = 90.0
 
 PROFILE = """
 from hypothesis import Phase, settings
@@ -68,7 +68,7 @@ settings.load_profile("mutants")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: in ``file``, ``old`` becomes ``new``. ``lives`` says why no test can notice it.
+    """One fault: in ``file``, ``old`` becomes ``new``. ``survives`` gives the reason why no test can detect it.
 
     A file is named without its package where that is ``headway_policies``: ``desk/ledger``, ``headway/http/auth``.
     """
@@ -77,7 +77,7 @@ class Mutant:
     fault: str
     old: str
     new: str
-    lives: str = ""
+    survives: str = ""
 
     @property
     def path(self) -> Path:
@@ -96,31 +96,34 @@ MUTANTS = [
     # the desk and its parts
     Mutant(
         "queueing/safe_order",
-        "who waits is lost with the order that went wrong",
+        "waiting tickets are lost with a custom order that failed",
         "            self._order.push(place.ticket, place.class_name, place.tokens, place.pushed_s)",
         "            pass",
     ),
-    Mutant("queueing/safe_order", "any answer is believed", "if not wrong(answer):", "if True:"),
+    Mutant("queueing/safe_order", "the answer of a custom order is not checked", "if not wrong(answer):", "if True:"),
     Mutant(
         "queueing/safe_order",
-        "who is barred may go",
+        "a barred ticket is dispatched",
         "return not self._waits(ticket) or self._places[ticket.id].class_name in excluded",
         "return not self._waits(ticket)",
     ),
     Mutant(
-        "queueing/safe_order", "a twin passes for who waits", "place.ticket is ticket", "place.ticket.id == ticket.id"
+        "queueing/safe_order",
+        "another ticket with the same id is taken for the waiting one",
+        "place.ticket is ticket",
+        "place.ticket.id == ticket.id",
     ),
     Mutant(
         "queueing/safe_order",
-        "who left is still counted",
+        "a removed ticket is still counted",
         "        self._waiting[place.class_name] -= 1\n",
         "",
     ),
-    Mutant("queueing/factory", "an order of somebody else's is not guarded", '":" in name', '"::" in name'),
-    Mutant("desk/mode", "a paused desk lets people through", "self.draining or self.holds", "self.draining"),
+    Mutant("queueing/factory", "a custom order is not wrapped", '":" in name', '"::" in name'),
+    Mutant("desk/mode", "a paused desk dispatches requests", "self.draining or self.holds", "self.draining"),
     Mutant(
         "desk/mode",
-        "a lost engine gets people",
+        "a lost engine receives requests",
         "not held and self.engine is EngineState.UP",
         "not held",
     ),
@@ -132,13 +135,13 @@ MUTANTS = [
     ),
     Mutant(
         "desk/desk",
-        "leaving fills no seat",
+        "an ended request's seat is not filled",
         "usage, sequences, now_s)\n            self._dispatcher.fill(now_s)",
         "usage, sequences, now_s)",
     ),
     Mutant(
         "desk/lifecycle",
-        "leaving frees no seat",
+        "an ended request frees no seat",
         "        self._occupy(record, min(sequences, record.sequences), now_s)\n",
         "",
     ),
@@ -150,7 +153,7 @@ MUTANTS = [
     ),
     Mutant(
         "desk/dispatch",
-        "nobody behind the expired goes",
+        "no request behind an expired one is dispatched",
         "        if lifecycle.effects or cleared:",
         "        if cleared:",
     ),
@@ -164,7 +167,7 @@ MUTANTS = [
     Mutant("desk/desk", "no tick for a batch", "if self._scheduler.strategy.barrier and self.mode.open:", "if False:"),
     Mutant(
         "desk/admit",
-        "a newcomer's own time-outs are ignored",
+        "an arrival's own time-outs are ignored",
         "        if ticket.asked is not NO_TIMEOUTS:",
         "        if False:",
     ),
@@ -191,14 +194,19 @@ MUTANTS = [
     ),
     Mutant(
         "desk/desk",
-        "tokens do not put off the stall",
+        "tokens do not postpone the stall",
         "            self._lifecycle.token(record, now_s)",
         "            pass",
     ),
-    Mutant("desk/dispatch", "who will not wait waits", "        if not ticket.may_wait and", "        if False and"),
+    Mutant(
+        "desk/dispatch",
+        "a request that may not wait is queued",
+        "        if not ticket.may_wait and",
+        "        if False and",
+    ),
     Mutant(
         "desk/mode",
-        "draining lets newcomers wait",
+        "a draining desk queues arrivals",
         "self.closed = Reason.DRAINING if self.draining else None",
         "self.closed = None",
     ),
@@ -247,7 +255,7 @@ MUTANTS = [
     ),
     Mutant(
         "desk/transitions",
-        "what is over may happen once more",
+        "an event is applied to an ended ticket",
         "    (Phase.SETTLED, Event.RELEASE): Phase.ENDED,\n",
         "    (Phase.SETTLED, Event.RELEASE): Phase.ENDED,\n    (Phase.ENDED, Event.LEAVE): Phase.ENDED,\n",
     ),
@@ -255,19 +263,19 @@ MUTANTS = [
     Mutant("desk/scheduler", "no barrier between batches", "        if self.seats.taken:\n            return []\n", ""),
     Mutant(
         "desk/scheduler",
-        "whoever does not fit is passed by everybody",
+        "a ticket that does not fit is passed by all others",
         "        return None if ticket is None else self._passing_by(lane, ticket, now_s)",
         "        return None if ticket is None else next((one for one in lane.order if self.fits(one)), None)",
     ),
     Mutant(
         "desk/scheduler",
-        "nobody passes into a reserve",
+        "no ticket passes into a reserve",
         "        if not reserved or not self._tokens_fit(head):",
         "        if True:",
     ),
     Mutant(
         "desk/scheduler",
-        "a reserve passes who waits for tokens",
+        "a reserve passes a ticket that waits for tokens",
         "        if not reserved or not self._tokens_fit(head):",
         "        if not reserved:",
     ),
@@ -291,13 +299,13 @@ MUTANTS = [
     ),
     Mutant(
         "desk/lifecycle",
-        "tokens are never given back",
+        "tokens are never released",
         "tokens = record.ticket.total_tokens * (bool(seats) - bool(before))",
         "tokens = 0",
     ),
     Mutant(
         "desk/scheduler",
-        "the newest bin goes first",
+        "the newest bin is dispatched first",
         "key=lambda one: one[0].opened_s)",
         "key=lambda one: -one[0].opened_s)",
     ),
@@ -307,13 +315,13 @@ MUTANTS = [
         "one seat too many",
         "if self.taken >= limit:",
         "if self.taken > limit:",
-        lives="a short cut: the two rules after it say the same of every class",
+        survives="a short cut: the two rules after it give the same result for every class",
     ),
-    Mutant("desk/seats", "reserves are kept from nobody", "return min(held, limit - 1)", "return 0"),
-    Mutant("desk/seats", "reserves lock everybody out", "return min(held, limit - 1)", "return held"),
+    Mutant("desk/seats", "reserves have no effect", "return min(held, limit - 1)", "return 0"),
+    Mutant("desk/seats", "reserves block all classes", "return min(held, limit - 1)", "return held"),
     Mutant(
         "desk/seats",
-        "equals keep from each other",
+        "classes of equal rank reserve against each other",
         "classes[other].priority > one.priority",
         "classes[other].priority >= one.priority",
     ),
@@ -368,60 +376,67 @@ MUTANTS = [
     ),
     Mutant(
         "queueing/class_queues",
-        "the best are evicted first",
+        "the most urgent are evicted first",
         "for one in reversed(self._queues):\n            if one.priority >= priority:",
         "for one in self._queues:\n            if one.priority >= priority:",
     ),
-    Mutant("queueing/class_queues", "a class forgets who left it", "        one.waiting -= 1\n", ""),
+    Mutant("queueing/class_queues", "a removed ticket stays counted in its class", "        one.waiting -= 1\n", ""),
     Mutant(
         "queueing/ageing",
-        "waiting makes nobody more urgent",
+        "waiting does not raise the urgency",
         "oldest.arrived_s - one.rank * self._step_s",
         "-one.rank * self._step_s",
     ),
     Mutant(
         "queueing/weighted",
-        "nobody pays",
+        "dispatch is not charged to the class",
         "self._credits[class_name] -= tokens\n        super().charge",
         "super().charge",
     ),
     Mutant("queueing/weighted", "shares do not matter", "share / least for name, share", "1.0 for name, share"),
-    Mutant("queueing/fair_share", "tenants do not pay", "self._last.served_tokens += tokens", "pass"),
+    Mutant(
+        "queueing/fair_share", "dispatch is not charged to the tenant", "self._last.served_tokens += tokens", "pass"
+    ),
     Mutant(
         "queueing/fair_share",
-        "being away is saved up",
+        "an absent tenant accumulates credit",
         "tenant.served_tokens = max(tenant.served_tokens, floor)",
         "pass",
     ),
     Mutant(
         "queueing/disciplines",
-        "the last come is served first",
+        "the latest arrival is served first",
         "return next(iter(self._tickets.values()), None)\n\n    def remove",
         "return next(reversed(self._tickets.values()), None)\n\n    def remove",
     ),
     Mutant(
         "queueing/disciplines",
-        "what is due last goes first",
+        "the latest deadline is served first",
         "heappush(self._heap, (ticket.arrived_s + allowed_s,",
         "heappush(self._heap, (-ticket.arrived_s - allowed_s,",
     ),
     Mutant(
         "queueing/disciplines",
-        "the smallest ratio goes next",
+        "the smallest response ratio is served first",
         "return max(firsts, key=lambda first: ((now_s",
         "return min(firsts, key=lambda first: ((now_s",
     ),
     Mutant(
         "desk/deadlines",
-        "a moved deadline still strikes",
+        "a moved deadline still expires at its old time",
         "            if self._at_s.get(ticket_id) == due_s:\n                del",
         "            if ticket_id in self._at_s:\n                del",
     ),
-    Mutant("desk/deadlines", "noticed after the instant", "self._heap[0][0] <= now_s", "self._heap[0][0] < now_s"),
-    Mutant("desk/deadlines", "hastened to a later time", "if known_s is None or at_s < known_s:", "if True:"),
+    Mutant("desk/deadlines", "detected after the instant", "self._heap[0][0] <= now_s", "self._heap[0][0] < now_s"),
+    Mutant(
+        "desk/deadlines",
+        "advancing a deadline may postpone it",
+        "if known_s is None or at_s < known_s:",
+        "if True:",
+    ),
     Mutant(
         "batching/strategy",
-        "static leaves half full",
+        "a static batch is dispatched half full",
         "return gathered.max_seats if gathered.full or overdue else 0",
         "return gathered.max_seats",
     ),
@@ -430,13 +445,13 @@ MUTANTS = [
     ),
     Mutant(
         "batching/strategy",
-        "dynamic leaves after its window only",
+        "a dynamic batch is dispatched after its window only",
         "if gathered.full or now_s >= self.due_s(gathered, now_s):",
         "if now_s >= self.due_s(gathered, now_s):",
     ),
     Mutant(
         "batching/strategy",
-        "the urgent wait like all",
+        "the urgent wait for the window, too",
         "return min(due_s, gathered.urgent_s + self.urgent_window_s)",
         "return due_s",
     ),
@@ -446,43 +461,45 @@ MUTANTS = [
         "return max((size for size in self.preferred",
         "return min((size for size in self.preferred",
     ),
-    # the engine dies, hangs and comes back
+    # engine death, hang and recovery
     Mutant(
         "desk/desk",
-        "a silent engine gets people",
+        "an unresponsive engine receives requests",
         "            self.mode.engine_is(EngineState.SILENT)\n",
         "            pass\n",
     ),
-    Mutant("desk/desk", "what has shown something goes again", "        elif not retryable:", "        elif False:"),
+    Mutant(
+        "desk/desk", "a request that has sent output is retried", "        elif not retryable:", "        elif False:"
+    ),
     Mutant(
         "desk/desk",
-        "a suspect is sent a third time",
+        "a request that ran at two crashes in a row is retried again",
         "record.crash == self._lifecycle.crash_suspects.crashes - 1",
         "False",
     ),
     Mutant(
         "desk/lifecycle",
-        "the recalled ticket is paid for twice",
+        "a recalled ticket is charged twice",
         "record.lane.order.correct(ticket, record.queue_class, -record.expected_tokens)",
         "pass",
     ),
-    Mutant("desk/lifecycle", "nobody is a suspect", "        self.crash_suspects.suspect(ticket.id)\n", ""),
+    Mutant("desk/lifecycle", "no request becomes a suspect", "        self.crash_suspects.suspect(ticket.id)\n", ""),
     Mutant(
         "desk/desk",
-        "the cleared one wakes nobody",
+        "clearing a suspect sets no timer",
         "due_s = shorter(due_s, lifecycle.crash_suspects.cleared_s)",
         "pass",
     ),
-    Mutant("desk/desk", "the ramp wakes nobody", "due_s = shorter(due_s, capacity.due_s(now_s))", "pass"),
+    Mutant("desk/desk", "the ramp sets no timer", "due_s = shorter(due_s, capacity.due_s(now_s))", "pass"),
     Mutant(
         "desk/admit",
-        "newcomers pass the suspects",
+        "arrivals pass the suspects",
         "mode.open and not self._lifecycle.crash_suspects.suspects",
         "mode.open",
     ),
     Mutant(
         "desk/mode",
-        "a lost engine hides why",
+        "the reason of a lost engine is hidden",
         "            self.closed = self.lost_why",
         "            self.closed = Reason.ENGINE_LOST",
     ),
@@ -493,11 +510,11 @@ MUTANTS = [
         "",
     ),
     Mutant("engine/crash_suspects", "two alone at a time", "None if self._alone is not None else ", ""),
-    Mutant("engine/crash_suspects", "nobody is ever cleared", "or now_s < self.cleared_s", "or True"),
-    Mutant("engine/crash_suspects", "everybody is cleared at once", "or now_s < self.cleared_s", "or False"),
+    Mutant("engine/crash_suspects", "no suspect is ever cleared", "or now_s < self.cleared_s", "or True"),
+    Mutant("engine/crash_suspects", "all suspects are cleared at once", "or now_s < self.cleared_s", "or False"),
     Mutant(
         "engine/restart_policy",
-        "one try too many",
+        "one restart attempt too many",
         "self.deaths_in_a_row > config.max_restarts",
         "self.deaths_in_a_row > config.max_restarts + 1",
     ),
@@ -507,17 +524,17 @@ MUTANTS = [
     Mutant(
         "engine/restart_policy", "the record is never clean", "now_s < self._back_s + config.healthy_after_s", "True"
     ),
-    Mutant("engine/restart_policy", "memory shortage closes nothing", "self.out_of_memory < 2", "True"),
+    Mutant("engine/restart_policy", "out of memory does not close admission", "self.out_of_memory < 2", "True"),
     Mutant("engine/restart_policy", "a recycle is a death", "if cause is Cause.RECYCLE:", "if False:"),
     Mutant(
         "engine/watchdog",
-        "a watch that slept accuses",
+        "a watchdog that was itself delayed reports a hang",
         "            self._reset(now_s)\n",
         "            pass\n",
     ),
     Mutant(
         "desk/capacity",
-        "the most cautious is not heard",
+        "the lowest of the seat ratios is ignored",
         "max(1, int(limit * min(self._ratios.values())))\n        if",
         "max(1, int(limit * max(self._ratios.values())))\n        if",
     ),
@@ -527,16 +544,18 @@ MUTANTS = [
         "record.crash == self._lifecycle.crash_suspects.crashes - 1",
         "record.crash is not None",
     ),
-    Mutant("desk/desk", "the least urgent suspect goes first", "key=self._urgency, reverse=True", "key=self._urgency"),
+    Mutant(
+        "desk/desk", "the least urgent suspect is retried first", "key=self._urgency, reverse=True", "key=self._urgency"
+    ),
     Mutant(
         "desk/desk",
-        "an engine that is lost falls silent",
+        "a lost engine becomes unresponsive",
         "        if self.engine is EngineState.UP:\n            self.mode.engine_is(EngineState.SILENT)",
         "        self.mode.engine_is(EngineState.SILENT)",
     ),
     Mutant(
         "desk/desk",
-        "a silence begins a ramp",
+        "an unresponsive period begins a ramp",
         "if self.engine in (EngineState.RESTARTING, EngineState.LOST):",
         "if True:",
     ),
@@ -560,7 +579,7 @@ MUTANTS = [
     Mutant("engine/crash_suspects", "cleared after the instant", "now_s < self.cleared_s", "now_s <= self.cleared_s"),
     Mutant(
         "engine/restart_policy",
-        "memory shortage keeps all seats",
+        "out of memory keeps all seats",
         "_OUT_OF_MEMORY_RATIO = 0.5",
         "_OUT_OF_MEMORY_RATIO = 1.0",
     ),
@@ -575,10 +594,15 @@ MUTANTS = [
         "engine/watchdog", "a slow step may last for ever", "max(config.hang_after_s, config.slow_step_after_s)", "1e9"
     ),
     Mutant("engine/watchdog", "an engine need not report", "all(one.alive(", "any(one.alive("),
-    Mutant("engine/watchdog", "a stopped worker is well", "if self.progress.stopped else 0.0", "if False else 0.0"),
+    Mutant(
+        "engine/watchdog",
+        "a stopped worker counts as healthy",
+        "if self.progress.stopped else 0.0",
+        "if False else 0.0",
+    ),
     Mutant(
         "desk/mode",
-        "whoever resumes ends every pause",
+        "a resume ends every pause",
         "        self.holds -= {hold}\n",
         "        self.holds = frozenset()\n",
     ),
@@ -589,10 +613,10 @@ MUTANTS = [
         "            self.moving = False\n",
         "            pass\n",
     ),
-    # who is turned away
+    # refusals
     Mutant(
         "desk/admit",
-        "who will not wait evicts",
+        "a request that may not wait evicts another",
         "bounds.evict and ticket.may_wait and",
         "bounds.evict and",
     ),
@@ -602,9 +626,17 @@ MUTANTS = [
         "return wait_s is not None and now_s + wait_s > due_s",
         "return False",
     ),
-    Mutant("desk/dispatch", "the last one waiting is shed", "or self._scheduler.queue.total.requests == 1", ""),
     Mutant(
-        "desk/retry_after", "everybody is told the same time", "self._spread = (self._spread + _GOLDEN) % 1.0", "pass"
+        "desk/dispatch",
+        "the only waiting request is shed",
+        "or self._scheduler.queue.total.requests == 1",
+        "",
+    ),
+    Mutant(
+        "desk/retry_after",
+        "all requests get the same Retry-After",
+        "self._spread = (self._spread + _GOLDEN) % 1.0",
+        "pass",
     ),
     Mutant(
         "request/outcome",
@@ -614,7 +646,7 @@ MUTANTS = [
     ),
     # limit
     Mutant("limits/governor", "grows over the SLO", "if breach and proposal > self._allowed:", "if False:"),
-    Mutant("limits/governor", "grows unasked", "if not breach and not seen.limited:", "if False:"),
+    Mutant("limits/governor", "grows without demand", "if not breach and not seen.limited:", "if False:"),
     Mutant(
         "limits/governor",
         "shadow is applied",
@@ -623,15 +655,23 @@ MUTANTS = [
     ),
     Mutant(
         "limits/governor",
-        "stale signals are believed",
+        "stale signals are used",
         "self._stale = self._running and now_s",
         "self._stale = False and now_s",
     ),
-    # the ladder, and what it is told of errors
+    # the fallback ladder and its error rate
     Mutant(
-        "fallback/ladder", "the lower threshold is quiet", "strong < config.leave_ratio", "strong <= config.leave_ratio"
+        "fallback/ladder",
+        "the lower threshold itself counts as recovered",
+        "strong < config.leave_ratio",
+        "strong <= config.leave_ratio",
     ),
-    Mutant("fallback/ladder", "the upper threshold is no trouble", "strong >= 1.0, strong", "strong > 1.0, strong"),
+    Mutant(
+        "fallback/ladder",
+        "the upper threshold itself does not count as trouble",
+        "strong >= 1.0, strong",
+        "strong > 1.0, strong",
+    ),
     Mutant(
         "fallback/error_rate",
         "one ending more is needed",
@@ -644,12 +684,17 @@ MUTANTS = [
         ".at_s <= now_s - window_s",
         ".at_s < now_s - window_s",
     ),
-    Mutant("fallback/error_rate", "a look too near is kept", ">= window_s / _SAMPLES", ">= 0 * window_s / _SAMPLES"),
-    # the tie-break of who waits
-    Mutant("queueing/wait_queue", "of two that came at once the first goes", "-ticket.id)", "ticket.id)"),
+    Mutant(
+        "fallback/error_rate",
+        "a reading too close to the last is kept",
+        ">= window_s / _SAMPLES",
+        ">= 0 * window_s / _SAMPLES",
+    ),
+    # the tie-break between waiting requests
+    Mutant("queueing/wait_queue", "of two simultaneous arrivals the first is evicted", "-ticket.id)", "ticket.id)"),
     Mutant(
         "queueing/wait_queue",
-        "whoever has waited longest goes",
+        "the longest-waiting ticket is evicted",
         "-ticket.arrived_s, -ticket.id",
         "ticket.arrived_s, -ticket.id",
     ),
@@ -673,7 +718,7 @@ MUTANTS = [
     ),
     Mutant(
         "headway/admission/gateway",
-        "whoever was given up keeps its seats",
+        "an aborted request keeps its seats",
         "                self.link.calls.free(call, call.seats)\n",
         "                pass\n",
     ),
@@ -685,7 +730,7 @@ MUTANTS = [
     ),
     Mutant(
         "headway/admission/gateway",
-        "what is still being added gives its seat away",
+        "a request that is still being added frees its seat",
         "if call.open and call.shown:",
         "if call.open:",
     ),
@@ -697,7 +742,7 @@ MUTANTS = [
     ),
     Mutant(
         "headway/admission/gateway",
-        "what has ended here before the engine reports it is not counted",
+        "a request that ended before the engine's report is not counted",
         "            self._end_late(call.seats)  # its last output has overtaken the report of its end\n",
         "            pass\n",
     ),
@@ -722,19 +767,19 @@ MUTANTS = [
     ),
     Mutant(
         "desk/lifecycle",
-        "who left keeps no seat in the engine",
+        "a cancelled request keeps no seat in the engine",
         "self._occupy(record, min(sequences, record.sequences), now_s)",
         "self._occupy(record, 0, now_s)",
     ),
     Mutant(
         "desk/lifecycle",
-        "who left is never forgotten",
+        "a cancelled request is never removed",
         "        if record.left and not record.sequences:\n",
         "        if False:\n",
     ),
     Mutant(
         "desk/lifecycle",
-        "the figure leaves out what is wider than the limit",
+        "the figure omits requests wider than the limit",
         "        seats.overflow += ticket.seats - granted\n",
         "",
     ),
@@ -751,7 +796,7 @@ def mutate(folder: Path, mutant: Mutant) -> None:
 
 
 def photograph(still: Path) -> None:
-    """Copy all that a run reads, so that whoever works on the tree meanwhile spoils nothing."""
+    """Copy all that a run reads, so that changes of the tree during the run have no effect."""
     for part in (*(f"{folder}/{package}" for package, folder in PACKAGES.items()), "tests"):
         shutil.copytree(ROOT / part, still / part, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", *(f"{folder}/README.md" for folder in PACKAGES.values())):
@@ -767,7 +812,8 @@ def copy_packages(still: Path, folder: Path) -> None:
 def run_tests(
     still: Path, tests: list[str], mutant: Mutant | None = None, limit_s: float = TIME_OUT_S
 ) -> tuple[bool, str]:
-    """Run the tests on a copy of the still tree with this fault. Whether they passed, and what they said last."""
+    """Run the tests on a copy of the unchanging tree with this fault. Returns whether they passed, and their last
+    output."""
     with tempfile.TemporaryDirectory() as folder:
         copy_packages(still, Path(folder))
         (Path(folder) / "mutant_profile.py").write_text(PROFILE, encoding="utf-8")
@@ -793,12 +839,12 @@ def limits_s(chosen: list[Mutant], still: Path) -> dict[str, float]:
         passed, said = run_tests(still, one.tests)
         if not passed:
             raise SystemExit(f"the tests fail without any fault: {said}")
-        found[one.path.parts[0]] = max(LEAST_TIME_OUT_S, TIMES_THE_CLEAN_RUN * (time.monotonic() - began_s))
+        found[one.path.parts[0]] = max(MIN_TIME_OUT_S, TIMES_THE_CLEAN_RUN * (time.monotonic() - began_s))
     return found
 
 
 def say(line: str) -> None:
-    """Tell how it goes, line by line."""
+    """Print the progress, line by line."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -818,7 +864,7 @@ def survivors_of(chosen: list[Mutant], still: Path) -> list[Mutant]:
         tried = pool.map(lambda one: run_tests(still, one.tests, one, limit_s[one.path.parts[0]]), chosen)
         for number, (one, (passed, said)) in enumerate(zip(chosen, tried, strict=True), 1):
             survivors += [one] if passed else []
-            fate = "LIVES " if passed else "caught"
+            fate = "SURVIVED" if passed else "caught"
             say(f"{number}/{len(chosen)} {fate} {one.file}: {one.fault}  [{said}]")
     return survivors
 
@@ -831,8 +877,8 @@ def main(words: list[str]) -> int:
     caught = len(chosen) - len(survivors)
     say(f"{caught} of {len(chosen)} caught")
     for one in survivors:
-        say(f"lives: {one.file}: {one.fault}: {one.lives or 'NOT EXPLAINED'}")
-    return int(caught < LEAST_CAUGHT * len(chosen) or any(not one.lives for one in survivors))
+        say(f"survived: {one.file}: {one.fault}: {one.survives or 'NOT EXPLAINED'}")
+    return int(caught < MIN_CAUGHT * len(chosen) or any(not one.survives for one in survivors))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The table of bounds in plugin/README.md says what the code does."""
+"""Test of the table of bounds in plugin/README.md against the code."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes // unit} {name}"
 
 
-JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MOST_DIGITS} digits"
+JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MAX_DIGITS} digits"
 LIMITS = Bounds()
-#: What the table says of each kind, made from the constants of the code.
+#: The table's text for each kind, made from the constants of the code.
 BOUNDS = {
     "the request target, path and query": size(bounds.MAX_TARGET_BYTES),
     "all header fields; trailers": f"`HEADWAY_MAX_HEADER_BYTES`, {size(LIMITS.max_header_bytes)}; while they come in, "
@@ -84,7 +84,7 @@ BOUNDS = {
     "a trace, and one of its lines": f"{trace.MAX_ROWS} requests, {trace.MAX_LINE_CHARS} characters",
     "a scrape, read by the dashboard": f"{size(scrape.MAX_ANSWER_BYTES)} within "
     f"{scrape.CONNECT_TIMEOUT_S + scrape.READ_TIMEOUT_S:g} s, {exposition.MAX_LINE_CHARS} characters a line, "
-    f"{ring._MOST_SERIES} series",
+    f"{ring._MAX_SERIES} series",
     "a scrape, read by a command": f"{size(traffic.MAX_METRICS_BYTES)} within {sum(traffic._TIMEOUT_S):g} s, "
     f"{traffic.MAX_LINE_CHARS} characters a line",
     "an answer of Prometheus": f"{size(prometheus.MAX_ANSWER_BYTES)} within {sum(prometheus.TIMEOUT_S):g} s",
@@ -106,7 +106,7 @@ ROWS = {
 
 @pytest.mark.parametrize("what", BOUNDS)
 def test_a_bound_in_the_table_is_the_one_in_the_code(what: str) -> None:
-    """Whoever changes a constant changes the table."""
+    """A changed constant requires a changed table."""
     assert ROWS[what][2] == BOUNDS[what]
 
 

@@ -1,4 +1,4 @@
-"""What the documents name exists, and what exists is named where a user would look for it."""
+"""Tests of the documents: what they name exists, and what exists is named where a user would look for it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_time_out_header_is_documented() -> None:
 
 
 def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:
-    """No tracked text has a path of somebody's machine or the host of a package registry."""
+    """No tracked text has a path of a developer's machine or the host of a package registry."""
     hosts = re.compile("|".join(("python" + "hosted", "pypi" + "[.]org", "registry[.]npm" + "js")))
     homes = re.compile(r"(?<![\w.])/(?:root|work)/[a-z]")
     suffixes = {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".sh", ".service", ".js", ""}

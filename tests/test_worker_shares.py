@@ -1,4 +1,4 @@
-"""Tests of the shares of the workers: the tables name files that exist, and the order is the one that they say."""
+"""Tests of the shares of the workers: the tables name files that exist, and the order is the documented one."""
 
 from __future__ import annotations
 

@@ -170,8 +170,8 @@ def _turn_us(between: str, inside: str, waiting: int) -> float:
     for number in range(waiting):
         order.push(_ticket(number), "normal", 128.0, 0.0)
 
-    def turn(newcomers: list[Ticket]) -> None:
-        for ticket in newcomers:
+    def turn(arrivals: list[Ticket]) -> None:
+        for ticket in arrivals:
             order.push(ticket, "normal", 128.0, 0.0)
             head = order.head(0.0)
             assert head is not None
@@ -180,7 +180,7 @@ def _turn_us(between: str, inside: str, waiting: int) -> float:
 
     firsts = range(waiting, waiting + _TRIES * REQUESTS, REQUESTS)
     tries = ([_ticket(first + number) for number in range(REQUESTS)] for first in firsts)
-    return min(_without_collector_us(partial(turn, newcomers)) for newcomers in tries)
+    return min(_without_collector_us(partial(turn, arrivals)) for arrivals in tries)
 
 
 def _waiting_desk(waiting: int) -> Desk:

@@ -1,4 +1,4 @@
-"""The report of a run: a table row for each figure, the misses that nobody accepted, and the list's stale entries."""
+"""The report of a run: a table row for each figure, the misses that are not accepted, and the list's stale entries."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def put_into(text: str, table: str) -> str:
 
 def summary(lines: Sequence[Line], accepted: Accepted) -> list[str]:
     """The sentences below the table: how many figures are met, the notes, and the misses that are not accepted."""
-    told = [f"{sum(line.goal.met for line in lines)} of {len(lines)} figures reach their goal"]
-    told += [f"note: {one}" for one in stale(lines, accepted)]
-    told += [f"missed, and not accepted: {line.goal.name} {line.goal.figure}" for line in lines if line.fails]
-    return told
+    sentences = [f"{sum(line.goal.met for line in lines)} of {len(lines)} figures reach their goal"]
+    sentences += [f"note: {one}" for one in stale(lines, accepted)]
+    sentences += [f"missed, and not accepted: {line.goal.name} {line.goal.figure}" for line in lines if line.fails]
+    return sentences

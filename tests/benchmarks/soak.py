@@ -1,10 +1,10 @@
-"""Many requests through gate and gateway on an engine that answers at once: does anything stay behind?
+"""Soak test of gate and gateway: many requests on an engine that answers at once, and the resources kept afterwards.
 
     python tests/benchmarks/soak.py --requests 1000000 --warm-up 100000
 
-More than a tenth is cancelled, at every point of the way; one in nineteen will not wait and is nearly always refused,
+More than a tenth is cancelled, at every stage; one in nineteen may not wait and is nearly always refused,
 since there are four times as many clients as seats. Every tenth has a tenant of its own. Tasks, descriptors, timers
-and metric series are compared at rest, before and after; memory is read all the way. Prints one line of JSON.
+and metric series are compared while idle, before and after; memory is sampled throughout. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CLASSES = ("realtime", "normal", "batch")
 
 
 class SwiftEngine:
-    """A token for each turn of the loop. It keeps nothing of a request that is over."""
+    """An engine that emits one token in each turn of the event loop. It keeps no state of a request that has ended."""
 
     max_num_seqs = 64
     errored = False
@@ -70,7 +70,7 @@ class SwiftEngine:
 
 @dataclass(frozen=True)
 class Rest:
-    """What there is while nothing happens."""
+    """The resources that are held while the server is idle."""
 
     tasks: int
     descriptors: int
@@ -82,7 +82,7 @@ class Rest:
 
 
 class Soak:
-    """One server's gate, its clients, and their own log of how each request ended."""
+    """The gate of one server, its clients, and the clients' own log of how each request ended."""
 
     def __init__(self) -> None:
         self.registry, self.engine, catalogue = CollectorRegistry(), SwiftEngine(), PresetCatalogue()
@@ -95,7 +95,7 @@ class Soak:
         self.sent = 0
 
     async def run(self, requests: int) -> None:
-        """Send so many more."""
+        """Send ``number`` more requests."""
         until = self.sent + requests
         async with asyncio.TaskGroup() as group:
             for _ in range(self.clients):
@@ -131,7 +131,7 @@ class Soak:
                 pass
 
     async def rest(self) -> Rest:
-        """Let everything settle, and count."""
+        """Wait until the server is idle, and count."""
         await asyncio.sleep(0.5)
         loop: Any = asyncio.get_running_loop()
         lines = (await asyncio.to_thread(generate_latest, self.registry)).decode().splitlines()
@@ -150,7 +150,7 @@ class Soak:
         )
 
     def ledger(self) -> dict[str, int]:
-        """How the server says that requests ended."""
+        """The outcomes as the server counted them."""
         total: Counter[str] = Counter()
         for counts in self.control.gateway.gate.desk.ledger.classes.values():
             assert counts.balanced
@@ -168,7 +168,7 @@ def slope(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 async def soak(requests: int, warm_up: int) -> dict[str, Any]:
-    """The whole; ``growth_mib`` are for every 100,000 requests."""
+    """Run the whole soak test; ``growth_mib`` is for every 100,000 requests."""
     one, process = Soak(), psutil.Process()
     with GcControl() as collector:
         await one.run(warm_up)

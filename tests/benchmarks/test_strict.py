@@ -48,10 +48,10 @@ def test_a_listed_miss_passes_with_its_reason(tmp_path: Path, capsys: pytest.Cap
     """The reason stands in the table, with a number that this run measured; the number is rounded as the list says."""
     accepted = {KEY: "theirs is limited to {most:.2f}"}
     assert outcome(tmp_path, 1.9, accepted, "--strict", numbers=lambda: {"most": 1.23456}) == 0
-    told = capsys.readouterr().out
-    assert "**missed** (-5 %): theirs is limited to 1.23 |" in told
-    assert "note:" not in told
-    assert "not accepted" not in told
+    output = capsys.readouterr().out
+    assert "**missed** (-5 %): theirs is limited to 1.23 |" in output
+    assert "note:" not in output
+    assert "not accepted" not in output
 
 
 def test_a_listed_miss_that_is_met_is_a_note_and_measures_nothing(

@@ -24,7 +24,7 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-#: Vega measures a sparkline before it has a size; it is not an error of ours.
+#: Vega measures a sparkline before it has a size; it is not an error of the dashboard.
 HARMLESS = ("Infinite extent",)
 START_S = 60.0
 

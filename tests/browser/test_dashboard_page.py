@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: it shows a running server, switches its preset, and keeps the reader's zoom."""
+"""The dashboard in a real browser: it shows a running server, switches its preset, and keeps the user's zoom."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLOT = ".js-plotly-plot .main-svg"
 
 
 def status(server_url: str, token: str) -> dict[str, Any]:
-    """What the server says about itself."""
+    """The server's status."""
     answer = requests.get(f"{server_url}/headway/v1/status", headers={"Authorization": f"Bearer {token}"}, timeout=10)
     answer.raise_for_status()
     found: dict[str, Any] = answer.json()
@@ -115,8 +115,9 @@ def test_every_page_draws_all_its_charts_and_fits_a_phone(page: Page, dashboard:
             )
 
 
-def test_a_restart_is_told_while_it_lasts(page: Page, dashboard: Callable[..., str]) -> None:
-    """The notice comes, names the try with a bar, and goes; every chart keeps a mark of it."""
+def test_a_restart_is_shown_while_it_lasts(page: Page, dashboard: Callable[..., str]) -> None:
+    """The notice appears, names the attempt with a progress bar, and disappears; every chart keeps a mark of the
+    restart."""
     with StubServer(moving=True) as stub:
         page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
@@ -136,7 +137,7 @@ def test_a_restart_is_told_while_it_lasts(page: Page, dashboard: Callable[..., s
 
 
 def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str]) -> None:
-    """Without the word nothing happens; with it the server does it, and its answer is shown."""
+    """Nothing happens without the word; with it the server obeys the order, and its response is shown."""
     with StubServer(moving=True) as stub:
         page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
         page.get_by_role("link", name="Control").click()
@@ -152,7 +153,7 @@ def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)], ids=["desktop", "phone"])
-def test_nothing_sticks_out_sideways(page: Page, dashboard: Callable[..., str], width: int, height: int) -> None:
+def test_nothing_overflows_sideways(page: Page, dashboard: Callable[..., str], width: int, height: int) -> None:
     """No page scrolls sideways, and the charts stay inside their cards."""
     page.set_viewport_size({"width": width, "height": height})
     with StubServer(moving=True) as stub:
@@ -164,7 +165,7 @@ def test_nothing_sticks_out_sideways(page: Page, dashboard: Callable[..., str], 
 
 
 def test_down_is_said_without_a_trace(page: Page, dashboard: Callable[..., str]) -> None:
-    """A server that goes away: the page says so, and shows neither a traceback nor a zero."""
+    """When the server becomes unreachable, the page says so, and shows neither a traceback nor a zero."""
     with StubServer(moving=True) as stub:
         page.goto(dashboard(stub.url, None), wait_until="domcontentloaded")
         expect(page.get_by_text("Live", exact=True)).to_be_visible()

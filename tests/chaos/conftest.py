@@ -1,4 +1,5 @@
-"""Faults against one real server on the real engine. The short form is one round of each fault, the long one ten."""
+"""Fault injection against one real server on the real engine. The short form is one round of each fault, the long one
+ten."""
 
 from __future__ import annotations
 
@@ -24,13 +25,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that tells the engine which fault to show (tests/support/faults)."""
+    """The file from which the engine's fault plugin reads its orders (tests/support/faults)."""
     return tmp_path_factory.mktemp("faults") / "orders"
 
 
 @pytest.fixture(scope="session")
 def another_model() -> Iterator[str]:
-    """Where another model answers: a stand-in that speaks OpenAI's API."""
+    """The base URL of another model: a stub of OpenAI's API."""
     with CompletionsStandIn() as other:
         yield f"{other.url}/v1"
 

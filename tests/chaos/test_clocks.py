@@ -1,4 +1,4 @@
-"""The wall clock jumps, the server's loop stands still (C10): time-outs come when they are due, and nobody is lost."""
+"""Wall-clock jumps and a blocked event loop (C10): time-outs occur when they are due, and no request is lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 import requests
+from client_accounting import TOTALS, Client, ClientGroup, mixed
 from engine_parts import order
-from outside import TOLD, Books, Client, mixed
 from running_server import RunningServer, wait_until
 
 from headway_policies import Reason
@@ -20,7 +20,7 @@ HOUR_S = 3600
 
 
 def _off_s(server: RunningServer) -> float:
-    """How far the server's wall clock is ahead of ours, by the time it writes on an answer."""
+    """How far the server's wall clock is ahead of this process, by the Date header of a response."""
     body = {"model": "tiny", "prompt": "x", "max_tokens": 1}
     answer = requests.post(
         f"{server.url}/v1/completions", json=body, headers={"x-headway-class": "realtime"}, timeout=60
@@ -28,11 +28,11 @@ def _off_s(server: RunningServer) -> float:
     return float(answer.json()["created"]) - time.time()
 
 
-async def test_a_wall_clock_that_jumps_ends_nobody(chaos: RunningServer, orders: Path) -> None:
+async def test_a_wall_clock_jump_ends_no_request(chaos: RunningServer, orders: Path) -> None:
     """An hour ahead, an hour behind and right again, with four running and others waiting: all complete."""
     hangs = chaos.status()["engine"]["hangs"]
-    books = Books(chaos, mixed(16, sizes=(200, 400)))  # for longer than both jumps
-    load = asyncio.create_task(books.run())
+    group = ClientGroup(chaos, mixed(16, sizes=(200, 400)))  # for longer than both jumps
+    load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["queued"] > 4, "some wait")
     for jump_s in (HOUR_S, -HOUR_S):
         order(orders, f"clock {jump_s}")
@@ -40,22 +40,22 @@ async def test_a_wall_clock_that_jumps_ends_nobody(chaos: RunningServer, orders:
     assert not load.done()
     order(orders, "clock 0")
     await load
-    assert books.audit()["completed"] == len(books.clients)
+    assert group.audit()["completed"] == len(group.clients)
     for jump_s in (HOUR_S, -HOUR_S):
         order(orders, f"clock {jump_s}")
         assert abs(await asyncio.to_thread(_off_s, chaos) - jump_s) < HOUR_S / 2, "the clock did not jump at all"
     assert chaos.status()["engine"]["hangs"] == hangs
 
 
-async def test_a_loop_that_stands_still_sends_nobody_too_late(chaos: RunningServer) -> None:
-    """The API server is stopped for longer than the urgent ones may wait, the engine is not: nobody urgent is sent when
-    it goes on, everybody else completes, and the engine is not taken for a silent one."""
+async def test_a_blocked_loop_dispatches_no_request_too_late(chaos: RunningServer) -> None:
+    """The API server is stopped for longer than the urgent requests may wait, while the engine is not: no urgent
+    request is dispatched afterwards, all others complete, and the engine is not considered unresponsive."""
     before = chaos.status()["engine"]
     urgent = [Client(100 + one, "realtime", False, 40) for one in range(6)]
-    books = Books(chaos, [*mixed(8, sizes=(600,)), *urgent])
-    load = asyncio.create_task(books.run(spread_s=0.5))
+    group = ClientGroup(chaos, [*mixed(8, sizes=(600,)), *urgent])
+    load = asyncio.create_task(group.run(spread_s=0.5))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["queued"] > 4, "some wait")
-    TOLD["faults"] += 1
+    TOTALS["faults"] += 1
     assert chaos.process is not None
     os.kill(chaos.process.pid, signal.SIGSTOP)
     try:
@@ -63,10 +63,10 @@ async def test_a_loop_that_stands_still_sends_nobody_too_late(chaos: RunningServ
     finally:
         os.kill(chaos.process.pid, signal.SIGCONT)
     await load
-    counts = books.audit()
+    counts = group.audit()
     reasons = Counter(one.reason for one in urgent if one.verdict == "refused")
-    assert reasons[str(Reason.QUEUE_TIMEOUT)] > 0, "the stop made nobody late"
+    assert reasons[str(Reason.QUEUE_TIMEOUT)] > 0, "the stop made no request late"
     assert set(reasons) <= {str(Reason.QUEUE_TIMEOUT), str(Reason.DEADLINE_INFEASIBLE)}
-    assert counts["completed"] == len(books.clients) - reasons.total()
+    assert counts["completed"] == len(group.clients) - reasons.total()
     after = chaos.status()["engine"]
     assert (after["hangs"], after["deaths"]) == (before["hangs"], before["deaths"])

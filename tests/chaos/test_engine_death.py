@@ -1,6 +1,6 @@
-"""The engine dies under load (C1): nobody is lost, nobody is served twice, and the server lives on.
+"""Engine death under load (C1): no request is lost, none is served twice, and the server continues.
 
-Plain vLLM ends 48 of 48 streams as 200 with an error, answers the rest 500, and leaves with exit code 0.
+Plain vLLM ends 48 of 48 streams as 200 with an error, answers the rest 500, and exits with code 0.
 """
 
 from __future__ import annotations
@@ -10,59 +10,60 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from client_accounting import Client, ClientGroup, mixed
 from engine_parts import ROUNDS, engine_core, kill, order, ready
-from outside import Books, Client, mixed
 from running_server import RunningServer, wait_until
 
 from headway_policies import Reason
 
 
-async def _under_load(server: RunningServer, books: Books, strike: Callable[[], None]) -> None:
-    """Strike while some run and some wait; the server has to say that it is not ready, and then that it is again."""
-    load = asyncio.create_task(books.run())
-    await asyncio.to_thread(wait_until, lambda: _busy(server, books), "four run, text flows, others wait")
+async def _under_load(server: RunningServer, group: ClientGroup, strike: Callable[[], None]) -> None:
+    """Inject the fault while some requests run and some wait; the server has to report not ready, and then ready
+    again."""
+    load = asyncio.create_task(group.run())
+    await asyncio.to_thread(wait_until, lambda: _busy(server, group), "four run, text flows, others wait")
     strike()
     await asyncio.to_thread(wait_until, lambda: not ready(server), "it is not ready")
     await asyncio.to_thread(wait_until, lambda: ready(server), "it is ready again", 120)
     await load
 
 
-def _busy(server: RunningServer, books: Books) -> bool:
+def _busy(server: RunningServer, group: ClientGroup) -> bool:
     status = server.status()
-    flows = any(one.stream and one.status is not None and not one.ended for one in books.clients)
+    flows = any(one.stream and one.status is not None and not one.ended for one in group.clients)
     return bool(flows and status["in_flight"] == 4 and status["queued"] > 3)
 
 
 @pytest.mark.parametrize("round_number", range(ROUNDS))
-async def test_a_killed_engine_is_replaced_and_nobody_is_lost(chaos: RunningServer, round_number: int) -> None:
+async def test_a_killed_engine_is_replaced_and_no_request_is_lost(chaos: RunningServer, round_number: int) -> None:
     """Every client has its end: complete, or one error event where text was sent before. Clients, Headway and vLLM
     count the same; what had sent nothing is served by the new engine."""
     chaos.use(
         "latency"
     )  # the record of deaths is the server's, whatever the preset; this only shows a switch harms none
     chaos.use("chaos")
-    books = Books(chaos, mixed(24, sizes=(100, 300)))
+    group = ClientGroup(chaos, mixed(24, sizes=(100, 300)))
     deaths = chaos.status()["engine"]["deaths"]["crash"]
-    await _under_load(chaos, books, lambda: kill(engine_core(chaos)))
-    counts = books.audit()
+    await _under_load(chaos, group, lambda: kill(engine_core(chaos)))
+    counts = group.audit()
     assert chaos.status()["engine"]["deaths"]["crash"] == deaths + 1
-    assert {one.verdict for one in books.clients if not one.stream} == {"completed"}
-    broken = [one for one in books.clients if one.verdict == "broken"]
-    assert len(broken) <= 4, "only who was running can have been broken off"
+    assert {one.verdict for one in group.clients if not one.stream} == {"completed"}
+    broken = [one for one in group.clients if one.verdict == "broken"]
+    assert len(broken) <= 4, "only running requests can have been broken off"
     assert all((one.stream, one.errors, one.done) == (True, 1, True) for one in broken)
-    assert counts["completed"] + len(broken) == len(books.clients)
+    assert counts["completed"] + len(broken) == len(group.clients)
 
 
 async def test_a_request_that_kills_twice_is_refused_and_its_companions_complete(
     chaos: RunningServer, orders: Path
 ) -> None:
-    """Whoever was in flight at a crash goes again alone, so the second crash has one suspect."""
+    """Every request in flight at a crash is retried alone, so the second crash has one suspect."""
     order(orders, "poison 77")
     poison = Client(99, "normal", False, 77)
-    books = Books(chaos, [*mixed(3, sizes=(300,)), poison])
-    for one in books.clients[:3]:
+    group = ClientGroup(chaos, [*mixed(3, sizes=(300,)), poison])
+    for one in group.clients[:3]:
         one.stream = False
-    await books.run()
-    books.audit()
+    await group.run()
+    group.audit()
     assert (poison.status, poison.reason) == (503, str(Reason.POISON))
-    assert {one.verdict for one in books.clients[:3]} == {"completed"}
+    assert {one.verdict for one in group.clients[:3]} == {"completed"}

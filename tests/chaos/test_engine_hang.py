@@ -1,6 +1,6 @@
-"""The engine stops without dying (C2): the server notices, holds people back, and goes on when it does.
+"""Engine hang (C2): the server detects it, suspends dispatch, and resumes when the engine responds.
 
-Plain vLLM's /health says 200 all the while.
+Plain vLLM's /health answers 200 throughout.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from pathlib import Path
 
 import httpx
 import pytest
+from client_accounting import Client, ClientGroup, mixed
 from engine_parts import ROUNDS, engine_core, engine_processes, health, kill, order, ready
-from outside import Books, Client, mixed
 from running_server import RunningServer, wait_until
 
-#: How long the engine stays stopped after it was noticed; the presets of these tests let nobody wait for the last one.
+#: How long the engine stays stopped after detection; the presets of these tests let no request wait for the last value.
 STOPS_S = (20, 60, 240) if ROUNDS > 1 else (0,)
 PATIENCE_S = 120
 
 
 @pytest.mark.parametrize("stopped_s", STOPS_S)
-async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServer, stopped_s: float) -> None:
-    """Not ready while it is stopped; the queue's time-outs come on time; nobody new goes to it; then all complete whose
-    time is not over."""
-    books = Books(chaos, [*mixed(12), *(Client(100 + one, "realtime", one % 2 == 0, 40) for one in range(4))])
-    load = asyncio.create_task(books.run())
+async def test_a_stopped_engine_is_detected_and_no_request_is_lost(chaos: RunningServer, stopped_s: float) -> None:
+    """Not ready while it is stopped; the queue's time-outs come on time; no new request is dispatched; then all
+    complete whose time is not over."""
+    group = ClientGroup(chaos, [*mixed(12), *(Client(100 + one, "realtime", one % 2 == 0, 40) for one in range(4))])
+    load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
     stopped = engine_processes(chaos)
     for one in stopped:
@@ -35,36 +35,36 @@ async def test_a_stopped_engine_is_noticed_and_nobody_is_lost(chaos: RunningServ
         status = chaos.status()
         assert status["engine"]["state"] == "silent"
         late = Client(200, "realtime", False, 10)
-        books.clients.append(late)
+        group.clients.append(late)
         async with httpx.AsyncClient(timeout=60) as http:
             await late.ask(http, chaos.url)
         assert (late.status, late.reason) == (503, "queue_timeout")
         await asyncio.sleep(stopped_s)
-        assert chaos.status()["in_flight"] <= status["in_flight"], "somebody was sent to an engine that is silent"
+        assert chaos.status()["in_flight"] <= status["in_flight"], "a request was dispatched to an unresponsive engine"
     finally:
         for one in stopped:
             one.resume()
     await asyncio.to_thread(wait_until, lambda: ready(chaos), "it is ready again", 60)
     await load
-    counts = books.audit()
+    counts = group.audit()
     assert counts["doubled"] == 0
     if stopped_s < PATIENCE_S:
-        assert {one.verdict for one in books.clients if one.class_name != "realtime"} == {"completed"}
+        assert {one.verdict for one in group.clients if one.class_name != "realtime"} == {"completed"}
     else:
         assert counts["completed"] == 0, "their time was over long before the engine went on"
     assert chaos.status()["engine"]["deaths"]["hang"] == 0
 
 
 @pytest.mark.parametrize("part", ["EngineCore", "the worker, busy", "the worker, idle"])
-async def test_a_part_of_the_engine_that_stops_is_noticed(chaos: RunningServer, part: str) -> None:
-    """One process of it is enough, also when EngineCore itself still lives and answers; then it goes on."""
+async def test_a_part_of_the_engine_that_stops_is_detected(chaos: RunningServer, part: str) -> None:
+    """One stopped process is enough, also when EngineCore itself still responds; then the engine resumes."""
     core = engine_core(chaos)
     stopped = [core] if part == "EngineCore" else [one for one in engine_processes(chaos) if one != core]
     assert stopped
     before = chaos.status()["engine"]["hangs"]
-    books = Books(chaos, [] if part.endswith("idle") else mixed(4))
-    load = asyncio.create_task(books.run())
-    if books.clients:
+    group = ClientGroup(chaos, [] if part.endswith("idle") else mixed(4))
+    load = asyncio.create_task(group.run())
+    if group.clients:
         await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] > 0, "some run")
     for one in stopped:
         one.suspend()
@@ -76,7 +76,7 @@ async def test_a_part_of_the_engine_that_stops_is_noticed(chaos: RunningServer, 
             one.resume()
     await asyncio.to_thread(wait_until, lambda: ready(chaos), "it is ready again", 60)
     await load
-    assert {one.verdict for one in books.clients} <= {"completed"}
+    assert {one.verdict for one in group.clients} <= {"completed"}
     assert chaos.status()["engine"]["hangs"] == before + 1
 
 
@@ -84,14 +84,14 @@ async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> Non
     """One step that computes for three times as long as a hang may last: ready all the while, and it completes."""
     before = chaos.status()["engine"]["hangs"]
     order(orders, "slow 12")
-    books = Books(chaos, mixed(4))
-    load = asyncio.create_task(books.run())
+    group = ClientGroup(chaos, mixed(4))
+    load = asyncio.create_task(group.run())
     while not load.done():
         assert await asyncio.to_thread(chaos.not_ready) == []
         await asyncio.sleep(0.1)
     await load
     assert not list(orders.parent.glob(orders.name)), "the step was never slow"
-    assert {one.verdict for one in books.clients} == {"completed"}
+    assert {one.verdict for one in group.clients} == {"completed"}
     assert chaos.status()["engine"]["hangs"] == before
 
 
@@ -110,9 +110,9 @@ async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> Non
     assert chaos.status()["engine"]["hangs"] == before
 
 
-async def test_an_engine_that_stops_and_then_dies_takes_no_question_with_it(chaos: RunningServer) -> None:
-    """A switch is under way and the watchdog has asked when the engine, stopped a moment ago, is killed: the switch is
-    answered, the next engine is warm, told its limit and, though idle, not taken for a silent one."""
+async def test_an_engine_that_stops_and_then_dies_leaves_no_query_open(chaos: RunningServer) -> None:
+    """A switch is under way and the watchdog has a query open when the engine, stopped a moment ago, is killed: the
+    switch is answered, the next engine is warm, has its limit and, though idle, is not considered unresponsive."""
     before = chaos.status()["engine"]
     stopped = engine_core(chaos)
     stopped.suspend()
@@ -128,6 +128,6 @@ async def test_an_engine_that_stops_and_then_dies_takes_no_question_with_it(chao
     assert chaos.status()["ready"]
     after = chaos.status()["engine"]
     assert (after["hangs"], after["core_limit"]) == (before["hangs"], 4)
-    books = Books(chaos, mixed(4))
-    await books.run()
-    assert books.audit()["completed"] == 4
+    group = ClientGroup(chaos, mixed(4))
+    await group.run()
+    assert group.audit()["completed"] == 4

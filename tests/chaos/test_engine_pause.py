@@ -1,4 +1,4 @@
-"""The engine is paused or put to sleep (vLLM's dev-mode routes): not ready, and the desk holds its tickets."""
+"""Pause and sleep of the engine (vLLM's dev-mode routes): the server is not ready, and the desk holds its tickets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 import requests
+from client_accounting import Client, ClientGroup, mixed
 from engine_parts import health, ready
-from outside import Books, Client, mixed
 from running_server import RunningServer, wait_until
 
 #: How it is paused, why it is not ready then, and how it goes on.
@@ -31,11 +31,11 @@ def is_paused(server: RunningServer) -> bool:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: RunningServer, way: str) -> None:
-    """Not ready though healthy; nobody goes to the engine, time-outs come on time; then all others complete."""
+    """Not ready although healthy; no request is dispatched, time-outs occur on time; then all others complete."""
     close, reasons, go_on = WAYS[way]
     before = chaos.status()["engine"]["hangs"]
-    books = Books(chaos, mixed(8))
-    load = asyncio.create_task(books.run())
+    group = ClientGroup(chaos, mixed(8))
+    load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
     await asyncio.to_thread(post, chaos, close)
     try:
@@ -43,21 +43,21 @@ async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: Run
         assert (health(chaos), is_paused(chaos)) == (200, True)
         in_flight = chaos.status()["in_flight"]
         patient, hasty = Client(100, "normal", False, 10), Client(101, "realtime", False, 10)
-        books.clients += [patient, hasty]
-        late = asyncio.create_task(Books(chaos, [patient]).run())
-        await Books(chaos, [hasty]).run()
+        group.clients += [patient, hasty]
+        late = asyncio.create_task(ClientGroup(chaos, [patient]).run())
+        await ClientGroup(chaos, [hasty]).run()
         assert (hasty.status, hasty.reason) == (503, "queue_timeout")
         scrape = chaos.scrape()
         assert chaos.status()["in_flight"] == in_flight
         in_engine = scrape("vllm:num_requests_running") + scrape("vllm:num_requests_waiting")
-        assert in_engine <= in_flight  # its first step may have left some of the four waiting
+        assert in_engine <= in_flight  # its first step may have taken fewer than the four
         assert scrape("headway_ready") == 0
         assert scrape("headway_queue_depth", **{"class": "normal"}) >= 1
     finally:
         await asyncio.to_thread(post, chaos, go_on)
     assert chaos.not_ready() == []
     await asyncio.gather(load, late)
-    assert {one.verdict for one in books.clients if one is not hasty} == {"completed"}
+    assert {one.verdict for one in group.clients if one is not hasty} == {"completed"}
     assert chaos.status()["engine"]["hangs"] == before
 
 

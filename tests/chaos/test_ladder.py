@@ -1,24 +1,25 @@
-"""Service gives way under trouble, says so, and comes back by itself (C11)."""
+"""The fallback ladder under trouble: requests are degraded, marked as such, and served in full again afterwards
+(C11)."""
 
 from __future__ import annotations
 
 import asyncio
 
 import httpx
+from client_accounting import Client, ClientGroup, mixed
 from engine_parts import engine_core, kill, ready
-from outside import Books, Client, mixed
 from running_server import RunningServer, wait_until
 
 
 async def test_under_a_long_queue_answers_are_cut_and_batch_work_is_shed(chaos: RunningServer) -> None:
     """Never more than was asked, batch refused with its reason, and normal again when the queue is short."""
     chaos.use("chaos-ladder")
-    books = Books(chaos, [*mixed(40, sizes=(600,)), Client(90, "normal", False, 5)])
-    await books.run()
-    served = [one for one in books.clients if one.status == httpx.codes.OK]
-    shed = [one for one in books.clients if one.reason == "shed"]
+    group = ClientGroup(chaos, [*mixed(40, sizes=(600,)), Client(90, "normal", False, 5)])
+    await group.run()
+    served = [one for one in group.clients if one.status == httpx.codes.OK]
+    shed = [one for one in group.clients if one.reason == "shed"]
     cut = [one for one in served if one.degraded]
-    assert shed, "nobody was shed"
+    assert shed, "no request was shed"
     assert {one.class_name for one in shed} == {"batch"}
     assert cut, "no answer was cut"
     assert {(one.class_name, one.tokens, one.degraded) for one in cut} == {("normal", 20, "max_tokens=20")}
@@ -30,7 +31,8 @@ async def test_under_a_long_queue_answers_are_cut_and_batch_work_is_shed(chaos: 
 
 
 async def test_another_model_answers_while_there_is_no_engine(chaos: RunningServer) -> None:
-    """Who may be diverted gets an answer from there, and is told; once there is an engine it answers itself."""
+    """Requests that allow a fallback get a marked answer from the other model; with an engine again, from the
+    engine."""
     chaos.use("chaos-ladder")
     kill(engine_core(chaos))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["fallback"]["rung"] == "divert", "it diverts")
@@ -48,11 +50,12 @@ async def test_another_model_answers_while_there_is_no_engine(chaos: RunningServ
 
 
 async def test_urgent_ones_go_beside_a_batch_that_holds_them_up(chaos: RunningServer) -> None:
-    """Under batches of exactly four: two seats beside the batch, told in the header, and the batch itself as it was."""
+    """Under batches of exactly four: two seats beside the batch, named in the header, and the batch itself
+    unchanged."""
     chaos.use("chaos-bypass")
     urgent = [Client(90 + one, "realtime", one % 2 == 0, 200) for one in range(3)]
-    books = Books(chaos, [*(Client(one, "normal", False, 1000) for one in range(8)), *urgent])
-    load = asyncio.create_task(books.run(spread_s=0.2))
+    group = ClientGroup(chaos, [*(Client(one, "normal", False, 1000) for one in range(8)), *urgent])
+    load = asyncio.create_task(group.run(spread_s=0.2))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["seats_taken"] == 6, "two go beside the four")
     sizes = set()
     while not load.done():
@@ -60,7 +63,7 @@ async def test_urgent_ones_go_beside_a_batch_that_holds_them_up(chaos: RunningSe
         await asyncio.sleep(0.05)
     await load
     assert max(sizes) <= 6, "the lane has two seats"
-    assert books.audit()["completed"] == len(books.clients)
-    assert {one.degraded for one in books.clients if one.class_name == "normal"} == {""}
+    assert group.audit()["completed"] == len(group.clients)
+    assert {one.degraded for one in group.clients if one.class_name == "normal"} == {""}
     assert sum(one.degraded == "order" for one in urgent) >= 2
     chaos.use("chaos")

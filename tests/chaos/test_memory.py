@@ -1,4 +1,4 @@
-"""Memory is looked after while the server runs: caches are cleared behind a large job, an engine is recycled."""
+"""Memory maintenance while the server runs: caches are cleared after a large job, an engine is recycled."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 
 import httpx
 import requests
+from client_accounting import ClientGroup, mixed
 from engine_parts import engine_core
-from outside import Books, mixed
 from running_server import RunningServer, wait_until
 
 CACHES = ("prefix", "worker", "heap")
@@ -41,15 +41,15 @@ def test_caches_are_cleared_behind_a_large_job(chaos: RunningServer) -> None:
     chaos.use("chaos")
 
 
-async def test_a_recycled_engine_loses_nobody(chaos: RunningServer) -> None:
-    """By command, under load: who runs finishes, who comes waits, and another engine serves them."""
+async def test_a_recycled_engine_loses_no_request(chaos: RunningServer) -> None:
+    """By command, under load: running requests finish, new ones wait, and another engine serves them."""
     before = engine_core(chaos).pid
-    books = Books(chaos, mixed(12))
-    load = asyncio.create_task(books.run())
+    group = ClientGroup(chaos, mixed(12))
+    load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
     assert chaos.admin("POST", "recycle", json={"reason": "test"}).status_code == httpx.codes.ACCEPTED
     await load
-    assert books.audit()["completed"] == len(books.clients)
+    assert group.audit()["completed"] == len(group.clients)
     wait_until(lambda: not chaos.status()["memory"]["recycling"], "it is over", 60)
     assert engine_core(chaos).pid != before
     assert chaos.scrape()("headway_recycles_total", trigger="command") >= 1

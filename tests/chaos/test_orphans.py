@@ -1,5 +1,5 @@
-"""The API server is killed (C3), at any moment: its engine does not outlive it. Plain vLLM leaves EngineCore and its
-worker behind, and who is still importing cannot notice its parent's end by itself."""
+"""Orphan processes: when the API server is killed at any moment (C3), its engine does not outlive it. Plain vLLM leaves
+EngineCore and its worker running, and a process that is still importing cannot detect its parent's end by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from running_server import RunningServer, wait_until
 
 KINDS = {"headway serve": RunningServer.headway, "vllm serve": RunningServer.plain_vllm}
 TERMS = {"HEADWAY_PRESET": "tight", "HEADWAY_WARMUP": "0"}
-AFTER_S = 5  # what the server promises
+AFTER_S = 5  # the documented bound
 EVERY_S = 2.5
 
 
@@ -32,7 +32,7 @@ def _is_engine(process: psutil.Process) -> bool:
 
 
 def is_ready(server: RunningServer) -> bool:
-    """Whether it answers and says so."""
+    """Whether the server responds and reports ready."""
     with suppress(Exception):
         return ready(server)
     return False
@@ -75,7 +75,7 @@ def launched(request: pytest.FixtureRequest, real_engine: None, tmp_path: Path) 
 
 
 def kill_and_look(server: RunningServer) -> list[psutil.Process]:
-    """SIGKILL, which nobody can catch; who of it lives when the time is over."""
+    """Send SIGKILL, which no process can catch; returns the processes that are alive after the allowed time."""
     assert server.process is not None
     waiting = killers(server)
     server.process.kill()
@@ -88,7 +88,7 @@ def kill_and_look(server: RunningServer) -> list[psutil.Process]:
 
 @pytest.mark.parametrize(("launched", "moment"), KILLED, indirect=["launched"])
 def test_no_process_outlives_a_server_that_is_killed(launched: RunningServer, moment: str) -> None:
-    """Five seconds later none is left, and nothing that waited for its end."""
+    """After five seconds no process is alive, including those that waited for the server's end."""
     wait_until(lambda: MOMENTS[moment](launched), moment, 240)
     began = spawned(launched)
     assert began
@@ -106,7 +106,7 @@ def test_no_process_outlives_a_server_that_is_killed_at_any_moment(launched: Run
 
 @pytest.mark.parametrize("launched", kinds("vllm serve"), indirect=True)
 def test_no_worker_outlives_an_engine_core_that_is_killed_while_it_starts(launched: RunningServer) -> None:
-    """The server lives on, or ends with an error; five seconds later the worker is gone."""
+    """The server continues, or ends with an error; after five seconds the worker is gone."""
     wait_until(lambda: len(spawned(launched)) == 2, "the worker begins to import", 240)
     core, worker = sorted(spawned(launched), key=lambda one: one.create_time())
     assert worker.ppid() == core.pid
@@ -126,7 +126,7 @@ def test_stopped_processes_do_not_outlive_it_either(launched: RunningServer) -> 
 @pytest.mark.skipif(ROUNDS == 1, reason="the long form: test_sigterm_ends_everything checks it for `headway serve`")
 @pytest.mark.parametrize("launched", kinds("headway serve"), indirect=True)
 def test_what_waits_for_its_end_ends_with_an_orderly_one_too(launched: RunningServer) -> None:
-    """One for the server and one for EngineCore; they hear no signal that is meant for the server."""
+    """One for the server and one for EngineCore; they ignore signals that are meant for the server."""
     wait_until(lambda: is_ready(launched), "it is ready", 240)
     waiting = killers(launched)
     assert len(waiting) == 2

@@ -1,42 +1,43 @@
-"""The engine runs out of memory: fewer seats, one more try, then a closed door and an alarm. Plain vLLM just dies."""
+"""Engine out of memory: fewer seats, one more attempt, then all requests are refused and an alarm is raised. Plain vLLM
+dies."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
+from client_accounting import ClientGroup, mixed
 from engine_parts import order, ready
-from outside import Books, mixed
 from running_server import RunningServer, wait_until
 
 from headway_policies import Reason
 
 
 async def test_out_of_memory_halves_the_limit_and_then_stops_admitting(chaos: RunningServer, orders: Path) -> None:
-    """The first time what sent nothing is tried again with half the seats; the second time everybody is told 503 until
-    a new engine is there."""
+    """The first time requests without output are retried with half the seats; the second time all requests get 503
+    until a new engine is ready."""
     chaos.use("chaos-grudge")
     before = chaos.status()
     clients = mixed(6)
     for one in clients:
         one.stream = False
-    books = Books(chaos, clients)
-    load = asyncio.create_task(books.run())
+    group = ClientGroup(chaos, clients)
+    load = asyncio.create_task(group.run())
     order(orders, "oom 1")
     await load
-    books.audit()
+    group.audit()
     after = chaos.status()
-    assert books.verdicts() == {"completed": 6}
+    assert group.verdicts() == {"completed": 6}
     assert after["engine"]["deaths"]["out_of_memory"] == before["engine"]["deaths"]["out_of_memory"] + 1
     assert after["limit"]["live"] == before["limit"]["live"] // 2
-    again = Books(chaos, mixed(6))
+    again = ClientGroup(chaos, mixed(6))
     order(orders, "oom 1")
     await again.run()
     assert {one.verdict for one in again.clients} <= {"refused", "broken"}
     assert {one.reason for one in again.clients if one.verdict == "refused"} == {str(Reason.OUT_OF_MEMORY)}
     wait_until(lambda: ready(chaos), "it admits again", 120)
     again.audit()
-    last = Books(chaos, mixed(4))
+    last = ClientGroup(chaos, mixed(4))
     await last.run()
     assert last.audit()["completed"] == 4
     chaos.use("chaos")

@@ -1,4 +1,4 @@
-"""Slow and absent readers (C4, C6): the engine's seats are nobody's to keep, and a storm of leavers leaves nothing."""
+"""Slow and absent readers (C4, C6): they hold no seat, and mass disconnects leave no state."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import socket
 from contextlib import ExitStack, suppress
 from threading import Event
 
+from client_accounting import ClientGroup, mixed
 from engine_parts import ROUNDS
-from outside import Books, mixed
 from running_server import RunningServer, wait_until
 
 HALF_OPEN = 200
 
 
 def _ask_and_never_read(server: RunningServer, max_tokens: int, *, timeout_s: int = 150) -> socket.socket:
-    """A stream on a socket with the smallest window there is, of which nobody reads a byte."""
+    """A stream on a socket with the smallest possible window, of which no byte is read."""
     body = json.dumps({"model": "tiny", "prompt": "x", "max_tokens": max_tokens, "ignore_eos": True, "stream": True})
     head = (
         "POST /v1/completions HTTP/1.1",
@@ -47,7 +47,7 @@ def _sip(slow: list[socket.socket], until: Event) -> None:
                 one.recv(10, socket.MSG_DONTWAIT)
 
 
-async def test_whoever_does_not_read_holds_no_seat(chaos: RunningServer) -> None:
+async def test_an_absent_reader_holds_no_seat(chaos: RunningServer) -> None:
     """On four seats: clients that never read and such that read ten bytes a second, and beside them many that never
     finish asking. The engine finishes with all of them while they are connected, and those that read are served."""
     before = chaos.scrape()("vllm:request_success_total")
@@ -58,11 +58,11 @@ async def test_whoever_does_not_read_holds_no_seat(chaos: RunningServer) -> None
         enough = Event()
         sipping = asyncio.create_task(asyncio.to_thread(_sip, silent[::2], enough))
         stack.callback(enough.set)
-        good = Books(chaos, mixed(8, sizes=(20,)))
+        good = ClientGroup(chaos, mixed(8, sizes=(20,)))
         await good.run()
         assert good.verdicts() == {"completed": 8}
         wait_until(lambda: chaos.scrape()("vllm:request_success_total") == before + 16, "the engine is done", 120)
-        wait_until(lambda: chaos.status()["seats_taken"] == 0, "all seats are free, though nobody has read")
+        wait_until(lambda: chaos.status()["seats_taken"] == 0, "all seats are free, though nothing was read")
         enough.set()
         await sipping
     chaos.settle()
@@ -82,8 +82,9 @@ def test_a_stalled_stream_ends_at_its_cap(chaos: RunningServer) -> None:
     assert now("headway_outcomes_total", outcome="completed") == before("headway_outcomes_total", outcome="completed")
 
 
-def test_a_storm_of_leavers_leaves_nothing(chaos: RunningServer) -> None:
-    """Sixty-four clients that send and go, running and waiting: queue and engine are empty, nobody was completed."""
+def test_mass_disconnects_leave_no_state(chaos: RunningServer) -> None:
+    """Sixty-four clients that send and disconnect, running and waiting: queue and engine are empty, none counts as
+    completed."""
     before = chaos.scrape()
     for _ in range(ROUNDS):
         with ExitStack() as stack:

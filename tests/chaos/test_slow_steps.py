@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
+from client_accounting import ClientGroup, mixed
 from engine_parts import ROUNDS
-from outside import Books, mixed
 from running_server import RunningServer
 
 SHAPES = {
@@ -43,9 +43,9 @@ async def test_no_healthy_slow_step_is_taken_for_a_hang(real_engine: None, tmp_p
             assert await post(http, server, prompt="a", logprobs=3) == 200
             long = [post(http, server, prompt="word " * 1800 + str(number)) for number in range(AT_ONCE)]
             assert set(await asyncio.gather(*long)) == {200}
-        books = Books(server, mixed(64, sizes=(100,)))
-        await books.run()
-        assert {one.verdict for one in books.clients} == {"completed"}
+        group = ClientGroup(server, mixed(64, sizes=(100,)))
+        await group.run()
+        assert {one.verdict for one in group.clients} == {"completed"}
         assert server.scrape()("headway_engine_hangs_total") == 0
     finally:
         assert await asyncio.to_thread(server.stop) == 0

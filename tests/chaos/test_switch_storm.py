@@ -1,4 +1,5 @@
-"""Presets switched all the time under load, some of them wrong (C9): nobody is lost, the wrong ones have no effect."""
+"""Continuous preset switches under load, some of them invalid (C9): no request is lost, the invalid ones have no
+effect."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ import time
 from collections import Counter
 
 import requests
+from client_accounting import ClientGroup, mixed
 from engine_parts import ROUNDS
-from outside import Books, mixed
 from running_server import RunningServer, wait_until
 
 NAMES = ("latency", "throughput", "chaos", "balanced", "no-such-preset")
@@ -42,20 +43,20 @@ def _switch_until(server: RunningServer, done: asyncio.Task[None], *, careful: b
     return answers
 
 
-async def test_switches_without_end_lose_nobody(chaos: RunningServer) -> None:
-    """Two who know nothing of each other switch; every client completes; each switch to another preset that was
+async def test_continuous_switches_lose_no_request(chaos: RunningServer) -> None:
+    """Two independent operators switch; every client completes; each switch to another preset that was
     answered 200 raised the revision by one, no other did, and none was answered anything else than applied, in force
     already, unknown or overtaken."""
     revision = chaos.status()["preset"]["revision"]
-    books = Books(chaos, mixed(int(PER_S * LOAD_S), sizes=(20, 60)))
-    load = asyncio.create_task(books.run(spread_s=LOAD_S))
+    group = ClientGroup(chaos, mixed(int(PER_S * LOAD_S), sizes=(20, 60)))
+    load = asyncio.create_task(group.run(spread_s=LOAD_S))
     careless, careful = await asyncio.gather(
         asyncio.to_thread(_switch_until, chaos, load, careful=False),
         asyncio.to_thread(_switch_until, chaos, load, careful=True),
     )
     await load
     assert chaos.use("chaos")["previous"] != "chaos"
-    assert books.audit()["completed"] == len(books.clients)
+    assert group.audit()["completed"] == len(group.clients)
     answers = careless + careful
     assert set(answers) <= {APPLIED, IN_FORCE, UNKNOWN, OVERTAKEN}
     assert answers[UNKNOWN] > 0

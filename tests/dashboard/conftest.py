@@ -12,7 +12,7 @@ from stub_server import StubServer
 
 @pytest.fixture
 def stub() -> Iterator[StubServer]:
-    """A stub server whose world a test moves by hand."""
+    """A stub server whose state a test changes by hand."""
     with StubServer() as server:
         yield server
 
@@ -28,7 +28,7 @@ def black_hole() -> Iterator[str]:
 
 @pytest.fixture
 def nobody() -> str:
-    """An address where nobody listens."""
+    """An address on which no server listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}"

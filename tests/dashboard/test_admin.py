@@ -42,7 +42,7 @@ def test_presets_switch_audit(stub: StubServer) -> None:
 
 
 def test_stale_revision_changes_nothing(stub: StubServer) -> None:
-    """Somebody was faster: the client is told, the server stays as it is."""
+    """Another operator was faster: the client gets the conflict, the server stays as it is."""
     client = admin_client(stub.url, OPERATOR_TOKEN)
     client.switch("latency", revision=1)
     with pytest.raises(StaleError):
@@ -86,7 +86,7 @@ def test_each_status_is_one_kind_of_error(
 
 
 def test_order_the_ladder_and_let_it_go(stub: StubServer) -> None:
-    """An order holds until it is taken back; both are in the log with who and why."""
+    """An order holds until it is withdrawn; both are in the log with actor and reason."""
     client = admin_client(stub.url, OPERATOR_TOKEN)
     ladder = client.order_fallback("shed", reason="half the GPUs are away", actor="anna")
     assert (ladder.rung, ladder.ordered, ladder.in_force) == ("shed", "shed", ["cap", "bypass", "shed"])
@@ -127,7 +127,7 @@ def test_an_answer_that_is_no_object_is_refused(stub: StubServer, body: str) -> 
         admin_client(stub.url, OPERATOR_TOKEN).presets()
 
 
-def test_nobody_there(nobody: str) -> None:
+def test_no_server_listens(nobody: str) -> None:
     """A closed port is one sentence."""
     with pytest.raises(UnreachableError, match="not reachable"):
         admin_client(nobody, OPERATOR_TOKEN).presets()

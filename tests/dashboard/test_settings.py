@@ -1,4 +1,4 @@
-"""What the dashboard was started with, and that the token stays where it is."""
+"""The settings of the dashboard, and the secrecy of its token."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_bad_token_file(tmp_path: Path, content: str | None, word: str) -> None:
 
 
 def test_token_is_in_no_text_and_no_comparison() -> None:
-    """``repr`` and equality, and so logs and cache keys, do not know the token."""
+    """``repr`` and equality, and so logs and cache keys, do not contain the token."""
     settings = Settings.from_environment({"HEADWAY_ADMIN_TOKEN": TOKEN})
     assert TOKEN not in repr(settings)
     assert settings == Settings.from_environment({"HEADWAY_ADMIN_TOKEN": "u" * 40})

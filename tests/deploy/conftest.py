@@ -1,4 +1,4 @@
-"""What the tests of the set-up and of the deployment files share."""
+"""Fixtures of the tests of the set-up and of the deployment files."""
 
 from __future__ import annotations
 

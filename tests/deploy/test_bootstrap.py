@@ -50,7 +50,7 @@ def test_an_old_python_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         machine.check_machine(tmp_path, is_new=True)
 
 
-def test_a_python_without_venv_is_told_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_python_without_venv_names_the_missing_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Debian ships python3 without its venv module."""
     monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(StepError, match="apt-get install python3-venv"):
@@ -99,7 +99,7 @@ def test_the_tests_programs_are_installed_by_root(bare: list[list[str]]) -> None
 def test_without_root_the_missing_packages_are_named(
     bare: list[list[str]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is installed behind an ordinary user's back; the set-up goes on."""
+    """Nothing is installed without an ordinary user's knowledge; the set-up goes on."""
     monkeypatch.setattr(machine.os, "geteuid", lambda: 1000)
     machine.system_packages(for_tests=True)
     assert bare == []

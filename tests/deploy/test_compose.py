@@ -85,7 +85,7 @@ def test_the_server_has_time_to_drain(services: dict[str, dict[str, Any]]) -> No
     assert int(services["server"]["stop_grace_period"].rstrip("s")) > int(drain.partition("=")[2])
 
 
-def test_every_variable_is_read_by_somebody(root: Path, services: dict[str, dict[str, Any]]) -> None:
+def test_every_variable_is_read_by_some_part(root: Path, services: dict[str, dict[str, Any]]) -> None:
     """A HEADWAY_ variable that no code reads is a setting that does nothing."""
     sources = "".join(path.read_text() for folder in ("plugin", "dashboard") for path in (root / folder).rglob("*.py"))
     used = {name for service in services.values() for name in service.get("environment", {}) if "HEADWAY" in name}
@@ -155,7 +155,7 @@ class Answer(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *args: object) -> None:
-        """Stay quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,9 @@ def port() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", ["server", "dashboard"])
-def test_the_health_checks_tell_ready_from_not(name: str, port: int, services: dict[str, dict[str, Any]]) -> None:
+def test_the_health_checks_distinguish_ready_from_not_ready(
+    name: str, port: int, services: dict[str, dict[str, Any]]
+) -> None:
     """The very command of the file, against an answer of 200 and one of 503."""
     kind, program, *words = services[name]["healthcheck"]["test"]
     assert (kind, program) == ("CMD", "python3")

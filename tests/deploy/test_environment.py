@@ -50,7 +50,7 @@ def test_torch_found_nowhere_says_what_to_do(recorder: Recorder) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_an_environment_of_somebody_else_is_left_alone(recorder: Recorder, tmp_path: Path) -> None:
+def test_an_environment_of_another_origin_is_not_changed(recorder: Recorder, tmp_path: Path) -> None:
     """A `.venv` that this set-up did not make is never wiped."""
     (tmp_path / "pyvenv.cfg").touch()
     with pytest.raises(StepError, match="move it away"):
@@ -89,7 +89,7 @@ def test_vllm_has_a_name(tmp_path: Path) -> None:
 
 
 def test_a_users_pip_settings_that_would_misplace_packages_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where pip looks is the user's choice; where it installs is ours."""
+    """The index is the user's choice; the place of installation is the set-up's."""
     for name, value in {"PIP_USER": "1", "PYTHONPATH": "/x", "PIP_FIND_LINKS": "/wheels"}.items():
         monkeypatch.setenv(name, value)
     env = environment._pip_env()

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 
-def test_make_alone_teaches_every_target(root: Path) -> None:
+def test_make_alone_lists_every_target(root: Path) -> None:
     """`make` prints a line for each target, and changes nothing."""
     text = (root / "Makefile").read_text()
     targets = set(re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)[0].split())
@@ -35,7 +35,7 @@ def test_words_after_args_reach_the_command(root: Path) -> None:
         assert command.endswith(" tests/policies -x")
 
 
-def test_the_fast_tests_leave_out_what_has_a_mark_for_it(root: Path) -> None:
+def test_the_fast_tests_omit_what_has_a_mark_for_it(root: Path) -> None:
     """The marks of the target are marks of the project, and `make test` leaves out none."""
     (marks,) = re.findall(r'-m "(.*?)"', planned(root, "test-fast"))
     names = re.fullmatch(r"not (\w+) and not (\w+) and not (\w+)", marks)

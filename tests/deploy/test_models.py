@@ -30,7 +30,7 @@ def test_a_model_is_complete_or_not_there(packaged: Path, tmp_path: Path) -> Non
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_complete_model_is_left_alone(packaged: Path, tmp_path: Path) -> None:
+def test_a_complete_model_is_not_made_again(packaged: Path, tmp_path: Path) -> None:
     """The second call makes nothing."""
     dest = tmp_path / "model"
     models._ensure(dest, make_nothing)
@@ -49,8 +49,8 @@ def test_a_model_of_an_older_recipe_is_made_anew(packaged: Path, tmp_path: Path)
     assert (dest / "config.json").read_text() == "{}"
 
 
-def test_a_folder_of_somebody_else_is_not_overwritten(packaged: Path, tmp_path: Path) -> None:
-    """What stands there without our marker is not ours to delete."""
+def test_a_folder_of_another_origin_is_not_overwritten(packaged: Path, tmp_path: Path) -> None:
+    """A folder without the set-up's marker is never deleted."""
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(models.ModelError, match="holds something else"):
         models._ensure(tmp_path, make_nothing)
@@ -74,7 +74,7 @@ def test_the_packaged_weights_are_found_without_importing_their_engine() -> None
     assert models.find_gguf().name == models.GGUF_NAME
 
 
-def test_the_tiny_model_is_tiny_and_talks(root: Path) -> None:
+def test_the_tiny_model_is_tiny_and_generates_text(root: Path) -> None:
     """Two layers, and the tokenizer and chat template of the real model."""
     tiny = root / ".models" / "tiny"
     if not tiny.is_dir():

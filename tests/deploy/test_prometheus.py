@@ -89,7 +89,7 @@ class OneMetric(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *args: object) -> None:
-        """Stay quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_every_variable_of_the_unit_is_in_the_example(folder: Path) -> None:
 
 
 class Readiness(BaseHTTPRequestHandler):
-    """Not ready at first, ready from the third question on."""
+    """Not ready at first, ready from the third request on."""
 
     asked = 0
 
@@ -83,7 +83,7 @@ class Readiness(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *args: object) -> None:
-        """Stay quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every test here runs against the real vLLM engine."""
+"""Marks of the tests that run on the real vLLM engine."""
 
 from __future__ import annotations
 

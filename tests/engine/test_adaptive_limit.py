@@ -1,4 +1,4 @@
-"""An adaptive limit on the real engine: it leaves its start, and settles where the time between tokens wants it."""
+"""An adaptive limit on the real engine: it moves from its start to the seats that keep the time between tokens."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from statistics import median
 
 import httpx
 from adaptive_presets import name_of
-from flood import ask, statuses
+from concurrent_requests import ask, statuses
 from running_server import RunningServer
 
 CLIENTS = 80
 WORK_TOKENS = 120
-SETTLED = 8  # looks, a second apart
+SETTLED = 8  # readings, a second apart
 
 
-class Crowd:
-    """So many clients, each of whom asks again as soon as it has its answer."""
+class ClosedLoopClients:
+    """A number of clients; each sends its next request as soon as the last one is answered."""
 
     def __init__(self, server: RunningServer, clients: int) -> None:
         self.server, self.clients = server, clients
         self.over = False
         self.codes: list[int] = []
 
-    async def __aenter__(self) -> Crowd:
+    async def __aenter__(self) -> ClosedLoopClients:
         self.client = httpx.AsyncClient(timeout=300, limits=httpx.Limits(max_connections=None))
         self.work = [asyncio.create_task(self._one()) for _ in range(self.clients)]
         return self
@@ -51,10 +51,10 @@ async def inter_token_ms(server: RunningServer, for_s: float) -> float:
 async def test_an_adaptive_limit_moves_and_settles_under_a_real_load(server: RunningServer) -> None:
     """With an SLO between the engine's time at a few seats and at all of them, the limit comes down and stays there."""
     server.use("continuous4")
-    async with Crowd(server, 8):
+    async with ClosedLoopClients(server, 8):
         few_ms = await inter_token_ms(server, 4)
     server.use("throughput")
-    async with Crowd(server, CLIENTS):
+    async with ClosedLoopClients(server, CLIENTS):
         await asyncio.sleep(2)
         many_ms = await inter_token_ms(server, 4)
     assert many_ms > few_ms
@@ -69,7 +69,7 @@ async def test_an_adaptive_limit_moves_and_settles_under_a_real_load(server: Run
 async def _limits_under_load(server: RunningServer) -> list[int]:
     """The live limit, once a second, until it has stayed about the same for a while; at most two minutes of it."""
     limits: list[int] = [server.status()["limit"]["live"]]
-    async with Crowd(server, CLIENTS) as crowd:
+    async with ClosedLoopClients(server, CLIENTS) as crowd:
         for _ in range(120):
             await asyncio.sleep(1)
             scrape = await asyncio.to_thread(server.scrape)

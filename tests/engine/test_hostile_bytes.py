@@ -1,4 +1,4 @@
-"""Bytes that are meant to hurt, against the real server: each is refused, and costs no more than its bound."""
+"""Hostile bytes against the real server: each request is refused, and costs no more than its bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import psutil
 import pytest
 import requests
-from asking import body
+from generation_requests import body
 from running_server import RunningServer
 
 MB = 1_000_000
@@ -89,7 +89,7 @@ def test_a_body_without_end_is_refused_and_not_kept(server: RunningServer, path:
 
 @pytest.mark.parametrize("unit", [b"{},", b"[", b'"a",', b"1,", b'{"a":', b"{\0}\0,\0"], ids=repr)
 def test_a_body_of_structure_is_refused_unparsed(server: RunningServer, unit: bytes) -> None:
-    """Told what is too much, after the first part of it."""
+    """Refused with the bound that was exceeded, after the first part of the body."""
     content = b'{"messages":[' + unit * (16 * MB // len(unit))
     reply = requests.post(server.url + CHAT, data=content, headers={"content-type": "application/json"}, timeout=60)
     assert reply.status_code == 400
@@ -110,7 +110,7 @@ def test_wrong_elements_cost_vllm_no_more_than_right_ones(server: RunningServer,
 
 
 def test_what_is_usual_passes(server: RunningServer) -> None:
-    """A prompt full of braces and a list of ids are counted in tokens, by vLLM, and not in braces by us."""
+    """A prompt full of braces and a list of ids are counted in tokens, by vLLM, and not in braces by Headway."""
     usual = body("/v1/completions", 2)
     assert requests.post(f"{server.url}/v1/completions", json=usual, timeout=60).status_code == 200
     for prompt in ("{[,]}" * 100_000, [101] * 500_000):

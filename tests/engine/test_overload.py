@@ -1,20 +1,20 @@
-"""Three times more than fits, in three classes."""
+"""Overload: three times more requests than the server can hold, in three classes."""
 
 from __future__ import annotations
 
 import asyncio
 
-from flood import flood, scrapes_while, statuses
+from concurrent_requests import scrapes_while, send_all, statuses
 from running_server import RunningServer, wait_until
 
 
-async def test_under_overload_the_refused_know_when_to_return_and_the_others_complete(server: RunningServer) -> None:
+async def test_under_overload_refusals_have_retry_after_and_the_others_complete(server: RunningServer) -> None:
     """With 6 places and 18 requests: 12 or so get 429 with a whole-second Retry-After, streams included, all others
     complete, the client's count is the server's count, and every scrape balances."""
     server.use("tight")
     before = server.scrape()
     plan = [(name, 300, stream) for name in ("realtime", "normal", "batch") for stream in (False, True) * 3]
-    work = asyncio.create_task(flood(server, plan))
+    work = asyncio.create_task(send_all(server, plan))
     taken = await scrapes_while(server, work)
     answers = work.result()
 
@@ -39,16 +39,16 @@ async def test_under_overload_the_refused_know_when_to_return_and_the_others_com
     assert max(scrape("vllm:num_requests_running") for scrape in taken) <= 2
 
 
-async def test_the_urgent_go_first(server: RunningServer) -> None:
+async def test_the_urgent_class_is_served_first(server: RunningServer) -> None:
     """While both seats are taken, a realtime request that came last is served before batch requests that came first."""
     server.use("tight")
-    holders = asyncio.create_task(flood(server, [("realtime", 1900, False)] * 2))  # until the others are there
+    holders = asyncio.create_task(send_all(server, [("realtime", 1900, False)] * 2))  # until the others are there
     await asyncio.to_thread(wait_until, lambda: server.status()["seats_taken"] == 2, "both seats are taken")
     ended: list[str] = []
 
     async def one(class_name: str, after_queued: int) -> None:
         await asyncio.to_thread(wait_until, lambda: server.status()["queued"] >= after_queued, "the others wait")
-        (answer,) = await flood(server, [(class_name, 200, False)])
+        (answer,) = await send_all(server, [(class_name, 200, False)])
         assert answer.status == 200
         ended.append(class_name)
 

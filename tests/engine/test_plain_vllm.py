@@ -1,7 +1,7 @@
-"""Stock `vllm serve` with the plugin named and vLLM's own admission limit on: what holds there, to its very end.
+"""Stock `vllm serve` with the plugin named and vLLM's own admission limit on: its behaviour, including its end.
 
-It cannot replace its engine: everybody is told, and it ends with an error. Without the plugin it ends its streams as
-200, and itself with exit code 0, which no supervisor takes for a failure.
+It cannot replace its engine: all requests are refused, and it ends with an error. Without the plugin it ends its
+streams as 200, and itself with exit code 0, which no supervisor takes for a failure.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from asking import body
+from client_accounting import ClientGroup, mixed
+from concurrent_requests import send_all, statuses
 from engine_parts import engine_core, kill
-from flood import flood, statuses
-from outside import Books, mixed
+from generation_requests import body
 from running_server import RunningServer, assert_queries_stay_out_of_the_log, wait_until
 
 CLIENTS = 100
@@ -42,9 +42,9 @@ async def _leave_early(server: RunningServer, after_s: float, route: str, *, str
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("route", ["/v1/chat/completions", "/v1/responses"])
-async def test_clients_that_leave_leave_nothing_behind(stock: RunningServer, route: str, stream: bool) -> None:
-    """100 clients gone within their first tenth of a second: queue, seats and engine are empty and serve the next, and
-    nobody who left is counted as a failure of the server."""
+async def test_disconnected_clients_leave_no_state(stock: RunningServer, route: str, stream: bool) -> None:
+    """100 clients disconnect within their first tenth of a second: queue, seats and engine are empty and serve the next
+    request, and no disconnect counts as a failure of the server."""
     before = stock.scrape()
     await asyncio.gather(*(_leave_early(stock, 0.001 * index, route, stream=stream) for index in range(CLIENTS)))
     await asyncio.to_thread(stock.settle)
@@ -54,7 +54,7 @@ async def test_clients_that_leave_leave_nothing_behind(stock: RunningServer, rou
     ended = after("headway_outcomes_total") - before("headway_outcomes_total")
     assert arrived == ended
     assert after("headway_outcomes_total", outcome="failed") == before("headway_outcomes_total", outcome="failed")
-    assert statuses(await flood(stock, [("normal", 4, False)] * 8)) == {200: 8}
+    assert statuses(await send_all(stock, [("normal", 4, False)] * 8)) == {200: 8}
 
 
 def test_the_plugin_needs_no_launcher_of_ours(stock: RunningServer) -> None:
@@ -65,19 +65,19 @@ def test_the_plugin_needs_no_launcher_of_ours(stock: RunningServer) -> None:
 
 
 def test_no_query_reaches_the_access_log(stock: RunningServer) -> None:
-    """Whoever puts a token into the query does not find it in the log, nor in an answer or the audit."""
+    """A token in the query string is not in the log, nor in an answer or the audit."""
     assert_queries_stay_out_of_the_log(stock)
 
 
 async def test_a_dead_engine_ends_the_server_with_an_error(stock: RunningServer) -> None:
-    """The last thing it does: who runs and who waits is told 503, nobody counts as completed, the exit code is not 0
-    and nothing is left."""
+    """Before the end, running and waiting requests get 503, none counts as completed, the exit code is not 0 and no
+    process remains."""
     stock.use("chaos")
     clients = mixed(12, sizes=(1500,))
     for one in clients:
         one.stream = False
-    books = Books(stock, clients)
-    load = asyncio.create_task(books.run())
+    group = ClientGroup(stock, clients)
+    load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: stock.status()["in_flight"] == 4, "four run")
     kill(engine_core(stock))
     await load

@@ -1,4 +1,4 @@
-"""The example of plugin/README.md, run as it stands there."""
+"""Test of the example in plugin/README.md: it runs unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client gets when it is turned away: the true status, and when to come back."""
+"""Refused requests as the client sees them: the true status, and Retry-After."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from asking import ROUTES, body
+from generation_requests import ROUTES, body
 from running_server import RunningServer, wait_until
 
 LONG_TOKENS = 1500
 
 
-def _standing(server: RunningServer) -> tuple[int, int]:
+def _occupancy(server: RunningServer) -> tuple[int, int]:
     status = server.status()
     return status["in_flight"], status["queued"]
 
@@ -32,7 +32,7 @@ async def busy(server: RunningServer, client: httpx.AsyncClient, waiting: int) -
 
     holders = [asyncio.create_task(hold()) for _ in range(2 + waiting)]
     try:
-        await asyncio.to_thread(wait_until, lambda: _standing(server) == (2, waiting), "both seats are taken")
+        await asyncio.to_thread(wait_until, lambda: _occupancy(server) == (2, waiting), "both seats are taken")
         yield
     finally:
         for holder in holders:
@@ -70,7 +70,7 @@ async def test_a_queue_timeout_is_a_503_with_retry_after(server: RunningServer, 
 
 @pytest.mark.parametrize("route", ROUTES)
 async def test_a_total_timeout_is_a_504_that_says_not_to_retry(server: RunningServer, route: str) -> None:
-    """Time ran out while running, nothing sent yet: 504 and x-should-retry: false; the engine is told."""
+    """Time ran out while running, nothing sent yet: 504 and x-should-retry: false; the engine aborts the request."""
     headers = {"x-request-timeout-seconds": "0.3"}
     async with httpx.AsyncClient(timeout=60) as client:
         asked = body(route, LONG_TOKENS, prompt="Tell a long story. ")
@@ -104,7 +104,7 @@ async def test_a_total_timeout_in_a_stream_ends_it_with_one_error_event(server: 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "soon"])
 def test_a_bad_timeout_is_a_400_that_names_the_header(server: RunningServer, value: str) -> None:
-    """A time-out that is none is told so, and costs no ticket."""
+    """An invalid time-out is refused with the header's name, and takes no ticket."""
     before = server.scrape()("headway_arrivals_total")
     answer = httpx.post(
         f"{server.url}/v1/completions",

@@ -1,4 +1,5 @@
-"""Seats taken and sequences in the engine, compared at every scrape while clients come, leave and ask for too much."""
+"""Seats taken and sequences in the engine, compared at every scrape while requests arrive, disconnect and exceed the
+limits."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ def sequences_without_a_seat(scrape: Scrape) -> float:
 
 
 async def leave_after(client: httpx.AsyncClient, server: RunningServer, body: dict[str, Any], stay_s: float) -> None:
-    """One client that reads its answer for a while, then is gone."""
+    """One client that reads its answer for a while, then disconnects."""
     try:
         async with asyncio.timeout(stay_s):
             await client.post(f"{server.url}/v1/completions", json={"model": "tiny", "ignore_eos": True, **body})
@@ -27,7 +28,8 @@ async def leave_after(client: httpx.AsyncClient, server: RunningServer, body: di
 
 
 async def test_at_every_scrape_all_sequences_in_the_engine_have_a_seat(server: RunningServer) -> None:
-    """Leavers, several prompts, several answers, stop strings, requests wider than the limit: seats >= sequences."""
+    """Disconnects, several prompts, several answers, stop strings, requests wider than the limit: seats >=
+    sequences."""
     server.use("latency")
     rng = random.Random(9)
     kinds: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""What a client gets from a served request."""
+"""Served requests as the client sees them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from asking import ROUTES, body
+from generation_requests import ROUTES, body
 from running_server import OFFLINE, TINY_MODEL, RunningServer
 
 

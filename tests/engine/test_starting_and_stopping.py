@@ -1,4 +1,4 @@
-"""Starts that fail with one clear line, and ends that leave nothing behind."""
+"""Failed starts with one clear line, and shutdowns that leave no process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from asking import body
 from engine_parts import killers, session
+from generation_requests import body
 from running_server import (
     ENGINE_FLAGS,
     OFFLINE,
@@ -46,7 +46,7 @@ def _descendants() -> set[int]:
 
 
 def test_an_engine_that_cannot_start_ends_in_one_clear_line(real_engine: None) -> None:
-    """A context longer than the model's: exit 1, the last line says what failed, and no process is left."""
+    """A context longer than the model's: exit 1, the last line names the cause, and no process remains."""
     before = _descendants()
     arguments = [flag for flag in ENGINE_FLAGS if flag not in ("--max-model-len", "2048")]
     done = _serve(str(TINY_MODEL), *arguments, "--max-model-len", "99999999", "--port", str(free_port()))
@@ -92,7 +92,7 @@ def test_bad_input_is_refused_before_the_engine_loads(
 
 def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
     """After SIGTERM under load the running requests are finished and the waiting ones refused; exit code 0, no process
-    left, also not those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
+    remains, including those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
     with the access log on, no query reached the log."""
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup")
     server.access_log = True
@@ -128,8 +128,8 @@ def _curl(server: RunningServer) -> list[str]:
 
 
 def test_a_dead_engine_is_a_503_and_exit_code_1(real_engine: None, tmp_path: Path) -> None:
-    """EngineCore is killed with two requests running and three waiting: all five are told 503 to come back, nobody is
-    counted as completed, and the process ends with exit code 1 and nothing left."""
+    """EngineCore is killed with two requests running and three waiting: all five get 503 with Retry-After, none counts
+    as completed, and the process ends with exit code 1 and leaves no process."""
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
     try:
         clients = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]

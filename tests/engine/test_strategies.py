@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 import httpx
-from flood import Answer, ask, statuses
+from concurrent_requests import Answer, ask, statuses
 from running_server import RunningServer
 
 WINDOW_MS = 3000  # of the preset dynamic4
@@ -35,7 +35,7 @@ class Watch:
             self.asked.append(asyncio.create_task(work))
 
     async def until(self, *, running: int, waiting: int) -> None:
-        """Look until the server has been seen like this."""
+        """Poll until the server has been in this state."""
         for _ in range(3000):
             scrape = await asyncio.to_thread(self.server.scrape)
             self.moments.append(Moment(int(scrape("vllm:num_requests_running")), int(scrape("headway_queue_depth"))))
@@ -45,7 +45,7 @@ class Watch:
         raise AssertionError(f"never seen running {running}, waiting {waiting}; last {self.moments[-20:]}")
 
     async def answers(self) -> list[Answer]:
-        """Everybody's answer, all of them complete."""
+        """The answers of all requests; all of them must be complete."""
         answers = list(await asyncio.gather(*self.asked))
         assert statuses(answers) == {200: len(self.asked)}
         assert all(answer.complete for answer in answers)
@@ -73,8 +73,8 @@ async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_lo
     assert all(moment.running <= 1 for moment in watch.moments if moment.waiting == 4)
 
 
-async def test_a_dynamic_batch_leaves_when_its_window_ends_or_when_it_is_full(server: RunningServer) -> None:
-    """Two wait for company until the window that opened with the first has ended; four leave at once."""
+async def test_a_dynamic_batch_is_dispatched_when_its_window_ends_or_when_it_is_full(server: RunningServer) -> None:
+    """Two requests wait until the window that opened with the first has ended; four are dispatched at once."""
     server.use("dynamic4")
     async with httpx.AsyncClient(timeout=300) as client:
         watch = Watch(server, client)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from flood import flood, statuses
+from concurrent_requests import send_all, statuses
 from running_server import RunningServer, wait_until
 
 
-async def test_a_switch_changes_the_running_batch_and_drops_nobody(server: RunningServer) -> None:
+async def test_a_switch_changes_the_running_batch_and_drops_no_request(server: RunningServer) -> None:
     """latency -> throughput -> latency under load: vLLM's own running count follows, and all requests complete."""
     server.use("latency")
     plan = [("normal", 700, stream) for stream in (False, True) * 25]
-    work = asyncio.create_task(flood(server, plan))
+    work = asyncio.create_task(send_all(server, plan))
 
     def running() -> float:
         return server.scrape()("vllm:num_requests_running")
@@ -37,7 +37,7 @@ async def test_a_switch_changes_the_running_batch_and_drops_nobody(server: Runni
 
 
 def test_a_switch_is_written_down_and_shown(server: RunningServer) -> None:
-    """The audit names who, what and the revision; the metrics show the preset in force."""
+    """The audit has actor, change and revision; the metrics show the preset in force."""
     before = server.scrape()
     done = server.use("latency")
     entry = server.admin("GET", "audit?limit=1").json()["entries"][0]

@@ -1,4 +1,4 @@
-"""The warm-up of a real engine, before the socket listens; and what a server does whose warm-up fails."""
+"""The warm-up of a real engine before the socket listens, and the behaviour of a server whose warm-up fails."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import requests
-from asking import body
+from client_accounting import Client, ClientGroup
 from engine_parts import ROUNDS, engine_processes
-from outside import Books, Client
+from generation_requests import body
 from running_server import RunningServer, Scrape, wait_until
 
 STAGES = ["single", "logprobs", "json_schema", "batch"]
@@ -92,7 +92,7 @@ def test_the_first_client_waits_no_longer_than_the_others(real_engine: None, tmp
     assert cold > 5
 
 
-def test_an_idle_engine_is_kept_warm_and_nobody_counts_it(warmed: RunningServer) -> None:
+def test_an_idle_engine_is_kept_warm_without_being_counted(warmed: RunningServer) -> None:
     """The engine sees short prompts by itself; tickets and batch sizes stay as they are."""
     warmed.settle()
     names = ("headway_arrivals_total", "headway_batch_size_count")
@@ -104,17 +104,17 @@ def test_an_idle_engine_is_kept_warm_and_nobody_counts_it(warmed: RunningServer)
 
 
 async def test_an_engine_in_the_place_of_a_hung_one_is_warmed_up_before_it_serves(warmed: RunningServer) -> None:
-    """Where the preset says so, an engine that is stopped for too long is ended; whoever it kept waiting is served by
-    the next one, which has run every stage before that."""
+    """Where the preset says so, an engine that is stopped for too long is ended; the requests it kept waiting are
+    served by the next one, which has run every stage before that."""
     warmed.use("warm4-impatient")
     warmed.settle()
     stopped = engine_processes(warmed)
-    books = Books(warmed, [Client(number, "normal", False, 40) for number in range(6)])
+    group = ClientGroup(warmed, [Client(number, "normal", False, 40) for number in range(6)])
     for one in stopped:
         one.suspend()
-    await books.run()
+    await group.run()
     status = warmed.status()
-    assert books.verdicts() == {"completed": 6}
+    assert group.verdicts() == {"completed": 6}
     assert status["engine"]["deaths"]["hang"] == 1
     assert (status["warmup"]["state"], list(status["warmup"]["stages"])) == ("done", STAGES)
     assert not {one.pid for one in stopped} & {one.pid for one in engine_processes(warmed)}
@@ -123,7 +123,7 @@ async def test_an_engine_in_the_place_of_a_hung_one_is_warmed_up_before_it_serve
 
 
 def test_a_warm_up_that_fails_leaves_the_server_listening_and_not_ready(real_engine: None, tmp_path: Path) -> None:
-    """It says why, tries again by itself, leaves nothing in the engine, and ends as cleanly as any other."""
+    """The server gives the reason, tries again by itself, leaves nothing in the engine, and shuts down normally."""
     log_path = tmp_path / "server.log"
     headway = RunningServer.headway(log_path, "--preset", "cold4", "--max-num-seqs", "4")
     server = ListeningServer(headway.command, log_path, headway.environment).start()

@@ -1,10 +1,10 @@
-"""Would the tests notice a fault that nobody thought of? mutmut makes them; at least 90 % must be noticed.
+"""Mutation tests with faults that mutmut generates; at least 90 % must be detected.
 
     python tests/mutation/run.py [--all | --each N] [--seed N] [--at-once N] [word of a file ...]
 
-Says for each file how many faults were tried and noticed, then every one that was not: those of ``accepted.toml`` with
-why that is no loss, the others in full. Without ``--all`` a sample of each file is tried, the same one for the same
-seed. What mutmut does not change: what is decorated, what stands outside of functions, whole statements. ``mutants.py``
+Prints for each file how many faults were tried and detected, then each undetected one: those of ``accepted.toml`` with
+the accepted reason, the others in full. Without ``--all`` a sample of each file is tried, the same one for the same
+seed. What mutmut does not change: decorated functions, code outside of functions, whole statements. ``mutants.py``
 has some of those, written by hand.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from stage import Fate, Stage, Target
 
 HERE = Path(__file__).parent
-LEAST_NOTICED = 0.9
+MIN_NOTICED = 0.9
 EACH = 40
 SEED = 20
 
@@ -58,7 +58,7 @@ def accepted() -> list[Accepted]:
 
 
 def explained(fate: Fate, known: list[Accepted]) -> str | None:
-    """Why it is accepted that no test notices this fault; None where nobody has said so."""
+    """The accepted reason why no test detects this fault; None where there is none."""
     return next((one.why for one in known if one.is_about(fate)), None)
 
 
@@ -90,7 +90,7 @@ def unnoticed(fates: Iterable[Fate], known: list[Accepted]) -> Iterator[str]:
 
 
 def say(lines: Iterable[str]) -> None:
-    """Tell it, line by line."""
+    """Print it, line by line."""
     for line in lines:
         sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -109,7 +109,7 @@ def main(arguments: list[str]) -> int:
     fates = [fate for target in targets(options.words) for fate in tried(target, most, options.seed, options.at_once)]
     say(unnoticed(fates, accepted()))
     say(table(fates))
-    return int(sum(one.noticed for one in fates) < LEAST_NOTICED * len(fates))
+    return int(sum(one.noticed for one in fates) < MIN_NOTICED * len(fates))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Are the lists of the mutation run true, and are at least 90 % of the faults noticed? The latter takes minutes."""
+"""Tests of the mutation run: its lists are valid, and at least 90 % of the faults are detected. The latter takes
+minutes."""
 
 from __future__ import annotations
 
@@ -42,6 +43,7 @@ def test_every_accepted_fault_is_explained_and_still_possible() -> None:
 
 @pytest.mark.skipif(not os.environ.get("HEADWAY_LONG_TESTS"), reason="takes minutes: make test-long")
 def test_nine_of_ten_faults_are_noticed() -> None:
-    """Of a sample of each file that decides who is served: mutmut makes the faults, the fast tests have to fail."""
+    """A sample of each file that decides which requests are served: mutmut generates the faults, the fast tests have to
+    fail."""
     done = subprocess.run([sys.executable, str(HERE / "run.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-1000:]

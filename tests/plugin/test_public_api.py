@@ -1,4 +1,4 @@
-"""What the packages offer is what they say they offer, with no engine in sight."""
+"""The packages' public API: what they export equals what they declare, without an engine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_all_is_sorted_and_true(package: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
-def test_nothing_public_is_left_out_of_all(package: ModuleType) -> None:
+def test_nothing_public_is_missing_from_all(package: ModuleType) -> None:
     """Whatever a user can reach at the top without an underscore is either offered or a module."""
     names = {name for name in {*vars(package), *dir(package)} if not name.startswith("_")}
     reachable = {name for name in names if not isinstance(getattr(package, name), ModuleType)}

@@ -1,4 +1,4 @@
-"""``headway.wrap`` in a program of one's own: an engine as before, and a gate in front of it."""
+"""``headway.wrap`` in a program: an engine with an unchanged interface, behind a gate."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_tenant_is_shown_to_operators_and_not_to_the_engine() -> None:
 
 @on_virtual_time
 async def test_a_full_queue_is_a_typed_refusal() -> None:
-    """Rejected carries its reason and a whole number of seconds; the engine never hears of the request."""
+    """Rejected carries its reason and a whole number of seconds; the engine never gets the request."""
     engine = engine_of(most_waiting=0)
     task = asyncio.create_task(read(engine, "a"))
     await asyncio.sleep(0)
@@ -158,8 +158,8 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
     assert engine.errored is False
     for name in ("encode", "check_admission", "shutdown"):
         assert not hasattr(engine, name)
-    await engine.abort("nobody")
-    assert engine.aborted == ["nobody"]
+    await engine.abort("unknown")
+    assert engine.aborted == ["unknown"]
     assert FakeEngine(max_num_seqs=7).__class__ is FakeEngine
 
 
@@ -198,7 +198,7 @@ async def test_a_preset_may_be_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("preset", "error"), [("gold", UnknownPresetError), ("./nowhere.toml", PresetError)], ids=["a name", "a file"]
 )
-def test_a_preset_that_is_not_there_leaves_the_engine_as_it_was(preset: str, error: type[Exception]) -> None:
+def test_a_preset_that_is_not_there_does_not_change_the_engine(preset: str, error: type[Exception]) -> None:
     """One clear error before anything has changed; the engine can still be wrapped."""
     engine: Any = FakeEngine()
     with pytest.raises(error):
@@ -225,7 +225,7 @@ async def test_two_wrapped_engines_have_nothing_in_common() -> None:
     assert (one.headway.status()["limit"]["live"], two.headway.status()["limit"]["live"]) == (1, 2)
 
 
-# ---------------------------------------------------------------------- leaving early
+# ---------------------------------------------------------------------- early ends
 
 
 @on_virtual_time
@@ -244,7 +244,7 @@ async def test_a_caller_that_breaks_off_frees_seat_and_engine() -> None:
 
 @on_virtual_time
 async def test_a_generator_that_is_dropped_leaves_nothing() -> None:
-    """A caller that forgets the generator altogether is settled when it is collected."""
+    """A generator that is no longer referenced is settled when it is collected."""
     engine = engine_of()
     stream = engine.generate("text", FakeParams(100), "a")
     await anext(stream)
@@ -358,7 +358,7 @@ async def test_pooling_passes_the_same_gate() -> None:
 
 
 @on_virtual_time
-async def test_a_shutdown_answers_everybody_who_waits_or_runs() -> None:
+async def test_a_shutdown_answers_all_waiting_and_running_requests() -> None:
     """Stopping the engine refuses the waiting and the running as drained, and stops it."""
     engine = engine_of(engine=ServingEngine(step_s=1.0))
     tasks = [asyncio.create_task(read(engine, request_id)) for request_id in "ab"]
@@ -373,7 +373,7 @@ async def test_a_shutdown_answers_everybody_who_waits_or_runs() -> None:
 
 @on_virtual_time
 async def test_a_shutdown_from_another_thread_reaches_the_gate() -> None:
-    """vLLM stops its engine from wherever it likes; the gate hears of it on its own loop."""
+    """vLLM stops its engine from wherever it likes; the gate is notified on its own loop."""
     engine = engine_of(engine=ServingEngine(step_s=1.0))
     tasks = [asyncio.create_task(read(engine, request_id)) for request_id in "ab"]
     await asyncio.sleep(0.5)
@@ -384,8 +384,8 @@ async def test_a_shutdown_from_another_thread_reaches_the_gate() -> None:
 
 
 @on_virtual_time
-async def test_the_death_of_the_engine_is_told_to_everybody() -> None:
-    """Running and waiting get Rejected with ENGINE_LOST, newcomers at once, and the status says so."""
+async def test_the_death_of_the_engine_is_reported_to_all_callers() -> None:
+    """Running and waiting calls get Rejected with ENGINE_LOST, new ones at once, and the status shows it."""
     engine = engine_of(engine=FakeEngine(step_s=1.0))
     tasks = [asyncio.create_task(read(engine, request_id)) for request_id in "ab"]
     await asyncio.sleep(0.5)

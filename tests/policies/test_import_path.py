@@ -1,4 +1,4 @@
-"""Import paths of policies: what is found, and what is said when nothing is."""
+"""Import paths of policies: resolution, and the message where nothing is found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_path_leads_to_its_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [
         ("headway_policies.queueing.disciplines", "not of the form package.module:Class"),
         ("headway_policies.queueing.disciplines:", "not of the form package.module:Class"),
@@ -29,11 +29,11 @@ def test_a_path_leads_to_its_class() -> None:
         ("headway_policies.import_path:find_class", "is not a class but function"),
     ],
 )
-def test_a_path_that_leads_nowhere_says_why(path: str, told: str) -> None:
+def test_a_path_that_leads_nowhere_says_why(path: str, message: str) -> None:
     """One line: the form, the module, the name, or what it is instead of a class."""
     with pytest.raises(ValueError, match=r".") as caught:
         find_class(path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -49,13 +49,13 @@ def test_a_module_that_ends_the_program_ends_only_itself(tmp_path: Path, monkeyp
 def test_a_policy_that_cannot_be_created_is_reported_when_the_preset_is_read(key: str) -> None:
     """In one line with its key, before anything could be switched to it."""
     text = f'name = "mine"\nextends = "balanced"\n{key} = "faulty_policy:Unwilling"\n'
-    told = f"{key}: faulty_policy:Unwilling cannot be created: RuntimeError: no licence (line 3)"
+    message = f"{key}: faulty_policy:Unwilling cannot be created: RuntimeError: no licence (line 3)"
     with pytest.raises(PresetError) as caught:
         parse_preset(text, "mine.toml")
-    assert str(caught.value).endswith(told)
+    assert str(caught.value).endswith(message)
 
 
-def test_a_module_that_fails_while_it_is_imported_tells_its_cause(
+def test_a_module_that_fails_while_it_is_imported_reports_its_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The author sees the error of the module, in one line, and its traceback as the cause."""

@@ -1,4 +1,4 @@
-"""Whether the tests notice a list of small faults. Behind HEADWAY_LONG_TESTS: some ten minutes."""
+"""The mutation test with hand-written faults. Behind HEADWAY_LONG_TESTS: some ten minutes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Does everybody get what is fair? Tenants of one class against max-min fair shares worked out by water-filling.
+"""Fairness between tenants of one class, compared with max-min fair shares computed by water-filling.
 
-Max-min fairness (Bertsekas and Gallager, Data Networks, 6.5.2): nobody can have more without somebody who has less, or
-as little, having even less. Invariant I11: each backlogged tenant's share of tokens is within 5 % of that.
+Max-min fairness (Bertsekas and Gallager, Data Networks, 6.5.2): no tenant can have more without a tenant that has less,
+or as little, having even less. Invariant I11: each backlogged tenant's share of tokens is within 5 % of that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEATS, TOKENS_PER_S = 10, 100.0  # of each seat: a thousand in all
 
 
 def max_min(demands: dict[str, float], capacity: float) -> dict[str, float]:
-    """The max-min fair shares: fill all alike, take out who has enough, go on with the rest."""
+    """The max-min fair shares: fill all alike, remove the satisfied tenants, continue with the rest."""
     shares: dict[str, float] = {}
     thirsty, left = dict(demands), capacity
     while thirsty:
@@ -92,8 +92,8 @@ def tokens_served(records: list[Record], tenant: str) -> float:
     return total
 
 
-def test_who_was_away_does_not_catch_up() -> None:
-    """A tenant that comes back after an hour gets half of the server beside one that stayed, not all of it."""
+def test_an_absent_tenant_does_not_catch_up() -> None:
+    """A tenant that returns after an hour gets half of the server beside one that stayed, not all of it."""
     classes = {"normal": terms(1, places=1_000_000, queue_s=None, total_s=None)}
     loop = ClosedLoop(small_preset(4, classes=classes, inside="fair", most_waiting=1_000_000), lambda record: 1.0)
 

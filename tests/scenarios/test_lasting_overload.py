@@ -1,7 +1,7 @@
-"""What is left for the least urgent class under a constant flood of the most urgent one?
+"""Service of the least urgent class under a constant overload by the most urgent one.
 
-Seven virtual days in the long form. The bounds are those the orders state of themselves; the shares are the ones the
-README of the policies promises: 0.6, 0.3 and 0.1.
+Seven virtual days in the long form. The bounds are those that the orders document; the shares are those of the README
+of the policies: 0.6, 0.3 and 0.1.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def test_under_strict_order_the_least_urgent_starves() -> None:
 
 @pytest.mark.parametrize("between", ["weighted", "ageing"])
 def test_the_most_urgent_is_served_best(between: str) -> None:
-    """Shares are a floor for those below and no ceiling for the mean: more urgent classes wait less for as many."""
+    """Shares are a lower bound for less urgent classes and no upper bound for the mean: more urgent classes wait
+    less."""
     records = flood(between, dict.fromkeys(SHARES, 20), BRIEFLY_S)
     means_s = [mean(waits_s(records, name, BRIEFLY_S)) for name in SHARES]
     assert means_s == sorted(means_s)

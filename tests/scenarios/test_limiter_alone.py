@@ -1,4 +1,4 @@
-"""Is the limit exact? A hundred clients who try a thousand times each for ten seats."""
+"""Exactness of the limit: a hundred clients try a thousand times each for ten seats."""
 
 from __future__ import annotations
 

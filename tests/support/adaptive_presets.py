@@ -1,4 +1,4 @@
-"""Presets with an adaptive limit, for an engine whose speed nobody knows beforehand: one for each SLO of a series."""
+"""Presets with an adaptive limit, for an engine of unknown speed: one for each SLO of a series."""
 
 from __future__ import annotations
 

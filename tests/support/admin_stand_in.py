@@ -28,7 +28,7 @@ class Stub:
     ready: bool = True
     reasons: list[str] = field(default_factory=list)
     admin_on: bool = True
-    overtaken_by: str | None = None  # somebody else switches to this just before our PUT
+    overtaken_by: str | None = None  # another operator switches to this just before the client's PUT
     answer_all: tuple[int, str, bytes] | None = None  # status, content type, body: for everything
     refuse_put: tuple[int, str] | None = None
     confirmed: bool = True  # the engine confirms a new limit
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Stay quiet."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 
 def double(item: int) -> int:
-    """The result for an item in most tests: nobody else's result looks like it."""
+    """The result for an item in most tests: unique for each item."""
     return 2 * item
 
 
@@ -42,7 +42,7 @@ class Recorder:
 
 
 def cut_short(by: int) -> Callable[[list[int]], list[int]]:
-    """A plain function that forgets the last results of a batch of several."""
+    """A plain function that omits the last results of a batch of several."""
 
     def process(items: list[int]) -> list[int]:
         results = [double(item) for item in items]

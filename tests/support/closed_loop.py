@@ -1,7 +1,7 @@
-"""A desk, a server of seats and clients that react to their answers, on virtual time.
+"""A closed loop in virtual time: a desk, a server with seats, and clients that react to their answers.
 
-Whatever the desk is asked and answers goes through an event list; nothing here sleeps, and nothing but the desk
-decides who goes. Each request is one record, written by the loop and never by the desk.
+All events and effects of the desk go through an event list; nothing here sleeps, and only the desk decides which
+request is dispatched. Each request is one record, written by the loop and never by the desk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headway_policies import Abort, Desk, Dispatch, Effect, Ending, Expire, Pres
 
 @dataclass
 class Record:
-    """What became of one request, as its client and the server saw it."""
+    """The course of one request, as its client and the server saw it."""
 
     ticket: Ticket
     output_tokens: int
@@ -43,7 +43,7 @@ class Record:
         return self.how == "completed"
 
 
-Told = Callable[[Record], None]
+OnEnd = Callable[[Record], None]
 
 
 class ClosedLoop:
@@ -56,18 +56,18 @@ class ClosedLoop:
         self._service_s = service_s
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
-        self._told: dict[int, Told] = {}
+        self._callbacks: dict[int, OnEnd] = {}
 
     def at(self, at_s: float, event: Callable[[], None]) -> None:
-        """Let something happen at a time."""
+        """Schedule an event."""
         heapq.heappush(self._events, (at_s, next(self._order), event))
 
-    def ask(self, class_name: str, told: Told | None = None, *, output_tokens: int = 100, **more: object) -> None:
-        """A client asks now; ``told`` hears of the end, and may ask again."""
+    def ask(self, class_name: str, on_end: OnEnd | None = None, *, output_tokens: int = 100, **more: object) -> None:
+        """Send a request now; ``on_end`` is called at its end, and may send another."""
         ticket = Ticket(len(self.records), class_name, self.now_s, **more)  # type: ignore[arg-type]  # fields of it
         self.records.append(Record(ticket, output_tokens))
-        if told is not None:
-            self._told[ticket.id] = told
+        if on_end is not None:
+            self._callbacks[ticket.id] = on_end
         self._follow(self.desk.arrive(ticket, self.now_s))
 
     def run(self, until_s: float) -> None:
@@ -85,9 +85,9 @@ class ClosedLoop:
                     self._start(self.records[ticket_id])
                 case Reject(ticket_id, reason, retry_after_s) | Expire(ticket_id, reason, retry_after_s):
                     self.records[ticket_id].retry_after_s = retry_after_s
-                    self._tell(self.records[ticket_id], reason.value)
+                    self._ended(self.records[ticket_id], reason.value)
                 case Abort(ticket_id, reason):
-                    self._tell(self.records[ticket_id], reason.value)
+                    self._ended(self.records[ticket_id], reason.value)
                     self.at(self.now_s, lambda one=ticket_id: self._leave(self.records[one], Ending.CANCELLED))
                 case WakeAt(at_s):
                     self.at(at_s, lambda: self._follow(self.desk.tick(self.now_s)))
@@ -102,14 +102,14 @@ class ClosedLoop:
     def _leave(self, record: Record, ending: Ending) -> None:
         usage = Usage(record.ticket.prompt_tokens, record.output_tokens)
         if not record.how:
-            self._tell(record, ending.value)
+            self._ended(record, ending.value)
         self._follow(self.desk.leave(record.ticket.id, ending, self.now_s, usage))
 
-    def _tell(self, record: Record, how: str) -> None:
+    def _ended(self, record: Record, how: str) -> None:
         record.how, record.ended_s = how, self.now_s
-        told = self._told.pop(record.ticket.id, None)
-        if told is not None:
-            self.at(self.now_s, lambda: told(record))
+        on_end = self._callbacks.pop(record.ticket.id, None)
+        if on_end is not None:
+            self.at(self.now_s, lambda: on_end(record))
 
 
 def percentile(values: list[float], share: float) -> float:

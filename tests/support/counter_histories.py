@@ -1,4 +1,4 @@
-"""What ``/metrics`` may say of ended requests over time: as a real ledger counts them, and with everything gone wrong.
+"""Contents of ``/metrics`` over time for ended requests: as a real ledger counts them, and with arbitrary errors.
 
 A history is one dictionary a scrape, from series to value, as ``headway_dashboard.sources.exposition`` reads them.
 """
@@ -50,7 +50,7 @@ def ledger_history(random: Random, scrapes: int, class_name: str = "normal") -> 
 
 
 def broken_history(random: Random, scrapes: int, class_name: str = "normal") -> list[Scrape]:
-    """Counters that grow, restart at any value and vanish, each by itself, among them names that nobody knows."""
+    """Counters that grow, restart at any value and vanish, each by itself, among them unknown names."""
     keys = [
         *(reason_key(class_name, one) for one in (*Reason, UNKNOWN_REASON)),
         *(outcome_key(class_name, one) for one in (*Outcome, UNKNOWN_OUTCOME)),

@@ -1,6 +1,6 @@
 """The invariants of the desk, written once, and an oracle that follows it by its effects alone.
 
-The oracle never looks inside the desk: it hears the events and the effects and keeps its own books. What both must
+The oracle never reads the desk: it gets the events and the effects and keeps its own records. What both must
 agree on is checked after every event. The invariants hold under every preset; the order is checked exactly where the
 preset fixes it, and as far as its stated rule goes elsewhere (``desk_rules``).
 """
@@ -33,7 +33,7 @@ EPSILON_S = 1e-9
 
 @dataclass
 class Oracle:
-    """Who waits, who runs and how everybody ended, from events and effects."""
+    """Waiting requests, running requests and all outcomes, from events and effects."""
 
     desk: Desk
     rules: Rules = field(init=False)
@@ -50,7 +50,7 @@ class Oracle:
     to_blame: int | None = None
     was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
-    newcomer: Ticket | None = None
+    arrival: Ticket | None = None
     short_s: dict[str, float] = field(default_factory=dict)
     _revision: int = 1
 
@@ -59,13 +59,13 @@ class Oracle:
 
     @property
     def waiting(self) -> dict[int, Ticket]:
-        """Who waits."""
+        """The waiting tickets."""
         return self.rules.waiting
 
     # ------------------------------------------------------------------ events
 
     def arrived(self, ticket: Ticket) -> None:
-        """Before the event: promise the ticket its deadlines, from the preset in force."""
+        """Before the event: the deadlines of the ticket, from the preset in force."""
         terms = self.desk.preset.classes[ticket.class_name].timeouts()
         self.promised[ticket.id] = Timeouts(
             *(
@@ -73,10 +73,10 @@ class Oracle:
                 for stage in ("queue_s", "first_token_s", "stall_s", "total_s")
             )
         )
-        self.tickets[ticket.id] = self.newcomer = ticket
+        self.tickets[ticket.id] = self.arrival = ticket
 
     def left(self, ticket_id: int, how: str, sequences: int = 0) -> None:
-        """A ticket left by itself, as far as it was still here; the engine still has so many sequences of it."""
+        """A ticket was cancelled, as far as it was still here; the engine still has so many sequences of it."""
         if ticket_id in self.waiting or ticket_id in self.running:
             self._end(ticket_id, how)
         one = self.rules.sitting.get(ticket_id)
@@ -91,7 +91,7 @@ class Oracle:
             self.token_s[ticket_id] = now_s
 
     def reseated(self, ticket_id: int, seats: int, now_s: float) -> None:
-        """The engine says how many seats a ticket holds; it owes no token without any."""
+        """The engine reports how many seats a ticket holds; it owes no token without any."""
         one = self.rules.sitting.get(ticket_id)
         if one is not None and ticket_id not in self.running:
             one.has(min(seats, one.sequences))  # it is settled: nothing anew
@@ -102,19 +102,19 @@ class Oracle:
             one.has(seats)
 
     def _forget_gone(self) -> None:
-        """Of those that left nothing is kept once the engine has nothing of them."""
+        """Nothing is kept of an ended ticket once the engine has no sequence of it."""
         sitting = self.rules.sitting
         for ticket_id in [ticket_id for ticket_id, one in sitting.items() if one.left and not one.sequences]:
             del sitting[ticket_id]
 
     def follow(self, effects: list[Effect], now_s: float) -> None:
-        """After the event: keep the books, and check all that can be checked of each effect."""
+        """After the event: update the records, and check all that can be checked of each effect."""
         rules, before = self.rules, self.rules.sums()
         rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.held_seats()
         self._check_held()
-        newcomer = self.newcomer
-        if newcomer is not None:
-            self._takes_place(newcomer, effects)
+        arrival = self.arrival
+        if arrival is not None:
+            self._takes_place(arrival, effects)
         gathered = dict(rules.waiting)
         self._clear(now_s)
         for effect in effects:
@@ -138,7 +138,7 @@ class Oracle:
                     self.wake_s = at_s
         self._clear(now_s)
         self._check_growth(before if self._revision == self.desk.revision else {})
-        self.newcomer, self._revision = None, self.desk.revision
+        self.arrival, self._revision = None, self.desk.revision
 
     # ------------------------------------------------------------------ deadlines
 
@@ -159,7 +159,7 @@ class Oracle:
         return dues_s
 
     def soonest_s(self) -> float:
-        """The next moment at which somebody's time is up or a batch has to leave."""
+        """The next moment at which a deadline expires or a batch has to be dispatched."""
         dues_s = [self.queue_due_s(one) for one in self.waiting]
         dues_s += [due_s for one in self.running for due_s in self.run_due_s(one).values()]
         if self._open() and self.rules.gathers and not self.rules.taken():
@@ -171,7 +171,7 @@ class Oracle:
     # ------------------------------------------------------------------ invariants
 
     def check(self, now_s: float) -> None:
-        """The invariants I1 to I7 and I12 of a desk, as formulas over its ledger and these books."""
+        """The invariants I1 to I7 and I12 of a desk, as formulas over its ledger and these records."""
         desk = self.desk
         for name, counts in desk.ledger.classes.items():  # I1
             assert counts.balanced, f"{name} does not balance: {counts}"
@@ -186,17 +186,17 @@ class Oracle:
         assert (desk.waiting_tokens(), desk.waiting_bytes()) == sums[1:]
         assert all(now_s < self.queue_due_s(one) for one in self.waiting), "waits beyond its deadline"  # I7
         assert all(now_s < min(self.run_due_s(one).values()) for one in self.running), "runs beyond its deadline"
-        assert not self._could_go(now_s), "somebody waits who could go"  # I5
+        assert not self._could_go(now_s), "a ticket waits that could be dispatched"  # I5
         soonest_s = self.soonest_s()
         if soonest_s < inf:
-            assert self.wake_s is not None, "nobody will wake the desk for the next deadline"
+            assert self.wake_s is not None, "no timer is set for the next deadline"
             assert self.wake_s <= soonest_s + EPSILON_S, "the wake-up comes too late"
 
     def _open(self) -> bool:
         return self.desk.engine_up and self.desk.state.value == "open"
 
     def _could_go(self, now_s: float) -> bool:
-        """Whether whoever is next would fit, and its batch would have to leave."""
+        """Whether the next ticket would fit, and its batch would have to be dispatched."""
         rules = self.rules
         rules.limit = self.desk.limit
         next_ones = rules.may_be_next()
@@ -223,14 +223,14 @@ class Oracle:
 
     # ------------------------------------------------------------------ effects
 
-    def _takes_place(self, newcomer: Ticket, effects: list[Effect]) -> None:
-        """A newcomer waits from its arrival on, unless it is refused before it could."""
+    def _takes_place(self, arrival: Ticket, effects: list[Effect]) -> None:
+        """A new ticket waits from its arrival on, unless it is refused before it could."""
         evicting = any(isinstance(one, Reject) and one.reason is Reason.EVICTED for one in effects)
-        refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == newcomer.id]
-        assert not (evicting and refused), "somebody was evicted for a newcomer that was refused all the same"
-        if not any(self.rules.line(one) == newcomer.class_name for one in self.waiting.values()):
-            self.short_s[newcomer.class_name] = newcomer.arrived_s
-        self.waiting[newcomer.id] = newcomer
+        refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == arrival.id]
+        assert not (evicting and refused), "a ticket was evicted for an arrival that was refused all the same"
+        if not any(self.rules.line(one) == arrival.class_name for one in self.waiting.values()):
+            self.short_s[arrival.class_name] = arrival.arrived_s
+        self.waiting[arrival.id] = arrival
 
     def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
         rules, ticket = self.rules, self.waiting[ticket_id]
@@ -238,13 +238,13 @@ class Oracle:
         assert self._revision <= revision <= self.desk.revision  # I12
         assert self._open(), "dispatched by a desk that is closed"
         if self.suspects:
-            assert ticket_id in self.suspects, "somebody went before all suspects were cleared"
+            assert ticket_id in self.suspects, "a ticket was dispatched before all suspects were cleared"
             assert self.alone is None, "two suspects at a time"
             assert rules.fits(ticket), "a suspect goes beyond the limit"
             self.alone = ticket_id, now_s + self.desk.preset.recovery.probation_s
             self._seat(ticket, revision, batch)
             return
-        assert self._in_turn(ticket), "somebody jumped the queue"  # I6
+        assert self._in_turn(ticket), "a ticket was dispatched out of turn"  # I6
         assert rules.fits(ticket), "dispatched beyond the limit, a reserve or the token budget"  # I2
         if now_s - ticket.arrived_s <= self._target_s(ticket) / 2:
             self.short_s[rules.line(ticket)] = now_s
@@ -252,7 +252,7 @@ class Oracle:
         if rules.gathers:
             assert all(one.batch == batch for one in rules.sitting.values() if one.seats), "a batch before the last end"
             waiting, rules.waiting = rules.waiting, gathered
-            assert not opens or rules.may_leave(now_s), "a batch left before its time"
+            assert not opens or rules.may_leave(now_s), "a batch was dispatched before its time"
             rules.waiting = waiting
         self._seat(ticket, revision, batch)
 
@@ -264,7 +264,7 @@ class Oracle:
         rules.sitting[ticket.id] = Sitting(ticket, rules.line(ticket), seats, seats, batch, ticket.seats)
 
     def _recalled(self, ticket_id: int) -> None:
-        """It ran when the engine died, had shown nothing, and had not been running at the crash before."""
+        """It ran when the engine died, had sent no output, and had not been running at the crash before."""
         assert ticket_id in self.running, "recalled what was not running"
         assert ticket_id in self.retryable, "would be sent twice although something was shown"
         if self.to_blame in (None, ticket_id):
@@ -276,7 +276,7 @@ class Oracle:
         self.was_running_at[ticket_id] = self.suspects[ticket_id] = self.crashes
 
     def _clear(self, now_s: float) -> None:
-        """Whoever has run alone for long enough is cleared."""
+        """A ticket that has run alone for long enough is cleared."""
         if self.alone is not None and now_s >= self.alone[1]:
             self._innocent(self.alone[0])
 
@@ -290,11 +290,11 @@ class Oracle:
         rules, ticket, queue = self.rules, self.waiting.pop(ticket_id), self.desk.preset.queue
         match reason:
             case Reason.EVICTED:
-                newcomer = self.newcomer
+                arrival = self.arrival
                 assert queue.evict
-                assert newcomer is not None
-                assert rules.urgency(ticket) < rules.urgency(newcomer), "evicted for nobody better"
-                others = [one for one in self.waiting.values() if one is not newcomer]
+                assert arrival is not None
+                assert rules.urgency(ticket) < rules.urgency(arrival), "evicted for no more urgent ticket"
+                others = [one for one in self.waiting.values() if one is not arrival]
                 assert all(rules.urgency(ticket) <= rules.urgency(one) for one in others), "a worse one stays"
             case Reason.QUEUE_FULL | Reason.CLASS_QUEUE_FULL:
                 full = "" if reason is Reason.QUEUE_FULL else ticket.class_name
@@ -335,11 +335,11 @@ class Oracle:
             assert held >= terms.reserved_seats
             assert held == terms.reserved_seats or terms.ttft_slo_s is not None
 
-    def _goes_at_once(self, newcomer: Ticket) -> bool:
-        """Whether it fits and nobody is before it, now that it is out of the line."""
+    def _goes_at_once(self, arrival: Ticket) -> bool:
+        """Whether it fits and no ticket is before it, now that it is out of the queue."""
         rules = self.rules
         free = self._open() and not self.suspects and not rules.gathers
-        return free and rules.fits(newcomer) and not rules.may_be_next()
+        return free and rules.fits(arrival) and not rules.may_be_next()
 
     def _refused(self, ticket_id: int, reason: Reason, retry_after_s: int) -> None:
         assert isinstance(retry_after_s, int)
@@ -372,7 +372,7 @@ class Oracle:
         return total
 
     def engine_restarting(self, retryable: set[int]) -> None:
-        """Before the event: the engine died, and these had shown nothing."""
+        """Before the event: the engine died, and these tickets had sent no output."""
         self.crashes += 1
         self.to_blame = None if self.alone is None else self.alone[0]
         self.alone = None
@@ -380,7 +380,7 @@ class Oracle:
         self.engine_lost()
 
     def engine_lost(self) -> None:
-        """Before the event: whatever sat in the engine is gone with it."""
+        """Before the event: all sequences in the engine are lost with it."""
         for one in self.rules.sitting.values():
             one.has(0)
         self._forget_gone()

@@ -1,4 +1,4 @@
-"""What a preset permits at this moment, in formulas over plain lists: the oracle's own reading of the rules.
+"""The rules of a preset as formulas over plain lists: the oracle's own implementation of what is permitted.
 
 Nothing here is shared with the desk but the preset and the tickets. Everything is computed anew from scratch.
 """
@@ -32,7 +32,7 @@ class Sitting:
 
 @dataclass
 class Rules:
-    """Who waits, who sits, and what the preset says of it. ``preset``, ``limit`` and ``held``, the
+    """Waiting and running tickets, and what the preset says of them. ``preset``, ``limit`` and ``held``, the
     seats kept for each class, are set before any question.
     """
 
@@ -45,7 +45,7 @@ class Rules:
     # ------------------------------------------------------------------ seats
 
     def line(self, ticket: Ticket) -> str:
-        """The class in whose line it waits."""
+        """The class in whose queue it waits."""
         return ticket.class_name if ticket.class_name in self.preset.classes else self.preset.default_class
 
     def urgency(self, ticket: Ticket) -> int:
@@ -73,7 +73,7 @@ class Rules:
         return min(ticket.seats, max(1, self.limit - kept))
 
     def within_budget(self, ticket: Ticket) -> bool:
-        """Whether the token budget lets it in beside those who sit; alone it is always let in."""
+        """Whether the token budget admits it beside the running ones; alone it is always admitted."""
         budget_tokens = self.preset.batching.max_total_tokens
         held = [one.ticket.total_tokens for one in self.sitting.values() if one.seats]
         return budget_tokens is None or not held or sum(held) + ticket.total_tokens <= budget_tokens
@@ -85,7 +85,7 @@ class Rules:
     # ------------------------------------------------------------------ order
 
     def may_be_next(self) -> list[Ticket]:
-        """Those of whom one is next, as far as the preset's order can be told without its books."""
+        """The tickets of which one is next, as far as the preset's order can be computed without its records."""
         able = [one for one in self.waiting.values() if self.room(self.line(one)) >= 1]
         if self.preset.ordering.between == "strict":
             able = _greatest(able, self.urgency)
@@ -144,19 +144,20 @@ class Rules:
         return budget_tokens is not None and sum(one.total_tokens for one in self.waiting.values()) >= budget_tokens
 
     def must_leave(self, now_s: float) -> bool:
-        """Whether a batch has to leave, as far as the bins or an adaptive window do not hide that from here."""
+        """Whether a batch has to be dispatched, as far as the bins or an adaptive window do not hide that from here."""
         batching = self.preset.batching
         seats = sum(one.seats for one in self.waiting.values())
         preferred = batching.strategy == "dynamic" and any(size <= seats for size in batching.preferred_batch_sizes)
         return self.surely_full() or (preferred and self._bins == 1) or now_s >= self.batch_due_s()
 
     def may_leave(self, now_s: float) -> bool:
-        """Whether a batch may leave; where that is hidden, True."""
+        """Whether a batch may be dispatched; where that is hidden, True."""
         hidden = self._bins > 1 or self.preset.batching.window == "adaptive"
         return hidden or self.must_leave(now_s + 1e-9)
 
     def batch_due_s(self) -> float:
-        """When somebody has to leave because of the time; never while an adaptive window hides that from here."""
+        """When a batch has to be dispatched because of the time; never while an adaptive window hides that from
+        here."""
         batching, most_urgent = self.preset.batching, self.preset.by_urgency()[0]
         if batching.strategy == "static":
             flush_s = inf if batching.flush_after_s is None else batching.flush_after_s
@@ -185,7 +186,7 @@ class Rules:
         return one.max_waiting, inf if most_tokens is None else most_tokens, inf if most_bytes is None else most_bytes
 
     def over(self, ticket: Ticket, line: str) -> bool:
-        """Whether this newcomer would break the bounds of a line."""
+        """Whether this new ticket would break the bounds of a queue."""
         more = zip(self.sums()[line], _sum([ticket]), self.bounds(line), strict=True)
         return any(have + add > bound for have, add, bound in more)
 

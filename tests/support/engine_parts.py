@@ -1,4 +1,4 @@
-"""The engine behind a running server: its processes, and whether the server takes traffic."""
+"""The processes of the engine behind a running server, and its readiness."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import requests
-from outside import TOLD
+from client_accounting import TOTALS
 from running_server import RunningServer
 
 #: The long form tries each fault ten times.
@@ -16,7 +16,7 @@ ROUNDS = 10 if os.environ.get("HEADWAY_LONG_TESTS") else 1
 
 
 def ready(server: RunningServer) -> bool:
-    """Whether it says that it is ready."""
+    """Whether the server reports that it is ready."""
     return bool(server.status()["ready"])
 
 
@@ -34,7 +34,7 @@ def engine_core(server: RunningServer) -> psutil.Process:
 
 
 def session(server: RunningServer) -> list[psutil.Process]:
-    """Every living process of the server's session, whichever process is its parent by now."""
+    """Every live process of the server's session, whatever its present parent."""
     assert server.process is not None
     found = []
     for one in psutil.process_iter():
@@ -52,14 +52,14 @@ def killers(server: RunningServer) -> list[psutil.Process]:
 
 
 def order(orders: Path, what: str) -> None:
-    """Tell the engine which fault to show."""
-    TOLD["faults"] += 1
+    """Order a fault from the engine's fault plugin."""
+    TOTALS["faults"] += 1
     orders.write_text(what)
 
 
 def kill(process: psutil.Process) -> None:
     """SIGKILL, and one fault more on the list."""
-    TOLD["faults"] += 1
+    TOTALS["faults"] += 1
     process.kill()
 
 

@@ -1,4 +1,4 @@
-"""Fake engines that go wrong on demand, and what must be true of a gate at rest."""
+"""Fake engines that fail on demand, and checks of an idle gate."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ServingEngine(TrippingEngine):
         self.stopped = False
 
     def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
-        """Write down the question."""
+        """Record the query."""
         self.checked.append((n, request_id))
 
     async def encode(
@@ -89,7 +89,7 @@ def installed(
 
 
 def outcomes(control: Control) -> dict[str, int]:
-    """The outcomes over all classes, after a look at the identity."""
+    """The outcomes over all classes, after a check of the accounting identity."""
     total: Counter[Outcome] = Counter()
     for counts in control.gateway.gate.desk.ledger.classes.values():
         assert counts.balanced
@@ -98,7 +98,7 @@ def outcomes(control: Control) -> dict[str, int]:
 
 
 async def assert_no_residue(control: Control) -> None:
-    """Once the engine goes on and all tasks are done nothing is left: no call, ticket, seat, task or request."""
+    """Once the engine runs and all tasks are done no state remains: no call, ticket, seat, task or request."""
     gateway, gate, engine = control.gateway, control.gateway.gate, control.gateway.link.engine
     engine.stalled = False  # type: ignore[attr-defined]  # a fake engine
     await asyncio.sleep(2 * engine.step_s + 1.0)  # type: ignore[attr-defined]  # a fake engine

@@ -1,4 +1,4 @@
-"""Policies that go wrong after a while, each in its own way: what a preset may name, and nobody should write."""
+"""Faulty policies: each fails after a while, in its own way; a preset may name them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STRANGER = Ticket(-1, "normal", 0.0)
 
 
 class FaultyOrder(StrictOrder):
-    """Right a few times, then wrong, for good: it raises, forgets, or names somebody who may not go."""
+    """Correct a few times, then permanently wrong: it raises, omits, or names a ticket that may not be dispatched."""
 
     _asked = 0
 
@@ -72,7 +72,7 @@ class FaultyOrder(StrictOrder):
 
 
 class FaultyLine(Fifo):
-    """A line that raises from its fifth question on."""
+    """A discipline that raises from its fifth call on."""
 
     _asked = 0
 
@@ -85,7 +85,7 @@ class FaultyLine(Fifo):
 
 
 class FaultyLimit:
-    """A limit that raises from its second question on."""
+    """A limit that raises from its second call on."""
 
     _asked = 0
 
@@ -101,7 +101,7 @@ class FaultyLimit:
 
 
 class StumblingLimit(FaultyLimit):
-    """A limit that raises at its second question only."""
+    """A limit that raises at its second call only."""
 
     def propose(self, seen: object, allowed: int) -> int:
         """Raise once."""

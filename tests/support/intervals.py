@@ -1,4 +1,4 @@
-"""Steps and intervals to show to a limit."""
+"""Steps and intervals as inputs of a limit."""
 
 from __future__ import annotations
 

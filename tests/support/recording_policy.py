@@ -1,4 +1,4 @@
-"""Policies that write down what the desk tells them, for presets to name."""
+"""Policies that record what they get from the desk, for presets to name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway_policies.limits.limit import LimitSettings, Signals
 
 
 class RecordingOrder(StrictOrder):
-    """Strict, and raises where it is told no time, no length or nobody.
+    """Strict, and raises where time, length or tenant is missing.
 
     ``made`` counts those that were made, ``booked`` holds what was charged and corrected, by ticket.
     """
@@ -46,15 +46,15 @@ class RecordingOrder(StrictOrder):
 
 
 class RecordingLimit:
-    """As many seats as the preset has; ``told`` are the signals of the one that was made last, with their times."""
+    """As many seats as the preset has; ``observed`` are the signals of the one that was made last, with their times."""
 
-    told: ClassVar[list[tuple[Signals, float]]] = []
+    observed: ClassVar[list[tuple[Signals, float]]] = []
 
     def __init__(self, settings: LimitSettings, seats: int, ceiling: int | None) -> None:
         self._seats = seats
         self.ceiling = ceiling
         self.why = "mine"
-        RecordingLimit.told = []
+        RecordingLimit.observed = []
 
     def seats(self, now_s: float) -> int:
         """As many as the preset has, and one more with each ten seconds."""
@@ -64,7 +64,7 @@ class RecordingLimit:
 
     def observe(self, signals: Signals, now_s: float) -> None:
         """Write them down."""
-        self.told.append((signals, now_s))
+        self.observed.append((signals, now_s))
 
 
 def _check(*numbers: Any) -> None:

@@ -1,4 +1,4 @@
-"""A real server in a child process, for the tests that claim real parts."""
+"""A real server in a child process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRESETS = Path(__file__).resolve().parent / "presets"
 def core_for_engine() -> str:
     """Which core vLLM's worker is bound to: its own choice, or one core for each of several test workers.
 
-    Left to itself it takes the first core, so the engines of two test workers would share that one.
+    By default it takes the first core, so the engines of two test workers would share that one.
     """
     test_worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if not test_worker:
@@ -49,7 +49,7 @@ START_S = 240.0
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on."""
+    """A free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -103,7 +103,7 @@ class RunningServer:
 
     @classmethod
     def plain_vllm(cls, log_path: Path, *flags: str, **environment: str) -> RunningServer:
-        """Stock `vllm serve` with the plugin named, and nothing else of ours."""
+        """Stock `vllm serve` with the plugin named, and no other part of Headway."""
         vllm = str(Path(sys.executable).with_name("vllm"))
         command = [vllm, "serve", str(TINY_MODEL), "--served-model-name", "tiny", *flags]
         named = {"VLLM_PLUGINS": "headway", "HEADWAY_PRESET_DIR": str(PRESETS)}
@@ -136,7 +136,7 @@ class RunningServer:
         return self
 
     def stop(self) -> int:
-        """SIGTERM, then wait; returns the exit code. Whatever is left after that is killed and reported by ``left``."""
+        """SIGTERM, then wait; returns the exit code. A process that remains is killed and reported by ``left``."""
         assert self.process is not None
         with suppress(psutil.NoSuchProcess):
             self.children = psutil.Process(self.process.pid).children(recursive=True) or self.children
@@ -206,7 +206,7 @@ class RunningServer:
 
 
 def assert_queries_stay_out_of_the_log(server: RunningServer) -> None:
-    """Ask with a token in the query, of ours and of vLLM's routes; the access log has the paths and not the token."""
+    """Send a token in the query, to Headway's and to vLLM's routes; the access log has the paths and not the token."""
     secret, targets = "token-that-nobody-may-read", ("/v1/models", "/headway/readyz", "/headway/v1/status", "/nowhere")
     texts = [requests.get(f"{server.url}{target}?token={secret}", timeout=20).text for target in targets]
     chat = {"model": "tiny", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}

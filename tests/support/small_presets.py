@@ -1,4 +1,4 @@
-"""Presets small enough to reason about in a test."""
+"""Small presets for tests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def small_preset(
 ) -> Preset:
     """Three classes with the usual names, 10 s in the queue and 60 s in all, unless ``classes`` says otherwise.
 
-    The plainest policies: strict order, first come first served, nobody evicted, nothing predicted. ``batching`` and
+    The plainest policies: strict order, first come first served, no eviction, no prediction. ``batching`` and
     ``queue`` are further keys of those tables.
     """
     usual = {

@@ -1,6 +1,6 @@
-"""A server that looks like Headway from outside: real Prometheus text on /metrics, and the admin API.
+"""A stub of a Headway server: real Prometheus text on /metrics, and the admin API.
 
-No engine, no desk: a small world whose numbers a test moves by hand (``world.step``) or lets move with the clock
+No engine, no desk: a small state whose numbers a test changes by hand (``world.step``) or lets move with the clock
 (``moving=True``). The text is what ``prometheus_client.generate_latest`` writes, as vLLM's endpoint serves it.
 """
 
@@ -51,7 +51,7 @@ WARM = schema.WarmupStatus(
 
 
 class World:
-    """What the stub knows. ``step`` lets requests come, wait, run and end, so that the ledger always adds up.
+    """The stub's state. ``step`` lets requests arrive, wait, run and end, so that the ledger always adds up.
 
     ``ends_per_s`` are requests a second that come and end at once in each class: by the reason they are refused for, or
     by their outcome where it needs no reason. A name that is in neither enum is taken for a reason of a later server.
@@ -348,8 +348,8 @@ class World:
         }
         for name, value in plain.items():
             yield GaugeMetricFamily(name, "-", value=float(value))
-        standings = {one: float(one == self.state) for one in ("up", "silent", "restarting", "lost")}
-        yield labelled(GaugeMetricFamily, "headway_engine_state", "state", standings)
+        states = {one: float(one == self.state) for one in ("up", "silent", "restarting", "lost")}
+        yield labelled(GaugeMetricFamily, "headway_engine_state", "state", states)
         deaths = {cause: self.deaths[cause] for cause in Cause}
         yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", deaths)
         yield CounterMetricFamily("headway_engine_hangs_total", "-", value=self.hangs)

@@ -1,4 +1,4 @@
-"""Tests on virtual time: the loop's clock jumps to the next timer as soon as nobody has anything to do."""
+"""Tests in virtual time: the loop's clock jumps to the next timer as soon as no task is ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A desk with a clock of its own, tickets numbered as they come, and an oracle that follows every event."""
+"""A desk with a clock of its own, tickets numbered by arrival, and an oracle that follows every event."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class WatchedDesk:
         return self.does("arrive", ticket)
 
     def leaves(self, ticket_id: int, ending: Ending = Ending.COMPLETED, *, sequences: int = 0) -> list[Effect]:
-        """A ticket leaves; the engine still has so many sequences of it."""
+        """A ticket ends; the engine still has so many sequences of it."""
         self.oracle.left(ticket_id, ending, sequences)
         return self.does("leave", ticket_id, ending, sequences=sequences)
 
     def holds(self, ticket_id: int, seats: int) -> list[Effect]:
-        """The engine says how many seats a ticket holds."""
+        """The engine reports how many seats a ticket holds."""
         self.oracle.reseated(ticket_id, seats, self.now_s)
         return self.does("reseat", ticket_id, seats)
 
@@ -83,10 +83,10 @@ def unbatched(effects: list[Effect]) -> list[Effect]:
 
 
 def ids(effects: list[Effect]) -> list[int]:
-    """Whom the effects are about."""
+    """The tickets that the effects are about."""
     return [effect.ticket_id for effect in effects if not isinstance(effect, WakeAt)]
 
 
 def dispatched(effects: list[Effect]) -> list[int]:
-    """Who was let through."""
+    """The dispatched tickets."""
     return [effect.ticket_id for effect in effects if isinstance(effect, Dispatch)]

@@ -20,7 +20,7 @@ from headway_policies.limits import WHYS
 
 NORMAL = "normal"
 _QUIET = "quiet"
-_MOST_MOVES = 10
+_MAX_MOVES = 10
 
 #: What each rung takes from requests, the mildest first.
 RUNGS = {
@@ -58,12 +58,12 @@ def rung(reading: Reading) -> str:
 
 def situation(reading: Reading) -> Situation:
     """The engine's state, by the metrics."""
-    standing = engine_state_of(reading)
+    engine_state = engine_state_of(reading)
     series = reading[panels.ENGINE_STATE]
     return Situation(
         ready=now(reading, panels.READY),
-        standing=standing,
-        since_s=held_s(series.times_s, series.line(standing)) if standing else None,
+        engine_state=engine_state,
+        since_s=held_s(series.times_s, series.line(engine_state)) if engine_state else None,
         queued=now(reading, panels.QUEUED),
         deaths=now(reading, panels.DEATHS),
     )
@@ -102,7 +102,7 @@ def move_rows(ladder: FallbackState) -> list[dict[str, str]]:
             "Move": f"{one.before} → {one.after}",
             "Why": trigger_words(one.trigger),
         }
-        for one in ladder.moves[:_MOST_MOVES]
+        for one in ladder.moves[:_MAX_MOVES]
     ]
 
 
@@ -215,8 +215,8 @@ def pause_words(status: Status) -> str:
 
 def server_tiles(reading: Reading, status: Status, state: Condition) -> list[TileText]:
     """The server page's key figures."""
-    standing = status.engine.state or engine_state_of(reading)
-    of_standing = palette.words_of(palette.ENGINE_STATES)(standing) if standing and state.current else MISSING
+    engine_state = status.engine.state or engine_state_of(reading)
+    state_words = palette.words_of(palette.ENGINE_STATES)(engine_state) if engine_state and state.current else MISSING
     suspects = status.engine.crash_suspects
     counted = (
         ("Engine deaths", panels.DEATHS, "Engines that died or were ended since the server started."),
@@ -228,7 +228,7 @@ def server_tiles(reading: Reading, status: Status, state: Condition) -> list[Til
             "Running engines that were replaced: by order, on schedule, or for their memory.",
         ),
     )
-    tiles = [TileText("Engine", of_standing, "The engine's state now.", f"{suspects} run alone" if suspects else "")]
+    tiles = [TileText("Engine", state_words, "The engine's state now.", f"{suspects} run alone" if suspects else "")]
     for label, expression, explanation in counted:
         value = newest(reading[expression].line())
         old = "" if value is None or state.current else "last known"

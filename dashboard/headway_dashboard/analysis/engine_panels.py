@@ -169,8 +169,8 @@ GC_PANEL = Panel(
     "Every token of every stream waits meanwhile. Above 100 ms: check the server's own memory.",
     idle="the collector did not run in this time",
 )  # fmt: skip
-STANDING_PANEL = Panel(
-    "standing",
+ENGINE_STATE_PANEL = Panel(
+    "engine-state",
     "Engine state",
     "Up: it serves. Silent: unresponsive, dispatch is suspended. Restarting: another one is being started. "
     "Lost: no request is admitted.",
@@ -222,6 +222,6 @@ ENGINE_PANEL = Panel(
     ),
     "Requests wait in Headway's queue, not in the engine: many inside point to a KV cache that is too small.",
 )
-SERVER_PAGE = (STANDING_PANEL, DEATHS_PANEL, RETRIES_PANEL, ENGINE_PANEL)
+SERVER_PAGE = (ENGINE_STATE_PANEL, DEATHS_PANEL, RETRIES_PANEL, ENGINE_PANEL)
 SERVER_FIGURES = (HANGS, RETRIES, RECYCLES, WARMUP_S)
 PANELS = (RESIDENT_PANEL, *REQUESTS_PAGE, *LIMIT_SECTION, *MEMORY_SECTION, *SERVER_PAGE)

@@ -20,7 +20,7 @@ from itertools import pairwise
 Point = float | None
 Labels = tuple[str, ...]
 
-MOST_POINTS = 240
+MAX_POINTS = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def grid(now_s: float, range_s: float, interval_s: float) -> Grid:
     Whole-second steps aligned to the epoch: two viewers, or two refreshes within one step, ask for the same points.
     The last point is the first instant not before ``now_s``, so that it carries the newest sample.
     """
-    step_s = float(max(math.ceil(interval_s), math.ceil(range_s / MOST_POINTS), 1))
+    step_s = float(max(math.ceil(interval_s), math.ceil(range_s / MAX_POINTS), 1))
     end_s = math.ceil(now_s / step_s) * step_s
     start_s = end_s - math.floor(range_s / step_s) * step_s
     return Grid(start_s, end_s, step_s, window_s=max(30.0, 4 * interval_s, 2 * step_s))

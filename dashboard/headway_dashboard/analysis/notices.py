@@ -49,7 +49,7 @@ class Situation:
     """What the metrics say: the engine's state, for how long (None: longer than is known), and the queue."""
 
     ready: float | None = None
-    standing: str = ""
+    engine_state: str = ""
     since_s: float | None = None
     queued: float | None = None
     deaths: float | None = None
@@ -57,9 +57,9 @@ class Situation:
 
 def notices(now: Situation, status: Status) -> list[Notice]:
     """All notices, the most urgent first; empty in normal operation."""
-    standing = status.engine.state or now.standing
-    found = [_engine(standing, now, status), _warmup(standing, status.warmup)]
-    if standing in ("", "up") and not status.known and now.ready == 0 and status.reasons:
+    state = status.engine.state or now.engine_state
+    found = [_engine(state, now, status), _warmup(state, status.warmup)]
+    if state in ("", "up") and not status.known and now.ready == 0 and status.reasons:
         reasons = ", ".join(status.reasons)
         found.append(Notice("warning", "The server takes no traffic", f"Reasons: {reasons}."))
     if status.order_error:
@@ -77,8 +77,8 @@ def stage_words(stage: str) -> str:
 # ---------------------------------------------------------------------- the engine
 
 
-def _engine(standing: str, now: Situation, status: Status) -> Notice | None:
-    match standing:
+def _engine(state: str, now: Situation, status: Status) -> Notice | None:
+    match state:
         case "silent":
             text = f"Dispatch is suspended{_for(now)}; {_waiting(now)}. "
             text += "It resumes by itself when the engine responds."
@@ -170,8 +170,8 @@ def _sentence(text: str) -> str:
 # ---------------------------------------------------------------------- the warm-up
 
 
-def _warmup(standing: str, warmup: WarmupStatus) -> Notice | None:
-    if standing == "restarting":
+def _warmup(state: str, warmup: WarmupStatus) -> Notice | None:
+    if state == "restarting":
         return None  # part of the restart, which says so
     match warmup.state:
         case "pending":

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from headway_dashboard.analysis.units import compact, duration, written
 
 #: Above this share errors are named; as in the alert HeadwayErrorShare, exactly this much is still allowed.
-MOST_ERRORS = 0.01
+MAX_ERROR_SHARE = 0.01
 #: A cause has most of the errors when it has more than this share of them.
-MOST_OF_THEM = 0.5
+MAJORITY = 0.5
 KV_FULL = 0.95
 AT_LIMIT = 0.9
 FAR_BELOW = 0.5
@@ -75,7 +75,7 @@ def main_causes(causes: Mapping[str, float]) -> str:
         return ""
     whole = math.fsum(rates.values())
     first, *others = sorted(rates, key=lambda words: (-rates[words], words))
-    if rates[first] / whole > MOST_OF_THEM:
+    if rates[first] / whole > MAJORITY:
         return f"most of them: {first}"
     two = (f"{words} ({written(rates[words] / whole, 'ratio')})" for words in (first, *others[:1]))
     return f"among them: {', '.join(two)}"
@@ -86,13 +86,13 @@ def _troubles(facts: Facts) -> tuple[str, ...]:
 
 
 def _errors(facts: Facts) -> Iterator[str]:
-    if facts.error_share is not None and facts.error_share > MOST_ERRORS:
+    if facts.error_share is not None and facts.error_share > MAX_ERROR_SHARE:
         causes = main_causes(facts.causes)
         share = written(facts.error_share, "ratio")
         yield f"{share} of requests end without an answer{f', {causes}' if causes else ''}."
         return
     for one in facts.classes:
-        if one.error_share is not None and one.error_share > MOST_ERRORS:
+        if one.error_share is not None and one.error_share > MAX_ERROR_SHARE:
             yield f"{written(one.error_share, 'ratio')} of the requests of class {one.name} end without an answer."
 
 

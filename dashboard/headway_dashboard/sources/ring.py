@@ -17,8 +17,8 @@ from headway_dashboard.analysis.expressions import Either, Expression, Gauge, Me
 from headway_dashboard.analysis.model import Grid, Labels, Point, Series, held, quantiles, quotient, rate, total
 from headway_dashboard.sources.exposition import SampleKey
 
-_MOST_SERIES = 20_000
-_MOST_BUCKET_RATES = 32
+_MAX_SERIES = 20_000
+_MAX_BUCKET_RATES = 32
 
 Line = Sequence[Point]
 Reader = Callable[[Sequence[float], Sequence[float]], list[Point]]
@@ -58,7 +58,7 @@ class Ring:
 
     def _position(self, key: SampleKey) -> int | None:
         at = self._index.get(key)
-        if at is None and len(self._index) < _MOST_SERIES:
+        if at is None and len(self._index) < _MAX_SERIES:
             at = self._index[key] = len(self._index)
             self._by_name[key[0]].append((dict(key[1]), at))
         return at
@@ -117,7 +117,7 @@ class Ring:
     def _rates_of_buckets(self, metric: Metric, on: Grid) -> dict[Labels, Line]:
         """Kept until the next scrape, because p50, p95 and p99 of one histogram ask for the same lines."""
         if (metric, on) not in self._bucket_rates:
-            if len(self._bucket_rates) >= _MOST_BUCKET_RATES:
+            if len(self._bucket_rates) >= _MAX_BUCKET_RATES:
                 self._bucket_rates.clear()
             self._bucket_rates[metric, on] = self._grouped(metric, on, self._rater(on), total, "_bucket")
         return self._bucket_rates[metric, on]

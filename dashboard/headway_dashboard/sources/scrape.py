@@ -24,7 +24,7 @@ CONNECT_TIMEOUT_S = 0.5
 READ_TIMEOUT_S = 2.0
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 _FIRST_WAIT_S = 1.0
-_MOST_ANSWERS = 500
+_MAX_ANSWERS = 500
 
 
 class ScrapeSource:
@@ -61,7 +61,7 @@ class ScrapeSource:
         """One expression's lines. Viewers of the same moment share the work."""
         key = (expression, on)
         if key not in self._answers:
-            if len(self._answers) >= _MOST_ANSWERS:
+            if len(self._answers) >= _MAX_ANSWERS:
                 self._answers.clear()
             self._answers[key] = self._ring.evaluate(expression, on)
         return self._answers[key]

@@ -25,7 +25,7 @@ from headway_policies import EngineState, Hold, Reason, Watchdog
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
-_MOST_LOGGED = 20
+_MAX_LOGGED = 20
 _ANSWER_WITHIN_S = 5.0  # an engine that is unresponsive gets it when it goes on
 
 T = TypeVar("T")
@@ -207,15 +207,15 @@ class EngineLink:
     def _log_running_calls(self) -> None:
         """Log the calls that the dead engine was running: one of them may be the cause."""
         running = list(self.calls)
-        for call in running[:_MOST_LOGGED]:
+        for call in running[:_MAX_LOGGED]:
             ticket = call.permit.ticket
             log.error(
                 "the engine died while it ran %.80s (%s, prompt tokens: %d, sequences: %d), which %s",
                 call.id, ticket.class_name, ticket.prompt_tokens, call.seats,
                 "had sent output" if call.shown else "had sent no output",
             )  # fmt: skip
-        if len(running) > _MOST_LOGGED:
-            log.error("the engine died while it ran %d more", len(running) - _MOST_LOGGED)
+        if len(running) > _MAX_LOGGED:
+            log.error("the engine died while it ran %d more", len(running) - _MAX_LOGGED)
 
     def _most_seats(self) -> int:
         """The most seats that can be allowed under the preset in force."""

@@ -21,7 +21,7 @@ from typing import Any, Generic, Self, assert_never
 
 from headway.batcher.arguments import number, whole_number
 from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
-from headway.batcher.settings import MOST_TOKENS, batch_preset, class_name, without_window
+from headway.batcher.settings import MAX_TOKENS, batch_preset, class_name, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
 from headway.errors import BatchFunctionError, refusal
 from headway_policies import (
@@ -168,7 +168,7 @@ class Batcher(Generic[T, R]):
             class_name(priority, len(self._desk.preset.classes)),
             now_s,
             asked=Timeouts(total_s=None if timeout_s is None else number("timeout", timeout_s)),
-            prompt_tokens=max(1, whole_number("tokens", tokens, 0, MOST_TOKENS)),
+            prompt_tokens=max(1, whole_number("tokens", tokens, 0, MAX_TOKENS)),
             max_tokens=0,
         )
         if self._closing:

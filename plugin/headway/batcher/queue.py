@@ -15,7 +15,7 @@ from headway.batcher.settings import class_name
 from headway_policies import PriorityClass, Ticket
 from headway_policies.queueing import Lane, OrderSettings, QueueSettings, WaitQueue, make_order
 
-_MOST_WAITING = 1_000_000
+_MAX_WAITING = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,10 +47,10 @@ class PriorityRequestQueue(Generic[T]):
     """
 
     def __init__(self, max_size: int = 10_000, priority_classes: int = 3) -> None:
-        whole_number("max_size", max_size, 1, _MOST_WAITING)
+        whole_number("max_size", max_size, 1, _MAX_WAITING)
         count = whole_number("priority_classes", priority_classes, 1, 8)
         classes = {
-            class_name(priority, count): PriorityClass(priority=priority, max_waiting=_MOST_WAITING)
+            class_name(priority, count): PriorityClass(priority=priority, max_waiting=_MAX_WAITING)
             for priority in range(count)
         }
         lane = Lane(make_order(OrderSettings(between="strict", inside="fifo"), classes))

@@ -10,10 +10,10 @@ from headway.errors import UnknownClassError
 from headway_policies import Batching, Preset, PriorityClass
 from headway_policies.queueing import OrderSettings, QueueSettings
 
-MOST_TOKENS = 2**53  # more cannot be counted exactly in a float
+MAX_TOKENS = 2**53  # more cannot be counted exactly in a float
 _WHOLE = {
     "max_batch_size": (1, 65_536),
-    "max_total_tokens": (1, MOST_TOKENS),
+    "max_total_tokens": (1, MAX_TOKENS),
     "priority_classes": (1, 8),
     "max_size": (1, 1_000_000),
 }

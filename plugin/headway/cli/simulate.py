@@ -41,8 +41,8 @@ exit codes: 0 done   2 wrong usage, a bad preset or trace, or plotly missing for
 """
 DEFAULT_PRESET = "balanced"
 _DURATION_S = 300.0
-_MOST_OUTPUT_TOKENS = 512
-_MOST_DIGITS = 9
+_MAX_OUTPUT_TOKENS = 512
+_MAX_DIGITS = 9
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -104,8 +104,8 @@ def _add_engine(group: argparse._ArgumentGroup) -> None:
 
 def _whole(text: str) -> int:
     """Read a whole number from 1 on. Raises argparse.ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text)):
-        most = "9" * _MOST_DIGITS
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text)):
+        most = "9" * _MAX_DIGITS
         raise argparse.ArgumentTypeError(f"a whole number from 1 to {most} is needed, not {text[:40]!r}")
     return int(text)
 
@@ -124,8 +124,8 @@ def _cost(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < 10**_MOST_DIGITS:
-        raise argparse.ArgumentTypeError(f"a number from 0 to below 1e{_MOST_DIGITS} is needed, not {text[:40]!r}")
+    if not 0 <= value < 10**_MAX_DIGITS:
+        raise argparse.ArgumentTypeError(f"a number from 0 to below 1e{_MAX_DIGITS} is needed, not {text[:40]!r}")
     return value
 
 
@@ -204,5 +204,5 @@ def _traffic(chosen: argparse.Namespace, workload: Workload, model: EngineModel,
         trace = read_trace(chosen.trace)
     except TraceError as error:
         raise UsageError(str(error)) from None
-    trace = trace.scaled(chosen.scale_lengths, chosen.scale_time or 1.0, _MOST_OUTPUT_TOKENS)
+    trace = trace.scaled(chosen.scale_lengths, chosen.scale_time or 1.0, _MAX_OUTPUT_TOKENS)
     return of_trace(trace, chosen.seed, model=model, slo=slo, duration_s=chosen.duration, load=chosen.load)

@@ -56,8 +56,8 @@ MAX_JSON_ELEMENTS = 250_000
 MAX_HEADER_BYTES = 8190
 
 _JSON, _EVENTS = "application/json", "text/event-stream"
-_MOST_DIGITS = 400  # int() takes a time that grows with the square of them
-_MOST_AT_ONCE = 64
+_MAX_DIGITS = 400  # int() takes a time that grows with the square of them
+_MAX_AT_ONCE = 64
 _CONNECT_S = 5.0
 #: Errors of this one request, which say nothing about the other model.
 _REQUEST_ERRORS = frozenset({400, 413, 422})
@@ -92,7 +92,7 @@ class FallbackClient:
         settings: FallbackSettings,
         *,
         breaker: CircuitBreaker | None = None,
-        most_at_once: int = _MOST_AT_ONCE,
+        most_at_once: int = _MAX_AT_ONCE,
         now_s: Callable[[], float] | None = None,
     ) -> None:
         self._settings = settings
@@ -328,7 +328,7 @@ def _object(text: bytes | bytearray, most_bytes: int) -> dict[str, Any] | None:
 
 def _whole_number(digits: str) -> int:
     """Raises ValueError for more digits than any number of a request or an answer has."""
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         raise ValueError("a number has too many digits")
     return int(digits)
 

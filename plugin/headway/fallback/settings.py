@@ -22,7 +22,7 @@ _MODEL = "HEADWAY_FALLBACK_MODEL"
 _KEY = "HEADWAY_FALLBACK_API_KEY"
 _TIMEOUT = "HEADWAY_FALLBACK_TIMEOUT_S"
 _USUAL_TIMEOUT_S = 60.0
-_MOST_MODEL_CHARS = 200
+_MAX_MODEL_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ def _url(text: str) -> str:
 
 def _model(text: str | None) -> str:
     name = (text or "").strip()
-    if not name or len(name) > _MOST_MODEL_CHARS or not name.isascii() or not name.isprintable():
-        wanted = f"the name of the other model, at most {_MOST_MODEL_CHARS} printable ASCII characters"
+    if not name or len(name) > _MAX_MODEL_CHARS or not name.isascii() or not name.isprintable():
+        wanted = f"the name of the other model, at most {_MAX_MODEL_CHARS} printable ASCII characters"
         raise HeadwayError(f"{_MODEL}: {wanted}, is needed")
     return name
 

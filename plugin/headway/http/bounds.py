@@ -23,7 +23,7 @@ MIB: Final = 1024 * KIB
 
 MAX_TARGET_BYTES: Final = 8 * KIB
 _USUAL_HEADER_BYTES: Final = 32 * KIB
-_LEAST_HEADER_BYTES: Final = KIB
+_MIN_HEADER_BYTES: Final = KIB
 _USUAL_BODY_BYTES: Final = 32 * MIB
 _USUAL_BODIES_BYTES: Final = 128 * MIB
 _USUAL_TIMEOUT_S: Final = 20.0
@@ -76,7 +76,7 @@ class Bounds:
             raise HeadwayError(f"HEADWAY_MAX_BODIES_BYTES: {wanted}, not {bodies_bytes}")
         return cls(
             max_header_bytes=whole_number(
-                found, "HEADWAY_MAX_HEADER_BYTES", _USUAL_HEADER_BYTES, least=_LEAST_HEADER_BYTES
+                found, "HEADWAY_MAX_HEADER_BYTES", _USUAL_HEADER_BYTES, least=_MIN_HEADER_BYTES
             ),
             max_body_bytes=body_bytes,
             max_bodies_bytes=bodies_bytes,

@@ -18,8 +18,8 @@ from headway_policies.preset import Issue, shown
 MAX_BODY_BYTES = 16 * 1024
 #: How long an order may take to arrive, in all.
 BODY_WITHIN_S = 10.0
-_MOST_ERRORS = 10  # of one body; the keys in it are the client's own
-_MOST_KEY_CHARS = 60
+_MAX_ERRORS = 10  # of one body; the keys in it are the client's own
+_MAX_KEY_CHARS = 60
 
 AnOrder = TypeVar("AnOrder", bound=Order)
 
@@ -30,7 +30,7 @@ async def read_order(request: Request, expected: type[AnOrder]) -> AnOrder:
     try:
         return expected.model_validate(json.loads(body))
     except ValidationError as error:
-        wrong = [_issue(one) for one in error.errors()[:_MOST_ERRORS]]
+        wrong = [_issue(one) for one in error.errors()[:_MAX_ERRORS]]
         detail = "; ".join(f"{one.where}: {one.message}" for one in wrong)
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{detail}.", errors=wrong) from None
     except (ValueError, RecursionError):
@@ -59,6 +59,6 @@ async def _body(request: Request) -> bytes:
 
 def _issue(detail: Mapping[str, Any]) -> Issue:
     """One error of a body. The value of a key that is unknown may be anything, a secret too: it is not repeated."""
-    where = ".".join(str(part) for part in detail["loc"])[:_MOST_KEY_CHARS] or "body"
+    where = ".".join(str(part) for part in detail["loc"])[:_MAX_KEY_CHARS] or "body"
     value = None if detail["type"] in ("missing", "extra_forbidden") else shown(detail["input"])
     return Issue(where, detail["msg"], value)

@@ -23,7 +23,7 @@ from headway_policies import Preset
 
 _BYTES_PER_TOKEN = 4
 _MEDIA = b";base64,"
-_MOST_TYPE_BYTES = 100
+_MAX_TYPE_BYTES = 100
 
 #: An escaped ASCII letter, which no encoder writes by itself, and which may be part of a key.
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
@@ -122,7 +122,7 @@ def _media_bytes(body: bytes) -> int:
     """The bytes of strings that hold a file: ``"data:image/png;base64,..."``. All else counts as text."""
     found, at = 0, body.find(_MEDIA)
     while at >= 0:
-        begins = body.rfind(b'"', max(0, at - _MOST_TYPE_BYTES), at)
+        begins = body.rfind(b'"', max(0, at - _MAX_TYPE_BYTES), at)
         ends = body.find(b'"', at)
         ends = len(body) if ends < 0 else ends
         if begins >= 0 and body.startswith(b"data:", begins + 1):

@@ -11,7 +11,7 @@ import math
 
 _GOLDEN = 0.6180339887498949
 _MEMORY_S = 10.0
-_LEAST_PER_S = 1e-9
+_MIN_PER_S = 1e-9
 
 
 class DrainRate:
@@ -44,7 +44,7 @@ class DrainRate:
         expected_s = 1.0
         if self._started_s is not None:
             per_s = self.per_s(now_s)
-            expected_s = waiting / (per_s if per_s > _LEAST_PER_S else _LEAST_PER_S)
+            expected_s = waiting / (per_s if per_s > _MIN_PER_S else _MIN_PER_S)
         self._spread = (self._spread + _GOLDEN) % 1.0
         advice_s = math.ceil(expected_s * (0.75 + 0.5 * self._spread))
         return advice_s if 1 <= advice_s <= 30 else 1 if advice_s < 1 else 30

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
-from causes_and_share import sums_to_the_share
 from counter_histories import (
     UNKNOWN_OUTCOME,
     UNKNOWN_REASON,
@@ -16,6 +15,7 @@ from counter_histories import (
     outcome_key,
     reason_key,
 )
+from error_share_sum import sums_to_the_share
 from hypothesis import given
 from hypothesis import strategies as st
 from stub_server import CLASSES, StubServer
@@ -57,14 +57,14 @@ def test_every_way_to_fail_has_a_cause() -> None:
 
 
 def test_an_outcome_has_always_a_reason_or_never() -> None:
-    """The two ways out of the desk share no outcome and leave none out: so each end is counted once."""
+    """The two ways out of the desk share no outcome and omit none: so each end is counted once."""
     by_itself = {outcome for pair in LEFT.values() for outcome in pair}
     assert by_itself | set(BY_REASON) == set(Outcome)
     assert not by_itself & set(BY_REASON)
 
 
 def test_a_cause_that_is_not_known_keeps_its_name() -> None:
-    """It is shown as another cause, never left out."""
+    """It is shown as another cause, never omitted."""
     assert words(UNKNOWN_REASON) == "other: sun_spots"
     assert colour(UNKNOWN_REASON) not in {hue for _, hue in CAUSES.values()}
 
@@ -74,7 +74,7 @@ def test_a_cause_that_is_not_known_keeps_its_name() -> None:
 
 @given(SEEDS, st.sampled_from([ledger_history, broken_history]))
 def test_the_causes_sum_to_the_share(seed: int, history: Callable[[Random, int], list[Scrape]]) -> None:
-    """At every instant, with counters that restart or vanish and names that nobody knows."""
+    """At every instant, with counters that restart or vanish and with unknown names."""
     ring = filled(history(Random(seed), 25))
     sums_to_the_share(lambda one: ring.evaluate(one, GRID), panels.ERROR_SHARE, panels.ERROR_PANEL.expressions)
 
@@ -98,7 +98,7 @@ def test_the_share_is_what_the_ledger_says(seed: int) -> None:
 
 
 @given(st.sampled_from([reason_key("normal", UNKNOWN_REASON), outcome_key("normal", UNKNOWN_OUTCOME)]))
-def test_a_new_name_is_never_left_out(key: tuple[str, tuple[tuple[str, str], ...]]) -> None:
+def test_a_new_name_is_never_omitted(key: tuple[str, tuple[tuple[str, str], ...]]) -> None:
     """A server of a later version: its new reason, or outcome, is in the share and in the chart, by its name."""
     done = outcome_key("normal", Outcome.COMPLETED)
     ring = filled([{done: 9.0 * at, key: 1.0 * at} for at in range(30)])

@@ -1,4 +1,4 @@
-"""Six conditions that must never be taken for each other."""
+"""The six conditions of a server as the dashboard sees it, which must not be confused."""
 
 from __future__ import annotations
 

@@ -49,10 +49,10 @@ def test_every_rung_has_words() -> None:
             "by an operator's order, until it is set to automatic: answers are shorter, a few requests are dispatched",
         ),
     ],
-    ids=["nobody tells", "numbers only", "normal", "by itself", "ordered"],
+    ids=["unknown", "numbers only", "normal", "by itself", "ordered"],
 )
 def test_ladder_words(ladder: FallbackState, by_numbers: str, words: str) -> None:
-    """Where it stands, who put it there, and what it takes; only what is in force, not all that lies below."""
+    """The rung, the actor and the conditions; only what is in force, not all the rungs below it."""
     assert words in descriptions.ladder_words(ladder, by_numbers)
     assert bool(words) == bool(descriptions.ladder_words(ladder, by_numbers))
 
@@ -67,7 +67,7 @@ def test_what_an_operator_may_order() -> None:
 
 
 def test_steps_and_moves() -> None:
-    """Only what happened, the mildest rung first; the moves as the server tells them, ten at most."""
+    """Only what happened, the mildest rung first; the moves as the server reports them, ten at most."""
     counted = reading(
         (
             engine_panels.RUNG_STEPS,
@@ -91,8 +91,10 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
         ("one request alone", "400\u00a0ms"),
         ("full batches", "1.5\u00a0s"),
     ]
-    told = WarmupStatus(state="done", stages={"single": [0.4], "batch": [2.0, 1.5]}, refused=["logprobs"], settled=True)
-    assert [tuple(row.values()) for row in descriptions.warmup_rows(numbers, told)] == [
+    reported = WarmupStatus(
+        state="done", stages={"single": [0.4], "batch": [2.0, 1.5]}, refused=["logprobs"], settled=True
+    )
+    assert [tuple(row.values()) for row in descriptions.warmup_rows(numbers, reported)] == [
         ("one request alone", "1", "400\u00a0ms"),
         ("log probabilities", "0", "not supported by the engine"),
         ("full batches", "2", "2\u00a0s → 1.5\u00a0s"),
@@ -100,7 +102,7 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("reported", "words"),
     [
         (WarmupStatus(), ""),
         (WarmupStatus(state="done", settled=True, batch_size=8), "took equally long. A full batch has 8 requests."),
@@ -109,9 +111,9 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
         (WarmupStatus(state="failed", reason="batch: boom", attempt=3), "Failed. Attempt 3. Batch: boom."),
     ],
 )
-def test_warmup_words(told: WarmupStatus, words: str) -> None:
+def test_warmup_words(reported: WarmupStatus, words: str) -> None:
     """How it ended, in a sentence."""
-    assert words in descriptions.warmup_words(told)
+    assert words in descriptions.warmup_words(reported)
 
 
 @pytest.mark.parametrize("why", [*WHYS, "", "new"])
@@ -124,7 +126,7 @@ def test_the_limit_says_why(why: str) -> None:
 
 
 def test_tiles_of_a_server_that_is_away_are_named_as_old() -> None:
-    """Counts stay with their age; how the engine stands now is not known."""
+    """Counts stay with their age; the engine's present state is unknown."""
     numbers = reading((panels.ENGINE_STATE, {("up",): [1] * 3}), (panels.DEATHS, {(): [2] * 3}))
     tiles = {one.label: one for one in descriptions.server_tiles(numbers, Status(), NOW)}
     assert (tiles["Engine"].value, tiles["Engine deaths"].value, tiles["Hangs"].value) == ("up", "2", "—")
@@ -143,7 +145,7 @@ def test_marks_of_presets_and_of_the_engine_stand_in_their_order() -> None:
 
 
 def test_old_numbers_raise_no_notice() -> None:
-    """While the server is away, nobody knows how its engine stands."""
+    """While the server is unreachable, the state of its engine is unknown."""
     numbers = reading((panels.ENGINE_STATE, {("silent",): [1] * 3}))
     assert descriptions.notices_of(numbers, Status(), NOW)
     assert descriptions.notices_of(numbers, Status(), Condition(State.STALE, "")) == []

@@ -1,4 +1,4 @@
-"""One meaning, two readers: what an expression says in PromQL, and what it reads from the ring."""
+"""Expressions: one definition, evaluated in PromQL and from the ring with the same result."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_engine_names_are_met_in_every_spelling(spelling: str) -> None:
     assert canonical(spelling) == "vllm:x_total"
 
 
-def test_foreign_metrics_are_left_out() -> None:
-    """The ring keeps what the dashboard knows: no process, python or _created series."""
+def test_foreign_metrics_are_ignored() -> None:
+    """The ring keeps the dashboard's own series only: no process, python or _created series."""
     registry = CollectorRegistry()
     Gauge("process_open_fds", "-", registry=registry).set(3)
     Counter("headway_arrivals", "-", registry=registry).inc()
@@ -137,14 +137,14 @@ def test_ring_reads_what_the_registry_said(filled: Filled) -> None:
 
 
 def test_either_takes_the_second_where_the_first_is_absent(filled: Filled) -> None:
-    """The engine's own metric stands in for ours."""
+    """The engine's own metric is used instead of Headway's."""
     absent, present = ex.Gauge(ex.Metric("headway_nothing")), ex.Gauge(ex.Metric("headway_queue_depth"))
     assert filled.latest(ex.Either(absent, present)) == 14
     assert filled.latest(ex.Either(present, absent)) == 14
 
 
-def test_two_metrics_are_read_as_one_and_labels_left_out(filled: Filled) -> None:
-    """As in PromQL, a label that a series does not have is empty, and so is not left out."""
+def test_two_metrics_are_read_as_one_and_labels_omitted(filled: Filled) -> None:
+    """As in PromQL, a label that a series does not have is empty, and so is not omitted."""
     both = ex.Metric("headway_arrivals_total", also=("headway_time_to_first_token_seconds_count",))
     assert filled.latest(ex.Rate(both)) == pytest.approx(2.5)
     assert filled.latest(ex.Rate(replace(both, without=(("class", ("batch",)),)))) == pytest.approx(2.0)
@@ -153,7 +153,7 @@ def test_two_metrics_are_read_as_one_and_labels_left_out(filled: Filled) -> None
 
 
 def test_unknown_metrics_are_missing_not_zero(filled: Filled) -> None:
-    """Nothing is drawn for what nobody measured."""
+    """Nothing is drawn where nothing was measured."""
     assert filled.latest(ex.Gauge(ex.Metric("headway_nothing"))) is None
     assert filled.latest(ex.Quantile(0.5, ex.Metric("headway_nothing"))) is None
 

@@ -70,7 +70,7 @@ def test_rate_goes_through_a_restart() -> None:
 
 
 def test_rate_has_a_gap_once_samples_stop() -> None:
-    """A server that went away has no rate, although its last samples lie within the window."""
+    """An unreachable server has no rate, although its last samples lie within the window."""
     on = Grid(10, 30, 10, window_s=30)
     assert rate([0.0, 10.0], [0.0, 10.0], on, stale_s=5) == [1.0, None, None]
 
@@ -146,7 +146,7 @@ def test_quantile_is_ordered_and_inside_its_bucket(numbers: list[float], one: fl
 
 
 def test_quantiles_have_a_gap_where_a_bucket_is_missing() -> None:
-    """A quantile of half a histogram would be a lie."""
+    """A quantile of half a histogram would be wrong."""
     assert quantiles(0.5, {1.0: [1, None], INF: [2, 2]}) == [pytest.approx(1.0), None]
 
 

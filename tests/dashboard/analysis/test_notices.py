@@ -1,4 +1,4 @@
-"""What an operator must see at once: a sentence for each thing that may go on, with a token and without."""
+"""The notices at the top of a page: a sentence for each condition, with a token and without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WELL = Status(
 QUEUED = Situation(ready=0, queued=7, since_s=12.0)
 
 
-def told(state: str, step: str = "", attempts: int = 0, **more: object) -> Status:
+def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -> Status:
     """A server with a token's answer."""
     engine = EngineStatus(state=state, restart_step=step, restart_attempts=attempts, max_restart_attempts=3)
     return replace(WELL, engine=engine, **more)  # type: ignore[arg-type]  # fields of Status
@@ -29,42 +29,54 @@ def told(state: str, step: str = "", attempts: int = 0, **more: object) -> Statu
 @pytest.mark.parametrize(
     ("now", "status", "kind", "words"),
     [
-        (replace(QUEUED, standing="silent"), Status(), "warning", ["unresponsive", "for 12\u00a0s", "7 requests wait"]),
+        (
+            replace(QUEUED, engine_state="silent"),
+            Status(),
+            "warning",
+            ["unresponsive", "for 12\u00a0s", "7 requests wait"],
+        ),
         (
             QUEUED,
-            told("restarting", "starting another engine", 2),
+            status_with("restarting", "starting another engine", 2),
             "warning",
             ["being restarted", "Attempt 2 of 3: starting another engine, for 12\u00a0s", "7 requests wait for it"],
         ),
         (
-            replace(QUEUED, standing="restarting", deaths=2.0),
+            replace(QUEUED, engine_state="restarting", deaths=2.0),
             Status(reasons=("the engine is being replaced: warming it up",)),
             "warning",
             ["Death number 2 since the server started: warming it up"],
         ),
-        (replace(QUEUED, standing="restarting", queued=1.0), Status(), "warning", ["1 request waits for it"]),
+        (replace(QUEUED, engine_state="restarting", queued=1.0), Status(), "warning", ["1 request waits for it"]),
         (
             QUEUED,
-            told("restarting", "starting another engine", 1, recycling=True),
+            status_with("restarting", "starting another engine", 1, recycling=True),
             "info",
             ["Recycle", "Time-outs keep running"],
         ),
-        (QUEUED, told("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
-        (QUEUED, told("up", recycling=True), "info", ["no seat is taken any more"]),
-        (QUEUED, told("lost", "pausing for 5 s", 2), "error", ["Attempt 2 of 3", "New requests are refused"]),
+        (QUEUED, status_with("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
+        (QUEUED, status_with("up", recycling=True), "info", ["no seat is taken any more"]),
+        (QUEUED, status_with("lost", "pausing for 5 s", 2), "error", ["Attempt 2 of 3", "New requests are refused"]),
         (
             QUEUED,
-            told("up", order_error="head raised KeyError"),
+            status_with("up", order_error="head raised KeyError"),
             "warning",
             ["disabled", "Its head raised KeyError."],
         ),
-        (QUEUED, told("lost"), "error", ["All 3 restart attempts failed", "no request is admitted"]),
+        (QUEUED, status_with("lost"), "error", ["All 3 restart attempts failed", "no request is admitted"]),
         (QUEUED, replace(WELL, engine=EngineStatus(state="lost")), "error", ["cannot replace its engine"]),
-        (replace(QUEUED, standing="lost"), Status(reasons=("warm-up running",)), "error", ["warm-up running"]),
-        (QUEUED, replace(told("lost"), warmup=WarmupStatus(state="running", attempt=1)), "info", ["nothing yet"]),
+        (replace(QUEUED, engine_state="lost"), Status(reasons=("warm-up running",)), "error", ["warm-up running"]),
         (
             QUEUED,
-            replace(told("lost"), warmup=WarmupStatus(state="failed", reason="batch: no end within 300 s", attempt=2)),
+            replace(status_with("lost"), warmup=WarmupStatus(state="running", attempt=1)),
+            "info",
+            ["nothing yet"],
+        ),
+        (
+            QUEUED,
+            replace(
+                status_with("lost"), warmup=WarmupStatus(state="failed", reason="batch: no end within 300 s", attempt=2)
+            ),
             "error",
             ["warm-up failed", "Attempt 2: batch: no end within 300 s.", "tried again"],
         ),
@@ -84,7 +96,7 @@ def told(state: str, step: str = "", attempts: int = 0, **more: object) -> Statu
             ["attempt 2", "one request alone, 2 full batches", "Again, after batch: boom."],
         ),
         (QUEUED, replace(WELL, warmup=WarmupStatus(state="pending")), "info", ["waits for its warm-up"]),
-        (replace(QUEUED, standing="up"), Status(reasons=("draining",)), "warning", ["Reasons: draining."]),
+        (replace(QUEUED, engine_state="up"), Status(reasons=("draining",)), "warning", ["Reasons: draining."]),
     ],
     ids=[
         "silent, by the numbers",
@@ -117,7 +129,7 @@ def test_one_notice_for_each_thing(now: Situation, status: Status, kind: str, wo
 @pytest.mark.parametrize("status", [WELL, Status()])
 def test_nothing_is_said_while_all_is_well(status: Status) -> None:
     """An engine that is up needs no notice."""
-    assert notices(Situation(ready=1, standing="up", queued=9), status) == []
+    assert notices(Situation(ready=1, engine_state="up", queued=9), status) == []
 
 
 @pytest.mark.parametrize(
@@ -129,9 +141,9 @@ def test_nothing_is_said_while_all_is_well(status: Status) -> None:
         ("something new", "", None),
     ],
 )
-def test_a_restart_tells_how_far_it_has_come(trying: str, step: str, progress: float | None) -> None:
+def test_a_restart_shows_its_progress(trying: str, step: str, progress: float | None) -> None:
     """Three steps; what is not one of them draws no bar rather than a wrong one."""
-    (found,) = notices(QUEUED, told("restarting", trying, 1))
+    (found,) = notices(QUEUED, status_with("restarting", trying, 1))
     assert found.step.startswith(step)
     assert found.progress == (None if progress is None else pytest.approx(progress))
 
@@ -140,8 +152,8 @@ words = st.sampled_from(["", "up", "silent", "restarting", "lost", "pending", "r
 
 
 @given(
-    standing=words,
-    state=words,
+    engine_state=words,
+    warmup_state=words,
     trying=st.text(max_size=20),
     rounds=st.lists(st.floats(0, 100), max_size=30),
     tries=st.integers(0, 9),
@@ -149,8 +161,8 @@ words = st.sampled_from(["", "up", "silent", "restarting", "lost", "pending", "r
     number=st.none() | st.floats(0, 1e4),
 )
 def test_notices_always_are_whole_sentences(
-    standing: str,
-    state: str,
+    engine_state: str,
+    warmup_state: str,
     trying: str,
     rounds: list[float],
     tries: int,
@@ -158,10 +170,10 @@ def test_notices_always_are_whole_sentences(
     number: float | None,
 ) -> None:
     """Whatever a server says or leaves out: no None on the page, and no bar beyond its ends."""
-    warmup = WarmupStatus(state=state, attempt=tries, stages={"batch": rounds} if rounds else {})
-    engine = EngineStatus(state=standing, restart_step=trying, restart_attempts=tries, max_restart_attempts=3)
+    warmup = WarmupStatus(state=warmup_state, attempt=tries, stages={"batch": rounds} if rounds else {})
+    engine = EngineStatus(state=engine_state, restart_step=trying, restart_attempts=tries, max_restart_attempts=3)
     status = Status(True, engine=engine, warmup=warmup, recycling=recycling)
-    for one in notices(Situation(0, standing, number, number, number), status):
+    for one in notices(Situation(0, engine_state, number, number, number), status):
         assert one.text.endswith((".", "!", "?"))
         assert "None" not in one.text.replace(trying, "") if trying else "None" not in one.text
         assert one.progress is None or 0 <= one.progress < 1

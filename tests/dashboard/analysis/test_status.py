@@ -1,4 +1,4 @@
-"""What the server says of itself: read whole, read in pieces, and asked for politely."""
+"""The server's status as the dashboard reads it: complete, in part, and with bounded requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def whole(body: dict[str, Any]) -> schema.Status:
 
 @given(bodies)
 def test_no_answer_breaks_a_page(body: dict[str, Any]) -> None:
-    """A server of another version may say anything: what is not understood is left out."""
+    """A server of another version may send anything; unknown parts are ignored."""
     preset = read_leniently(schema.CurrentPreset, body)
     assert status_of(whole(body), read_leniently(schema.FallbackState, body), preset.settings).known
 
@@ -55,9 +55,9 @@ settings = st.dictionaries(
 
 
 @given(settings)
-def test_no_preset_breaks_a_page(told: dict[str, Any]) -> None:
+def test_no_preset_breaks_a_page(reported: dict[str, Any]) -> None:
     """Only a time-out that is a positive number is one."""
-    found = first_token_timeouts(read_leniently(schema.CurrentPreset, {"settings": told}).settings)
+    found = first_token_timeouts(read_leniently(schema.CurrentPreset, {"settings": reported}).settings)
     assert found.keys() <= {"batch"}
     assert all(timeout_s > 0 for timeout_s in found.values())
 
@@ -90,21 +90,21 @@ async def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
 async def test_the_memory_is_read_as_the_server_writes_it() -> None:
     """The longest pause and whether a recycle is under way."""
     memory: Any = headway.wrap(FakeEngine()).headway.status()["memory"]  # type: ignore[attr-defined]  # set by wrap
-    told = status_of(whole({"memory": {**memory, "recycling": True}}))
-    assert told.recycling
-    assert told.longest_gc_pause_s == 0.0
+    reported = status_of(whole({"memory": {**memory, "recycling": True}}))
+    assert reported.recycling
+    assert reported.longest_gc_pause_s == 0.0
 
 
 @on_virtual_time
-async def test_the_whole_is_read_as_the_server_writes_it(stub: StubServer) -> None:
+async def test_the_whole_status_is_read_as_the_server_writes_it(stub: StubServer) -> None:
     """Against the server's own control room; and the stub says nothing that the server would not."""
     control, _ = installed(FakeEngine(), bundled_presets()["balanced"], supervise=lambda one: Supervisor(one.gateway))
     control.order_fallback("pause", caller=Caller(address="-"))
     ladder = schema.FallbackState.model_validate(control.fallback_controller.status())
-    told = status_of(schema.Status.model_validate(control.status()), ladder)
-    assert (told.known, told.engine.state, told.limit_reason) == (True, "up", "fixed")
-    assert (told.ladder.rung, told.ladder.ordered, told.ladder.trigger) == ("pause", "pause", "operator")
-    assert (told.ladder.moves[0].before, told.ladder.moves[0].after) == ("normal", "pause")
+    reported = status_of(schema.Status.model_validate(control.status()), ladder)
+    assert (reported.known, reported.engine.state, reported.limit_reason) == (True, "up", "fixed")
+    assert (reported.ladder.rung, reported.ladder.ordered, reported.ladder.trigger) == ("pause", "pause", "operator")
+    assert (reported.ladder.moves[0].before, reported.ladder.moves[0].after) == ("normal", "pause")
     assert stub.world.ladder().model_dump().keys() <= control.fallback_controller.status().keys()
     for part, said in control.status().items():
         stubbed = stub.world.status().model_dump().get(part)
@@ -117,35 +117,35 @@ def telling(stub: StubServer) -> Callable[..., StatusSource]:
     return lambda token, **more: StatusSource(stub.url, token, **more)
 
 
-def test_with_a_token_the_whole_is_told(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
+def test_with_a_token_the_whole_status_is_read(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
     """Engine, warm-up and ladder in one value."""
     stub.world.state, stub.world.restart_step, stub.world.restart_attempts = "restarting", "warming it up", 2
     source = telling(OPERATOR_TOKEN)
-    told = source.read()
+    reported = source.read()
     source.close()
-    assert (told.engine.restart_step, told.engine.restart_attempts, told.engine.max_restart_attempts) == (
+    assert (reported.engine.restart_step, reported.engine.restart_attempts, reported.engine.max_restart_attempts) == (
         "warming it up",
         2,
         3,
     )
-    assert told.ladder.rung == "normal"
-    assert told.first_token_timeout_s == {"realtime": 15.0, "normal": 60.0, "batch": 600.0}
+    assert reported.ladder.rung == "normal"
+    assert reported.first_token_timeout_s == {"realtime": 15.0, "normal": 60.0, "batch": 600.0}
 
 
 def test_the_status_of_a_server_without_a_ladder(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
-    """An older version tells the rest."""
+    """The other parts of an older version's status are read."""
     stub.forced["GET", "/headway/v1/fallback"] = (404, {"detail": "Not Found"})
     source = telling(VIEWER_TOKEN)
     source.poll()
-    told = source.read()
+    reported = source.read()
     source.close()
-    assert told.known
-    assert told.ladder.rung == ""
-    assert told.warmup.stages["batch"] == [1.9, 1.31, 1.28]
+    assert reported.known
+    assert reported.ladder.rung == ""
+    assert reported.warmup.stages["batch"] == [1.9, 1.31, 1.28]
 
 
 @pytest.mark.parametrize("status", [404, 500])
-def test_a_server_that_does_not_show_its_preset_tells_the_rest(
+def test_a_server_that_does_not_show_its_preset_gives_the_rest(
     stub: StubServer, telling: Callable[..., StatusSource], status: int
 ) -> None:
     """Then no time-out is known, which is not the same as there being none."""
@@ -180,7 +180,7 @@ def test_a_refused_token_is_not_tried_again_at_once(stub: StubServer, telling: C
     source.close()
 
 
-def test_a_server_that_is_away_tells_nothing(nobody: str) -> None:
+def test_an_unreachable_server_gives_no_status(nobody: str) -> None:
     """Old words are not shown as if they were of now."""
     source = StatusSource(nobody, OPERATOR_TOKEN)
     source.poll()

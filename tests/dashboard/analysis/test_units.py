@@ -1,4 +1,4 @@
-"""Numbers in words: one way for each unit, everywhere."""
+"""Numbers as text: one format for each unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The sentences that judge a live server: what they name, where their limits lie, when they must not be friendly."""
+"""The verdict on a running server: what its sentences name, where the thresholds lie, and when they must not be
+favourable."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def test_verdict(changed: dict[str, object], opening: str) -> None:
     ],
 )
 def test_what_is_not_known_is_not_favourable(changed: dict[str, object], lacks: str) -> None:
-    """The load is told as it is, and what lacks for a judgement; zero requests ended is no error share of 0."""
+    """The load is described as measured, and so is what is missing for a verdict; zero ended requests are no error
+    share of 0."""
     text = verdict(replace(WELL, **changed))  # type: ignore[arg-type]  # a table's values
     assert text.startswith("5 of 32 seats taken")
     assert text.endswith(f"Not known: {lacks}.")
@@ -108,8 +110,8 @@ def test_what_is_not_known_is_not_favourable(changed: dict[str, object], lacks: 
     assert ("no request waits" in text) is ("queued" not in changed)
 
 
-def test_an_idle_class_has_nothing_to_tell() -> None:
-    """A class without requests, or without a time-out, keeps nobody from calling the server well."""
+def test_an_idle_class_adds_nothing_to_the_verdict() -> None:
+    """A class without requests, or without a time-out, does not prevent a favourable verdict."""
     idle = ClassFacts("batch", first_token_timeout_s=600.0, idle=True)
     assert is_favourable(verdict(replace(WELL, classes=(NORMAL, idle))))
     assert is_favourable(verdict(replace(WELL, classes=(replace(NORMAL, first_token_timeout_s=INF),))))
@@ -252,28 +254,28 @@ def readings(draw: st.DrawFn) -> Reading:
     for one in (panels.ERROR_SHARE, panels.ERROR_SHARE_BY_CLASS):
         lines = {labels: [draw(shares)] * 2 for labels in series.get(one, Series((), {(): []})).lines}
         series[one] = Series(TIMES_S, {key: [None if p != p else p for p in line] for key, line in lines.items()})
-    standing = draw(st.sampled_from(["up", "silent", "restarting", "lost"]))
-    series[panels.ENGINE_STATE] = Series(TIMES_S, {(standing,): [1, 1]})
+    engine_state = draw(st.sampled_from(["up", "silent", "restarting", "lost"]))
+    series[panels.ENGINE_STATE] = Series(TIMES_S, {(engine_state,): [1, 1]})
     last_ok_s = draw(st.sampled_from([None, 1002.0, 900.0]))
     trouble = draw(st.sampled_from([None, "refused", "silent"]))
     health = Health(last_ok_s, draw(st.integers(0, 3)), trouble, "-", 990.0 if trouble else None)
     return Reading(series, health, 2.0, "test", range_s=4.0, end_s=1002.0)
 
 
-def said(reading: Reading, told: Status, state: Condition) -> str:
+def said(reading: Reading, status: Status, state: Condition) -> str:
     """Every sentence that the functions behind the pages make of the newest numbers."""
-    found = descriptions.notices_of(reading, told, state)
+    found = descriptions.notices_of(reading, status, state)
     return "\n".join(
         (
             state.sentence,
-            newest_values.sentence(reading, state.state, told),
+            newest_values.sentence(reading, state.state, status),
             *(f"{one.title} {one.text} {one.step}" for one in found),
-            descriptions.ladder_words(told.ladder, descriptions.rung(reading)),
-            descriptions.limit_words(reading, told),
+            descriptions.ladder_words(status.ladder, descriptions.rung(reading)),
+            descriptions.limit_words(reading, status),
             descriptions.prediction_words(reading),
-            descriptions.warmup_words(told.warmup),
-            descriptions.pause_words(told),
-            *(f"{tile.label} {tile.value} {tile.note}" for tile in descriptions.server_tiles(reading, told, state)),
+            descriptions.warmup_words(status.warmup),
+            descriptions.pause_words(status),
+            *(f"{tile.label} {tile.value} {tile.note}" for tile in descriptions.server_tiles(reading, status, state)),
         )
     )
 
@@ -285,7 +287,7 @@ def test_no_page_is_friendly_while_something_goes_wrong(
     reading: Reading, timeouts_s: dict[str, float], recycling: bool
 ) -> None:
     """Headline, banner, notices, ladder, limit, warm-up and tiles together, in every state of the server."""
-    told = Status(True, recycling=recycling, ladder=FallbackState(rung="normal"), first_token_timeout_s=timeouts_s)
+    status = Status(True, recycling=recycling, ladder=FallbackState(rung="normal"), first_token_timeout_s=timeouts_s)
     state = newest_values.condition_of(reading, 1002.0)
     share = reading[panels.ERROR_SHARE].latest()
     too_many = share is not None and share > 0.01
@@ -296,7 +298,7 @@ def test_no_page_is_friendly_while_something_goes_wrong(
         for ttft_s in line[-1:]
     )
     assume(too_many or late or share is None or state.state is not State.LIVE)
-    assert not is_favourable(said(reading, told, state))
+    assert not is_favourable(said(reading, status, state))
 
 
 def test_the_reading_above_can_be_favourable() -> None:
@@ -309,9 +311,9 @@ def test_the_reading_above_can_be_favourable() -> None:
     table = zip(panels.CLASS_TABLE, (0, 0, 5, 2, 0.1, 0.0), strict=True)
     series |= {one: Series(TIMES_S, {("normal",): [value] * 2}) for one, value in table}
     reading = Reading(series, Health(1002.0), 2.0, "test", range_s=4.0, end_s=1002.0)
-    told = Status(known=True, first_token_timeout_s={"normal": 60.0})
+    status = Status(known=True, first_token_timeout_s={"normal": 60.0})
     state = newest_values.condition_of(reading, 1002.0)
-    assert is_favourable(said(reading, told, state))
+    assert is_favourable(said(reading, status, state))
     assert not is_favourable(said(reading, Status(), state))
 
 
@@ -337,7 +339,8 @@ def test_a_class_is_idle_when_nothing_of_it_moves(
 
 
 def test_an_idle_server_still_names_its_errors() -> None:
-    """Nobody comes any more, but those who came were refused: that is said, not that it idles."""
+    """No request arrives any more, but earlier ones were refused: the sentence says that, and not that the server is
+    idle."""
     activity = (panels.ARRIVALS, panels.QUEUED, panels.IN_FLIGHT)
     series: dict[Expression, Series] = {one: Series(TIMES_S, {(): [0.0, 0.0]}) for one in activity}
     series[panels.ERRORS_BY_CAUSE] = Series(TIMES_S, {("queue_timeout", ""): [1.0, 1.0]})

@@ -1,4 +1,4 @@
-"""Every page, as a visitor gets them, in every state of the server."""
+"""Every page, as a user gets it, in every state of the server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def tiles(app: AppTest) -> dict[str, str]:
 
 
 def again_until(app: AppTest, word: str, timeout_s: float = 60.0) -> str:
-    """Refresh the page until it says a word."""
+    """Refresh the page until it shows a text."""
     ends_s = time.monotonic() + timeout_s
     while word not in (text := words(app.run())):
         assert time.monotonic() < ends_s, f"{word!r} never came:\n{text}"
@@ -103,7 +103,7 @@ def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
 
 
 def test_overview_of_a_server_that_does_well(visit: Open, stub: StubServer) -> None:
-    """Room is promised only with a token, because the time-outs it is measured by are the preset's."""
+    """Capacity is stated only with a token, because the time-outs it is measured by are the preset's."""
     stub.moving, stub.world.fail_ratio, stub.world.expire_per_s = True, 0.0, 0.0
     again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN), "Far below capacity")
     st.cache_resource.clear()
@@ -129,7 +129,7 @@ def test_overview_no_traffic(visit: Open, stub: StubServer) -> None:
 
 
 def test_overview_down_from_the_start(visit: Open, nobody: str) -> None:
-    """Down: said in red, and every tile is a dash, not a zero."""
+    """Unreachable: shown in red, and every tile is a dash, not a zero."""
     app = visit("overview", nobody)
     again_until(app, "Not reached since this page started")
     assert set(tiles(app).values()) == {"—"}
@@ -236,7 +236,7 @@ def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
 
 
 def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
-    """Somebody switched meanwhile: nothing is applied, and the page says so and shows the new state."""
+    """Another operator switched meanwhile: nothing is applied, and the page says so and shows the new state."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     press(app, "Compare")
     stub.world.switch("throughput", {"actor": "ben", "role": "operator", "address": "-"}, "")
@@ -304,7 +304,7 @@ def test_control_shows_what_runs_now(visit: Open, stub: StubServer, state: str) 
 
 
 def test_control_down(visit: Open, nobody: str) -> None:
-    """A server that is away leaves a page with one sentence, not a trace."""
+    """An unreachable server leaves a page with one sentence, not a trace."""
     app = visit("control", nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     assert "not reachable" in words(app)
 
@@ -365,10 +365,10 @@ def world_of(stub: StubServer, **what: object) -> None:
     ],
     ids=["silent", "restarting", "lost", "warming up", "warm-up failed", "recycle", "a disabled order"],
 )
-def test_overview_tells_what_goes_on(
+def test_overview_shows_what_the_server_is_doing(
     visit: Open, stub: StubServer, what: dict[str, object], words_there: str, bar: bool
 ) -> None:
-    """With a token: the notice in full, with a bar where somebody can tell how far it has come."""
+    """With a token: the notice in full, with a progress bar where the progress is known."""
     world_of(stub, **what)
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     again_until(app, words_there)
@@ -400,7 +400,7 @@ def test_pages_live(visit: Open, stub: StubServer, page: str, token: str) -> Non
 
 @pytest.mark.parametrize("page", ["requests", "engine", "server"])
 def test_pages_down(visit: Open, nobody: str, page: str) -> None:
-    """A server that is away leaves a page that says so, without a trace and without a zero."""
+    """An unreachable server leaves a page that says so, without a traceback and without a zero."""
     app = visit(page, nobody, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     again_until(app, "Not reached since this page started")
     assert set(tiles(app).values()) <= {"—"}
@@ -526,7 +526,7 @@ def test_nothing_is_ordered_without_the_word(visit: Open, stub: StubServer, type
 
 @pytest.mark.parametrize("environment", [{}, {"HEADWAY_VIEWER_TOKEN": VIEWER_TOKEN}], ids=["no token", "viewer"])
 def test_orders_are_off_for_readers(visit: Open, stub: StubServer, environment: dict[str, str]) -> None:
-    """Who may only read can press nothing."""
+    """With a read-only token all controls are disabled."""
     app = visit("control", stub.url, **environment)
     assert all(one.disabled for one in app.button if one.label == "Recycle the engine")
     assert all(group.disabled for group in app.button_group if group.label == "Set it to")

@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 import requests
-from causes_and_share import sums_to_the_share
 from counter_histories import UNKNOWN_REASON, Scrape, broken_history, ledger_history
+from error_share_sum import sums_to_the_share
 from stub_server import StubServer
 
 from headway_dashboard.analysis import newest_values, panels

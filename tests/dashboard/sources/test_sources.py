@@ -1,4 +1,4 @@
-"""Where the numbers come from: a real /metrics, servers that are away or hang, and a breaker in between."""
+"""The sources of the numbers: a real /metrics, servers that are unreachable or hang, and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_one_thread_and_it_ends(stub: StubServer, until: Until) -> None:
     until(lambda: all(thread.name != "headway-scrape" for thread in threading.enumerate()))
 
 
-def test_prometheus_is_left_alone_after_two_failures() -> None:
+def test_prometheus_is_not_asked_after_two_failures() -> None:
     """For ten seconds; then one attempt decides, and the same again."""
     clock = Clock()
     source = PrometheusSource("http://127.0.0.1:1", clock=clock)

@@ -1,4 +1,4 @@
-"""The books of the engine calls under way: ids, sequences, and which of them show nothing until their end."""
+"""The record of running engine calls: ids, sequences, and which of them give no output until their end."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_an_id_is_not_given_again_before_the_engine_has_forgotten_it() -> 
 
 @on_virtual_time
 async def test_only_what_shows_nothing_is_looked_after() -> None:
-    """A stream tells by itself how far it is."""
+    """A stream reports its own progress."""
     calls = Calls()
     opened(calls, entered(), "stream")
     whole = opened(calls, entered(), "whole", unstreamed=True)
@@ -75,7 +75,7 @@ async def test_only_what_shows_nothing_is_looked_after() -> None:
 
 @on_virtual_time
 async def test_a_sequence_ends_once() -> None:
-    """What the engine reports of a call that has no sequence left is neither used nor freed again."""
+    """What the engine reports of a call without remaining sequences is neither counted nor freed again."""
     calls, permit = Calls(), entered()
     call = opened(calls, permit)
     ended = Ended("a", prompt_tokens=2, output_tokens=3)

@@ -1,4 +1,4 @@
-"""The link to the engine: reading its state never acts, and each death is noticed by a call or by the supervisor."""
+"""The link to the engine: reading its state never acts, and each death is detected by a call or by the supervisor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reason(result: object) -> Reason | None:
 
 @on_virtual_time
 async def test_reading_errored_changes_nothing() -> None:
-    """``errored`` is true for a dead engine, from any thread, and the gate does not learn of it."""
+    """``errored`` is true for a dead engine, from any thread, and reading it does not report the death to the gate."""
     engine, control = behind_a_gate()
     assert await read(engine, "a") == 3
     engine.die()
@@ -49,7 +49,7 @@ async def test_reading_errored_changes_nothing() -> None:
 
 @on_virtual_time
 async def test_a_death_can_be_reported_from_any_thread() -> None:
-    """``check_engine`` of a dead engine refuses all requests, once; of a living one it changes nothing."""
+    """``check_engine`` of a dead engine refuses all requests, once; of a running one it changes nothing."""
     engine, control = behind_a_gate()
     reading = asyncio.create_task(read(engine, "a", 100))
     await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Pause and sleep through the policy client: who goes to the engine, and whether the server says that it is ready."""
+"""Pause and sleep through the policy client: dispatch to the engine, and the readiness of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headway_policies import AdmissionState, Hold
 PAUSED, ASLEEP = "the engine is paused", "the engine is asleep"
 
 
-class DrowsyEngine(TrippingEngine):
+class PausingEngine(TrippingEngine):
     """A fake engine whose pauses take a while, fail on demand, and end when their requests do (mode ``wait``)."""
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class DrowsyEngine(TrippingEngine):
         self.paused = True
 
 
-class House:
-    """That engine behind a gate of two seats. No supervisor: nobody asks but the policy client."""
+class Harness:
+    """That engine behind a gate of two seats. No supervisor: only the policy client queries the engine."""
 
     def __init__(self) -> None:
-        self.engine = headway.wrap(DrowsyEngine(), preset=small_preset(2))
+        self.engine = headway.wrap(PausingEngine(), preset=small_preset(2))
         self.control: headway.Control = self.engine.headway  # type: ignore[attr-defined]  # set by wrap
 
     @property
@@ -58,7 +58,7 @@ class House:
         return asyncio.create_task(run())
 
     async def close(self) -> None:
-        """Nothing is left of anybody."""
+        """No request has any state left."""
         await assert_no_residue(self.control)
 
 
@@ -78,10 +78,11 @@ Change = Callable[[Any], Awaitable[Any]]
     ],
     ids=["pause", "sleep", "sleep while paused", "awake in part", "sleep of level 0", "twice"],
 )
-async def test_nobody_goes_to_an_engine_that_is_paused_or_asleep(
+async def test_no_request_is_dispatched_to_an_engine_that_is_paused_or_asleep(
     steps: list[tuple[str, list[str]]],
 ) -> None:
-    """Not ready, and why, from each change to the next; who waits goes when the last cause is gone, and not before."""
+    """Not ready, with the reason, from each change to the next; waiting requests are dispatched when the last cause is
+    gone, and not before."""
     changes: dict[str, Change] = {
         "pause": lambda engine: engine.pause_generation(),
         "resume": lambda engine: engine.resume_generation(),
@@ -90,128 +91,128 @@ async def test_nobody_goes_to_an_engine_that_is_paused_or_asleep(
         "wake": lambda engine: engine.wake_up(),
         "wake some": lambda engine: engine.wake_up(["weights"]),
     }
-    house = House()
+    harness = Harness()
     waiting: asyncio.Task[int] | None = None
     for what, reasons in steps:
-        await changes[what](house.engine)
-        assert house.why == reasons
-        waiting = waiting or house.ask("waiting")
+        await changes[what](harness.engine)
+        assert harness.why == reasons
+        waiting = waiting or harness.ask("waiting")
         await asyncio.sleep(1)
         assert waiting.done() is (not reasons)
     assert waiting is not None
     assert await waiting == 5
-    await house.close()
+    await harness.close()
 
 
 @on_virtual_time
-async def test_nobody_is_sent_while_a_pause_is_on_its_way() -> None:
-    """Those who run finish (mode ``wait``), who comes meanwhile waits, and the pause comes to its end."""
-    house = House()
-    running = house.ask("running", 30)
+async def test_no_request_is_dispatched_while_a_pause_begins() -> None:
+    """Running requests finish (mode ``wait``), new ones wait meanwhile, and the pause completes."""
+    harness = Harness()
+    running = harness.ask("running", 30)
     await asyncio.sleep(0.5)
-    pause = asyncio.create_task(house.engine.pause_generation(mode="wait"))
+    pause = asyncio.create_task(harness.engine.pause_generation(mode="wait"))
     await asyncio.sleep(0.05)
-    late = house.ask("late")
-    assert house.why == [PAUSED]
+    late = harness.ask("late")
+    assert harness.why == [PAUSED]
     assert await running == 30
     await pause
-    assert (house.engine.started, house.why) == (["running"], [PAUSED])
-    await house.engine.resume_generation()
+    assert (harness.engine.started, harness.why) == (["running"], [PAUSED])
+    await harness.engine.resume_generation()
     assert await late == 5
-    await house.close()
+    await harness.close()
 
 
 @on_virtual_time
 @pytest.mark.parametrize("how", ["fails", "is cancelled"])
-async def test_a_pause_that_did_not_come_to_be_holds_nobody(how: str) -> None:
-    """The caller hears what the engine said, and the engine's own word decides."""
-    house = House()
-    house.engine.fails, house.engine.takes_s = True, 1.0
-    pause = asyncio.create_task(house.engine.pause_generation())
+async def test_a_failed_pause_holds_no_request(how: str) -> None:
+    """The caller gets the engine's error, and the engine's own state decides."""
+    harness = Harness()
+    harness.engine.fails, harness.engine.takes_s = True, 1.0
+    pause = asyncio.create_task(harness.engine.pause_generation())
     await asyncio.sleep(0.5)
-    late = house.ask("late")
+    late = harness.ask("late")
     if how == "is cancelled":
         pause.cancel()
     assert isinstance((await asyncio.gather(pause, return_exceptions=True))[0], RuntimeError | asyncio.CancelledError)
-    assert house.why == []
+    assert harness.why == []
     assert await late == 5
-    await house.close()
+    await harness.close()
 
 
 @on_virtual_time
 async def test_a_resume_that_comes_while_a_pause_is_waited_for_opens_the_gate() -> None:
     """The engine runs, so its word holds, though the pause is not answered yet."""
-    house = House()
-    house.engine.paused = True
-    house.engine.takes_s = 5.0
-    pause = asyncio.create_task(house.engine.pause_generation())
+    harness = Harness()
+    harness.engine.paused = True
+    harness.engine.takes_s = 5.0
+    pause = asyncio.create_task(harness.engine.pause_generation())
     await asyncio.sleep(0.5)
-    assert house.why == [PAUSED]
-    await house.engine.resume_generation()
-    assert house.why == []
+    assert harness.why == [PAUSED]
+    await harness.engine.resume_generation()
+    assert harness.why == []
     await pause
-    assert house.why == [PAUSED]
-    await house.engine.resume_generation()
-    await house.close()
+    assert harness.why == [PAUSED]
+    await harness.engine.resume_generation()
+    await harness.close()
 
 
 @on_virtual_time
 async def test_an_older_word_does_not_undo_a_change() -> None:
-    """An answer that was asked for before the pause began, or before it ended, says nothing of it."""
-    house = House()
-    changes = house.control.gateway.link.pause.changes
-    await house.engine.pause_generation()
-    house.control.gateway.link.pause.said(frozenset(), changes)
-    house.control.gateway.link.pause.said(frozenset(), changes + 1)
-    assert house.why == [PAUSED]
-    house.control.gateway.link.pause.said(frozenset(), changes + 2)
-    assert house.why == []
+    """The answer to a query sent before the pause began, or before it ended, does not count."""
+    harness = Harness()
+    changes = harness.control.gateway.link.pause.changes
+    await harness.engine.pause_generation()
+    harness.control.gateway.link.pause.said(frozenset(), changes)
+    harness.control.gateway.link.pause.said(frozenset(), changes + 1)
+    assert harness.why == [PAUSED]
+    harness.control.gateway.link.pause.said(frozenset(), changes + 2)
+    assert harness.why == []
 
 
 @on_virtual_time
 async def test_the_engine_s_resume_does_not_undo_the_operator_s_pause_nor_the_reverse() -> None:
     """Each ends what it began."""
-    house = House()
-    gate = house.control.gateway.gate
+    harness = Harness()
+    gate = harness.control.gateway.gate
     gate.pause()
-    await house.engine.pause_generation()
-    await house.engine.resume_generation()
+    await harness.engine.pause_generation()
+    await harness.engine.resume_generation()
     assert (gate.desk.holds, gate.desk.state) == ({Hold.OPERATOR}, AdmissionState.PAUSED)
-    await house.engine.pause_generation()
+    await harness.engine.pause_generation()
     gate.resume()
-    assert (gate.desk.holds, house.why) == ({Hold.ENGINE_PAUSED}, [PAUSED])
-    await house.engine.resume_generation()
+    assert (gate.desk.holds, harness.why) == ({Hold.ENGINE_PAUSED}, [PAUSED])
+    await harness.engine.resume_generation()
     assert gate.desk.state is AdmissionState.OPEN
 
 
 @on_virtual_time
 async def test_an_engine_that_answers_late_is_believed_late() -> None:
-    """The gate stays closed until it has said that it runs; no supervisor has to ask again."""
-    house = House()
-    await house.engine.pause_generation()
-    house.engine.stalled = True
-    resume = asyncio.create_task(house.engine.resume_generation())
+    """The gate stays closed until the engine reports that it runs; no supervisor has to query it again."""
+    harness = Harness()
+    await harness.engine.pause_generation()
+    harness.engine.stalled = True
+    resume = asyncio.create_task(harness.engine.resume_generation())
     await asyncio.sleep(20)
     assert resume.done()
-    assert house.why == [PAUSED]
-    house.engine.stalled = False
+    assert harness.why == [PAUSED]
+    harness.engine.stalled = False
     await asyncio.sleep(0.5)
-    assert house.why == []
-    await house.close()
+    assert harness.why == []
+    await harness.close()
 
 
 @on_virtual_time
 async def test_an_engine_that_does_not_say_is_held_no_longer_than_its_own_call() -> None:
-    """Where nobody can ask, only the call itself is known."""
-    house = House()
-    kind = house.control.gateway.link.adapter
+    """Where the engine cannot be queried, only the call itself is known."""
+    harness = Harness()
+    kind = harness.control.gateway.link.adapter
     kind.ping = _nothing  # type: ignore[method-assign]  # an engine that cannot be asked
-    house.engine.takes_s = 1.0
-    pause = asyncio.create_task(house.engine.pause_generation())
+    harness.engine.takes_s = 1.0
+    pause = asyncio.create_task(harness.engine.pause_generation())
     await asyncio.sleep(0.5)
-    assert house.why == [PAUSED]
+    assert harness.why == [PAUSED]
     await pause
-    assert house.why == []
+    assert harness.why == []
 
 
 async def _nothing(engine: Any) -> None:

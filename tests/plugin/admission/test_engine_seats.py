@@ -66,7 +66,8 @@ async def leave_while_it_runs(reader: asyncio.Task[int]) -> None:
 
 @on_virtual_time
 async def test_a_cancelled_request_keeps_its_seats_until_the_engine_confirms_the_abort() -> None:
-    """The client is gone and its outcome written at once; the seats are free when the engine answers, not before."""
+    """The client has disconnected and its outcome is written at once; the seats are free when the engine confirms, not
+    before."""
     engine, control = behind_a_gate(seats=2)
     reader = asyncio.create_task(read(engine, "wide", tokens=50, n=2))
     await asyncio.sleep(3.5)
@@ -85,7 +86,7 @@ async def test_a_cancelled_request_keeps_its_seats_until_the_engine_confirms_the
 
 @on_virtual_time
 async def test_an_engine_that_dies_frees_the_seats_of_the_aborts_it_never_confirmed() -> None:
-    """Nothing is left in a dead engine, so no seat waits for its word."""
+    """A dead engine holds no sequence, so no seat waits for its confirmation."""
     engine, control = behind_a_gate(seats=2)
     reader = asyncio.create_task(read(engine, "one", tokens=50))
     await asyncio.sleep(2.5)
@@ -118,8 +119,8 @@ async def test_seats_wait_for_a_report_that_does_not_count_them_and_not_without_
 
 
 @on_virtual_time
-async def test_requests_that_leave_together_share_a_confirmation() -> None:
-    """A storm of fifty leavers costs the engine a handful of queries, not fifty."""
+async def test_requests_that_disconnect_together_share_a_confirmation() -> None:
+    """Fifty disconnects at once cost the engine a handful of queries, not fifty."""
     kind = CountingKind()
     engine, control = behind_a_gate(seats=64, kind=kind)
     readers = [asyncio.create_task(read(engine, f"r{number}", tokens=50)) for number in range(50)]
@@ -133,7 +134,7 @@ async def test_requests_that_leave_together_share_a_confirmation() -> None:
 
 @on_virtual_time
 async def test_a_confirmation_counts_only_for_what_was_sent_before_it_was_asked_for() -> None:
-    """Whoever comes while a question is open waits for the answer to the next one."""
+    """A request that ends while a query is open waits for the answer to the next one."""
     answers: list[asyncio.Future[None]] = []
 
     async def ask() -> None:
@@ -356,7 +357,7 @@ async def test_what_an_engine_says_after_its_end_is_not_shown() -> None:
     await assert_no_residue(control)
 
 
-def test_a_guard_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:
+def test_an_engine_link_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:
     """From a thread without a loop, before the first request and after the last."""
     _, control = behind_a_gate()
     assert control.gateway.link.close_from_any_thread(None) is None
@@ -373,7 +374,7 @@ def test_a_guard_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:
 
 @on_virtual_time
 async def test_a_background_task_that_is_cancelled_is_no_error() -> None:
-    """As it is when the loop ends: nothing is reported, and nothing raised where nobody can catch it."""
+    """As when the loop ends: nothing is reported, and no error is raised where it could not be caught."""
     _, control = behind_a_gate()
     reported: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
@@ -385,8 +386,8 @@ async def test_a_background_task_that_is_cancelled_is_no_error() -> None:
     assert control.gateway.link.loop.tasks == set()
 
 
-class Deaf(ServingEngine):
-    """Cannot be told to stop a request."""
+class AbortFails(ServingEngine):
+    """An engine whose abort fails."""
 
     async def abort(self, request_id: str) -> None:
         raise RuntimeError("no such call")
@@ -394,11 +395,11 @@ class Deaf(ServingEngine):
 
 @pytest.mark.parametrize(("state", "said"), [("engine_gone", 0), ("closing", 0), (None, 1)])
 @on_virtual_time
-async def test_an_abort_that_fails_is_told_of_an_engine_that_should_take_it(
+async def test_an_abort_that_fails_is_logged_of_an_engine_that_should_accept_it(
     state: str | None, said: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One that is gone, or that is being closed, has nothing to stop."""
-    engine: Any = Deaf(step_s=1.0)
+    """An engine that died, or that is being closed, has nothing to abort."""
+    engine: Any = AbortFails(step_s=1.0)
     control = install(prepare(engine, PlainAdapter(), small_preset(1)), PresetCatalogue())
     stream = engine.generate("text", FakeParams(50), "a")
     await anext(stream)
@@ -411,7 +412,7 @@ async def test_an_abort_that_fails_is_told_of_an_engine_that_should_take_it(
 
 @on_virtual_time
 async def test_a_question_that_cannot_be_answered_says_why() -> None:
-    """The engine died first, or the time was over; either way nothing of it is kept."""
+    """The engine died first, or the time was over; in both cases no state of it is kept."""
     queries, forever = PendingQueries(), asyncio.get_running_loop().create_future()
 
     async def ask() -> None:

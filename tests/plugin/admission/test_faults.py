@@ -55,7 +55,7 @@ RAISED: dict[str, type[BaseException] | None] = {
 
 @dataclass
 class Scene:
-    """One engine with one seat, somebody who holds it, and the request to which it happens."""
+    """One engine with one seat, the request that holds it, and the request to which the fault happens."""
 
     engine: Any = field(
         default_factory=lambda: headway.wrap(
@@ -112,7 +112,7 @@ STRIKES: dict[str, Callable[[Scene], None]] = {
 @pytest.mark.parametrize("phase", PHASES)
 @on_virtual_time
 async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, fault: str) -> None:
-    """The request ends once, as the table says; nothing of it is left, and with one seat the next one completes."""
+    """The request ends once, as the table says; no state of it remains, and with one seat the next one completes."""
     scene, after_s = Scene(), PHASES[phase]
     begun_s = asyncio.get_running_loop().time()
     scene.holder = scene.control.gateway.gate.enter()
@@ -130,8 +130,8 @@ async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, 
     [result] = await asyncio.gather(scene.victim, return_exceptions=True)
 
     expected = EXPECTED[fault][0 if after_s is None else 1 if after_s == 0 else 2]
-    told = RAISED[expected]
-    assert (result == TOKENS) if told is None else (type(result) is told), result
+    error_type = RAISED[expected]
+    assert (result == TOKENS) if error_type is None else (type(result) is error_type), result
     counted = outcomes(scene.control)
     held = "engine_lost" if (phase, fault) == ("waiting", "engine death") else "completed"
     assert sum(counted.values()) == 2
@@ -151,7 +151,7 @@ async def test_whatever_happens_whenever_the_next_request_is_served(phase: str, 
 @pytest.mark.parametrize("fault", ["cancel", "deadline"])
 @on_virtual_time
 async def test_what_the_engine_may_have_is_aborted_there(phase: str, fault: str) -> None:
-    """An early leave is followed by an abort whenever the engine was asked, and only then."""
+    """An early end is followed by an abort whenever the engine was asked, and only then."""
     scene, after_s = Scene(), PHASES[phase]
     assert after_s is not None
     scene.victim = asyncio.create_task(scene.request("victim", after_s or 0.001 if fault == "deadline" else None))
@@ -164,8 +164,8 @@ async def test_what_the_engine_may_have_is_aborted_there(phase: str, fault: str)
 
 
 @on_virtual_time
-async def test_a_hundred_clients_that_leave_while_being_added_leave_nothing() -> None:
-    """A storm of cancels inside the add: engine and gate are empty, and the next is served at once."""
+async def test_a_hundred_requests_cancelled_while_being_added_leave_no_state() -> None:
+    """A hundred cancellations inside the add: engine and gate are empty, and the next request is served at once."""
     engine: Any = headway.wrap(TrippingEngine(max_num_seqs=100, step_s=STEP_S, add_s=ADD_S), small_preset(100))
     scene = Scene(engine)
     tasks = [asyncio.create_task(scene.request(f"client {number}")) for number in range(100)]

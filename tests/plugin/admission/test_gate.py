@@ -1,4 +1,4 @@
-"""The gate on a virtual clock: who waits, who goes, when, and what is left behind."""
+"""The gate in virtual time: waiting, dispatch, time-outs, and the state that is kept afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from garbage import nobody_collects
+from gc_paused import gc_paused
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
@@ -87,10 +87,10 @@ async def test_a_full_queue_refuses_at_once() -> None:
 
 
 @on_virtual_time
-async def test_refusals_leave_nothing_to_collect() -> None:
+async def test_refusals_leave_no_garbage() -> None:
     """At the door, in the queue, and while it runs: no error holds on to the request it ended, nor that one on to it.
 
-    Else each would wait for Python's collector, which stops the loop, and is told to come seldom.
+    Else each would wait for Python's collector, which stops the loop, and runs rarely.
     """
     one_second = {"normal": terms(1, queue_s=1.0, total_s=2.0)}
     gate = Gate(small_preset(classes=one_second, most_waiting=40))
@@ -106,7 +106,7 @@ async def test_refusals_leave_nothing_to_collect() -> None:
         await running
 
     await all_refused()
-    with nobody_collects():
+    with gc_paused():
         await all_refused()
         assert gc.collect() < 80
     assert outcomes(gate) == {"expired_queued": 80, "expired_running": 2, "rejected_full": 80}
@@ -124,7 +124,7 @@ async def test_an_unknown_class_is_refused_by_name_and_counts_nowhere() -> None:
 
 @on_virtual_time
 async def test_the_queue_time_out_comes_exactly_on_time() -> None:
-    """Ten seconds in the queue are ten seconds, and the reason says so."""
+    """Ten seconds in the queue are ten seconds, and the reason names them."""
     gate = Gate(small_preset())
     gate.enter()
     begun_s = now_s()
@@ -137,8 +137,8 @@ async def test_the_queue_time_out_comes_exactly_on_time() -> None:
 
 
 @on_virtual_time
-async def test_newcomers_do_not_prolong_the_wait_of_the_first() -> None:
-    """The time-out of the first waiter runs from its own arrival, whoever comes after it."""
+async def test_later_arrivals_do_not_prolong_the_wait_of_the_first() -> None:
+    """The time-out of the first waiting request runs from its own arrival, whatever arrives after it."""
     gate = Gate(small_preset())
     gate.enter()
     begun_s, first = now_s(), gate.enter()
@@ -204,8 +204,8 @@ async def test_a_block_is_settled_by_the_way_it_ends(error: BaseException | None
 
 
 @on_virtual_time
-async def test_who_gives_up_while_waiting_frees_its_place() -> None:
-    """A waiter that is cancelled leaves the line; the one behind it goes next."""
+async def test_a_request_cancelled_while_waiting_frees_its_place() -> None:
+    """A waiting request that is cancelled leaves the queue; the one behind it is dispatched next."""
     gate, log = Gate(small_preset()), list[str]()
     tasks = [asyncio.create_task(served(gate, 1.0, log, name)) for name in "abc"]
     await settle()
@@ -217,7 +217,7 @@ async def test_who_gives_up_while_waiting_frees_its_place() -> None:
 
 
 @on_virtual_time
-async def test_who_is_cancelled_in_the_very_turn_of_its_dispatch_hands_the_seat_on() -> None:
+async def test_a_request_cancelled_in_the_very_turn_of_its_dispatch_hands_the_seat_on() -> None:
     """Dispatch, then cancel before the waiter runs: no seat is lost, the next one is served."""
     gate, log = Gate(small_preset()), list[str]()
     holder = gate.enter()
@@ -232,7 +232,7 @@ async def test_who_is_cancelled_in_the_very_turn_of_its_dispatch_hands_the_seat_
 
 
 @on_virtual_time
-async def test_who_is_cancelled_before_its_first_step_leaves_nothing() -> None:
+async def test_a_request_cancelled_before_its_first_step_leaves_nothing() -> None:
     """A task that is cancelled before it began never asked for a seat."""
     gate = Gate(small_preset())
     task = asyncio.create_task(served(gate, 1.0, [], "never"))
@@ -244,8 +244,8 @@ async def test_who_is_cancelled_before_its_first_step_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("ending", list(Ending))
 @on_virtual_time
-async def test_leaving_after_the_deadline_and_before_the_timer_is_settled_once(ending: Ending) -> None:
-    """A busy loop may be late: who leaves then is settled as expired, and everybody behind it is served."""
+async def test_ending_after_the_deadline_and_before_the_timer_is_settled_once(ending: Ending) -> None:
+    """A busy loop may be late: a request that ends then is settled as expired, and all behind it are served."""
     gate = Gate(small_preset())
     running, waiting = gate.enter(timeout_s=5.0), gate.enter(timeout_s=6.0)
     third, late_s = gate.enter(timeout_s=50.0), now_s() + 7.0
@@ -260,7 +260,7 @@ async def test_leaving_after_the_deadline_and_before_the_timer_is_settled_once(e
 
 @on_virtual_time
 async def test_calls_that_wait_together_are_freed_together() -> None:
-    """One call of a request is cancelled and settles it: its sibling is not left waiting for ever."""
+    """One call of a request is cancelled and settles it: its sibling does not wait for ever."""
     gate = Gate(small_preset())
     gate.enter()
     permit = gate.enter()
@@ -274,8 +274,8 @@ async def test_calls_that_wait_together_are_freed_together() -> None:
 
 
 @on_virtual_time
-async def test_a_switch_drops_nobody_and_fills_the_new_seats_at_once() -> None:
-    """Ten wait; more seats let them go in the same turn, fewer seats end nobody."""
+async def test_a_switch_drops_no_request_and_fills_the_new_seats_at_once() -> None:
+    """Ten wait; with more seats they are dispatched in the same turn, with fewer seats none ends."""
     gate = Gate(small_preset(1))
     permits = [gate.enter() for _ in range(10)]
     assert gate.switch(small_preset(4, name="wider")) == 2
@@ -291,7 +291,7 @@ async def test_a_switch_drops_nobody_and_fills_the_new_seats_at_once() -> None:
 
 
 @on_virtual_time
-async def test_pause_holds_everybody_and_resume_lets_them_go() -> None:
+async def test_pause_holds_all_requests_and_resume_dispatches_them() -> None:
     """Paused, a free seat stays free; resumed, it is taken in the same turn."""
     gate = Gate(small_preset())
     gate.pause()
@@ -306,7 +306,7 @@ async def test_pause_holds_everybody_and_resume_lets_them_go() -> None:
 
 @on_virtual_time
 async def test_drain_refuses_the_waiting_and_lets_the_running_finish() -> None:
-    """Whoever waits is refused at once, whoever comes too; the running complete."""
+    """Waiting and new requests are refused at once; the running ones complete."""
     gate, log = Gate(small_preset()), list[str]()
     tasks = [asyncio.create_task(served(gate, 1.0, log, name)) for name in "abc"]
     await settle()
@@ -321,8 +321,8 @@ async def test_drain_refuses_the_waiting_and_lets_the_running_finish() -> None:
 
 
 @on_virtual_time
-async def test_a_lost_engine_answers_everybody_and_the_next_engine_serves_again() -> None:
-    """Running and waiting are refused, told once; when the engine is back newcomers are served."""
+async def test_a_lost_engine_answers_all_requests_and_the_next_engine_serves_again() -> None:
+    """Running and waiting requests are refused, each once; when the engine is back, new ones are served."""
     gate, aborted = Gate(small_preset()), list[int]()
     running, waiting = gate.enter(), gate.enter()
     running.on_abort = lambda: aborted.append(1)
@@ -343,7 +343,7 @@ async def test_a_lost_engine_answers_everybody_and_the_next_engine_serves_again(
 
 @on_virtual_time
 async def test_there_is_one_timer_however_many_wait() -> None:
-    """A thousand deadlines need one timer; none is left when it has been closed."""
+    """A thousand deadlines need one timer; none remains after the gate was closed."""
     gate = Gate(small_preset(most_waiting=2_000, classes={"normal": terms(1, places=2_000)}))
     loop = asyncio.get_running_loop()
     before = _timers(loop)
@@ -364,7 +364,7 @@ def _timers(loop: asyncio.AbstractEventLoop) -> int:
 
 @on_virtual_time
 async def test_an_idle_gate_does_nothing() -> None:
-    """No polling: with nobody there the loop has no timer, and an hour passes without a tick."""
+    """No polling: without requests the loop has no timer, and an hour passes without a tick."""
     gate, ticks = Gate(small_preset()), list[float]()
     gate._tick = lambda: ticks.append(now_s())  # type: ignore[method-assign]  # counts, in place of the real one
     await asyncio.sleep(3_600)
@@ -406,7 +406,7 @@ async def test_a_hundred_tasks_and_a_thousand_tries_each_never_pass_the_limit() 
 
 
 class Notes:
-    """A meter that writes down what it is told."""
+    """A meter that records its calls."""
 
     def __init__(self) -> None:
         self.waits: list[tuple[str, float]] = []
@@ -438,7 +438,7 @@ async def test_the_meter_hears_of_each_dispatch_and_each_first_token_once() -> N
 
 
 @on_virtual_time
-async def test_a_passage_left_twice_counts_once() -> None:
+async def test_a_permit_closed_twice_counts_once() -> None:
     """Only the first end counts."""
     gate = Gate(small_preset())
     permit: Permit = gate.enter()
@@ -485,7 +485,7 @@ async def test_each_stage_ends_at_its_own_time(
 
 
 @on_virtual_time
-async def test_who_will_not_wait_is_seated_or_refused() -> None:
+async def test_a_request_that_may_not_wait_is_dispatched_or_refused() -> None:
     """may_wait=False: a free seat is taken, a taken one is a refusal in the same turn."""
     gate = Gate(small_preset())
     permit = gate.enter(may_wait=False)
@@ -533,7 +533,7 @@ async def test_usage_reaches_the_desk_once_summed(monkeypatch: pytest.MonkeyPatc
 
 
 @on_virtual_time
-async def test_very_many_that_expire_at_once_leave_the_loop_its_turns() -> None:
+async def test_very_many_that_expire_at_once_do_not_block_the_loop() -> None:
     """20,000 queue time-outs at one moment: all on time, and others get their turn in between."""
     many = 20_000
     classes = {"normal": terms(1, places=many)}
@@ -559,7 +559,7 @@ async def test_very_many_that_expire_at_once_leave_the_loop_its_turns() -> None:
 
 @on_virtual_time
 async def test_tokens_cost_the_desk_nothing_where_no_stall_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a stall time-out the desk hears of the first token and of no other; with one of each."""
+    """Without a stall time-out the desk gets the first token and no other; with one of each."""
     heard: list[int] = []
     monkeypatch.setattr(Desk, "token_batch", lambda desk, ticket_id, now_s: heard.append(ticket_id) or [])
     stalling = PriorityClass(priority=1, max_waiting=9, stall_timeout_s=5.0)
@@ -598,7 +598,7 @@ def test_every_reason_has_its_status_and_its_kind(reason: Reason) -> None:
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_a_status_a_sentence_and_honest_advice(reason: Reason) -> None:
-    """A client reads why, and is told to come back only where that can help."""
+    """The client gets the reason, and Retry-After only where a retry can help."""
     from headway.errors import refusal
 
     error = refusal(reason, 7)
@@ -611,7 +611,7 @@ def test_every_reason_has_a_status_a_sentence_and_honest_advice(reason: Reason) 
 
 @on_virtual_time
 async def test_the_wall_clock_may_jump(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour forth or back ends nobody and keeps nobody: only the loop's own clock counts."""
+    """A wall-clock jump of an hour ends no request and prolongs none: only the loop's own clock counts."""
     gate = Gate(small_preset(1))
     gate.enter().occupy(1)
     waiting = gate.enter()
@@ -625,7 +625,7 @@ async def test_the_wall_clock_may_jump(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @on_virtual_time
-async def test_a_loop_that_was_held_up_expires_the_late_and_sends_nobody_too_late() -> None:
+async def test_a_loop_that_was_blocked_expires_the_late_and_dispatches_nothing_too_late() -> None:
     """The loop wakes two seconds after two deadlines, with a seat free: both expire, the one in time goes."""
     gate = Gate(small_preset(1))
     holder = gate.enter()
@@ -633,7 +633,7 @@ async def test_a_loop_that_was_held_up_expires_the_late_and_sends_nobody_too_lat
     in_time = asyncio.create_task(gate.enter(timeout_s=9.0).admitted())
     await asyncio.sleep(0)
     now_s = gate.now_s
-    gate.now_s = lambda: now_s() + 7.0  # what the clock says when the loop turns again
+    gate.now_s = lambda: now_s() + 7.0  # the clock's reading when the loop runs again
     holder.leave(Ending.COMPLETED)
     results = await asyncio.gather(*late, in_time, return_exceptions=True)
     assert [type(one) for one in results] == [Expired, Expired, type(None)]
@@ -667,7 +667,7 @@ async def test_seats_are_held_back_while_memory_is_short_and_opened_one_by_one_o
 
 @on_virtual_time
 async def test_a_passage_begins_with_nothing_decided() -> None:
-    """It knows the preset it came under, and that it waits; the rest is told when it goes."""
+    """The permit has the preset of its arrival, and the waiting state; the rest is set at dispatch."""
     gate = Gate(small_preset(1))
     holding, waiting = gate.enter(), gate.enter()
     assert (waiting.waiting, waiting.left, waiting.begun, waiting.beside) == (True, False, False, False)
@@ -710,14 +710,14 @@ async def test_degraded_requests_are_counted_by_class_and_kind() -> None:
 @on_virtual_time
 async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
     """By class, in seconds, each once; a delay that the engine measured counts as it is."""
-    told: list[tuple[str, str, float]] = []
+    metered: list[tuple[str, str, float]] = []
 
     class Writing:
         def waited(self, class_name: str, wait_s: float) -> None:
-            told.append(("waited", class_name, wait_s))
+            metered.append(("waited", class_name, wait_s))
 
         def first_token(self, class_name: str, delay_s: float) -> None:
-            told.append(("first token", class_name, delay_s))
+            metered.append(("first token", class_name, delay_s))
 
     gate = Gate(small_preset(1), meter=Writing())
     await asyncio.sleep(100.0)
@@ -729,7 +729,7 @@ async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
     await asyncio.sleep(1.0)
     second.first_token(0.125)
     second.leave(Ending.COMPLETED)
-    assert told == [
+    assert metered == [
         ("waited", "normal", 0.0),
         ("first token", "normal", 2.0),
         ("waited", "batch", 2.0),
@@ -739,8 +739,8 @@ async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
 
 
 @on_virtual_time
-async def test_whoever_is_given_up_while_running_is_told_when_to_come_back() -> None:
-    """Whole seconds, like whoever is refused."""
+async def test_a_request_ended_while_running_gets_retry_after() -> None:
+    """Whole seconds, as for a refused request."""
     gate = Gate(small_preset(1))
     permit = gate.enter(timeout_s=2.0)
     await permit.admitted()

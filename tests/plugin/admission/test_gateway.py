@@ -1,4 +1,4 @@
-"""The gateway: what several engine calls of one request share, and what it does when an engine will not listen."""
+"""The gateway: the engine calls of one request, and its behaviour when an engine does not respond."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from engines import ServingEngine, assert_no_residue, outcomes
-from garbage import nobody_collects
+from gc_paused import gc_paused
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
@@ -61,8 +61,8 @@ def test_the_fake_engine_stands_at_the_port() -> None:
 
 
 @on_virtual_time
-async def test_refused_calls_leave_nothing_to_collect() -> None:
-    """A request that was refused, and the errors that said so, are gone when their last reader is."""
+async def test_refused_calls_leave_no_garbage() -> None:
+    """A refused request, and the exceptions that reported it, are freed with their last reference."""
     engine, _ = behind_a_gate(seats=1)
     holding = asyncio.create_task(read(engine, "holding", tokens=500))
     await asyncio.sleep(0)
@@ -75,7 +75,7 @@ async def test_refused_calls_leave_nothing_to_collect() -> None:
             REQUEST_CONTEXT.reset(token)
 
     await all_refused()
-    with nobody_collects():
+    with gc_paused():
         await all_refused()
         assert gc.collect() < 50
     holding.cancel()
@@ -116,7 +116,7 @@ async def test_a_request_takes_a_seat_for_each_answer_to_each_prompt(context: Re
 
 @on_virtual_time
 async def test_a_follow_up_call_of_a_request_does_not_queue_again(context: RequestContext) -> None:
-    """A tool turn goes straight on, even though everybody else waits for the seats."""
+    """A tool turn is dispatched at once, even though all other requests wait for the seats."""
     engine, control = behind_a_gate(1)
     await read(engine, "a")
     stranger = control.gateway.gate.enter()
@@ -132,7 +132,7 @@ async def test_a_follow_up_call_of_a_request_does_not_queue_again(context: Reque
 
 @on_virtual_time
 async def test_class_and_tenant_come_from_the_trip_and_not_from_the_call(context: RequestContext) -> None:
-    """Inside an HTTP request nobody smuggles another priority in through the call."""
+    """Inside an HTTP request the call cannot bring a priority of its own."""
     engine, control = behind_a_gate()
     await read(engine, "a", priority=-99, tenant="other")
     assert engine.priorities == {"a": 2}
@@ -157,7 +157,7 @@ async def test_a_bypass_goes_past_the_gate(context: RequestContext) -> None:
 
 @on_virtual_time
 async def test_the_admission_check_reserves_before_rendering(context: RequestContext) -> None:
-    """Without an id the question is ours: it takes the seats; with an id it is the engine's own."""
+    """A query without an id is Headway's own and takes the seats; with an id it is the engine's own."""
     engine, control = behind_a_gate()
     engine.check_admission(2)
     engine.check_admission(2)
@@ -173,7 +173,7 @@ async def test_the_admission_check_reserves_before_rendering(context: RequestCon
 
 @on_virtual_time
 async def test_the_admission_check_refuses_before_anything_is_rendered(context: RequestContext) -> None:
-    """A refusal is known at once, stays with the context, and the engine is not asked."""
+    """A refusal takes effect at once, stays with the context, and the engine is not called."""
     engine, control = behind_a_gate()
     control.gateway.gate.drain()
     with pytest.raises(Rejected):
@@ -190,7 +190,7 @@ async def test_a_seat_is_free_when_the_engine_says_so_however_slowly_the_client_
     await anext(slow)
     reading = asyncio.create_task(read(engine, "next"))
     await asyncio.sleep(0)
-    control.reader.activity.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("stranger")])
+    control.reader.activity.step(Load(1, 0, 0.5), sequences=1, ended=[Ended("slow"), Ended("slow"), Ended("unknown")])
     assert control.gateway.gate.desk.ledger.queued == 0
     assert control.reader.activity.load == Load(1, 0, 0.5)
     assert await reading == 3
@@ -199,8 +199,8 @@ async def test_a_seat_is_free_when_the_engine_says_so_however_slowly_the_client_
     assert outcomes(control) == {"completed": 2}
 
 
-class Deaf(FakeEngine):
-    """An engine that hears an abort only at the third call."""
+class StopFails(FakeEngine):
+    """An engine that obeys an abort only at the third call."""
 
     def __init__(self) -> None:
         super().__init__(step_s=0.1, add_s=2.0)
@@ -213,7 +213,7 @@ class Deaf(FakeEngine):
 
 
 @on_virtual_time
-async def test_the_seats_of_a_call_that_is_given_up_are_free_though_nobody_reads_it() -> None:
+async def test_the_seats_of_an_aborted_call_are_free_though_it_is_not_read() -> None:
     """Time is up, and the engine has stopped it: the next has its seat, while the reader is still to come."""
     engine, control = behind_a_gate(1)
     slow = engine.generate("text", FakeParams(100), "slow", timeout_s=2.5)
@@ -229,7 +229,7 @@ async def test_the_seats_of_a_call_that_is_given_up_are_free_though_nobody_reads
 @on_virtual_time
 async def test_an_abort_is_repeated_until_the_call_is_over() -> None:
     """An abort that overtakes its request finds nothing to stop, so it is sent again."""
-    engine, control = behind_a_gate(1, Deaf())
+    engine, control = behind_a_gate(1, StopFails())
     with pytest.raises(Refused):
         await read(engine, "a", timeout_s=0.5)
     assert engine.aborted.count("a") >= 3
@@ -238,12 +238,13 @@ async def test_an_abort_is_repeated_until_the_call_is_over() -> None:
 
 
 @on_virtual_time
-async def test_an_abort_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """An engine that cannot be told: the caller gets its time-out, no seat or task is left, and it is said once."""
+async def test_an_abort_that_fails_has_no_effect_on_other_requests(caplog: pytest.LogCaptureFixture) -> None:
+    """An engine that cannot be reached: the caller gets its time-out, no seat or task remains, and it is logged
+    once."""
 
     class Mute(FakeEngine):
         async def abort(self, request_id: str) -> None:
-            raise ConnectionError("nobody answers")
+            raise ConnectionError("no answer")
 
     engine, control = behind_a_gate(1, Mute(step_s=0.1))
     with caplog.at_level(logging.WARNING, "headway.admission.engine_link"):
@@ -258,8 +259,8 @@ async def test_an_abort_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture
 
 
 @on_virtual_time
-async def test_a_call_cut_short_by_somebody_else_is_not_completed() -> None:
-    """A stream that the engine ended before its time counts as failed where the kind can tell."""
+async def test_a_call_cut_short_by_the_engine_is_not_completed() -> None:
+    """A stream that the engine ended before its time counts as failed where the engine adapter can detect it."""
 
     class Strict(PlainAdapter):
         def unfinished(self, output: Any) -> bool:
@@ -307,11 +308,11 @@ async def test_the_rank_of_a_class_that_went_away_is_the_last() -> None:
 async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: pytest.LogCaptureFixture) -> None:
     """The gate keeps the limit alone, the status says so, and one warning is logged."""
 
-    class Stubborn(PlainAdapter):
+    class LimitFails(PlainAdapter):
         async def limit_engine(self, engine: Any, seats: int) -> int | None:
             raise TimeoutError("no answer")
 
-    _, control = behind_a_gate(kind=Stubborn())
+    _, control = behind_a_gate(kind=LimitFails())
     with caplog.at_level(logging.WARNING, "headway.admission.engine_link"):
         await control.gateway.link.limit_engine()
     assert control.gateway.link.core_limit is None
@@ -321,22 +322,22 @@ async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: py
 
 
 @on_virtual_time
-async def test_the_engine_is_told_the_limit_at_the_first_request_and_at_each_switch() -> None:
+async def test_the_engine_gets_the_limit_at_the_first_request_and_at_each_switch() -> None:
     """An engine with a knob of its own follows the preset."""
-    told: list[int] = []
+    limits_set: list[int] = []
 
     class Knob(PlainAdapter):
         async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            told.append(seats)
+            limits_set.append(seats)
             return seats
 
     engine, control = behind_a_gate(3, kind=Knob())
     await read(engine, "a")
-    assert (told, control.gateway.link.core_limit) == ([3], 3)
+    assert (limits_set, control.gateway.link.core_limit) == ([3], 3)
     from headway.audit import Caller
 
     await control.switch("latency", expected_revision=1, caller=Caller())
-    assert (told, control.gateway.link.core_limit) == ([3, 8], 8)
+    assert (limits_set, control.gateway.link.core_limit) == ([3, 8], 8)
     await assert_no_residue(control)
 
 
@@ -355,11 +356,11 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
     limiting: dict[str, Any], expected: int
 ) -> None:
     """The engine gets the most that the policy may reach, once; a fixed limit it gets as it is."""
-    told: list[int] = []
+    limits_set: list[int] = []
 
     class Knob(PlainAdapter):
         async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            told.append(seats)
+            limits_set.append(seats)
             return seats
 
     preset = small_preset(3).model_copy(update={"limit": LimitSettings.model_validate(limiting)})
@@ -369,51 +370,51 @@ async def test_an_adaptive_limit_is_kept_by_the_gate_and_not_sent_to_the_engine_
     for _ in range(50):
         control.reader.activity.step(Load(3, 0, 0.1, inter_token_s=0.001), 3, [])
     await read(engine, "b")
-    assert told == [expected]
+    assert limits_set == [expected]
     await assert_no_residue(control)
 
 
 @on_virtual_time
 async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> None:
-    """Where nobody knows how many it can run, an adaptive limit starts from what the preset has."""
-    told: list[int] = []
+    """Where the engine's capacity is unknown, an adaptive limit starts from the preset's value."""
+    limits_set: list[int] = []
 
     class Knob(PlainAdapter):
         def engine_seats(self, engine: Any) -> int | None:
             return None
 
         async def limit_engine(self, engine: Any, seats: int) -> int | None:
-            told.append(seats)
+            limits_set.append(seats)
             return seats
 
     preset = small_preset(3).model_copy(update={"limit": LimitSettings(policy="aimd")})
     engine: Any = ServingEngine(step_s=1.0)
     control = install(prepare(engine, Knob(), preset), PresetCatalogue())
     await read(engine, "a")
-    assert told == [3]
+    assert limits_set == [3]
     await assert_no_residue(control)
 
 
 @on_virtual_time
 async def test_the_first_token_is_timed_by_the_engine_where_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kind reads from the first output counts; of an engine that does not tell, the time since arrival."""
+    """The adapter's reading of the first output counts; for an engine without one, the time since arrival."""
     measured: list[float] = []
     monkeypatch.setattr(Gate, "report_first_token", lambda _, permit, delay_s: measured.append(delay_s))
 
     class Telling(PlainAdapter):
         def first_token_delay_s(self, output: Any) -> float | None:
-            return 0.25 * len(output.tokens) if output.request_id == "told" else None
+            return 0.25 * len(output.tokens) if output.request_id == "timed" else None
 
     engine, control = behind_a_gate(2, kind=Telling())
     await asyncio.sleep(10.0)
-    await read(engine, "told")
+    await read(engine, "timed")
     await read(engine, "limit_pending")
     assert measured == [0.25, 1.0]
     await assert_no_residue(control)
 
 
 def usages(monkeypatch: pytest.MonkeyPatch) -> list[Usage | None]:
-    """The usage of every ticket that leaves, as the desk is told it."""
+    """The usage of every ticket that ends, as the desk gets it."""
     seen: list[Usage | None] = []
     leave = Desk.leave
 
@@ -456,7 +457,7 @@ async def test_the_desk_learns_from_the_last_output_where_the_engine_is_mute(mon
 
 @on_virtual_time
 async def test_all_calls_of_a_request_add_up(context: RequestContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tool turn more is a usage more, given once, when the request leaves."""
+    """Each further tool turn adds its usage, reported once, when the request ends."""
     seen = usages(monkeypatch)
     engine, control = behind_a_gate()
     await read(engine, "a", 3)
@@ -481,7 +482,7 @@ async def test_the_length_of_a_programs_own_request_is_known() -> None:
 
 
 class Silent(PlainAdapter):
-    """An engine whose calls show nothing until their end, and that knows how far they are."""
+    """An engine whose calls give no output until their end, and that reports their progress."""
 
     def unstreamed(self, sampling_params: Any) -> bool:
         return True
@@ -507,7 +508,7 @@ class Whole(FakeEngine):
 
 @pytest.mark.parametrize("stalls_s", [None, 4.5], ids=["goes on", "stalls"])
 @on_virtual_time
-async def test_a_whole_answer_is_timed_by_what_the_engine_makes(stalls_s: float | None) -> None:
+async def test_a_whole_answer_is_timed_by_the_engines_progress(stalls_s: float | None) -> None:
     """Nothing shows for nine seconds: that is no stall while tokens are made, and one when they are not."""
     engine, control = behind_a_gate(1, Whole(), Silent())
     own = {"timeouts": Timeouts(first_token_s=2.0, stall_s=2.0)}
@@ -525,7 +526,7 @@ async def test_a_whole_answer_is_timed_by_what_the_engine_makes(stalls_s: float 
 
 @on_virtual_time
 async def test_a_step_of_the_engine_is_a_sign_of_life() -> None:
-    """The watchdog hears of it, with the time."""
+    """The watchdog gets it, with the time."""
     _, control = behind_a_gate(1)
     control.gateway.link.watchdog = watchdog = Watchdog(0.0)
     await asyncio.sleep(5.0)
@@ -577,20 +578,20 @@ async def test_a_call_that_shows_nothing_is_looked_at_a_few_times_a_second() -> 
     await assert_no_residue(control)
 
 
-@pytest.mark.parametrize("looks", [[0, 3, 3, 3], [0, None, None, None]], ids=["stands still", "cannot be told"])
+@pytest.mark.parametrize("looks", [[0, 3, 3, 3], [0, None, None, None]], ids=["no progress", "unknown"])
 @on_virtual_time
 async def test_only_a_call_that_gets_no_further_has_stalled(looks: list[int | None]) -> None:
-    """The same number of tokens at every look is a stall; an engine that does not know is given the benefit."""
+    """The same number of tokens at every poll is a stall; an engine that reports no progress is not suspected."""
     known = iter(looks)
 
-    class Told(Silent):
+    class ProgressAdapter(Silent):
         last: int | None = None
 
         def tokens(self, engine: Any, request_id: str) -> int | None:
             self.last = next(known, self.last)
             return self.last
 
-    engine, control = behind_a_gate(1, Whole(), Told())
+    engine, control = behind_a_gate(1, Whole(), ProgressAdapter())
     reading = asyncio.create_task(read(engine, "a", 20, timeouts=Timeouts(stall_s=4.0)))
     for step in range(1, 80):
         asyncio.get_running_loop().call_later(0.25 * step, control.reader.activity.step, None, 1, [])
@@ -599,8 +600,8 @@ async def test_only_a_call_that_gets_no_further_has_stalled(looks: list[int | No
     await assert_no_residue(control)
 
 
-async def test_whoever_closes_from_a_thread_waits_for_the_running() -> None:
-    """Newcomers are refused at once; the thread goes on when the last one has ended, with what is left of its time."""
+async def test_closing_from_a_thread_waits_for_the_running_requests() -> None:
+    """New requests are refused at once; the thread goes on when the last one has ended, with the rest of its time."""
     engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
     slow = engine.generate("text", FakeParams(3), "slow")
     await anext(slow)
@@ -608,7 +609,7 @@ async def test_whoever_closes_from_a_thread_waits_for_the_running() -> None:
     while control.gateway.gate.desk.state is not AdmissionState.DRAINING:  # noqa: ASYNC110 - the other thread rings no bell here
         await asyncio.sleep(0.01)
     with pytest.raises(Refused):
-        await read(engine, "newcomer")
+        await read(engine, "new")
     assert not (await asyncio.wait({closing}, timeout=0.3))[0]
     assert [len(one.tokens) async for one in slow] == [2, 3]
     left_s = await closing
@@ -616,8 +617,8 @@ async def test_whoever_closes_from_a_thread_waits_for_the_running() -> None:
     assert 0.0 < left_s < 600.0
 
 
-async def test_whoever_closes_from_a_thread_waits_no_longer_than_it_was_told() -> None:
-    """Nothing is left of the time; none at all was asked for, and nothing is waited for on the loop itself."""
+async def test_closing_from_a_thread_waits_no_longer_than_its_time_out() -> None:
+    """The time-out has passed; none at all was given, and nothing is waited for on the loop itself."""
     engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
     slow = engine.generate("text", FakeParams(3), "slow")
     await anext(slow)
@@ -631,7 +632,7 @@ async def test_whoever_closes_from_a_thread_waits_no_longer_than_it_was_told() -
 
 @on_virtual_time
 async def test_an_engine_that_is_back_can_be_lost_again() -> None:
-    """Lost, back, lost: each time everybody is told."""
+    """Lost, back, lost: each time all requests are refused."""
     engine, control = behind_a_gate(1)
     for _ in range(2):
         reading = asyncio.create_task(read(engine, "a", 100))

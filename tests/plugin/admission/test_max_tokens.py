@@ -1,4 +1,4 @@
-"""Answers are cut on a copy, and never made longer."""
+"""Cut answers: made on a copy, and never longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.engine.fake import FakeParams
 
 
 @given(asked=st.none() | st.integers(1, 1000), least=st.integers(0, 1000), cap=st.none() | st.integers(1, 1000))
-def test_nobody_gets_more_than_asked(asked: int | None, least: int, cap: int | None) -> None:
+def test_no_request_gets_more_tokens_than_asked(asked: int | None, least: int, cap: int | None) -> None:
     """The smaller of the two, with a minimum that fits, on a copy."""
     least = least if asked is None else min(least, asked)
     params = SimpleNamespace(max_tokens=asked, min_tokens=least, stop=["."])
@@ -28,7 +28,7 @@ def test_nobody_gets_more_than_asked(asked: int | None, least: int, cap: int | N
 
 
 @pytest.mark.parametrize("params", [FakeParams(3), SimpleNamespace(), object()], ids=["short", "pooling", "opaque"])
-def test_what_needs_no_cut_is_left_alone(params: Any) -> None:
+def test_a_request_within_the_limit_is_not_changed(params: Any) -> None:
     """The very same object."""
     assert shortened(params, 5) is params
 

@@ -1,4 +1,4 @@
-"""Nothing stays behind: many requests through gate and gateway, in a process of their own."""
+"""Soak test without residue: many requests through gate and gateway, in a process of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "soak.py"
-MOST_MIB = 5.0
+MAX_MIB = 5.0
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,8 @@ def test_tasks_descriptors_timers_and_series_are_back_where_they_were(soaked: di
 
 
 def test_memory_does_not_grow_with_the_number_of_requests(soaked: dict[str, Any]) -> None:
-    """At most 5 MiB for 100,000 requests, at the upper end of the fit; in the short form, which fills books, in all."""
+    """At most 5 MiB for 100,000 requests, at the upper end of the fit; in the short form, which fills records, in
+    all."""
     first_mib, last_mib = soaked["rss_mib"]
-    assert last_mib - first_mib <= MOST_MIB or LONG
-    assert soaked["growth_mib_at_most"] <= MOST_MIB or not LONG
+    assert last_mib - first_mib <= MAX_MIB or LONG
+    assert soaked["growth_mib_at_most"] <= MAX_MIB or not LONG

@@ -1,4 +1,4 @@
-"""What a server answers to the command line and to the dashboard is read within bounds of bytes and of time."""
+"""Responses of a server to the command line and to the dashboard, read within bounds of bytes and of time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 @contextmanager
 def serving(answer: Answer) -> Iterator[str]:
-    """A server that answers every question like this; gives its URL."""
+    """A server that gives this response to every request; returns its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -55,7 +55,7 @@ def serving(answer: Answer) -> Iterator[str]:
 
 
 def whole(body: bytes, **headers: str) -> Answer:
-    """One that says how long it is."""
+    """A response with a Content-Length."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
@@ -78,7 +78,7 @@ def endless(request: BaseHTTPRequestHandler) -> None:
 
 
 class Clock:
-    """A clock that goes on by a tenth of a second whenever somebody looks."""
+    """A clock that advances by a tenth of a second at each reading."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -106,7 +106,7 @@ def test_a_larger_one_is_an_error() -> None:
 
 
 def test_an_answer_without_end_is_ended() -> None:
-    """By its bound of bytes, or by its bound of time, which counts from the question."""
+    """By its bound of bytes, or by its bound of time, which counts from the request."""
     with serving(endless) as url, module.bounded_session(100_000, 60.0) as session:
         with pytest.raises(module.AnswerTooLargeError):
             session.get(url, timeout=5)
@@ -134,7 +134,7 @@ def test_an_answer_that_breaks_off_is_an_error_as_ever() -> None:
 
 
 def test_nothing_is_unpacked() -> None:
-    """We ask for plain bytes; a server that packs them all the same is not unpacked."""
+    """The client asks for uncompressed bytes; a compressed response is not unpacked."""
     asked: list[str] = []
 
     def packed(request: BaseHTTPRequestHandler) -> None:

@@ -9,7 +9,7 @@ from headway.api import AdminClient, BadUrlError, RefusedError, TokenRefusedErro
 
 
 @pytest.mark.parametrize("url", ["", "h:1", "ftp://h", "http://", "http://h:0", "http://h:99999", "http://[::1"])
-def test_a_url_that_is_none_is_told_when_it_is_used(url: str) -> None:
+def test_an_invalid_url_is_refused_when_it_is_used(url: str) -> None:
     """Making a client raises nothing: a page with a wrong setting is still a page."""
     with AdminClient(url, TOKEN) as client, pytest.raises(BadUrlError):
         client.status()
@@ -38,7 +38,7 @@ def test_both_readers_read_what_a_server_says(lenient: bool) -> None:
 
 
 def test_without_a_token_nothing_is_sent_as_one() -> None:
-    """The server says what is missing."""
+    """The server's message names what is missing."""
     with admin_stand_in() as server, AdminClient(server.url, None) as client:
         with pytest.raises(TokenRefusedError):
             client.status()

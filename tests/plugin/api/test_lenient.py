@@ -1,4 +1,4 @@
-"""Answers of any version: what is understood is kept, the rest gets its default."""
+"""Answers of any version: known parts are kept, the rest gets its default."""
 
 from __future__ import annotations
 

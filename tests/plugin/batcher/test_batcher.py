@@ -1,4 +1,4 @@
-"""The batcher on a virtual clock: when a batch leaves, who is in it, and how each request ends."""
+"""The batcher in virtual time: when a batch is dispatched, which requests are in it, and how each request ends."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def outcomes(batcher: Batcher[Any, Any]) -> dict[str, int]:
     return {outcome: number for outcome, number in batcher.stats()["outcomes"].items() if number}
 
 
-# ---------------------------------------------------------------------- when a batch leaves
+# ---------------------------------------------------------------------- when a batch is dispatched
 
 
 @on_virtual_time
-async def test_a_full_batch_leaves_at_once_and_a_part_filled_one_when_its_window_ends() -> None:
+async def test_a_full_batch_is_dispatched_at_once_and_a_part_filled_one_when_its_window_ends() -> None:
     """Four of six items fill a batch; the other two wait for the window, not for company that never comes."""
     record = Recorder()
     async with Batcher(record, max_batch_size=4, max_wait_ms=200) as batcher:
@@ -52,7 +52,7 @@ async def test_five_requests_at_once_finish_in_three_fifths_of_the_serial_time()
 
 
 @on_virtual_time
-async def test_the_most_urgent_wait_for_no_company_and_take_along_who_is_there() -> None:
+async def test_the_most_urgent_do_not_wait_for_more_and_take_along_what_is_waiting() -> None:
     """An item of the highest priority sends the batch off, and those of lower priority fill it."""
     record = Recorder()
     async with Batcher(record, max_wait_ms=1000) as batcher, asyncio.TaskGroup() as group:
@@ -64,7 +64,7 @@ async def test_the_most_urgent_wait_for_no_company_and_take_along_who_is_there()
 
 
 @on_virtual_time
-async def test_the_most_urgent_may_be_told_to_wait_a_little() -> None:
+async def test_the_most_urgent_may_be_configured_to_wait_a_little() -> None:
     """With ``urgent_wait_ms`` thin urgent traffic merges into one batch."""
     record = Recorder()
     async with Batcher(record, max_wait_ms=1000, urgent_wait_ms=20) as batcher, asyncio.TaskGroup() as group:
@@ -76,7 +76,7 @@ async def test_the_most_urgent_may_be_told_to_wait_a_little() -> None:
 
 @on_virtual_time
 async def test_an_idle_batcher_does_nothing() -> None:
-    """After its work it leaves no task and no timer behind: an hour without requests has one timer, the test's own."""
+    """After its work it keeps no task and no timer: an hour without requests has one timer, the test's own."""
     async with Batcher(Recorder()) as batcher:
         await batcher.submit(1)
         await settle()
@@ -128,7 +128,7 @@ async def test_an_item_that_is_not_valid_gets_into_no_batch() -> None:
 
 @on_virtual_time
 async def test_a_batch_of_one_that_fails_is_not_run_again() -> None:
-    """There is nobody to part it from."""
+    """There is no other item to separate it from."""
     record = Recorder(bad=[1])
     async with Batcher(record) as batcher:
         with pytest.raises(ValueError, match="1"):
@@ -137,8 +137,8 @@ async def test_a_batch_of_one_that_fails_is_not_run_again() -> None:
 
 
 @on_virtual_time
-async def test_after_a_failed_batch_the_next_one_leaves() -> None:
-    """A failure holds up nobody."""
+async def test_after_a_failed_batch_the_next_one_is_dispatched() -> None:
+    """A failure delays no other batch."""
     async with Batcher(Recorder(bad=[1]), max_batch_size=1) as batcher:
         answers = await asyncio.gather(*map(batcher.submit, range(3)), return_exceptions=True)
     assert [answers[0], answers[2]] == [0, 4]
@@ -200,12 +200,12 @@ async def test_a_function_that_cancels_itself_fails_only_this_batch() -> None:
         assert await asyncio.gather(*map(batcher.submit, range(3))) == [0, 1, 2]
 
 
-# ---------------------------------------------------------------------- who goes away
+# ---------------------------------------------------------------------- cancelled requests
 
 
 @on_virtual_time
 async def test_a_cancelled_item_is_taken_out_of_the_queue() -> None:
-    """Nobody waits for it, so the function never sees it."""
+    """Its caller no longer waits, so the function never sees it."""
     record = Recorder()
     async with Batcher(record) as batcher:
         tasks = [asyncio.create_task(batcher.submit(item)) for item in range(3)]
@@ -217,8 +217,8 @@ async def test_a_cancelled_item_is_taken_out_of_the_queue() -> None:
 
 
 @on_virtual_time
-async def test_a_batch_that_nobody_waits_for_is_stopped() -> None:
-    """When its last submitter goes away a coroutine is cancelled, and the next batch leaves at once."""
+async def test_a_batch_without_waiting_callers_is_stopped() -> None:
+    """When its last submitter goes away a coroutine is cancelled, and the next batch is dispatched at once."""
     record = Recorder(takes_s=10.0)
     async with Batcher(record, max_batch_size=2) as batcher:
         tasks = [asyncio.create_task(batcher.submit(item)) for item in range(4)]
@@ -232,8 +232,8 @@ async def test_a_batch_that_nobody_waits_for_is_stopped() -> None:
 
 
 @on_virtual_time
-async def test_who_goes_away_while_members_run_singly_is_skipped() -> None:
-    """The single runs after a failure are only for those who still wait."""
+async def test_a_request_cancelled_while_members_run_singly_is_skipped() -> None:
+    """The single runs after a failure are only for the items whose callers still wait."""
     record = Recorder(takes_s=1.0, bad=[0])
     async with Batcher(record, max_batch_size=3) as batcher:
         tasks = [asyncio.create_task(batcher.submit(item)) for item in range(3)]
@@ -259,7 +259,7 @@ async def test_an_expired_item_never_reaches_the_function() -> None:
 
 @on_virtual_time
 async def test_cancelled_in_the_very_turn_its_time_runs_out() -> None:
-    """An item that leaves and expires at once is settled once, and the submitter sees its own cancellation."""
+    """An item that is dispatched and expires at once is settled once, and the submitter sees its own cancellation."""
     async with Batcher(Recorder(), max_wait_ms=1000) as batcher:
         task = asyncio.create_task(batcher.submit(1, timeout=0.25))
         asyncio.get_running_loop().call_at(0.25, task.cancel)
@@ -288,7 +288,7 @@ async def test_time_that_runs_out_in_the_function_ends_only_that_item() -> None:
 
 @on_virtual_time
 async def test_drain_finishes_what_is_here_without_waiting_for_company() -> None:
-    """Who runs and who waits is served, newcomers are Rejected, and no window is kept."""
+    """Running and waiting items are served, new ones are Rejected, and no window is kept."""
     record = Recorder(takes_s=1.0)
     batcher = Batcher(record, max_batch_size=2, max_wait_ms=60_000)
     tasks = [asyncio.create_task(batcher.submit(item)) for item in range(3)]
@@ -304,7 +304,7 @@ async def test_drain_finishes_what_is_here_without_waiting_for_company() -> None
 
 @on_virtual_time
 async def test_close_ends_everything_now() -> None:
-    """Who runs and who waits is Rejected, and the function is stopped."""
+    """Running and waiting items are Rejected, and the function is stopped."""
     record = Recorder(takes_s=10.0)
     batcher = Batcher(record, max_batch_size=2)
     tasks = [asyncio.create_task(batcher.submit(item)) for item in range(3)]
@@ -317,7 +317,7 @@ async def test_close_ends_everything_now() -> None:
 
 @on_virtual_time
 async def test_an_error_in_the_block_closes_instead_of_draining() -> None:
-    """Like a task group: the error is not held up by work that nobody will look at."""
+    """Like a task group: the error is not delayed by work whose result is not needed."""
     batcher = Batcher(Recorder(takes_s=10.0), max_wait_ms=0)
     task = asyncio.create_task(batcher.submit(1))
 
@@ -353,7 +353,7 @@ async def test_a_plain_function_runs_in_one_thread_of_its_own() -> None:
 
 @pytest.mark.parametrize("end", [Batcher.drain, Batcher.close], ids=["drain", "close"])
 async def test_the_thread_of_a_plain_function_ends_with_the_batcher(end: Callable[[Batcher[int, int]], Any]) -> None:
-    """Once the batcher is drained or closed its thread is given back, though somebody keeps the batcher."""
+    """Once the batcher is drained or closed its thread ends, though the batcher is still referenced."""
     threads = list[threading.Thread]()
 
     def process(items: list[int]) -> list[int]:
@@ -397,7 +397,7 @@ def test_a_setting_out_of_range_is_refused_by_name(settings: dict[str, Any], mes
 
 
 @on_virtual_time
-async def test_an_item_whose_size_cannot_be_told_is_refused_alone() -> None:
+async def test_an_item_whose_size_cannot_be_computed_is_refused_alone() -> None:
     """What ``count_tokens`` raises reaches the submitter of that item, before it is in any batch."""
     record = Recorder()
     async with Batcher(record, count_tokens=lambda item: 10 // item) as batcher:
@@ -423,10 +423,8 @@ async def test_an_item_whose_size_cannot_be_told_is_refused_alone() -> None:
     ids=range(10),
 )
 @on_virtual_time
-async def test_terms_that_are_none_are_refused_alone_and_leave_nothing_behind(
-    terms: dict[str, Any], message: str
-) -> None:
-    """One line that names them, before the request is in any book: those who come later are served, and drain ends."""
+async def test_invalid_terms_are_refused_alone_and_leave_no_state(terms: dict[str, Any], message: str) -> None:
+    """One line that names them, before the request is recorded: later requests are served, and drain ends."""
     async with Batcher(Recorder(), max_batch_size=2) as batcher:
         with pytest.raises(ValueError, match=re.escape(message)):
             await batcher.submit(1, **terms)
@@ -438,7 +436,7 @@ async def test_terms_that_are_none_are_refused_alone_and_leave_nothing_behind(
 @pytest.mark.parametrize("size", [math.inf, math.nan, None, 2.5, 10**400], ids=["inf", "nan", "None", "2.5", "huge"])
 @on_virtual_time
 async def test_a_size_that_is_none_is_refused_alone(size: Any) -> None:
-    """Whatever ``count_tokens`` returns: one odd value must not spoil the books of everybody."""
+    """Whatever ``count_tokens`` returns: one invalid value must not affect the records of other requests."""
     record = Recorder(takes_s=1.0)
     async with Batcher(record, max_batch_size=1, max_wait_ms=0, count_tokens=lambda item: item or size) as batcher:
         with pytest.raises(ValueError, match="tokens must be"):
@@ -475,14 +473,14 @@ async def never(item: object) -> int:
     ],
     ids=["a number", "nothing", "a text", "an async validate", "an async count_tokens"],
 )
-def test_what_cannot_be_called_is_told_at_once(functions: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_called_is_refused_at_once(functions: dict[str, Any], message: str) -> None:
     """And not by the first request."""
     with pytest.raises(TypeError, match=message):
         Batcher(**{"process_batch": Recorder(), **functions})
 
 
 @on_virtual_time
-async def test_a_validate_that_would_have_to_be_awaited_lets_nobody_in() -> None:
+async def test_a_validate_that_would_have_to_be_awaited_admits_no_item() -> None:
     """Also where it hides its being async."""
     async with Batcher(Recorder(), validate=lambda item: never(item)) as batcher:
         with pytest.raises(TypeError, match="validate must be a plain function"):
@@ -535,7 +533,7 @@ class Uneven(list[int]):
 @pytest.mark.parametrize("function", [consuming, shrinking])
 @on_virtual_time
 async def test_a_function_may_use_its_list_up(function: Callable[[list[int]], list[int]]) -> None:
-    """The count that matters is the one before the call; whoever loses an item is called singly."""
+    """The count that matters is the one before the call; an item that is lost is called singly."""
     async with Batcher(function, max_batch_size=3) as batcher:
         assert await asyncio.gather(*map(batcher.submit, range(3))) == [0, 2, 4]
     assert outcomes(batcher) == {"completed": 3}
@@ -543,8 +541,8 @@ async def test_a_function_may_use_its_list_up(function: Callable[[list[int]], li
 
 @pytest.mark.parametrize("results", [Frame(), Torn([1, 2]), Uneven([1, 2])], ids=["table", "torn", "uneven"])
 @on_virtual_time
-async def test_results_that_cannot_be_told_apart_are_nobodys(results: Any) -> None:
-    """Each of the two is told that the function broke its promise, and nobody gets anything of it."""
+async def test_results_that_cannot_be_matched_are_given_to_no_caller(results: Any) -> None:
+    """Both callers get the error that the function broke its contract, and no result."""
     async with Batcher(lambda items: results, max_batch_size=2) as batcher:
         answers = await asyncio.gather(*map(batcher.submit, range(2)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [BatchFunctionError] * 2
@@ -559,7 +557,7 @@ class Severe(BaseException):
 @pytest.mark.parametrize("error", [SystemExit("no"), Severe()], ids=["exit", "severe"])
 @on_virtual_time
 async def test_what_would_end_a_program_fails_one_item(error: BaseException, on_loop: bool) -> None:
-    """sys.exit for one item of three: that one fails, with the reason, and the loop lives on."""
+    """sys.exit for one item of three: that one fails, with the reason, and the loop continues."""
 
     def plain(items: list[int]) -> list[int]:
         if 1 in items:
@@ -585,11 +583,11 @@ def test_a_second_event_loop_is_refused() -> None:
         asyncio.run(batcher.submit(2))
 
 
-# ---------------------------------------------------------------------- what it tells
+# ---------------------------------------------------------------------- its figures
 
 
 @on_virtual_time
-async def test_the_figures_tell_what_waits_runs_and_has_happened() -> None:
+async def test_the_figures_show_what_waits_runs_and_has_happened() -> None:
     """One runs and four wait; in the end there were three batches of five requests."""
     async with Batcher(Recorder(takes_s=1.0), max_batch_size=2, max_wait_ms=0, max_size=4) as batcher:
         tasks = [asyncio.create_task(batcher.submit(item, item % 2)) for item in range(5)]
@@ -610,7 +608,7 @@ async def test_the_figures_tell_what_waits_runs_and_has_happened() -> None:
 )
 @on_virtual_time
 async def test_an_effect_that_cannot_follow_is_an_error(effect: object, error: str) -> None:
-    """No effect of the desk is ignored in silence: the error says why this one cannot follow here."""
+    """No effect of the desk is silently ignored: the error names the effect that this shell does not support."""
     async with Batcher(Recorder()) as batcher:
         with pytest.raises(AssertionError, match=error):
             batcher._carry_out([effect])  # type: ignore[list-item]  # one of them is no effect at all

@@ -14,7 +14,7 @@ from headway import Batcher, Rejected, SyncBatcher, UnknownClassError
 
 @on_virtual_time
 async def test_a_the_window_opens_once_and_is_not_restarted() -> None:
-    """(a) An arrival every 40 ms does not prolong a window of 50 ms: the first item leaves after 50 ms."""
+    """(a) An arrival every 40 ms does not prolong a window of 50 ms: the first item is dispatched after 50 ms."""
     record = Recorder()
     async with Batcher(record, max_wait_ms=50) as batcher, asyncio.TaskGroup() as group:
         for item in range(4):
@@ -25,7 +25,7 @@ async def test_a_the_window_opens_once_and_is_not_restarted() -> None:
 
 
 @on_virtual_time
-async def test_b_nobody_hangs_when_the_function_raises() -> None:
+async def test_b_no_caller_hangs_when_the_function_raises() -> None:
     """(b) A batch that raises settles every one of its futures."""
     async with Batcher(Recorder(bad=range(3))) as batcher:
         answers = await asyncio.gather(*map(batcher.submit, range(3)), return_exceptions=True)
@@ -47,7 +47,7 @@ async def test_b_a_cancelled_future_does_not_break_its_batch() -> None:
 
 @on_virtual_time
 async def test_b_a_short_result_list_is_noticed() -> None:
-    """(b) Two results for three items: nobody gets a neighbour's result, nobody hangs."""
+    """(b) Two results for three items: no caller gets another item's result, none hangs."""
     async with Batcher(cut_short(by=1)) as batcher:
         assert await asyncio.gather(*map(batcher.submit, range(3))) == [0, 2, 4]
 
@@ -62,7 +62,7 @@ async def test_c_the_batch_does_not_grow_with_the_load() -> None:
 
 
 @on_virtual_time
-async def test_d_the_larger_priority_leaves_first() -> None:
+async def test_d_the_larger_priority_is_dispatched_first() -> None:
     """(d) With more waiting than fit, the urgent ones are in the next batch and the rest of it is filled up."""
     record = Recorder(takes_s=1.0)
     async with Batcher(record, max_batch_size=3) as batcher, asyncio.TaskGroup() as group:
@@ -73,7 +73,7 @@ async def test_d_the_larger_priority_leaves_first() -> None:
 
 @on_virtual_time
 async def test_d_no_queue_is_waited_for_while_another_is_full() -> None:
-    """(d) A full batch of one priority leaves at once, though the queues of the others are empty."""
+    """(d) A full batch of one priority is dispatched at once, though the queues of the others are empty."""
     record = Recorder()
     async with Batcher(record, max_batch_size=2, max_wait_ms=1000) as batcher:
         await asyncio.gather(batcher.submit(1, 1), batcher.submit(2, 1))
@@ -101,7 +101,7 @@ async def test_f_no_batch_exceeds_the_token_budget() -> None:
 
 @on_virtual_time
 async def test_f_one_item_above_the_budget_runs_alone() -> None:
-    """(f) An item larger than the whole budget blocks nobody: it is a batch of its own."""
+    """(f) An item larger than the whole budget blocks no other: it is a batch of its own."""
     record = Recorder()
     async with Batcher(record, max_total_tokens=10) as batcher:
         sizes = {1: 3, 2: 25, 3: 3}
@@ -144,8 +144,8 @@ def test_g_stop_finishes_what_is_there() -> None:
 
 
 @on_virtual_time
-async def test_h_a_full_queue_gives_way_to_a_more_urgent_newcomer() -> None:
-    """(h) The newest of the least urgent is pushed out; a newcomer no more urgent than all is refused."""
+async def test_h_a_full_queue_evicts_for_a_more_urgent_arrival() -> None:
+    """(h) The newest of the least urgent is evicted; an arrival no more urgent than all is refused."""
     record = Recorder(takes_s=1.0)
     async with Batcher(record, max_batch_size=1, max_size=2) as batcher:
         running, kept, newest = (asyncio.create_task(batcher.submit(item)) for item in (1, 2, 3))
@@ -162,7 +162,7 @@ async def test_h_a_full_queue_gives_way_to_a_more_urgent_newcomer() -> None:
 
 @on_virtual_time
 async def test_i_urgent_work_without_end_does_not_starve_the_rest() -> None:
-    """(i) Ten urgent items wait at any time: the one of the lowest priority leaves within a round, ten items."""
+    """(i) Ten urgent items wait at any time: the one of the lowest priority is dispatched within a round, ten items."""
     record = Recorder(takes_s=1.0)
     async with Batcher(record, max_batch_size=1) as batcher:
 
@@ -180,7 +180,7 @@ async def test_i_urgent_work_without_end_does_not_starve_the_rest() -> None:
 
 @on_virtual_time
 async def test_j_there_is_one_direction_larger_is_more_urgent() -> None:
-    """(j) Who is pushed out and who goes first follow the same direction."""
+    """(j) Eviction and dispatch follow the same direction of priority."""
     record = Recorder(takes_s=1.0)
     async with Batcher(record, max_batch_size=1, max_size=3) as batcher:
         requests = [asyncio.create_task(batcher.submit(item, item % 3)) for item in (9, 0, 1, 2)]

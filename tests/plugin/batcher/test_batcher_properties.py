@@ -1,4 +1,4 @@
-"""Whatever fails, leaves or runs out of time: each submit ends once, with its own result or a typed error."""
+"""Whatever fails, is cancelled or expires: each submit ends once, with its own result or a typed error."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Unreliable:
 async def test_each_submit_ends_once_with_its_own_result_or_a_typed_error(
     requests: list[Request], faults: list[str]
 ) -> None:
-    """Order, futures and bounds hold under failures, cancellations, time-outs and a full queue; nothing is left."""
+    """Order, futures and bounds hold under failures, cancellations, time-outs and a full queue; no state remains."""
     function = Unreliable(requests, faults)
     batcher = Batcher(function, _MAX_BATCH, 20, _BUDGET, max_size=6)
     gone = set[int]()

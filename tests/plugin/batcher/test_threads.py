@@ -34,7 +34,7 @@ def test_items_of_several_threads_share_a_batch() -> None:
 
 
 def test_errors_come_with_the_result() -> None:
-    """The function's own error, a refusal and a wrong priority all reach whoever waits."""
+    """The function's own error, a refusal and a wrong priority all reach the waiting caller."""
     with SyncBatcher(Batcher(Recorder(bad=[1]), max_wait_ms=0)) as batcher:
         for request, error in [
             (batcher.submit(1), ValueError),
@@ -59,7 +59,7 @@ def test_a_time_out_of_the_function_is_not_that_of_the_wait() -> None:
 
 
 def test_stop_waits_for_a_call_that_runs() -> None:
-    """Stopped from another thread while the function runs: its item has its result, and the thread is gone."""
+    """Stopped from another thread while the function runs: its item gets its result, and the thread ends."""
     begun, release = threading.Event(), threading.Event()
 
     def process(items: list[int]) -> list[int]:
@@ -100,7 +100,7 @@ def test_a_batcher_that_was_not_started_says_so() -> None:
 
 
 def test_submits_that_race_with_stop_all_end() -> None:
-    """Eight threads hand in items while another stops: each is served or Rejected, none is left hanging."""
+    """Eight threads submit items while another stops: each item is served or Rejected, none hangs."""
     batcher = SyncBatcher(Batcher(Recorder(), max_batch_size=4, max_wait_ms=0)).start()
     ready = threading.Barrier(9)
 
@@ -124,7 +124,7 @@ def test_submits_that_race_with_stop_all_end() -> None:
 
 
 def test_a_batch_function_that_exits_ends_one_request() -> None:
-    """The thread, its loop and everybody else go on."""
+    """The thread, its loop and all other items go on."""
 
     def process(items: list[int]) -> list[int]:
         if 1 in items:
@@ -138,7 +138,7 @@ def test_a_batch_function_that_exits_ends_one_request() -> None:
 
 
 def test_a_batch_function_cannot_stop_its_own_batcher() -> None:
-    """It would wait for itself for ever: it is told so, and everything goes on."""
+    """It would wait for itself for ever: it gets an error, and everything goes on."""
 
     def process(items: list[int]) -> list[int]:
         batcher.stop()

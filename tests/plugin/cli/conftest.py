@@ -1,4 +1,4 @@
-"""A running stand-in of the admin API, and the environment of a user who has its token."""
+"""A running stub of the admin API, and the environment of a user with its token."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def operator(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> Stub:
-    """A user whose environment points at the stand-in and holds its token."""
+    """A user whose environment has the stub's address and token."""
     monkeypatch.setenv("HEADWAY_URL", stub.url)
     monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", TOKEN)
     return stub

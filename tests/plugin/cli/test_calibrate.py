@@ -1,4 +1,4 @@
-"""``headway calibrate`` against a stand-in that streams at once: what is printed, written and complained of."""
+"""``headway calibrate`` against a stand-in that streams at once: its output, files and errors."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_the_model_can_be_named(
 def test_a_server_that_is_not_there_is_said_in_one_line(
     url: str, code: int, issue: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """3 for nobody there, 2 for no address."""
+    """3 for an address without a server, 2 for no address."""
     assert main(["calibrate", "--url", url]) == code
     err = capsys.readouterr().err
     assert issue in err

@@ -1,4 +1,4 @@
-"""What ``headway serve`` hands to the plugin and to vLLM."""
+"""The environment that ``headway serve`` sets for the plugin and for vLLM."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_wrong_usage_is_one_line_and_exit_code_two(words: list[str], capsys: pyt
 
 
 def test_no_command_shows_the_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    """A bare ``headway`` teaches, but is not success."""
+    """A bare ``headway`` shows its usage, but is no success."""
     code, out, _ = run(capsys)
     assert code == 2
     assert "a first session:" in out
@@ -80,7 +80,7 @@ def test_help_is_printed_and_succeeds(words: list[str], expected: str, capsys: p
 
 
 def test_serve_help_names_ours_first_then_the_way_to_those_of_vllm(capsys: pytest.CaptureFixture[str]) -> None:
-    """Our few options are not lost among vLLM's hundreds."""
+    """Headway's few options are not lost among vLLM's hundreds."""
     _, out, _ = run(capsys, "serve", "--help")
     assert out.index("--no-warmup") < out.index("headway serve --help=all")
 
@@ -102,7 +102,7 @@ def test_serve_help_names_ours_first_then_the_way_to_those_of_vllm(capsys: pytes
 def test_each_kind_of_end_has_its_exit_code(
     error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Errors become exit codes in one place; Ctrl-C says nothing."""
+    """Errors become exit codes in one place; Ctrl-C prints nothing."""
     monkeypatch.setattr(cli, "_dispatch", _raising(error))
     assert main([]) == code
     err = capsys.readouterr().err
@@ -117,7 +117,7 @@ def _run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_an_output_that_cannot_be_written_is_one_line() -> None:
-    """A full disk is nobody's traceback."""
+    """A full disk gives no traceback."""
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = _run("preset", "list", stdout=full)
     assert (done.returncode, done.stderr) == (
@@ -137,7 +137,7 @@ def test_a_terminal_without_a_letter_gets_the_others(tmp_path: Path) -> None:
 
 
 def test_an_unexpected_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A defect of ours is not dressed up as the user's mistake."""
+    """A defect of Headway is not shown as the user's mistake."""
     monkeypatch.setattr(cli, "_dispatch", _raising(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         main([])

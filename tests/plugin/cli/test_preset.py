@@ -50,7 +50,7 @@ def test_show_prints_every_setting(where: str, operator: Stub, capsys: pytest.Ca
 
 
 def test_show_of_a_file_checks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A good file is shown, a bad one told in one line."""
+    """A valid file is shown, an invalid one refused in one line."""
     file = tmp_path / "mine.toml"
     _copy("latency", file, "mine")
     assert main(["preset", "show", str(file)]) == 0
@@ -112,7 +112,9 @@ def test_use_prints_json(operator: Stub, capsys: pytest.CaptureFixture[str]) -> 
     assert (answer["previous"], answer["name"], answer["revision"]) == ("balanced", "latency", 4)
 
 
-def test_use_after_somebody_else_switched_changes_nothing(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_use_after_a_switch_by_another_operator_changes_nothing(
+    operator: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The line names the preset now in force."""
     operator.overtaken_by = "latency"
     assert main(["preset", "use", "throughput"]) == 1

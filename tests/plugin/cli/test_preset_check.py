@@ -129,7 +129,7 @@ def test_diff_never_shows_two_equal_texts(one: dict[str, Any], other: dict[str, 
 
 @pytest.fixture
 def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module of somebody's own policies, on the import path."""
+    """A folder with a module of custom policies, on the import path."""
     (tmp_path / "strangers_lines.py").write_text(SHORT_LINE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
@@ -231,7 +231,7 @@ max_waiting = 4
 '''
 
 
-def test_validate_tells_every_error_with_its_place_and_value(
+def test_validate_reports_every_error_with_its_place_and_value(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Errors of the file and of the one that it extends; the value of an unknown key is not repeated."""
@@ -269,7 +269,7 @@ def test_validate_names_the_line_that_is_no_toml(tmp_path: Path, capsys: pytest.
     assert "line 1: longer than 1000 characters" in capsys.readouterr().out
 
 
-def test_a_folder_with_several_wrong_files_tells_all_of_them(
+def test_a_folder_with_several_wrong_files_reports_all_of_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In one line, as every command ends."""
@@ -282,7 +282,7 @@ def test_a_folder_with_several_wrong_files_tells_all_of_them(
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "message"),
     [
         ("Newest", None),
         ("Forgetful", "ordering.inside: strangers_lines:Forgetful: seed 0"),
@@ -291,17 +291,17 @@ def test_a_folder_with_several_wrong_files_tells_all_of_them(
     ],
 )
 def test_validate_proves_a_policy_of_your_own(
-    policy: str, told: str | None, policies: Path, capsys: pytest.CaptureFixture[str]
+    policy: str, message: str | None, policies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has to pass the conformance suite of its kind, or the reason is told."""
+    """It has to pass the conformance suite of its kind, or the reason is printed."""
     file = write(policies, "mine", f'ordering.inside = "strangers_lines:{policy}"')
-    assert main(["preset", "validate", file]) == (0 if told is None else 2)
+    assert main(["preset", "validate", file]) == (0 if message is None else 2)
     out = capsys.readouterr().out
-    assert out == f"{file}: ok\n" if told is None else told in out
+    assert out == f"{file}: ok\n" if message is None else message in out
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "message"),
     [
         ("Steady", None),
         (
@@ -317,22 +317,26 @@ def test_validate_proves_a_policy_of_your_own(
     ],
 )
 def test_validate_proves_a_limit_of_your_own(
-    policy: str, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    policy: str,
+    message: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A limit policy has to propose whole numbers."""
     (tmp_path / "strangers_limits.py").write_text(LIMITS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     file = write(tmp_path, "mine", f'limit.policy = "strangers_limits:{policy}"')
-    assert main(["preset", "validate", file]) == (0 if told is None else 2)
+    assert main(["preset", "validate", file]) == (0 if message is None else 2)
     out = capsys.readouterr().out
     sys.modules.pop("strangers_limits")
-    assert out == f"{file}: ok\n" if told is None else told in out
+    assert out == f"{file}: ok\n" if message is None else message in out
 
 
 def test_an_author_may_break_a_rule_on_purpose(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is said to be accepted, in JSON too; a rule of safety cannot be, and one accepted hides no other."""
+    """It is reported as accepted, in JSON too; a rule of safety cannot be accepted, and one accepted hides no other."""
     (tmp_path / "strangers_limits.py").write_text(LIMITS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     file = write(tmp_path, "mine", 'limit.policy = "strangers_limits:Patient"')

@@ -40,7 +40,7 @@ AFTER = METRICS.format(arrivals=30, steps=110, sequences=1300, quick=1094, all=1
 
 
 class Terminal(io.StringIO):
-    """A person who answers at a terminal."""
+    """A user at a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -121,18 +121,18 @@ def test_a_limit_in_the_shadow_is_not_adaptive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         ((404, "text/plain", b"no"), "/metrics answered 404; check --url"),
         ((200, "text/html", b"<html>{"), "/metrics gave no metrics; check --url"),
     ],
 )
-def test_something_else_than_metrics_is_told(answer: tuple[int, str, bytes], told: str, operator: Stub) -> None:
+def test_an_answer_that_is_no_metrics_is_refused(answer: tuple[int, str, bytes], message: str, operator: Stub) -> None:
     """A wrong URL is one line."""
     operator.answer_all = answer
     with pytest.raises(ServerUnreachableError, match="/metrics") as caught:
         fetch_samples(operator.url)
-    assert str(caught.value).endswith(told)
+    assert str(caught.value).endswith(message)
 
 
 def look(text: str) -> Look:

@@ -11,7 +11,7 @@ from headway.cli import main
 
 
 def test_it_says_that_it_has_begun(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """And after whom; the reason and the actor go along."""
+    """And for which operator; reason and actor are sent along."""
     assert main(["recycle", "--reason", "old", "--actor", "ann"]) == 0
     assert "replaced when 5 running requests have finished" in capsys.readouterr().out
     method, path, _, body = operator.seen[-1]

@@ -107,7 +107,7 @@ def test_presets_of_the_user_count_for_the_seats(launched: list[tuple[str, ...]]
 def test_fewer_engine_seats_than_the_preset_asks_for_are_warned_about(
     launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The user's flag wins, and is told what it means."""
+    """The user's flag wins, and a warning explains its effect."""
     assert main(["serve", str(tmp_path), "--port", port, "--max-num-seqs", "4"]) == 0
     assert launched[0][3:] == ("--port", port, "--max-num-seqs", "4")
     assert "warning: --max-num-seqs 4 is less than the 32 seats" in capsys.readouterr().err
@@ -157,7 +157,7 @@ def test_bad_input_ends_before_the_launcher(
     assert launched == []
 
 
-def test_a_bad_preset_file_is_told_in_its_own_one_line(
+def test_a_bad_preset_file_is_refused_in_its_own_one_line(
     launched: list[tuple[str, ...]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """File, key and what is allowed."""
@@ -173,7 +173,7 @@ def test_a_bad_preset_file_is_told_in_its_own_one_line(
 def test_an_engine_that_does_not_start_is_one_line_and_exit_code_one(
     launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The launcher raises; the command says it."""
+    """The launcher raises; the command prints the message."""
     assert main(["serve", str(tmp_path), "--port", port, "--fail"]) == 1
     assert capsys.readouterr().err.endswith("headway: error: the engine did not start: out of memory\n")
 

@@ -1,4 +1,4 @@
-"""``headway simulate``: tables, files and pages from a model, and one line for everything that is wrong."""
+"""``headway simulate``: tables, files and pages from a model, and one line for every error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_trace_is_cut_and_stretched(trace: Path, capsys: pytest.CaptureFixture
 
 
 def test_strategies_are_compared_on_a_closed_batch(capsys: pytest.CaptureFixture[str]) -> None:
-    """Five columns and what each gains over serial; nobody asks whether a first token was in time."""
+    """Five columns and the gain of each over serial; without a first-token objective."""
     assert main(["simulate", "--strategies", "8", "--workload", "W4-fixed", "--json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [run["name"] for run in runs] == ["serial", "padded-8", "static-8", "dynamic-8", "continuous-8"]
@@ -109,7 +109,7 @@ def test_strategies_are_compared_on_a_closed_batch(capsys: pytest.CaptureFixture
 
 
 def test_the_tight_workload_brings_its_kv_space_and_a_flag_overrides_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """6,400 tokens, unless said otherwise."""
+    """6,400 tokens by default."""
     for words, tokens in (([], 6400), (["--kv-tokens", "12800"], 12800)):
         assert main(["simulate", "--strategies", "32", "--workload", "W5", "--json", *words]) == 0
         assert json.loads(capsys.readouterr().out)["model"]["kv_tokens"] == tokens
@@ -196,13 +196,13 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys:
 def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
     named: str, policy_failures: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A policy of one's own that goes wrong is told on the terminal, in the file and in JSON."""
+    """A custom policy that fails is reported on the terminal, in the file and in JSON."""
     file = tmp_path / "mine.toml"
     file.write_text(f'name = "mine"\nextends = "balanced"\n{named}\n')
     words = [*SHORT, "--preset", str(file), "--preset", "balanced"]
     assert main([*words, "--csv", str(tmp_path / "out.csv")]) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if "custom policy failed" in line]
-    assert told == [f"mine: a custom policy failed and was replaced by a built-in one ({policy_failures})"]
+    failures = [line for line in capsys.readouterr().out.splitlines() if "custom policy failed" in line]
+    assert failures == [f"mine: a custom policy failed and was replaced by a built-in one ({policy_failures})"]
     with (tmp_path / "out.csv").open() as lines:
         assert {(row["preset"], row["policy_failures"]) for row in csv.DictReader(lines)} == {
             ("mine", policy_failures),
@@ -212,8 +212,11 @@ def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(
     assert [run["policy_failures"] for run in json.loads(capsys.readouterr().out)["runs"]] == [policy_failures, ""]
 
 
-def test_a_limit_that_failed_is_told_however_the_run_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Long after the engine's last step, when the reason for the limit is another one, the failure is still said."""
+def test_a_limit_that_failed_is_reported_however_the_run_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Long after the engine's last step, when the reason for the limit is another one, the failure is still
+    reported."""
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\nextends = "balanced"\nlimit.policy = "faulty_policy:FaultyLimit"\n')
     for duration_s in (5, 20, 60, 120):

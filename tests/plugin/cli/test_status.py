@@ -27,7 +27,7 @@ def test_a_ready_server_is_a_table_and_exit_code_zero(operator: Stub, capsys: py
 def test_a_server_that_is_not_ready_is_shown_and_exit_code_one(
     operator: Stub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The reasons are said."""
+    """The reasons are printed."""
     operator.ready, operator.reasons = False, ["warming up", "draining"]
     assert main(["status"]) == 1
     assert "NOT READY: warming up; draining" in capsys.readouterr().out
@@ -58,7 +58,7 @@ def test_a_wrong_token_is_exit_code_four(
 
 
 def test_a_server_without_admin_api_is_exit_code_four(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
-    """The server says how to turn it on."""
+    """The server's message explains how to turn it on."""
     operator.admin_on = False
     assert main(["status"]) == 4
     assert "The admin API is off" in capsys.readouterr().err
@@ -85,7 +85,7 @@ def test_a_token_file_that_cannot_be_used_is_exit_code_two(
     assert stub.seen == []
 
 
-def test_nobody_there_is_exit_code_three(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_server_is_exit_code_three(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """Port 1 of this machine has no server."""
     assert main(["status", "--url", "http://127.0.0.1:1"]) == 3
     assert "no server answers at http://127.0.0.1:1" in capsys.readouterr().err
@@ -123,7 +123,7 @@ def test_a_url_that_is_none_is_exit_code_two(url: str, operator: Stub) -> None:
 def test_watch_shows_it_again_until_ctrl_c(
     operator: Stub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two looks, then the user has seen enough."""
+    """Two polls, then the user stops it."""
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:

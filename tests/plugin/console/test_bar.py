@@ -1,4 +1,4 @@
-"""The progress bar: on a terminal only, only for what takes a while, and gone at the end."""
+"""The progress bar: on a terminal only, only for long operations, and removed at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.console.bar import Bar
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is one."""
+    """A stream that reports itself as a terminal."""
 
     def isatty(self) -> bool:
         """Yes."""

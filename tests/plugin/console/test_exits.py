@@ -1,4 +1,4 @@
-"""How a failed request to the admin API ends a command: its exit code, and one line that says what to do next."""
+"""Failed requests to the admin API: the command's exit code, and one line with the next step for the user."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_each_failure_has_its_end(error: api.AdminError, code: Exit, words: str)
 @pytest.mark.parametrize(
     ("status", "code"), [(401, 4), (403, 4), (404, 4), (409, 1), (412, 1), (422, 2), (501, 1), (500, 1)]
 )
-def test_a_problem_is_told_in_the_servers_words(status: int, code: int) -> None:
+def test_a_problem_is_shown_in_the_servers_words(status: int, code: int) -> None:
     """The status decides the exit code, the detail is the line."""
     kind = BY_STATUS.get(status, api.RefusedError)
     ended = as_cli_error(kind("As the server says.", URL, status=status, is_problem=True))

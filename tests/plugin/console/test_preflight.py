@@ -1,4 +1,4 @@
-"""What is found out before vLLM is imported."""
+"""The checks before vLLM is imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.console.exits import UsageError
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A loopback port somebody listens on."""
+    """A loopback port that is in use."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -53,13 +53,13 @@ def test_a_port_that_is_none_is_refused(port: str) -> None:
 
 
 def test_an_address_of_another_machine_is_refused(free_port: int) -> None:
-    """192.0.2.0/24 belongs to nobody (RFC 5737)."""
+    """192.0.2.0/24 is reserved for documentation (RFC 5737)."""
     with pytest.raises(UsageError, match="no address of this machine"):
         preflight.check_address(["m", "--host", "192.0.2.77", "--port", str(free_port)])
 
 
 def test_a_socket_file_that_exists_is_refused(tmp_path: Path) -> None:
-    """vLLM does not remove it, and neither do we."""
+    """vLLM does not remove it, and neither does Headway."""
     file = tmp_path / "s"
     preflight.check_address(["m", "--uds", str(file)])
     file.touch()
@@ -67,8 +67,8 @@ def test_a_socket_file_that_exists_is_refused(tmp_path: Path) -> None:
         preflight.check_address(["m", "--uds", str(file)])
 
 
-def test_an_address_in_a_config_file_is_left_to_vllm(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """We do not read the file, so the default port is not blamed for it."""
+def test_an_address_in_a_config_file_is_not_checked(taken_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headway does not read the file, so the default port is not reported for it."""
     monkeypatch.setattr(preflight, "VLLM_PORT", taken_port)
     preflight.check_address(["m", "--config", "f.yaml"])
     with pytest.raises(UsageError):
@@ -95,7 +95,7 @@ def test_a_model_on_the_hub_passes_unless_the_hub_is_off(tmp_path: Path) -> None
 
 
 def test_no_model_is_refused_unless_a_config_file_may_name_one() -> None:
-    """vLLM would download a default model; nobody asked for it."""
+    """vLLM would download a default model that was not asked for."""
     with pytest.raises(UsageError, match="no MODEL given"):
         preflight.check_model(["--port", "1"], {})
     preflight.check_model(["--config", "f.yaml"], {})
@@ -127,7 +127,7 @@ def test_an_admin_api_open_to_others_is_warned_about(engine: list[str], admin_on
     assert (preflight.exposure(engine, admin_on=admin_on) is not None) is warned
 
 
-def test_missing_vllm_is_told_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_vllm_is_reported_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """``pip install`` alone brings no engine."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"vllm-headway\[gpu\]"):
@@ -135,7 +135,7 @@ def test_missing_vllm_is_told_with_the_way_to_install_it(monkeypatch: pytest.Mon
 
 
 def test_a_half_described_fallback_model_is_refused_before_anything_loads() -> None:
-    """One line that names the variable; nothing said is no mistake."""
+    """One line that names the variable; an unset one is no mistake."""
     assert preflight.check_upstream({}) is None
     with pytest.raises(UsageError, match="HEADWAY_FALLBACK_MODEL: the name of the other model"):
         preflight.check_upstream({"HEADWAY_FALLBACK_URL": "http://127.0.0.1:8001/v1"})

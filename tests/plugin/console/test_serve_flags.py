@@ -1,4 +1,4 @@
-"""Which words are ours: tables, and the property that vLLM's pass through untouched."""
+"""Headway's flags among vLLM's: tables, and the property that vLLM's pass through unchanged."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from headway.console.serve_flags import ServeWords, has, model_of, split, value_
         ),
     ],
 )
-def test_our_words_are_taken_and_the_rest_is_left(words: list[str], expected: ServeWords) -> None:
-    """Only exact flags of ours are taken, wherever they stand."""
+def test_headways_flags_are_taken_and_the_rest_is_passed_on(words: list[str], expected: ServeWords) -> None:
+    """Only exact flags of Headway are taken, at any position."""
     assert split(words) == expected
 
 
@@ -54,7 +54,7 @@ def test_our_words_are_taken_and_the_rest_is_left(words: list[str], expected: Se
     "words", [["--preset"], ["--preset", "--port"], ["--preset-dir"], ["--no-warmup=1"]], ids=" ".join
 )
 def test_a_flag_of_ours_with_a_wrong_value_is_refused(words: list[str]) -> None:
-    """A forgotten value does not swallow the next flag."""
+    """A missing value does not swallow the next flag."""
     with pytest.raises(UsageError):
         split(["m", *words])
 
@@ -75,7 +75,7 @@ our_words = st.lists(st.sampled_from([("--preset", "p"), ("--preset=q",), ("--no
 def test_every_word_of_vllm_passes_unchanged_and_in_order(
     engine: list[str], ours: list[tuple[str, ...]], random: object
 ) -> None:
-    """Wherever ours are mixed in, vLLM gets exactly its own words, in their order."""
+    """Wherever Headway's flags are mixed in, vLLM gets exactly its own arguments, in their order."""
     mixed: list[tuple[str, ...]] = [(word,) for word in engine]
     for group in ours:
         mixed.insert(random.randint(0, len(mixed)), group)  # type: ignore[attr-defined] # a Random
@@ -84,7 +84,7 @@ def test_every_word_of_vllm_passes_unchanged_and_in_order(
 
 @given(engine_words, st.lists(st.text(max_size=10)))
 def test_after_two_dashes_nothing_is_ours(engine: list[str], rest: list[str]) -> None:
-    """``--`` is the way out for a word of vLLM's that looks like one of ours."""
+    """``--`` passes on an argument of vLLM that looks like one of Headway's."""
     assert split([*engine, "--", *rest]) == ServeWords(engine=(*engine, *rest))
 
 
@@ -129,5 +129,5 @@ def test_a_flag_of_vllm_is_read_in_all_its_spellings(engine: list[str], value: s
     [(["m", "--port", "1"], ("m", "--d", "--port", "1")), (["--model", "m"], ("--d", "--model", "m"))],
 )
 def test_defaults_stand_before_the_flags_of_the_user(engine: list[str], expected: tuple[str, ...]) -> None:
-    """vLLM lets the last one win, so even an abbreviation of the user's beats our default."""
+    """vLLM uses the last value, so even an abbreviation of the user's overrides Headway's default."""
     assert with_defaults(engine, ["--d"]) == expected

@@ -1,4 +1,4 @@
-"""How rows and durations become text."""
+"""Rows and durations as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Supervision of real processes: whatever they do, none is left."""
+"""Supervision of real processes: whatever they do, none remains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Nursery:
         self._folder = folder
 
     async def start(self, code: str, lines: int = 1) -> Child:
-        """Start one and wait until it and its own children have said they are up."""
+        """Start one and wait until it and its own children have reported that they are up."""
         name = f"child{len(self.family.children)}"
         child = self.family.start(name, [sys.executable, "-c", code], os.environ, self._folder / name)
         until_s = time.monotonic() + 20
@@ -56,7 +56,7 @@ def running(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 async def test_children_that_listen_end_at_once(nursery: Nursery) -> None:
-    """SIGTERM is enough; nobody waits for the grace to pass."""
+    """SIGTERM is enough; the grace period is not used up."""
     processes = [one for _ in range(2) for one in tree(await nursery.start(WAIT))]
     async with asyncio.timeout(300):
         assert await nursery.family.stop(3000.0) == []
@@ -65,7 +65,7 @@ async def test_children_that_listen_end_at_once(nursery: Nursery) -> None:
 
 
 async def test_a_grandchild_that_ignores_sigterm_is_killed(nursery: Nursery) -> None:
-    """Its parent listens and is gone, so it belongs to init by then."""
+    """Its parent has exited, so its parent is init by then."""
     child = await nursery.start(SPAWN.format(code=DEAF + WAIT) + WAIT, lines=2)
     processes = tree(child)
     assert len(processes) == 2
@@ -84,7 +84,7 @@ async def test_a_grandchild_in_a_session_of_its_own_is_found(nursery: Nursery) -
     assert running(processes) == []
 
 
-async def test_what_a_dead_child_left_behind_is_ended(nursery: Nursery) -> None:
+async def test_children_of_a_dead_child_are_ended(nursery: Nursery) -> None:
     """An orphan stays in its session and is found there."""
     child = await nursery.start(SPAWN.format(code=WAIT) + "import time; time.sleep(0.5); print('bye')", lines=1)
     processes = tree(child)
@@ -94,8 +94,8 @@ async def test_what_a_dead_child_left_behind_is_ended(nursery: Nursery) -> None:
     assert running(processes) == []
 
 
-async def test_the_first_to_end_is_told_with_its_output(nursery: Nursery) -> None:
-    """Exit code and lines, both streams, empty lines left out."""
+async def test_the_first_to_end_is_reported_with_its_output(nursery: Nursery) -> None:
+    """Exit code and lines of both streams, without empty lines."""
     await nursery.start(WAIT)
     ending = await nursery.start("import sys; print('one\\n\\ntwo', file=sys.stderr); sys.exit(7)")
     ended = await asyncio.wait_for(nursery.family.first_exit(), 20)
@@ -104,5 +104,5 @@ async def test_the_first_to_end_is_told_with_its_output(nursery: Nursery) -> Non
 
 
 async def test_a_stop_without_children_is_nothing(nursery: Nursery) -> None:
-    """Nothing was started, nothing is left."""
+    """Nothing was started, nothing remains."""
     assert await nursery.family.stop(1.0) == []

@@ -1,4 +1,4 @@
-"""The demo's clients: an open loop, and exactly one end for each request."""
+"""The demo's clients: an open loop, and exactly one outcome for each request."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
-        """Stay quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def drive(url: str, *prompts: str) -> list[Served]:
         ("error", FAILED, 0, "engine lost"),
     ],
 )
-async def test_each_way_to_end_is_told_apart(prompt: str, ending: str, tokens: int, why: str, url: str) -> None:
+async def test_each_way_to_end_is_distinguished(prompt: str, ending: str, tokens: int, why: str, url: str) -> None:
     """Completed, refused with its reason, or failed: never lost, never retried."""
     (served,) = await drive(url, prompt)
     assert (served.class_name, served.ending, served.output_tokens, served.why) == ("batch", ending, tokens, why)

@@ -120,7 +120,7 @@ def runnable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
 
 
 def test_a_demo_that_can_run_passes(runnable: Options) -> None:
-    """Nothing is said."""
+    """Nothing is printed."""
     checking.check(runnable)
 
 

@@ -20,7 +20,7 @@ vllm:num_requests_running{model_name="m"} 2.0
 
 
 def test_a_scrape_is_read_class_by_class() -> None:
-    """Metrics of others are left alone; missing ones are zero."""
+    """Metrics of other programs are ignored; missing ones are zero."""
     counts = read(TEXT)
     assert counts.classes == {
         "realtime": ClassCounts(7, 1, 2, {"completed": 3, "rejected_full": 1}),

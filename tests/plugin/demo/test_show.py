@@ -1,4 +1,4 @@
-"""The whole demo with stand-ins for its two children: what it checks, and that it leaves nothing behind."""
+"""The whole demo with stand-ins for its two children: its checks, and that no process or file remains."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def test_a_run_that_works_is_summed_up_and_leaves_nothing(start: Start) -> None:
-    """Traffic of all classes, one switch, every check held, exit code 0, no process and no file left."""
+    """Traffic of all classes, one switch, every check held, exit code 0, no process and no file remains."""
     demo = start("well", "2.5")
     assert demo.end() == 0, demo.out() + demo.err()
     out = demo.out()
@@ -152,7 +152,7 @@ def test_a_run_that_was_to_check_something_and_was_interrupted_is_no_success(sta
         ("crash", "headway: error: the server ended with exit code 9; the logs"),
     ],
 )
-def test_a_server_that_ends_by_itself_is_told_with_the_end_of_its_log(mode: str, line: str, start: Start) -> None:
+def test_a_server_that_exits_by_itself_is_reported_with_the_end_of_its_log(mode: str, line: str, start: Start) -> None:
     """The tail, one clear line, exit code 1; the logs stay, the token does not."""
     demo = start(mode, "60")
     assert demo.end() == 1

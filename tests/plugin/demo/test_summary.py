@@ -132,7 +132,7 @@ def test_no_values_have_no_percentile() -> None:
 
 
 def test_the_report_says_the_figures_and_what_failed() -> None:
-    """As text for people."""
+    """As text for readers."""
     summary = dataclasses.replace(good(), after=BEFORE)
     shown = text(summary, checks(summary, ["realtime"]))
     rows = [line.split() for line in shown.splitlines()]

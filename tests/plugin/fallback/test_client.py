@@ -1,4 +1,5 @@
-"""Another model answers: what is sent on and what is not, and that nothing is lost before the first byte."""
+"""The fallback client: what it forwards to the other model and what not, and that nothing is lost before the first
+byte."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def request(**more: Any) -> bytes:
 
 
 class Client:
-    """The other end of an ASGI call: it takes what is sent, and leaves when told."""
+    """The other end of an ASGI call: it receives messages, and disconnects on demand."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -86,7 +87,8 @@ async def send_on(
 
 
 async def test_an_answer_comes_back_signed() -> None:
-    """The body as it is, our headers, none of the other server's; the model replaced, everything else as asked."""
+    """The body as it is, Headway's headers, none of the other server's; the model replaced, everything else as
+    requested."""
     async with elsewhere(headers={"set-cookie": "x=1", "x-secret": "1"}) as other, upstream(other) as way:
         hop, client = await send_on(way, request(max_tokens=7, priority=3))
         assert (hop, client.body) == (ForwardResult.SERVED, other.body)
@@ -139,7 +141,7 @@ BAD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fault", BAD.values(), ids=BAD)
 async def test_a_bad_answer_is_not_served_and_counts(fault: dict[str, Any]) -> None:
-    """Nothing was sent to the client, who can still get its own refusal; the breaker heard of it."""
+    """Nothing was sent to the client, so its own refusal is still possible; the breaker counts the failure."""
     async with elsewhere(**fault) as other, upstream(other, breaker=CircuitBreaker(failures=1), timeout_s=0.5) as way:
         hop, client = await send_on(way, request())
         assert (hop, client.messages) == (ForwardResult.NOT_SERVED, [])
@@ -150,13 +152,13 @@ async def test_a_bad_answer_is_not_served_and_counts(fault: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 async def test_a_request_that_is_refused_for_itself_does_not_open_the_breaker(status: int) -> None:
-    """The other server lives."""
+    """The other server is reachable."""
     async with elsewhere(status=status) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
         assert way.breaker.state is BreakerState.CLOSED
 
 
-async def test_nobody_there_is_not_served() -> None:
+async def test_an_unreachable_server_serves_nothing() -> None:
     """A dead address costs a few tries, and then none until the breaker lets a probe go."""
     async with elsewhere() as other:
         url = other.url
@@ -179,7 +181,7 @@ def unreachable() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
 
-async def test_who_takes_no_connection_is_given_up_long_before_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unaccepted_connection_is_given_up_long_before_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time-out is for the answer; a connection that does not come about has a short one of its own."""
     monkeypatch.setattr("headway.fallback.client._CONNECT_S", 0.05)
     with unreachable() as url:
@@ -224,7 +226,7 @@ async def test_it_comes_back_with_a_probe() -> None:
     ids=["another route", "a batch", "a second hop", "an empty hop", "no JSON", "no object", "too deep"],
 )
 async def test_what_cannot_be_sent_on_stays(body: bytes, more: dict[str, Any]) -> None:
-    """The other server is never asked, and the breaker has nothing to say."""
+    """The other server is never called, and the breaker counts nothing."""
     async with elsewhere() as other, upstream(other) as way:
         assert (await send_on(way, body, **more))[0] is ForwardResult.NOT_SERVED
         assert other.seen == []
@@ -245,7 +247,7 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event(fault: dict[st
 
 
 async def test_no_redirect_is_followed() -> None:
-    """An answer that points elsewhere is none: neither key nor prompt goes to an address that nobody configured."""
+    """A redirect is not followed: neither key nor prompt goes to an address that was not configured."""
     async with elsewhere() as third:
         to_third = {"location": f"{third.url}/chat/completions"}
         async with elsewhere(status=307, headers=to_third) as other, upstream(other) as way:
@@ -278,7 +280,7 @@ async def test_the_log_says_when_the_circuit_breaker_opens_and_closes(caplog: py
 
 
 async def test_the_error_at_the_end_of_a_broken_stream_is_in_the_words_of_the_api() -> None:
-    """What the client is told, as a server's fault, in the last message of the answer."""
+    """The error that the client gets, as a server's fault, in the last message of the answer."""
     async with elsewhere(pieces=CHUNKS[:1]) as other, upstream(other) as way:
         _, client = await send_on(way, request(stream=True))
     error = json.loads(client.messages[-1]["body"].split(b"\n\n")[0].removeprefix(b"data: "))["error"]
@@ -321,8 +323,8 @@ async def test_an_endless_event_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_a_client_that_leaves_takes_its_request_along(streams: bool) -> None:
-    """The other server sees the connection close, and the breaker hears of nothing."""
+async def test_a_client_disconnect_cancels_its_request(streams: bool) -> None:
+    """The other server sees the connection close, and the breaker counts nothing."""
     slow: dict[str, Any] = {"between_s": 30.0} if streams else {"wait_s": 30.0}
     async with elsewhere(**slow) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         client = Client()
@@ -335,7 +337,7 @@ async def test_a_client_that_leaves_takes_its_request_along(streams: bool) -> No
 
 
 async def test_a_client_that_is_gone_when_the_answer_comes() -> None:
-    """A server that tells us by an error is understood, too."""
+    """A server that reports the error itself is understood, too."""
 
     async def gone(message: Message) -> None:
         raise OSError("closed")
@@ -346,7 +348,7 @@ async def test_a_client_that_is_gone_when_the_answer_comes() -> None:
 
 
 async def test_a_slow_model_holds_a_bounded_number() -> None:
-    """Beyond that the answer is ours, at once; and an exchange that is cancelled leaves nothing behind."""
+    """Beyond that the answer is Headway's, at once; and an exchange that is cancelled leaves no state."""
     async with elsewhere(wait_s=30.0) as other, upstream(other, most_at_once=2) as way:
         held = [asyncio.create_task(send_on(way, request())) for _ in range(2)]
         await until(lambda: len(other.seen) == 2)
@@ -376,7 +378,7 @@ async def test_two_servers_that_point_at_each_other_do_not_loop() -> None:
     ways: list[FallbackClient] = []
 
     async def refuses(scope: Scope, receive: Receive, send: Send) -> None:
-        """A server that is in trouble: it sends on what it may, and refuses the rest."""
+        """An overloaded server: it forwards what it may, and refuses the rest."""
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         seen.append("x-headway-hop" in headers)
         body = (await receive())["body"]
@@ -451,7 +453,7 @@ async def test_a_type_that_no_parser_can_read_is_a_bad_answer() -> None:
     ],
     ids=["bytes", "elements", "keys", "commas", "digits"],
 )
-async def test_a_request_whose_parsing_would_hold_the_loop_stays_here(more: dict[str, Any]) -> None:
+async def test_a_request_whose_parsing_would_block_the_loop_is_not_forwarded(more: dict[str, Any]) -> None:
     """It is not sent on; it is answered here like any other."""
     async with elsewhere() as other, upstream(other) as way:
         assert (await send_on(way, request(**more)))[0] is ForwardResult.NOT_SERVED
@@ -459,7 +461,7 @@ async def test_a_request_whose_parsing_would_hold_the_loop_stays_here(more: dict
 
 
 @pytest.mark.parametrize("body", [b'{"a":[' + b"1," * MAX_JSON_ELEMENTS + b"1]}", b'{"a":' + b"1" * 500 + b"}"])
-async def test_an_answer_whose_parsing_would_hold_the_loop_is_a_bad_one(body: bytes) -> None:
+async def test_an_answer_whose_parsing_would_block_the_loop_is_a_bad_one(body: bytes) -> None:
     """Though it is JSON, and within its bound of bytes."""
     async with elsewhere(body=body) as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
         assert (await send_on(way, request()))[0] is ForwardResult.NOT_SERVED
@@ -492,7 +494,7 @@ async def test_an_answer_without_room_is_not_kept() -> None:
 
 
 async def test_headers_that_trace_go_along_within_their_bounds() -> None:
-    """One that is longer, or not plain text, stays behind: what a client writes there is kept by two servers' logs."""
+    """An id that is longer, or not plain text, is not forwarded: it would appear in the logs of two servers."""
     for name, most in TRACING_CHARS.items():
         for value, goes in (("a" * most, True), ("a" * (most + 1), False), ("\x9b31m", False), ("", False)):
             async with elsewhere() as other, upstream(other) as way:

@@ -1,4 +1,4 @@
-"""The fallback controller: what it sees, whom it tells, and what an operator may order."""
+"""The fallback controller: its inputs, its notifications, and the operator's orders."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ def control_room(
 ) -> tuple[headway.Control, list[frozenset[Rung]]]:
     """The control of a fake engine, and the rungs that its fallback controller has applied."""
     control, _ = installed(FakeEngine(), preset(**fallback), fallback_client=fallback_client)
-    told: list[frozenset[Rung]] = []
-    control.fallback_controller.apply = told.append
-    return control, told
+    applied: list[frozenset[Rung]] = []
+    control.fallback_controller.apply = applied.append
+    return control, applied
 
 
 def other() -> FallbackClient:
-    """A way to another model, never gone in these tests."""
+    """A route to another model that is always reachable in these tests."""
     return FallbackClient(FallbackSettings("http://127.0.0.1:9/v1", "small"))
 
 
 @on_virtual_time
 async def test_an_old_queue_climbs_and_an_empty_one_comes_down() -> None:
-    """The desk is told each time something else is in force, and only then; moves are kept, newest first."""
-    control, told = control_room(queue_age_s=5.0)
+    """The desk is notified each time something else is in force, and only then; moves are kept, newest first."""
+    control, applied = control_room(queue_age_s=5.0)
     fallback_controller, gate = control.fallback_controller, control.gateway.gate
     held, waiting = gate.enter("normal"), gate.enter("normal")
     watching = asyncio.create_task(fallback_controller.run())
     await asyncio.sleep(5.9)
-    assert told == []
+    assert applied == []
     await asyncio.sleep(0.5)
-    assert told == [{Rung.CAP}]
+    assert applied == [{Rung.CAP}]
     await asyncio.sleep(1.0)
-    assert told == [{Rung.CAP}, {Rung.CAP, Rung.SHED}]
+    assert applied == [{Rung.CAP}, {Rung.CAP, Rung.SHED}]
     for permit in (held, waiting):
         permit.leave(Ending.CANCELLED)
     await asyncio.sleep(4.6)
-    assert told[2:] == [{Rung.CAP}, frozenset()]
+    assert applied[2:] == [{Rung.CAP}, frozenset()]
     moves = [(move["before"], move["after"], move["trigger"]) for move in fallback_controller.status()["moves"]]
     path = [("cap", "normal"), ("shed", "cap"), ("cap", "shed"), ("normal", "cap")]
     assert [move[:2] for move in moves] == path
@@ -81,19 +81,19 @@ async def test_an_old_queue_climbs_and_an_empty_one_comes_down() -> None:
 @on_virtual_time
 async def test_a_class_that_may_be_shed_may_wait() -> None:
     """Batch work that has waited for an hour is no trouble."""
-    control, told = control_room(queue_age_s=5.0)
+    control, applied = control_room(queue_age_s=5.0)
     gate = control.gateway.gate
     held, waiting = gate.enter("batch"), gate.enter("batch")
     await asyncio.sleep(3600)
     assert control.fallback_controller.signals(gate.now_s()).queue_age_s == 0.0
-    assert (control.fallback_controller.update(), told) == (Rung.NORMAL, [])
+    assert (control.fallback_controller.update(), applied) == (Rung.NORMAL, [])
     for permit in (held, waiting):
         permit.leave(Ending.CANCELLED)
 
 
 @on_virtual_time
 async def test_memory_is_short_only_while_something_runs() -> None:
-    """The last step of an engine that has nothing to do any more says nothing of now."""
+    """The last step of an idle engine gives no information about the present."""
     control, _ = control_room(kv_usage_ratio=0.9, enter_s=0.0, leave_s=0.0)
     control.reader.activity.load = Load(1, 0, 0.95)
     assert control.fallback_controller.update() is Rung.NORMAL
@@ -138,7 +138,7 @@ async def test_errors_and_a_dead_engine_divert() -> None:
 @on_virtual_time
 async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
     """Rungs that could not be put in force are put in force by the next iteration."""
-    control, told = control_room()
+    control, applied = control_room()
 
     def fails(in_force: frozenset[Rung]) -> None:
         raise RuntimeError("not now")
@@ -148,38 +148,38 @@ async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
         control.fallback_controller.order("pause")
     watching = asyncio.create_task(control.fallback_controller.run())
     await asyncio.sleep(1)
-    control.fallback_controller.apply = told.append
+    control.fallback_controller.apply = applied.append
     await asyncio.sleep(1)
-    assert told == [{Rung.CAP, Rung.SHED, Rung.PAUSE}]
+    assert applied == [{Rung.CAP, Rung.SHED, Rung.PAUSE}]
     watching.cancel()
 
 
 async def test_a_switch_takes_the_ladder_along() -> None:
     """The thresholds and the rungs are those of the preset in force; the switch applies them, not the controller."""
-    control, told = control_room()
+    control, applied = control_room()
     control.fallback_controller.order("shed")
     await control.switch("latency", expected_revision=None, caller=headway.Caller("me"))
     status = control.fallback_controller.status()
     assert (status["usable"], status["ordered"], status["in_force"]) == ([], None, [])
     assert [(move["before"], move["after"]) for move in status["moves"]] == [("shed", "normal"), ("normal", "shed")]
     assert control.fallback_controller.update() is Rung.NORMAL
-    assert (told, control.gateway.gate.desk.mode.in_force) == ([{Rung.CAP, Rung.SHED}], frozenset())
+    assert (applied, control.gateway.gate.desk.mode.in_force) == ([{Rung.CAP, Rung.SHED}], frozenset())
 
 
 async def test_an_order_is_checked() -> None:
-    """No such rung, and one that would change nothing, are told apart."""
-    control, told = control_room()
+    """An unknown rung and an order without effect get different answers."""
+    control, applied = control_room()
     with pytest.raises(UnknownRungError, match="the rungs are: normal, cap"):
         control.fallback_controller.order("basement")
     with pytest.raises(UnknownRungError, match="divert has no effect"):
         control.fallback_controller.order("divert")
-    assert told == []
+    assert applied == []
     assert control.fallback_controller.order("shed") is Rung.SHED
-    assert told == [{Rung.CAP, Rung.SHED}]
+    assert applied == [{Rung.CAP, Rung.SHED}]
     assert control.fallback_controller.order(None) is Rung.NORMAL
 
 
-async def test_the_metrics_tell_rung_steps_and_losses() -> None:
+async def test_the_metrics_show_rung_steps_and_losses() -> None:
     """All series are there from the start, at zero."""
     control, _ = control_room()
     registry = CollectorRegistry()
@@ -213,7 +213,7 @@ def bearer(token: str) -> dict[str, str]:
 
 async def test_an_operator_orders_and_the_audit_knows() -> None:
     """A viewer sees it; the order needs an operator, stands until taken back, and is written down with its reason."""
-    control, told = control_room()
+    control, applied = control_room()
     async with client_of(control) as client:
         order = {"rung": "shed", "reason": "night", "actor": "ann"}
         answer = await client.put(PATH, json=order, headers=bearer(OPERATOR))
@@ -228,7 +228,7 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
             "fallback_model": None,
         }
         assert (await client.put(PATH, json={"rung": None}, headers=bearer(OPERATOR))).json()["ordered"] is None
-    assert told == [{Rung.CAP, Rung.SHED}, frozenset()]
+    assert applied == [{Rung.CAP, Rung.SHED}, frozenset()]
     taken_back, ordered = control.audit.entries(10)
     assert (ordered.action, ordered.actor, ordered.role) == ("order_fallback", "ann", "operator")
     assert (ordered.before, ordered.after, ordered.reason) == ("normal", "shed", "night")
@@ -248,19 +248,19 @@ async def test_an_operator_orders_and_the_audit_knows() -> None:
     ],
 )
 async def test_a_refused_order_changes_nothing_and_is_written_down(token: str, body: Any, status: int) -> None:
-    """A problem with one sentence, and an audit line that says refused."""
-    control, told = control_room()
+    """A problem with one sentence, and an audit line with the refusal."""
+    control, applied = control_room()
     async with client_of(control) as client:
         answer = await client.put(PATH, json=body, headers=bearer(token))
     assert answer.status_code == status
     assert answer.json()["detail"]
-    assert told == []
+    assert applied == []
     (line,) = control.audit.entries(10)
     assert line.result.startswith("refused: ")
 
 
 def test_moves_are_bounded() -> None:
-    """An operator who cannot decide fills nothing."""
+    """An operator's frequent changes do not fill the log."""
     control, _ = control_room()
     for word in ["shed", None] * 100:
         control.fallback_controller._gate.now_s = lambda: 0.0

@@ -1,4 +1,4 @@
-"""Where the other model is: the environment says so, and a mistake is one clear line without a secret."""
+"""Settings of the other model: read from the environment; a mistake is one clear line without a secret."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
     "no time": ({"HEADWAY_FALLBACK_TIMEOUT_S": "0"}, "HEADWAY_FALLBACK_TIMEOUT_S: a number"),
     "for ever": ({"HEADWAY_FALLBACK_TIMEOUT_S": "inf"}, "HEADWAY_FALLBACK_TIMEOUT_S: a number"),
     "not a number": ({"HEADWAY_FALLBACK_TIMEOUT_S": "nan"}, "HEADWAY_FALLBACK_TIMEOUT_S: a number"),
-    "a model for nobody": ({"HEADWAY_FALLBACK_URL": ""}, "HEADWAY_FALLBACK_MODEL: has no effect"),
+    "a model without a URL": ({"HEADWAY_FALLBACK_URL": ""}, "HEADWAY_FALLBACK_MODEL: has no effect"),
 }
 
 
@@ -57,7 +57,7 @@ def test_a_mistake_is_one_line_that_names_the_variable(wrong: dict[str, str], sa
 
 
 def test_an_empty_key_file_is_a_mistake(tmp_path: Path) -> None:
-    """A key that was forgotten must not become no key."""
+    """A missing key must not become an empty key."""
     path = tmp_path / "key"
     path.touch()
     with pytest.raises(HeadwayError, match="is empty"):

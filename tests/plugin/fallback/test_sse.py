@@ -1,4 +1,4 @@
-"""Server-sent events, cut out of pieces of any size."""
+"""Server-sent events, parsed from pieces of any size."""
 
 from __future__ import annotations
 

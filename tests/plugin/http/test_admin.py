@@ -1,4 +1,4 @@
-"""The admin API: who may do what, what is refused and how, and that no token ever shows."""
+"""The admin API: roles and permissions, refusals and their form, and tokens that never appear in output."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_reads_need_a_token_and_either_role_will_do(path: str) -> None:
 
 
 async def test_a_switch_works_once_for_each_revision() -> None:
-    """Of five operators with the same If-Match exactly one wins; the others are told the revision of now."""
+    """Of five operators with the same If-Match exactly one succeeds; the others get the current revision."""
     async with admin() as (client, control):
         seen = await client.get("/headway/v1/preset", headers=bearer(VIEWER))
         etag = seen.headers["etag"]
@@ -93,12 +93,12 @@ async def test_a_switch_works_once_for_each_revision() -> None:
 
 
 async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """200 with the revision there was and no changes; no audit line, no count, no new marker, no word to the engine."""
-    told: list[int] = []
+    """200 with the revision there was and no changes; no audit line, no count, no new marker, no call to the engine."""
+    limit_calls: list[int] = []
     async with admin() as (client, control):
 
         async def limit_engine(link: EngineLink) -> None:
-            told.append(control.revision)
+            limit_calls.append(control.revision)
 
         monkeypatch.setattr(EngineLink, "limit_engine", limit_engine)
         before = control.snapshot()
@@ -115,7 +115,7 @@ async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest
             assert (answer.json(), answer.headers["etag"]) == (expected, '"1"')
         after = control.snapshot()
         assert after.preset == before.preset
-        assert (told, control.audit.entries(9)) == ([], [])
+        assert (limit_calls, control.audit.entries(9)) == ([], [])
         assert (await put(client, json={"name": "balanced"}, headers={"If-Match": '"2"'})).status_code == 412
         assert (await put(client, json={"name": "balanced"}, headers={"If-Match": ""})).status_code == 428
 
@@ -163,7 +163,7 @@ async def test_an_order_for_what_is_ordered_already_fills_no_audit() -> None:
     ],
 )
 async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dict[str, Any], status: int) -> None:
-    """A problem with one sentence, the preset as it was, and an audit line that says refused."""
+    """A problem with one sentence, the preset unchanged, and an audit line with the refusal."""
     async with admin() as (client, control):
         answer = await put(client, **options)
         assert answer.status_code == status, answer.text
@@ -175,7 +175,7 @@ async def test_a_refused_switch_changes_nothing_and_is_written_down(options: dic
         assert line.result.startswith("refused: ")
 
 
-async def test_a_body_with_several_errors_is_told_all_of_them() -> None:
+async def test_a_body_with_several_errors_gets_all_of_them() -> None:
     """Each with its key, what is wrong and the value; that of an unknown key is not repeated; no list is endless."""
     body = {"name": 7, "reason": "x" * 401, "actor": None, "token": OPERATOR}
     async with admin() as (client, control):
@@ -194,7 +194,7 @@ async def test_a_body_with_several_errors_is_told_all_of_them() -> None:
         assert max(len(one["where"]) for one in many["errors"]) == 60
 
 
-async def test_an_unknown_name_is_told_as_an_error_of_the_name() -> None:
+async def test_an_unknown_name_is_reported_as_an_error_of_the_name() -> None:
     """For scripts, beside the sentence."""
     async with admin() as (client, _):
         problem = (await put(client, json={"name": "nonsense"})).json()
@@ -288,7 +288,7 @@ def test_tokens_come_from_files_too(tmp_path: Any) -> None:
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(tmp_path / "gone")})
 
 
-@pytest.mark.parametrize("token", [VIEWER, "nobodys-token-0123456789-0123456789"], ids=["viewer", "stranger"])
+@pytest.mark.parametrize("token", [VIEWER, "nobodys-token-0123456789-0123456789"], ids=["viewer", "unknown"])
 async def test_refused_attempts_push_nothing_out_of_the_audit(token: str, caplog: pytest.LogCaptureFixture) -> None:
     """Six hundred of them are one line that counts them, and ten lines of the log; the change is still there."""
     async with admin() as (client, control):
@@ -331,7 +331,7 @@ async def test_what_a_client_wrote_is_kept_short_and_plain(caplog: pytest.LogCap
         assert all(record.getMessage().isprintable() for record in caplog.records)
 
 
-async def test_a_wrong_key_is_told_by_its_beginning() -> None:
+async def test_a_wrong_key_is_reported_by_its_beginning() -> None:
     """The answer to a body of 15 kB is no body of 15 kB."""
     async with admin() as (client, _):
         answer = await put(client, json={"name": "latency", "k" * 15_000: 1})

@@ -48,7 +48,7 @@ def test_whatever_is_no_bearer_token_has_no_role(header: str | None) -> None:
     assert Tokens({SHORTEST: Role.VIEWER}).role(None if header is None else header.format(SHORTEST)) is None
 
 
-def test_a_weak_token_is_told_what_is_needed() -> None:
+def test_the_error_for_a_weak_token_states_what_is_needed() -> None:
     """How many characters, and how to make one."""
     with pytest.raises(TokenError, match=r"\b32\b.* printable ASCII characters without spaces; .*openssl rand"):
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN": "short"})

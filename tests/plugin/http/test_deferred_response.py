@@ -109,7 +109,7 @@ async def test_each_state_has_sent_what_its_name_says(state: ResponseState) -> N
 
 @pytest.mark.parametrize(("state", "crashed"), list(itertools.product(ResponseState, [False, True])))
 async def test_how_a_request_ended_follows_from_the_state(state: ResponseState, crashed: bool) -> None:
-    """A crash makes a failure of what is not complete, unless the client had left."""
+    """A crash makes a failure of what is not complete, unless the client had disconnected."""
     ending = (await reached(state)).response.ending(crashed=crashed)
     left = state in (ResponseState.UNSENT, ResponseState.CUT_SHORT, ResponseState.COMPLETE)
     assert ending is (Ending.FAILED if crashed and not left else ENDINGS[state])

@@ -1,4 +1,4 @@
-"""May another model answer a request: before it queues, after it was refused, and at most once?"""
+"""The decision to forward a request to another model: before it queues, after a refusal, and at most once."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_on_the_rung_another_model_answers_and_it_is_counted() -> None:
         ("divert", {"detached": True}),
         ("divert", {"headers": {"x-headway-hop": "1"}}),
     ],
-    ids=["all is well", "a milder rung", "not allowed", "no JSON", "nobody waits for it", "it came from elsewhere"],
+    ids=["all is well", "a milder rung", "not allowed", "no JSON", "its client is gone", "it came from elsewhere"],
 )
 async def test_otherwise_it_stays_here(rung: str, more: dict[str, Any]) -> None:
     """The other model is never asked, and nothing is counted."""
@@ -104,7 +104,7 @@ async def test_it_is_tried_once() -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 async def test_a_refusal_is_answered_elsewhere_unless_it_holds_there_too(reason: Reason) -> None:
-    """Whose time is over, who poisons engines, and whose server shuts down, is refused."""
+    """A request is refused when its time is over, when it is a crash suspect, or when the server shuts down."""
     stays = {"first_token_timeout", "stall_timeout", "total_timeout", "draining", "poison"}
     async with elsewhere() as other, way_to(other, None) as way:
         out = way.out()

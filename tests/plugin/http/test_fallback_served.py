@@ -1,4 +1,4 @@
-"""The fallback ladder seen by a client: what it is told, what is counted, and that every ticket has one outcome."""
+"""The fallback ladder over HTTP: response headers, counters, and exactly one outcome for every ticket."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Site:
             return await client.post(CHAT, json={"max_tokens": max_tokens}, headers=headers)
 
     def outcomes(self) -> dict[str, int]:
-        """What has become of everybody."""
+        """The outcomes of all tickets."""
         found: dict[str, int] = {}
         for one in self.control.gateway.gate.desk.ledger.classes.values():
             assert one.balanced
@@ -73,7 +73,7 @@ async def test_an_answer_is_cut_and_says_so() -> None:
         assert site.control.gateway.gate.degraded[("normal", Degradation.MAX_TOKENS)] >= 1
 
 
-async def test_a_shed_class_is_told_when_to_come_back() -> None:
+async def test_a_request_of_a_shed_class_gets_retry_after() -> None:
     """429 with its reason; the other class is served."""
     async with elsewhere() as other:
         site = Site(other)
@@ -103,7 +103,7 @@ async def test_another_model_answers_while_the_engine_is_gone() -> None:
         await site.upstream.close()
 
 
-async def test_who_was_waiting_is_answered_there_too() -> None:
+async def test_a_waiting_request_is_answered_there_too() -> None:
     """The rung is climbed while it waits: its refusal becomes an answer."""
     async with elsewhere() as other:
         site = Site(other)

@@ -1,7 +1,7 @@
-"""What strangers send costs no more than its size: every place that reads it, with sizes that double up to its bound.
+"""Hostile input costs no more than its size: every place that reads it, with sizes that double up to its bound.
 
 Each case takes a shape, bytes that are repeated up to a size, and gives the call that reads them. Shapes are drawn, one
-to three pieces one after another, from those that parsers, patterns and splitters are known to stumble over.
+to three pieces one after another, from those that parsers, patterns and splitters are known to be slow on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from aiohttp.helpers import HeadersMixin
-from cost import kept_bytes, peak_bytes, too_fast
+from cost_growth import kept_bytes, peak_bytes, superlinear_growth
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
@@ -95,7 +95,7 @@ def text(shape: bytes, size: int) -> str:
 
 @contextmanager
 def refused() -> Iterator[None]:
-    """Whatever a stranger's bytes may be told."""
+    """All that untrusted bytes may be answered with."""
     with suppress(BadRequest, HeadwayError, EventTooLargeError, _NotServedError, ValueError):
         yield
 
@@ -162,7 +162,7 @@ class Call:
 
 
 async def reader(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that reads the whole body and says so."""
+    """An application that reads the whole body and returns its size."""
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -180,7 +180,7 @@ def many_headers(shape: bytes, size: int) -> Callable[[], object]:
 
 
 def one_header(shape: bytes, size: int) -> Callable[[], object]:
-    """One that nobody reads."""
+    """An answer that is not read."""
     return Call(ENTRANCE, "/v1/completions", [*AS_JSON, (b"x-other", filled(shape, size))], [b"{}"])
 
 
@@ -229,13 +229,13 @@ def admin_body(shape: bytes, size: int) -> Callable[[], object]:
 
 
 def admin_query(shape: bytes, size: int) -> Callable[[], object]:
-    """The query of a question."""
+    """The query string of a request."""
     query = b"limit=" + filled(shape, size)
     return Call(ADMIN, "/headway/v1/audit", ALLOWED, [], method="GET", query_string=query)
 
 
 def admin_address(shape: bytes, size: int) -> Callable[[], object]:
-    """The address that a proxy's header gave, of a stranger."""
+    """The address in a proxy's header, from an untrusted client."""
     return Call(ADMIN, PRESET, [], [], method="PUT", client=(text(shape, size), 1))
 
 
@@ -410,7 +410,7 @@ def calls_of_one_id(shape: bytes, number: int) -> Callable[[], object]:
     return read
 
 
-#: What is read, by whom; its shapes; and the sizes: from the first, doubling, to the last.
+#: Each reader of untrusted bytes; its shapes; and the sizes: from the first, doubling, to the last.
 CASES: dict[str, tuple[Reads, tuple[bytes, ...], int, int]] = {
     **{
         f"header {name}": (header(name), ANY, 64, 64 * KIB)
@@ -435,7 +435,7 @@ CASES: dict[str, tuple[Reads, tuple[bytes, ...], int, int]] = {
     "order in pieces": (in_pieces(ADMIN, PRESET, ALLOWED, 16 * KIB, method="PUT"), BODY, 16, 16 * KIB),
     "order": (admin_body, BODY, 256, 64 * KIB),
     "query of the admin API": (admin_query, (*ANY, b"&", b"=", b"limit=1&", b"%41"), 64, 64 * KIB),
-    "address of a stranger": (admin_address, ANY, 64, 64 * KIB),
+    "address of an untrusted client": (admin_address, ANY, 64, 64 * KIB),
     **{
         f"admin header {name.decode()}": (admin_header(name), ANY, 64, 64 * KIB)
         for name in (b"authorization", b"if-match", b"content-type", b"host")
@@ -478,12 +478,12 @@ def test_the_cost_grows_no_faster_than_the_size(case: str) -> None:
     @example(KNOWN.get(case, units[0]))
     @given(shapes(units))
     def grows(shape: bytes) -> None:
-        assert too_fast(lambda size: reads(shape, size), first, last) == ""
+        assert superlinear_growth(lambda size: reads(shape, size), first, last) == ""
 
     grows()
 
 
-#: What is kept of strangers, after so many of them; from the first number on it is full.
+#: What is kept of untrusted clients, after so many of them; from the first number on it is full.
 KEPT: dict[str, tuple[Callable[[int], object], int]] = {
     "attempts without a token": (lambda number: audit_of(b"x", number), 200),
     "attempts of a viewer": (lambda number: audit_of(b"x", number, role="viewer"), 400),
@@ -502,7 +502,7 @@ def repeated(number: int) -> Audit:
 
 
 def fair_line_of(number: int) -> FairShare:
-    """A line through which so many tenants have gone."""
+    """A fair-share discipline after requests of so many tenants."""
     line = FairShare()
     for at in range(number):
         ticket = Ticket(at, "normal", float(at), tenant=f"{at:0128}")
@@ -513,7 +513,7 @@ def fair_line_of(number: int) -> FairShare:
 
 
 def histories_of(number: int) -> QuantileLengths:
-    """What is remembered of the answers of so many tenants."""
+    """The length statistics of so many tenants."""
     lengths = QuantileLengths()
     for at in range(number):
         lengths.ended(Ticket(at, "normal", 0.0, tenant=f"{at:0128}", max_tokens=16), Usage(5, 5))

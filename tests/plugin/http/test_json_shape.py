@@ -1,4 +1,4 @@
-"""What a JSON body will cost to parse, counted while it comes in."""
+"""The parsing cost of a JSON body, counted while it arrives."""
 
 from __future__ import annotations
 

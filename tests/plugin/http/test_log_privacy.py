@@ -118,7 +118,7 @@ def test_the_filter_outlives_the_set_up_of_logging(lines: list[str]) -> None:
     ],
 )
 def test_lines_that_are_no_requests_stay_as_they_are(message: str, arguments: tuple[object, ...]) -> None:
-    """A question mark alone is no query."""
+    """A question mark alone is no query string."""
     record = logging.LogRecord("uvicorn.error", logging.INFO, "-", 1, message, arguments, None)
     before = record.getMessage()
     assert without_query(record)

@@ -105,7 +105,7 @@ class Site:
         return (starts[0]["status"] if starts else 0), found, content
 
     async def settled(self) -> None:
-        """Nothing is left behind."""
+        """No state remains."""
         await asyncio.sleep(5)
         status = self.control.status()
         assert (status["seats_taken"], status["queued"], status["in_flight"]) == (0, 0, 0)
@@ -229,7 +229,7 @@ async def test_the_class_comes_from_header_then_tier_then_default(
     ],
 )
 @on_virtual_time
-async def test_bad_input_is_told_and_costs_no_ticket(
+async def test_bad_input_is_refused_and_costs_no_ticket(
     headers: dict[str, str], body: Any, status: int, says: str
 ) -> None:
     """One clear sentence that names the header, and nothing reaches the desk."""
@@ -251,8 +251,8 @@ async def test_the_body_arrives_unchanged_in_one_piece_or_many() -> None:
 
 
 @on_virtual_time
-async def test_a_client_that_leaves_a_stream_frees_its_seat() -> None:
-    """Gone after 2.5 s of a stream: the engine is told, the seat is free, the outcome is cancelled."""
+async def test_a_disconnect_during_a_stream_frees_its_seat() -> None:
+    """A disconnect after 2.5 s of a stream: the engine aborts it, the seat is free, the outcome is cancelled."""
     site = Site()
     await site.post(ROUTES[0], {"stream": True, "max_tokens": 50}, leave_s=2.5)
     await site.settled()
@@ -271,7 +271,7 @@ async def test_a_handler_that_fails_settles_its_request_as_failed() -> None:
 
 @on_virtual_time
 async def test_a_request_without_a_ticket_passes_untouched() -> None:
-    """No engine call, no ticket, no headers of ours."""
+    """No engine call, no ticket, no headers of Headway."""
     site = Site()
     status, headers, content = await site.post("/free", {"a": 1})
     assert (status, json.loads(content)) == (200, {"size": 8})

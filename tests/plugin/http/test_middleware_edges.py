@@ -1,4 +1,5 @@
-"""The middleware by hand, message by message: early and late leavers, lazy streams, and messages it must not touch."""
+"""The middleware by hand, message by message: early and late disconnects, lazy streams, and messages it must not
+change."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ class Visit:
         self.sent_s.append(asyncio.get_running_loop().time())
 
     async def request(self, *parts: bytes, headers: list[tuple[bytes, bytes]] | None = None, **scope: Any) -> None:
-        """A POST with a body in these parts; the client leaves when ``gone`` is set."""
+        """A POST with a body in these parts; the client disconnects when ``gone`` is set."""
         pieces = list(parts or (b"{}",))
 
         async def receive() -> Message:
@@ -121,8 +122,8 @@ async def test_nothing_is_sent_before_the_first_token_and_everything_at_once_aft
 
 @pytest.mark.parametrize("leaves_s", [0.0, 0.5], ids=["at once", "while waiting"])
 @on_virtual_time
-async def test_a_client_that_leaves_while_waiting_frees_its_place(leaves_s: float) -> None:
-    """Gone before its turn: the place in the queue is free, the engine never heard of it."""
+async def test_a_disconnect_while_waiting_frees_its_place(leaves_s: float) -> None:
+    """Disconnected before dispatch: the place in the queue is free, the engine never got the request."""
     visit = Visit.answering(lazy_stream)
     holder = visit.control.gateway.gate.enter()
     visiting = asyncio.create_task(visit.request())
@@ -150,8 +151,8 @@ async def test_a_task_of_the_server_that_is_cancelled_settles_its_request() -> N
 
 
 @on_virtual_time
-async def test_a_client_that_leaves_in_the_middle_of_its_body_is_passed_on() -> None:
-    """Half a body and gone: the application hears of the disconnect, and no ticket was asked for."""
+async def test_a_disconnect_in_the_middle_of_the_body_is_passed_on() -> None:
+    """Half a body, then a disconnect: the application gets it, and no ticket was created."""
     heard: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -321,12 +322,12 @@ async def test_a_reader_that_takes_nothing_is_cut_off_at_its_cap() -> None:
     await visit.request(headers=[(b"x-request-timeout-seconds", b"20")])
     assert asyncio.get_running_loop().time() == pytest.approx(21.0)
     assert outcomes(visit.control) == {"expired_running": 1}
-    gc.collect()  # the response's generator is nobody's any more
+    gc.collect()  # the response's generator is referenced by nothing any more
     await assert_no_residue(visit.control)
 
 
 @on_virtual_time
-async def test_a_time_out_is_told_though_the_engine_never_answers() -> None:
+async def test_a_time_out_is_sent_though_the_engine_never_answers() -> None:
     """A handler stuck in an engine that neither yields nor ends is cut off, and the client has its 504."""
 
     async def stuck(engine: Any) -> JSONResponse:

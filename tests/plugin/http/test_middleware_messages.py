@@ -1,4 +1,4 @@
-"""What the middleware itself puts on the wire: every ASGI message of its own, to the letter."""
+"""The middleware's own ASGI messages, compared exactly."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_a_refusal_before_the_first_byte_is_one_whole_answer() -> None:
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 @on_virtual_time
 async def test_a_stream_that_is_given_up_ends_with_one_message(path: str) -> None:
-    """The error event is the last message, it says so, and it has the words of the API it is for."""
+    """The error event is the last message, it is marked as such, and has the form of the API it is for."""
     site = Streaming()
     *_, last = await site.post(path=path, x_request_timeout_seconds="2.5")
     assert last.keys() == {"type", "body", "more_body"}
@@ -119,7 +119,7 @@ async def served(control: headway.Control, application: Any, *messages: Message)
 
 @on_virtual_time
 async def test_an_answer_without_a_content_type_passes() -> None:
-    """It is no stream of events, and gets our headers like any other."""
+    """It is no stream of events, and gets Headway's headers like any other."""
     engine: Any = headway.wrap(FakeEngine(step_s=1.0), small_preset(1))
 
     async def bare(scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,8 +134,8 @@ async def test_an_answer_without_a_content_type_passes() -> None:
 
 
 @on_virtual_time
-async def test_a_handler_that_fails_over_a_client_that_left_is_no_failure() -> None:
-    """The application hears that the client is gone and raises: the request counts as cancelled."""
+async def test_a_handler_that_fails_because_of_a_disconnect_is_no_failure() -> None:
+    """The application detects the disconnect and raises: the request counts as cancelled."""
     engine: Any = headway.wrap(FakeEngine(step_s=1.0), small_preset(1))
 
     async def offended(scope: Scope, receive: Receive, send: Send) -> None:

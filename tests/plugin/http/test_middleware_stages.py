@@ -1,4 +1,5 @@
-"""The stages of a request over HTTP: no queue, the first token, the gaps between tokens, and who may shorten them."""
+"""The stages of a request over HTTP: the queue, the first token, the gaps between tokens, and headers that shorten
+them."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def now_s() -> float:
 
 @pytest.mark.parametrize("stream", [False, True])
 @on_virtual_time
-async def test_who_would_not_queue_is_refused_at_once_or_served(stream: bool) -> None:
+async def test_a_request_that_may_not_queue_is_refused_at_once_or_served(stream: bool) -> None:
     """x-headway-queue: no is 429 no_free_seat while the seat is taken, with Retry-After; else it is served."""
     site = Site()
     first = asyncio.create_task(site.post({"max_tokens": 9}))
@@ -102,8 +103,8 @@ async def test_who_would_not_queue_is_refused_at_once_or_served(stream: bool) ->
 
 @pytest.mark.parametrize("stream", [False, True])
 @on_virtual_time
-async def test_who_is_pushed_out_of_the_queue_is_told_at_once(stream: bool) -> None:
-    """The only place in the queue goes to a more urgent newcomer: 429 evicted, with Retry-After."""
+async def test_an_evicted_request_is_refused_at_once(stream: bool) -> None:
+    """The only place in the queue goes to a more urgent arrival: 429 evicted, with Retry-After."""
     site = Site()
     holder = asyncio.create_task(site.post({"max_tokens": 3}))
     await asyncio.sleep(0.5)
@@ -120,7 +121,8 @@ async def test_who_is_pushed_out_of_the_queue_is_told_at_once(stream: bool) -> N
 @pytest.mark.parametrize("path", PATHS)
 @on_virtual_time
 async def test_a_stream_that_stalls_ends_with_one_error_event(path: str) -> None:
-    """Two tokens, then nothing: after the stall time-out one event in the words of the API, and the engine is told."""
+    """Two tokens, then nothing: after the stall time-out one event in the form of the API, and the engine aborts the
+    request."""
     site = Site(stall_timeout_s=5.0)
     site.stall_at(2.5)
     status, _, content = await site.post({"stream": True, "max_tokens": 9}, path)

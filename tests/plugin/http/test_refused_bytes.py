@@ -1,4 +1,4 @@
-"""What a client is told when its head or its body is refused: status, code, words and the headers that go with them."""
+"""Refusals of a head or a body: status, code, message and headers."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def reading(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"read"})
 
 
-async def told(fields: Fields, pieces: Iterable[bytes], *, held_bytes: int = 0, **scope: Any) -> list[Message]:
-    """The answer to one request; after its pieces the client says nothing more."""
+async def response_to(fields: Fields, pieces: Iterable[bytes], *, held_bytes: int = 0, **scope: Any) -> list[Message]:
+    """The response to one request; after its pieces the client sends nothing more."""
     budget = Budget(BOUNDS.max_bodies_bytes, held_bytes)
     left, sent = list(pieces), []
 
@@ -110,7 +110,7 @@ CASES: dict[str, tuple[dict[str, Any], int, str, str, str, dict[str, str]]] = {
 async def test_a_refusal_says_what_was_too_much(name: str) -> None:
     """One JSON error in the API's own form, with the bound in its words, and nothing after it."""
     given, status, code, kind, words, headers = CASES[name]
-    start, body = await told(**given)
+    start, body = await response_to(**given)
     assert start["status"] == status
     error = json.loads(body["body"])["error"]
     assert (error["code"], error["type"]) == (code, kind)
@@ -124,7 +124,7 @@ async def test_a_refusal_says_what_was_too_much(name: str) -> None:
 @on_virtual_time
 async def test_a_declared_length_counts_by_its_value(length: bytes) -> None:
     """Zeros and blanks before a small number do not make it a large one."""
-    start, _ = await told([TEXT, (b"content-length", length)], [b"a" * 12])
+    start, _ = await response_to([TEXT, (b"content-length", length)], [b"a" * 12])
     assert start["status"] == 408  # it was read, and waited for more
 
 
@@ -132,7 +132,7 @@ async def test_a_declared_length_counts_by_its_value(length: bytes) -> None:
 @on_virtual_time
 async def test_an_escaped_quote_ends_no_string(text: bytes) -> None:
     """What stands behind it is still text, however many brackets it has."""
-    start, body = await told([JSON], [text + b"{}," * (MAX_BRACKETS + 1)])
+    start, body = await response_to([JSON], [text + b"{}," * (MAX_BRACKETS + 1)])
     assert (start["status"], json.loads(body["body"])["error"]["code"]) == (408, "body_too_slow")
 
 

@@ -1,4 +1,4 @@
-"""What the middleware reads from headers and body before anybody has parsed the request."""
+"""Request information that the middleware reads from headers and body before the request is parsed."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_an_image_is_not_counted_as_text() -> None:
 
 @pytest.mark.parametrize("text", [";base64,", "see data:;base64,", "x" * 200 + ";base64,"])
 def test_a_text_that_speaks_of_files_is_text(text: str) -> None:
-    """Nobody gets past the bounds on waiting tokens with a word."""
+    """No header bypasses the bounds on waiting tokens."""
     body = {"prompt": text + "word " * 1000}
     assert context(body).prompt_tokens == len(json.dumps(body)) // 4
 
 
 def test_a_file_that_breaks_off_is_measured_all_the_same() -> None:
-    """vLLM will say what is wrong with such a body."""
+    """vLLM's own error names what is wrong with such a body."""
     assert context(b'{"url": "data:image/png;base64,AAAA').prompt_tokens == 2
 
 
@@ -83,15 +83,15 @@ def test_a_client_may_refuse_to_queue(value: str | None, expected: bool) -> None
 
 @pytest.mark.parametrize("value", ["", "never", "0", "false"])
 def test_a_doubtful_wish_about_the_queue_is_refused(value: str) -> None:
-    """Anything but yes and no is the caller's mistake, and is told so."""
+    """Anything but yes and no is the caller's mistake, and refused as such."""
     with pytest.raises(BadRequest, match=r"^x-headway-queue: yes or no") as caught:
         context({}, {"x-headway-queue": value})
     assert caught.value.status == 400
 
 
 @pytest.mark.parametrize("header", ["x-vllm-priority", "x-request-priority", "x-litellm-priority"])
-def test_nobody_gives_himself_a_priority(header: str) -> None:
-    """The numeric priorities of other products change nothing: anybody may send them."""
+def test_no_client_sets_its_own_priority(header: str) -> None:
+    """The numeric priorities of other products have no effect: any client may send them."""
     assert context({}, {header: "-999"}) == context({})
 
 
@@ -132,7 +132,7 @@ PLAIN = json.dumps(PROMPTS)
     ids=["invocations", "escaped", "utf-16", "utf-16-be", "utf-32", "marked"],
 )
 def test_a_body_is_measured_however_it_is_written(path: str, body: bytes) -> None:
-    """Nobody gets more seats than he is counted for by writing a key in another way."""
+    """No spelling of a key gives a request more seats than it is counted for."""
     found = context(body, path=path)
     assert (found.prompts, found.max_tokens, found.prompt_bytes) == (40, 300, len(body))
 
@@ -185,7 +185,7 @@ def test_the_size_of_a_prompt_does_not_depend_on_how_it_is_written() -> None:
 
 
 def test_a_doubtful_wish_about_the_queue_has_a_code_of_its_own() -> None:
-    """A client can tell it from other mistakes."""
+    """The error is distinct from other mistakes."""
     with pytest.raises(BadRequest) as caught:
         context({}, {"x-headway-queue": "never"})
     assert (caught.value.status, caught.value.code) == (400, "bad_queue")
@@ -200,13 +200,13 @@ def test_a_class_that_does_not_exist_has_a_code_of_its_own() -> None:
     assert "realtime, normal, batch" in caught.value.message
 
 
-def test_a_doubtful_wish_is_told_by_its_beginning() -> None:
+def test_a_doubtful_value_is_reported_by_its_beginning() -> None:
     """Forty characters of it."""
     with pytest.raises(BadRequest, match=f"not '{'x' * 40}'"):
         context({}, {"x-headway-queue": "x" * 41})
 
 
-def test_each_of_many_images_is_left_out() -> None:
+def test_each_of_many_images_is_omitted() -> None:
     """The first, the last and those between; what stands between them is text."""
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 40_000}}
     text = {"type": "text", "text": "t" * 4_000}

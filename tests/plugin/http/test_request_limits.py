@@ -34,7 +34,7 @@ Application = Callable[[Scope, Receive, Send], Any]
 
 
 async def reading(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that reads its body and says how long it was."""
+    """An application that reads its body and returns its length."""
     size = len(await Request(scope, receive).body())
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": str(size).encode()})
@@ -46,7 +46,7 @@ async def never(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class Client:
-    """One client of one server; pieces are sent each ``gap_s``, and after the last it says nothing more."""
+    """One client of one server; pieces are sent each ``gap_s``, and after the last it sends nothing more."""
 
     def __init__(self, server: RequestLimits, pieces: Iterable[bytes] = (), gap_s: float = 0.0) -> None:
         self.server = server
@@ -115,7 +115,7 @@ def server(application: Application = reading, bounds: Bounds = BOUNDS) -> Reque
 async def test_a_head_over_its_bound_reaches_no_application(
     method: str, headers: list[tuple[bytes, bytes]], target: dict[str, Any], status: int
 ) -> None:
-    """431 and 414 for each method, before anybody reads a header."""
+    """431 and 414 for each method, before any header is parsed."""
     client = Client(server(never))
     assert await client.ask(*headers, method=method, **target) == status
     assert len(client.body) < 300
@@ -236,7 +236,7 @@ async def test_two_hundred_bodies_that_drip_are_all_gone_in_time(kind: tuple[byt
 
 @on_virtual_time
 async def test_a_body_that_stops_is_gone_in_time_however_much_of_it_came() -> None:
-    """Bytes buy time, but no more than the first allowance: whoever sent much and then nothing has 20 s."""
+    """Bytes buy time, but no more than the first allowance: a client that sent much and then nothing has 20 s."""
     client = Client(server(), [b"1" * 900])
     client.finishes = False
     assert await client.ask(TEXT) == 408
@@ -269,7 +269,7 @@ async def test_only_the_clients_time_counts() -> None:
 
 @on_virtual_time
 async def test_an_answer_that_has_begun_is_not_answered_a_second_time() -> None:
-    """A refusal in the middle of an answer: nothing more is sent, and the application hears of a disconnect."""
+    """A refusal in the middle of an answer: nothing more is sent, and the application gets a disconnect."""
     heard: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -288,7 +288,7 @@ async def test_an_answer_that_has_begun_is_not_answered_a_second_time() -> None:
 
 
 def unfinished(limits: RequestLimits, size: int, kind: tuple[bytes, bytes] = JSON) -> tuple[Client, asyncio.Task[int]]:
-    """A client whose body has come but for its end."""
+    """A client that has sent its body but for its end."""
     client = Client(limits, [b"1" * size])
     client.finishes = False
     return client, asyncio.create_task(client.ask(kind))
@@ -296,8 +296,8 @@ def unfinished(limits: RequestLimits, size: int, kind: tuple[bytes, bytes] = JSO
 
 @pytest.mark.parametrize("kind", [JSON, TEXT])
 @on_virtual_time
-async def test_past_the_bound_of_all_bodies_a_newcomer_is_told_when_to_come_back(kind: tuple[bytes, bytes]) -> None:
-    """503 with Retry-After and the reason; those who are on their way stay, and what they held is free afterwards."""
+async def test_past_the_bound_of_all_bodies_a_new_request_gets_retry_after(kind: tuple[bytes, bytes]) -> None:
+    """503 with Retry-After and the reason; bodies under way are kept, and their bytes are free afterwards."""
     limits = server()
     first = [unfinished(limits, 800, kind) for _ in range(3)]
     await asyncio.sleep(1)
@@ -314,7 +314,7 @@ async def test_past_the_bound_of_all_bodies_a_newcomer_is_told_when_to_come_back
 
 @on_virtual_time
 async def test_a_declared_length_reserves_nothing() -> None:
-    """Nobody locks others out with a number."""
+    """No client blocks others with a large Content-Length."""
     limits = server()
     waiting = [Client(limits) for _ in range(50)]
     tasks = [asyncio.create_task(client.ask(JSON, (b"content-length", b"1000"))) for client in waiting]
@@ -323,14 +323,14 @@ async def test_a_declared_length_reserves_nothing() -> None:
     assert await asyncio.gather(*tasks) == [408] * 50
 
 
-@pytest.mark.parametrize("end", ["answered", "left", "cancelled", "failed", "left unread"])
+@pytest.mark.parametrize("end", ["answered", "disconnected", "cancelled", "failed", "disconnected unread"])
 @pytest.mark.parametrize("kind", [JSON, TEXT])
 @on_virtual_time
 async def test_what_was_held_is_free_once_on_every_way_out(end: str, kind: tuple[bytes, bytes]) -> None:
-    """Answered, gone, cancelled, failed or never read: never kept, never given back twice."""
+    """Answered, disconnected, cancelled, failed or never read: never kept, never released twice."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        if end == "left unread":
+        if end == "disconnected unread":
             await reading(scope, _nothing, send)
             return
         try:
@@ -341,12 +341,12 @@ async def test_what_was_held_is_free_once_on_every_way_out(end: str, kind: tuple
             raise RuntimeError("a handler's own fault")
 
     limits = server(application)
-    limits.budget.take(7)  # of somebody else
+    limits.budget.take(7)  # of another request
     client = Client(limits, [b"1" * 400, b"1" * 400], gap_s=1.0)
     client.finishes = end in ("answered", "failed")
     asking = asyncio.create_task(client.ask(kind))
     await asyncio.sleep(2.5)
-    if end in ("left", "cancelled"):
+    if end in ("disconnected", "cancelled"):
         assert limits.budget.held_bytes == 807
     client.leaves.set()
     if end == "cancelled":
@@ -361,7 +361,7 @@ async def _nothing() -> Message:
 
 @on_virtual_time
 async def test_a_queued_request_is_no_longer_on_its_way() -> None:
-    """From the desk on its bytes count there: a full queue shuts nobody out of the server. What never queues counts."""
+    """From the desk on its bytes count there: a full queue does not block the server. What never queues counts."""
     engine: Any = headway.wrap(FakeEngine(step_s=1.0), small_preset(1, most_waiting=5))
     held: list[int] = []
 
@@ -386,7 +386,7 @@ async def test_a_queued_request_is_no_longer_on_its_way() -> None:
 
 @on_virtual_time
 async def test_what_is_refused_is_free_at_once() -> None:
-    """Not only when the application has noticed that its client is gone."""
+    """Not only when the application has detected the disconnect."""
 
     async def slow_to_notice(scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive())["type"] == "http.request":
@@ -420,7 +420,7 @@ async def test_what_comes_after_the_release_counts_for_its_own_body_only() -> No
 
 @on_virtual_time
 async def test_an_application_that_fails_keeps_its_exception() -> None:
-    """What is not ours goes on to the server; what follows from our refusal does not."""
+    """Other messages are passed on to the server; what follows from Headway's refusal is not."""
 
     async def failing(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()

@@ -1,4 +1,4 @@
-"""The time-outs a client may ask for in headers, ours and those of other products."""
+"""The time-outs that a client may set in headers, Headway's and those of other products."""
 
 from __future__ import annotations
 
@@ -79,6 +79,6 @@ def test_what_an_sdk_sends_by_default_is_the_weakest(
 
 
 @pytest.mark.parametrize("value", ["None", "", "-5", "nan"])
-def test_what_an_sdk_sends_by_default_refuses_nobody(value: str) -> None:
+def test_the_default_headers_of_an_sdk_refuse_no_request(value: str) -> None:
     """A value that is none is as if it had not been sent."""
     assert asked_timeouts({"x-stainless-read-timeout": value}, streams=False) is NO_TIMEOUTS

@@ -35,7 +35,7 @@ class Knob(PlainAdapter):
         self._answer = answer
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
-        """As the test says."""
+        """The result that the test sets."""
         return await self._answer(seats)
 
 
@@ -89,13 +89,13 @@ async def test_a_switch_says_whether_the_engine_has_confirmed_its_limit(
     app = Starlette(routes=routes(lambda: control, Tokens({TOKEN: Role.OPERATOR})))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://headway") as client:
         headers = {"Authorization": f"Bearer {TOKEN}", "If-Match": '"2"'}
-        told = await client.put("/headway/v1/preset", headers=headers, json={"name": "small"})
-    assert (told.status_code, told.json()["engine_limit_confirmed"]) == (200, confirmed)
+        response = await client.put("/headway/v1/preset", headers=headers, json={"name": "small"})
+    assert (response.status_code, response.json()["engine_limit_confirmed"]) == (200, confirmed)
 
 
 @on_virtual_time
 async def test_the_audit_says_applied_once_the_engine_knows() -> None:
-    """Not before: while the engine is being told, the preset is in force and nothing is in the audit."""
+    """Not before: while the engine's limit is being set, the preset is in force and nothing is in the audit."""
     control = served(_takes)
     switch = asyncio.create_task(control.switch("other", expected_revision=1, caller=ME))
     await asyncio.sleep(0.5)
@@ -105,8 +105,8 @@ async def test_the_audit_says_applied_once_the_engine_knows() -> None:
 
 
 @on_virtual_time
-async def test_a_switch_whose_caller_leaves_is_in_the_audit() -> None:
-    """The preset is in force, and the line says that the engine's word is missing."""
+async def test_a_switch_whose_caller_disconnects_is_in_the_audit() -> None:
+    """The preset is in force, and the line says that the engine's confirmation is missing."""
     control = served(_never)
     switch = asyncio.create_task(control.switch("other", expected_revision=1, caller=ME))
     await asyncio.sleep(0.5)
@@ -141,7 +141,7 @@ async def test_the_new_preset_is_never_seen_with_the_old_ladder(before: int | No
 
 
 @on_virtual_time
-async def test_a_switch_that_is_refused_leaves_the_ladder_alone() -> None:
+async def test_a_switch_that_is_refused_does_not_change_the_ladder() -> None:
     """A custom policy that cannot be made: preset, seats and rungs are those of before."""
     broken = small_preset(2, name="broken").model_copy(
         update={"ordering": OrderSettings(inside="faulty_policy:Unwilling")}

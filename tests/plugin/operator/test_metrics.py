@@ -1,4 +1,4 @@
-"""What Prometheus sees is the ledger, at every scrape."""
+"""The Prometheus metrics equal the ledger, at every scrape."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ async def test_every_metric_and_every_label_value_is_there_from_the_start() -> N
             assert found == {str(value) for value in values}
 
 
-async def test_each_gpu_is_shown_with_what_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory of all, and how busy of those that say it: what is not known is absent, not 0."""
+async def test_each_gpu_is_shown_with_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory of all, and the utilisation of those that report it: what is unknown is absent, not 0."""
     cards = [Gpu("0", 10, 100, 0.5), Gpu("1", 20, 100)]
     monkeypatch.setattr(Gpus, "read", lambda self: cards)
     _, _, registry = exported()
@@ -98,14 +98,14 @@ async def test_the_policies_show_what_they_do() -> None:
     gate.close()
 
 
-async def test_a_policy_that_went_wrong_is_shown_told_once_and_forgotten_with_its_preset(
+async def test_a_failed_policy_is_shown_logged_once_and_removed_with_its_preset(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """In the status, in the metric and in the log; those who wait are served all the same."""
+    """In the status, in the metric and in the log; waiting requests are served all the same."""
     _, control, registry = exported()
     gate, fallback_controller = control.gateway.gate, control.fallback_controller
 
-    def told() -> tuple[float, object, int]:
+    def failure() -> tuple[float, object, int]:
         fallback_controller.update()
         scrape = Scrape(generate_latest(registry).decode())
         errors = [one for one in caplog.records if "was disabled" in one.message]
@@ -113,12 +113,12 @@ async def test_a_policy_that_went_wrong_is_shown_told_once_and_forgotten_with_it
 
     gate.switch(small_preset(seats=1, name="foreign", inside="faulty_policy:FaultyLine"))
     permits = [gate.enter("normal") for _ in range(6)]
-    assert told() == (0, None, 0)
+    assert failure() == (0, None, 0)
     for permit in permits:
         permit.leave(Ending.COMPLETED)
-    assert [told() for _ in range(2)] == [(1, "head raised LookupError", 1)] * 2
+    assert [failure() for _ in range(2)] == [(1, "head raised LookupError", 1)] * 2
     gate.switch(small_preset(seats=1))
-    assert told() == (0, None, 1)
+    assert failure() == (0, None, 1)
     assert control.gateway.gate.desk.ledger.classes["normal"].outcomes == {"completed": 6}
 
 

@@ -1,4 +1,4 @@
-"""Which presets a server knows, and where each came from."""
+"""The presets of a server, and the source of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_bundled_presets_are_always_there() -> None:
 
 
 def test_a_folder_adds_its_presets_and_may_replace_a_bundled_one(tmp_path: Path) -> None:
-    """Every .toml of the folder is listed under its own name; other files are left alone."""
+    """Every .toml of the folder is listed under its own name; other files are ignored."""
     mine = write(tmp_path, "b.toml", "mine")
     better = write(tmp_path, "a.toml", "balanced", seats=5)
     (tmp_path / "notes.txt").write_text("not a preset")
@@ -46,7 +46,7 @@ def test_a_folder_adds_its_presets_and_may_replace_a_bundled_one(tmp_path: Path)
 
 
 def test_one_bad_file_in_the_folder_stops_the_start(tmp_path: Path) -> None:
-    """The operator learns of a bad preset now, in one line, and not at three in the night."""
+    """The operator gets the error of a bad preset at the start, in one line, and not at the first switch."""
     write(tmp_path, "good.toml", "good")
     bad = write(tmp_path, "worse.toml", "worse", seats=0)
     with pytest.raises(PresetError, match=r"batching\.seats") as caught:
@@ -61,7 +61,7 @@ def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
 
 
 def test_two_files_may_not_have_one_name(tmp_path: Path) -> None:
-    """Which of the two would a switch mean? Both files are named."""
+    """The target of a switch would be ambiguous. Both files are named."""
     first = write(tmp_path, "a.toml", "mine")
     second = write(tmp_path, "b.toml", "mine")
     with pytest.raises(PresetError) as caught:

@@ -1,4 +1,4 @@
-"""Reading never acts: no reading of a server starts, ends or moves anything."""
+"""Reads without side effects: no reading of a server starts, ends or moves anything."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_a_reading_of_a_dead_engine_changes_nothing(reading: str) -> None:
         return dump(desk, 0.0), gateway.link.engine_gone, supervisor.deaths.total(), replacement.started, audit, ladder
 
     before = state()
-    engine._dead = True  # as when the process ends: the call under way does not know yet
+    engine._dead = True  # as when the process ends: the call under way has not detected it yet
     for _ in range(3):
         await READINGS[reading](control)
     assert state() == before
@@ -131,7 +131,7 @@ async def test_a_reading_of_a_dead_engine_changes_nothing(reading: str) -> None:
 
 @on_virtual_time
 async def test_a_death_that_a_call_finds_out_is_known_without_a_supervisor() -> None:
-    """A program's own engine: its state is learnt from the calls that fail."""
+    """A program's own engine: its state follows from the calls that fail."""
     engine = TrippingEngine(step_s=0.1)
     control, _ = installed(engine, small_preset(1))
     engine.die()

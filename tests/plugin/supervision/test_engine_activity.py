@@ -1,4 +1,4 @@
-"""Activity of an engine: what its steps teach the limit, and what they do not."""
+"""Activity of an engine: which steps the limit is adapted by, and which are ignored."""
 
 from __future__ import annotations
 

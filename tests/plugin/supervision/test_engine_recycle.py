@@ -1,4 +1,4 @@
-"""Recycle: another engine in the place of a living one, and nobody lost."""
+"""Recycle: a running engine is replaced by another one, and no request is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ME = Caller("ann", "operator")
 
 
 class Workshop:
-    """An engine behind a gate, and somebody who can replace it in two seconds."""
+    """An engine behind a gate, and a replacer that takes two seconds."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Workshop:
 
 
 @on_virtual_time
-async def test_who_runs_finishes_who_comes_waits_and_nobody_is_lost() -> None:
+async def test_running_requests_finish_new_ones_wait_and_none_is_lost() -> None:
     """The engine is empty when it is replaced; all get their whole answers, and the gate is open again."""
     shop = Workshop()
     running = [asyncio.create_task(shop.ask(f"r{number}", 100)) for number in range(4)]
@@ -102,7 +102,8 @@ class SpareEngine:
 
 @on_virtual_time
 async def test_the_keeper_replaces_it_and_counts_no_death_of_a_crash() -> None:
-    """With the real supervisor: who runs finishes, who waits is served by the other engine, and all seats stay open."""
+    """With the real supervisor: running requests finish, waiting ones are served by the other engine, and all seats
+    stay open."""
     engine = TrippingEngine()
     shop = Workshop(engine=engine, supervise=lambda parts: Supervisor(parts.gateway, SpareEngine(engine)))
     control, supervisor = shop.control, shop.control.reader.supervisor
@@ -121,7 +122,7 @@ async def test_the_keeper_replaces_it_and_counts_no_death_of_a_crash() -> None:
 
 
 @on_virtual_time
-async def test_who_does_not_finish_in_time_is_not_killed() -> None:
+async def test_a_request_that_does_not_finish_in_time_is_not_killed() -> None:
     """The recycle is given up, the request goes on, and so does everything else."""
     shop = Workshop(drain_s=3.0)
     slow = asyncio.create_task(shop.ask("slow", 1000))
@@ -136,7 +137,7 @@ async def test_who_does_not_finish_in_time_is_not_killed() -> None:
 
 @on_virtual_time
 async def test_a_replacement_that_fails_opens_the_gate_again() -> None:
-    """Whoever watches the engine takes over from here; the audit says what happened."""
+    """The supervisor takes over from here; the audit says what happened."""
     shop = Workshop(fails=True)
     shop.control.recycle(ME)
     await asyncio.sleep(0.1)
@@ -146,7 +147,7 @@ async def test_a_replacement_that_fails_opens_the_gate_again() -> None:
 
 @on_virtual_time
 async def test_a_paused_server_stays_paused() -> None:
-    """The operator's pause is not ours to end."""
+    """The operator's pause is not ended by it."""
     shop = Workshop()
     shop.control.gateway.gate.pause()
     shop.control.recycle(ME)

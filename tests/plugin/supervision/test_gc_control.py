@@ -71,7 +71,7 @@ def test_everything_is_as_before_when_it_stops() -> None:
     assert not collector.update(idle=True)
 
 
-def test_what_somebody_else_has_frozen_stays_frozen() -> None:
+def test_objects_frozen_by_others_stay_frozen() -> None:
     """vLLM freezes its heap as well."""
     gc.freeze()
     with GcControl():
@@ -80,7 +80,7 @@ def test_what_somebody_else_has_frozen_stays_frozen() -> None:
 
 
 def test_old_garbage_is_found_when_nothing_runs_or_much_has_piled_up() -> None:
-    """Not by itself, not at once, but by the next look that is due."""
+    """Not by itself, not at once, but at the next check that is due."""
     now_s = [0.0]
     with GcControl(now_s=lambda: now_s[0]) as collector:
         nodes = [Node() for _ in range(10)]
@@ -101,7 +101,7 @@ def test_old_garbage_is_found_when_nothing_runs_or_much_has_piled_up() -> None:
 
 
 def test_garbage_that_was_frozen_is_found_by_tidying() -> None:
-    """A look never visits it, a tidy does, and freezes what is left."""
+    """A check never visits it, a tidy does, and freezes what remains."""
     nodes = [Node() for _ in range(10)]
     with GcControl() as collector:
         nodes.clear()

@@ -1,4 +1,4 @@
-"""MemoryMaintenance: what the policy says about memory is done, whatever goes wrong, and nothing is left behind."""
+"""Memory maintenance: the policy's actions are carried out, whatever fails, and no state remains."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Seats:
         self.caps.append(ratio)
 
 
-class House:
-    """An engine behind a gate, its memory as a test says, and what was done about it."""
+class Harness:
+    """An engine behind a gate, its memory as set by the test, and the actions that were taken."""
 
     def __init__(self, *, replace: Callable[[], Awaitable[None]] | None = None, **memory: Any) -> None:
         config = QUICK.model_copy(update=memory)
@@ -85,81 +85,81 @@ def as_it_was() -> Iterator[None]:
 
 @on_virtual_time
 async def test_seats_are_capped_under_pressure_and_given_back() -> None:
-    """The gate hears of every move once, and the status shows the last."""
-    house = House()
-    await house.look()
-    house.use = replace(CALM, gpu_usage_ratio=0.99)
-    await house.look(4)
-    assert house.seats.caps == [0.8]
-    assert house.control.status()["memory"]["cap_ratio"] == 0.8
-    house.use = CALM
-    await house.look(20)
-    assert house.seats.caps == [0.8, 0.9, 1.0]
-    assert house.control.reader.memory.cap_ratio == 1.0
+    """The gate gets every change once, and the status shows the last."""
+    harness = Harness()
+    await harness.look()
+    harness.use = replace(CALM, gpu_usage_ratio=0.99)
+    await harness.look(4)
+    assert harness.seats.caps == [0.8]
+    assert harness.control.status()["memory"]["cap_ratio"] == 0.8
+    harness.use = CALM
+    await harness.look(20)
+    assert harness.seats.caps == [0.8, 0.9, 1.0]
+    assert harness.control.reader.memory.cap_ratio == 1.0
 
 
 @on_virtual_time
 async def test_the_cap_reaches_the_gate() -> None:
     """Fewer seats while it lasts, all of them afterwards."""
-    house = House()
-    gate = house.control.gateway.gate
-    house.maintenance = house.maintain(None)
-    await house.look()
-    house.use = replace(CALM, gpu_usage_ratio=0.99)
-    await house.look(4)
+    harness = Harness()
+    gate = harness.control.gateway.gate
+    harness.maintenance = harness.maintain(None)
+    await harness.look()
+    harness.use = replace(CALM, gpu_usage_ratio=0.99)
+    await harness.look(4)
     assert gate.desk.limit == 6
-    house.use = CALM
-    await house.look(20)
+    harness.use = CALM
+    await harness.look(20)
     assert gate.desk.limit == 8
 
 
 @on_virtual_time
 async def test_the_kv_use_of_an_engine_at_rest_is_no_pressure() -> None:
     """vLLM reports nothing while idle: its last word may have been a full cache."""
-    house = House()
-    house.control.reader.activity.load = Load(running=8, waiting=0, kv_usage_ratio=0.995)
-    await house.look(10)
-    assert house.seats.caps == []
-    permit = house.control.gateway.gate.enter()
-    await house.look(10)
-    assert house.seats.caps[0] == 0.8
+    harness = Harness()
+    harness.control.reader.activity.load = Load(running=8, waiting=0, kv_usage_ratio=0.995)
+    await harness.look(10)
+    assert harness.seats.caps == []
+    permit = harness.control.gateway.gate.enter()
+    await harness.look(10)
+    assert harness.seats.caps[0] == 0.8
     permit.leave(Ending.COMPLETED)
-    house.control.gateway.gate.close()
+    harness.control.gateway.gate.close()
 
 
 @on_virtual_time
 async def test_the_caches_are_cleared_after_a_large_job() -> None:
-    """The largest sequence that ended since the last look counts; each cache has a count of its own."""
-    house = House(caches=(Cache.WORKER, Cache.PREFIX))
-    house.control.reader.activity.step(None, 1, [Ended("a", 10, 20), Ended("b", 900, 100), Ended("c", 1, 1)])
-    await house.look(3)
-    assert house.cleared == ["worker", "prefix"]
-    assert house.control.reader.memory.cleared == {Cache.WORKER: 1, Cache.PREFIX: 1}
+    """The largest sequence that ended since the last check counts; each cache has a count of its own."""
+    harness = Harness(caches=(Cache.WORKER, Cache.PREFIX))
+    harness.control.reader.activity.step(None, 1, [Ended("a", 10, 20), Ended("b", 900, 100), Ended("c", 1, 1)])
+    await harness.look(3)
+    assert harness.cleared == ["worker", "prefix"]
+    assert harness.control.reader.memory.cleared == {Cache.WORKER: 1, Cache.PREFIX: 1}
 
 
 @on_virtual_time
 async def test_a_cache_that_cannot_be_cleared_does_not_keep_the_next_from_it(caplog: Any) -> None:
-    """It is said, and what does not work is not counted."""
-    house = House(caches=(Cache.WORKER, Cache.PREFIX))
-    house.fails = "worker"
-    house.control.reader.activity.step(None, 1, [Ended("a", 5000, 1)])
-    await house.look(2)
-    assert house.cleared == ["prefix"]
-    assert house.control.reader.memory.cleared == {Cache.PREFIX: 1}
+    """It is logged, and a failed action is not counted."""
+    harness = Harness(caches=(Cache.WORKER, Cache.PREFIX))
+    harness.fails = "worker"
+    harness.control.reader.activity.step(None, 1, [Ended("a", 5000, 1)])
+    await harness.look(2)
+    assert harness.cleared == ["prefix"]
+    assert harness.control.reader.memory.cleared == {Cache.PREFIX: 1}
     assert "the worker cache could not be cleared: RuntimeError" in caplog.text
 
 
 @on_virtual_time
 async def test_a_server_that_has_grown_tidies_its_own_heap() -> None:
     """Without asking the engine; the frozen part is looked through as well."""
-    house = House()
-    with house.collector:
-        await house.look()
-        house.use = replace(CALM, server_bytes=4 * GIB)
-        before = sum(house.control.reader.memory.pauses.generations[2].counts)
-        await house.look(2)
-        assert sum(house.control.reader.memory.pauses.generations[2].counts) == before + 1
-    assert (house.cleared, house.control.reader.memory.cleared) == ([], {Cache.HEAP: 1})
+    harness = Harness()
+    with harness.collector:
+        await harness.look()
+        harness.use = replace(CALM, server_bytes=4 * GIB)
+        before = sum(harness.control.reader.memory.pauses.generations[2].counts)
+        await harness.look(2)
+        assert sum(harness.control.reader.memory.pauses.generations[2].counts) == before + 1
+    assert (harness.cleared, harness.control.reader.memory.cleared) == ([], {Cache.HEAP: 1})
 
 
 @on_virtual_time
@@ -170,13 +170,13 @@ async def test_growth_has_the_engine_replaced() -> None:
     async def replacer() -> None:
         replaced.append(asyncio.get_running_loop().time())
 
-    house = House(recycle_growth_bytes=GIB, replace=replacer)
-    await house.look()
-    house.use = replace(CALM, engine_bytes=3 * GIB)
-    await house.look(1300)
+    harness = Harness(recycle_growth_bytes=GIB, replace=replacer)
+    await harness.look()
+    harness.use = replace(CALM, engine_bytes=3 * GIB)
+    await harness.look(1300)
     assert len(replaced) == 1
-    assert house.control.reader.memory.recycled == {"growth": 1}
-    actors = {line.actor for line in house.control.audit.entries(10)}
+    assert harness.control.reader.memory.recycled == {"growth": 1}
+    actors = {line.actor for line in harness.control.audit.entries(10)}
     assert actors == {"headway"}
 
 
@@ -184,51 +184,51 @@ async def test_growth_has_the_engine_replaced() -> None:
 async def test_trouble_is_said_once_and_ends_nothing(caplog: Any) -> None:
     """A reading that fails is tried again for ever, quietly after the first time; then all goes on."""
     caplog.set_level(logging.INFO)
-    house = House(check_interval_s=1.0)
-    house.fails = "read"
-    task = asyncio.create_task(house.maintenance.run())
+    harness = Harness(check_interval_s=1.0)
+    harness.fails = "read"
+    task = asyncio.create_task(harness.maintenance.run())
     await asyncio.sleep(100.5)
     assert caplog.text.count("memory could not be read: OSError: no such file") == 1
-    house.fails, house.use = "", replace(CALM, gpu_usage_ratio=0.99)
+    harness.fails, harness.use = "", replace(CALM, gpu_usage_ratio=0.99)
     await asyncio.sleep(2.0)
-    house.use = replace(CALM, gpu_usage_ratio=0.999)
+    harness.use = replace(CALM, gpu_usage_ratio=0.999)
     await asyncio.sleep(20.0)
-    assert house.seats.caps
-    house.control.gateway.link.closing = True
+    assert harness.seats.caps
+    harness.control.gateway.link.closing = True
     await asyncio.sleep(1.0)
     assert task.done()
 
 
 @on_virtual_time
-async def test_a_recycle_that_nobody_can_do_is_said_once(caplog: Any) -> None:
+async def test_a_recycle_without_a_replacer_is_logged_once(caplog: Any) -> None:
     """Under plain ``vllm serve`` there is no replacer."""
-    house = House(recycle_every_s=60.0)
-    await house.look(200)
+    harness = Harness(recycle_every_s=60.0)
+    await harness.look(200)
     assert caplog.text.count("Recycle failed: CannotReplaceError: this server cannot replace its engine") == 1
 
 
 async def test_it_starts_with_the_server_and_ends_with_the_loop() -> None:
-    """The collector is in hand meanwhile, and nothing is left: no task, no callback, no threshold."""
-    house = House()
+    """The collector is controlled meanwhile, and nothing remains: no task, no callback, no threshold."""
+    harness = Harness()
     before = gc.get_threshold()
-    house.maintenance.start(house.parts.tasks)
-    assert TASK in house.parts.tasks
+    harness.maintenance.start(harness.parts.tasks)
+    assert TASK in harness.parts.tasks
     assert gc.get_threshold() != before
     await asyncio.sleep(0.05)
-    engine: Any = house.control.gateway.link.engine
+    engine: Any = harness.control.gateway.link.engine
     async for _ in engine.generate("p", FakeParams(2), "r"):
         pass
-    house.parts.tasks.stop_all()
+    harness.parts.tasks.stop_all()
     await asyncio.sleep(0.05)
     assert gc.get_threshold() == before
-    assert TASK not in house.parts.tasks
+    assert TASK not in harness.parts.tasks
 
 
 async def test_readings_happen_on_a_thread() -> None:
     """System calls never hold the loop up."""
-    house, threads = House(), []
-    house.maintenance._probe = lambda: threads.append(threading.current_thread()) or CALM  # type: ignore[func-returns-value]  # it adds
-    await house.maintenance.update()
+    harness, threads = Harness(), []
+    harness.maintenance._probe = lambda: threads.append(threading.current_thread()) or CALM  # type: ignore[func-returns-value]  # it adds
+    await harness.maintenance.update()
     assert threads
     assert threading.main_thread() not in threads
 
@@ -248,7 +248,7 @@ def test_the_probe_reads_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Driver:
-    """What NVML says: a card, and a slice of one that does not tell how busy it is."""
+    """NVML's readings: a card, and a slice of one that does not report its utilisation."""
 
     class NVMLError(Exception):
         """As in pynvml."""
@@ -285,13 +285,13 @@ def test_a_card_that_does_not_say_how_busy_it_is_is_read_all_the_same(monkeypatc
 @on_virtual_time
 async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the probe has read goes along with every step of the engine from then on; without a GPU nothing does."""
-    house = House()
+    harness = Harness()
     seen: list[Load] = []
-    monkeypatch.setattr(house.control.gateway.gate, "observe", seen.append)
+    monkeypatch.setattr(harness.control.gateway.gate, "observe", seen.append)
     step = Load(running=1, waiting=0, kv_usage_ratio=0.1)
     for busy in (None, 0.4):
-        house.use = replace(CALM, gpu_busy_ratio=busy)
-        await house.maintenance.update()
-        house.control.reader.activity.step(step, 1, [])
+        harness.use = replace(CALM, gpu_busy_ratio=busy)
+        await harness.maintenance.update()
+        harness.control.reader.activity.step(step, 1, [])
     assert [one.gpu_busy_ratio for one in seen] == [None, 0.4]
     assert seen[1] == replace(step, gpu_busy_ratio=0.4)

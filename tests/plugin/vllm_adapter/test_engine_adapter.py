@@ -17,7 +17,7 @@ from headway_policies import Hold, Load, Reason, Usage
 
 
 class Notes:
-    """A listener that writes down what it is told."""
+    """A listener that records its calls."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[Load | None, int, list[Ended]]] = []
@@ -59,7 +59,7 @@ def record(
 ) -> tuple[Load | None, int, list[Ended]]:
     notes = Notes()
     logger = logger_class(SimpleNamespace(cache_config=cache))
-    logger.record(scheduler, iterations)  # nobody listens yet
+    logger.record(scheduler, iterations)  # no listener yet
     logger.listener = notes
     logger.record(scheduler, iterations)
     (step,) = notes.steps
@@ -112,7 +112,7 @@ async def test_the_engine_s_own_word_says_whether_it_is_paused_or_asleep(
 
 @pytest.mark.parametrize("argued", [True, False])
 def test_only_a_process_that_starts_an_engine_is_watched(monkeypatch: pytest.MonkeyPatch, argued: bool) -> None:
-    """Once, before the first engine process; who merely loads the plugin, as vLLM's own subprocesses do, is not."""
+    """Once, before the first engine process; not in processes that only load the plugin, as those of vLLM do."""
     names = ("engine_core_hooks", "process.parent_watch")
     core, parent_watch = (importlib.import_module(f"headway.vllm_adapter.{name}") for name in names)
     began: list[str] = []
@@ -138,7 +138,7 @@ def test_only_a_process_that_starts_an_engine_is_watched(monkeypatch: pytest.Mon
     assert began == (["watch", "prepare", "start"] if argued else ["start"])
 
 
-def test_what_a_version_lacks_is_left_out(logger_class: Any) -> None:
+def test_what_a_version_lacks_is_omitted(logger_class: Any) -> None:
     """Statistics of an older vLLM, of one half only, or none at all break nothing."""
     bare = SimpleNamespace(num_prompt_tokens=9, finished_requests=[SimpleNamespace(e2e_latency=1.0)])
     load, sequences, ended = record(logger_class, SCHEDULER, bare)
@@ -203,14 +203,14 @@ def test_usage_comes_from_the_last_output_where_that_is_certain() -> None:
 
 
 @pytest.mark.parametrize(("name", "expected"), [("FINAL_ONLY", True), ("DELTA", False), ("CUMULATIVE", False)])
-def test_a_whole_answer_is_silent(name: str, expected: bool) -> None:
+def test_a_whole_answer_emits_no_tokens(name: str, expected: bool) -> None:
     """It gives one output, its last."""
     assert VllmAdapter().unstreamed(SimpleNamespace(output_kind=SimpleNamespace(name=name))) is expected
     assert VllmAdapter().unstreamed(SimpleNamespace()) is False
 
 
 def test_how_far_a_silent_call_is_stands_in_the_engines_books() -> None:
-    """The sum over its sequences, under whatever ids the engine gave them; None when it keeps no books."""
+    """The sum over its sequences, under whatever ids the engine gave them; None when it keeps no records."""
     states = {
         f"{name}-x": SimpleNamespace(stats=SimpleNamespace(num_generation_tokens=n)) for name, n in (("0", 4), ("1", 5))
     }

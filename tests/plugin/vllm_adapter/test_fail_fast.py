@@ -115,7 +115,7 @@ def test_a_thousand_wrong_elements_are_as_many_errors_as_one(wrong: Any) -> None
     assert all(after <= before for before, after in zip(*errors, strict=True))
 
 
-def test_validators_that_cannot_be_changed_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_validators_that_cannot_be_changed_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     """Degraded modes are allowed, silent ones are not."""
     with caplog.at_level(logging.WARNING):
         assert fail_fast(SimpleNamespace(routes=[])) == 0

@@ -1,4 +1,4 @@
-"""uvicorn's protocol within bounds, fed by hand: heads that grow, drip or never come."""
+"""uvicorn's protocol within bounds, fed by hand: heads that grow, arrive slowly or never."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ async def test_a_head_that_drips_is_answered_408_in_time() -> None:
 @pytest.mark.parametrize(("data", "statuses"), [(b"", []), (b"GET / HTTP/1.1\r\nx-a: 1", [408])], ids=["idle", "half"])
 @on_virtual_time
 async def test_a_connection_without_a_request_is_closed_in_time(data: bytes, statuses: list[int]) -> None:
-    """Half a head is told 408; where nothing came there is nobody to tell."""
+    """Half a head is answered with 408; where nothing came the connection is closed without an answer."""
     connection = Connection()
     await connection.feed(data)
     await asyncio.sleep(19)

@@ -79,7 +79,7 @@ def test_a_rough_prediction_is_of_use() -> None:
 
 
 @pytest.mark.parametrize("k", [2, 4, 8])
-def test_two_lengths_are_told_apart(k: int) -> None:
+def test_two_lengths_are_separated(k: int) -> None:
     """When 90 % of the requests have one length, the split falls between the two and gains 95 % of perfect order."""
     lengths = drawn(bimodal)
     bins = taught(k, lengths)
@@ -97,7 +97,7 @@ def test_requests_of_one_length_stay_together(k: int) -> None:
 
 
 def test_before_it_has_seen_enough_all_are_in_one_bin() -> None:
-    """Nobody is put apart by chance."""
+    """Nothing is separated by chance."""
     bins = taught(8, [16, 512] * 8)
     assert {bins.bin_of(tokens) for tokens in (0, 16, 512, 1e9)} == {0}
 

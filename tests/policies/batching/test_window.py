@@ -1,4 +1,4 @@
-"""How long a batch gathers, on a small batch server in virtual time."""
+"""The batching window, on a small batch server in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every discipline and every order keeps its protocol, and the suites notice one that does not."""
+"""Every discipline and every order keeps its protocol, and the suites detect one that does not."""
 
 from __future__ import annotations
 

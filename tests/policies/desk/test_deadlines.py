@@ -18,7 +18,7 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=100))
 def test_deadlines_answer_as_a_sorted_list_would(history: list[tuple[str, int, float]]) -> None:
-    """After any history the next deadline, each ticket's own and whoever is due are those of a plain sorted list."""
+    """After any history the next deadline, each ticket's own and the due tickets are those of a plain sorted list."""
     deadlines, oracle = Deadlines(), dict[int, float]()
     for event, ticket_id, at_s in history:
         if event == "set":
@@ -59,7 +59,7 @@ def test_a_deadline_set_again_holds_from_then_on() -> None:
 
 
 def test_a_deadline_is_hastened_and_never_put_off() -> None:
-    """The earlier one counts; who had none gets one."""
+    """The earlier one counts; a ticket without one gets one."""
     deadlines = Deadlines()
     for at_s, holds_s in ((5.0, 5.0), (9.0, 5.0), (2.0, 2.0), (2.0, 2.0)):
         deadlines.hasten(1, at_s)

@@ -13,7 +13,7 @@ from headway_policies import Decision, Desk, Dispatch, Ending, Outcome, Reason, 
 SOON_S = 1  # Retry-After while nothing has left the line yet, or the line is empty
 
 
-def test_who_finds_a_free_seat_is_dispatched_at_once() -> None:
+def test_an_arrival_with_a_free_seat_is_dispatched_at_once() -> None:
     """A seat is free: dispatched in the very event, and the total time-out is armed."""
     it = WatchedDesk(small_preset())
     assert it.comes() == [Dispatch(1, revision=1), WakeAt(60.0)]
@@ -21,7 +21,7 @@ def test_who_finds_a_free_seat_is_dispatched_at_once() -> None:
     assert it.desk.ledger.classes["normal"].decisions == {Decision.SEATED: 1}
 
 
-def test_who_finds_none_waits_until_one_is_free() -> None:
+def test_an_arrival_without_a_free_seat_waits_until_one_is_free() -> None:
     """Without a seat: no effect but the wake-up for the queue time-out; then the seat is handed on."""
     it = WatchedDesk(small_preset())
     it.comes()
@@ -33,7 +33,7 @@ def test_who_finds_none_waits_until_one_is_free() -> None:
 
 
 @pytest.mark.parametrize("total_s", [0.0, -1.0])
-def test_who_comes_after_its_own_deadline_is_refused(total_s: float) -> None:
+def test_an_arrival_after_its_own_deadline_is_refused(total_s: float) -> None:
     """A deadline that has passed is never dispatched, even where a seat is free."""
     it = WatchedDesk(small_preset())
     it.passes(5.0)
@@ -41,7 +41,7 @@ def test_who_comes_after_its_own_deadline_is_refused(total_s: float) -> None:
     assert it.counts() == (1, 0, 0, {"expired_queued": 1})
 
 
-def test_who_was_on_the_way_for_too_long_is_refused() -> None:
+def test_an_arrival_that_was_received_too_late_is_refused() -> None:
     """The class's queue time counts from the arrival the ticket names, not from the event."""
     desk = Desk(small_preset())
     assert desk.arrive(Ticket(1, "normal", arrived_s=0.0), 10.0) == [Reject(1, Reason.QUEUE_TIMEOUT, SOON_S)]
@@ -130,7 +130,7 @@ def test_a_start_that_failed_frees_the_seat() -> None:
 
 @pytest.mark.parametrize("event", ["first_token", "token_batch"])
 def test_tokens_have_no_effect_on_anybody(event: str) -> None:
-    """Progress is noted, of the running; of strangers and of the waiting it is ignored."""
+    """Progress of running tickets is noted; of unknown and of waiting ones it is ignored."""
     it = WatchedDesk(small_preset())
     it.comes()
     it.comes()
@@ -139,7 +139,7 @@ def test_tokens_have_no_effect_on_anybody(event: str) -> None:
     assert it.counts() == (2, 1, 1, {})
 
 
-def test_every_event_of_the_desk_is_told_the_time() -> None:
+def test_every_event_of_the_desk_gets_the_time() -> None:
     """No event reads a clock: each takes now_s and answers with effects."""
     events = {
         name: inspect.signature(method)

@@ -1,4 +1,4 @@
-"""What the desk does on each rung of the fallback ladder."""
+"""The desk on each rung of the fallback ladder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def preset(seats: int = 1, **more: Any) -> Preset:
 
 
 def dispatched(effects: list[Any]) -> list[tuple[int, bool]]:
-    """Who goes, and whether beside."""
+    """The dispatched tickets, and whether beside the batch."""
     return [(one.ticket_id, one.beside) for one in effects if isinstance(one, Dispatch)]
 
 
@@ -83,8 +83,8 @@ def test_a_switch_that_leaves_the_pause_dispatches() -> None:
     assert dispatched(desk.switch(preset(2), 1.0, frozenset())) == [(0, False), (1, False)]
 
 
-def test_a_class_is_shed_waiting_and_coming_and_nobody_else() -> None:
-    """Who runs goes on; after it, everybody is welcome again."""
+def test_a_class_is_shed_waiting_and_arriving_and_no_other() -> None:
+    """Running requests go on; after it, all classes are admitted again."""
     desk = Desk(preset())
     for ticket_id, name in enumerate(["batch", "batch", "normal"]):
         desk.arrive(Ticket(ticket_id, name, 0.0), 0.0)
@@ -99,8 +99,8 @@ def test_a_class_is_shed_waiting_and_coming_and_nobody_else() -> None:
     balanced(desk)
 
 
-def test_a_pause_holds_everybody_and_ends() -> None:
-    """Time goes on for those who wait; an operator's own pause is another thing."""
+def test_a_pause_holds_all_requests_and_ends() -> None:
+    """The time-outs of waiting requests go on; an operator's own pause is separate."""
     desk = Desk(preset())
     desk.fall_back(frozenset({Rung.PAUSE}), 0.0)
     assert dispatched(desk.arrive(Ticket(1, "normal", 0.0), 0.0)) == []
@@ -118,7 +118,7 @@ def bypass(ceiling: int | None = None) -> Desk:
 
 
 def test_a_few_go_beside_the_batch() -> None:
-    """Of the classes that may, as many as the bypass has seats; who leaves makes room for the next."""
+    """Of the classes that may, as many as the bypass has seats; an ended request frees its seat for the next."""
     desk = bypass()
     for ticket_id, name in enumerate(["normal", "realtime", "realtime", "realtime"], 3):
         assert dispatched(desk.arrive(Ticket(ticket_id, name, 1.0), 1.0)) == []
@@ -154,7 +154,7 @@ def test_the_bypass_never_passes_the_engine() -> None:
 
 
 def test_a_dead_engine_takes_those_beside_with_it() -> None:
-    """The seats of the bypass come free, and who can be replayed waits again."""
+    """The seats of the bypass become free, and requests that can be retried wait again."""
     desk = bypass()
     desk.fall_back(frozenset({Rung.BYPASS}), 1.0)
     desk.arrive(Ticket(3, "realtime", 1.0), 1.0)

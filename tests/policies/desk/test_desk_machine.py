@@ -170,7 +170,7 @@ class DeskMachine(RuleBasedStateMachine):
         before = set(self.oracle.waiting) | self.oracle.running
         self._do("switch", self.presets[which])
         shed = {one for one, how in self.oracle.ended.items() if how == "deadline_unreachable"}
-        assert before == (set(self.oracle.waiting) | self.oracle.running | (shed & before)), "a switch ended somebody"
+        assert before == (set(self.oracle.waiting) | self.oracle.running | (shed & before)), "a switch ended a ticket"
 
     @rule(event=st.sampled_from(["pause", "resume", "resume", "drain", "engine_silent", *["engine_back"] * 3]))
     def command(self, event: str) -> None:
@@ -232,7 +232,7 @@ EXAMPLES = 2000 if LONG else 60
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 def test_any_history_keeps_the_invariants_in_the_plainest_order(strategy: dict[str, Any]) -> None:
-    """Strict and first come first served, where every dispatch can be told beforehand: I1 to I7 and I12 hold."""
+    """Strict and first come first served, where every dispatch can be predicted: I1 to I7 and I12 hold."""
     play("strict", "fifo", strategy, EXAMPLES)
 
 
@@ -250,7 +250,7 @@ def test_any_history_keeps_the_invariants_in_every_order(between: str, inside: s
 )
 @pytest.mark.parametrize("strategy", ["continuous", "dynamic, bins"])
 def test_an_order_that_goes_wrong(between: str, inside: str, strategy: str) -> None:
-    """The same histories, with a policy of somebody else's that fails on the way: the invariants hold."""
+    """The same histories, with a custom policy that fails during them: the invariants hold."""
     play(between, inside, STRATEGIES[strategy], EXAMPLES // 2)
 
 

@@ -22,7 +22,7 @@ from headway_policies import Desk, Ending, Load, Preset, Ticket, Timeouts, WakeA
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 
 Deed = tuple[str, int, str]
-ORDERED = ("Dispatch", "Reject")  # whose time is up together may be told in any order
+ORDERED = ("Dispatch", "Reject")  # those that expire together may be reported in any order
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Model:
     engine_up: bool = True
 
     def in_line(self) -> list[Person]:
-        """Who waits, in the order in which they would go: by urgency, then as they came."""
+        """The waiting tickets, in the order of dispatch: by urgency, then by arrival."""
 
         def place(person: Person) -> tuple[int, int]:
             return (-self.preset.classes[self.lane(person)].priority, person.place)
@@ -81,7 +81,7 @@ class Model:
         self.outcomes[person.ticket.class_name, outcome] += 1
 
     def time(self, now_s: float) -> list[Deed]:
-        """Those whose time has come, earliest first, then whoever can go."""
+        """The expired tickets, earliest first, then those that can be dispatched."""
         due = [
             (person.queue_due_s if person.phase == "waiting" else person.total_due_s, ticket_id)
             for ticket_id, person in self.people.items()
@@ -223,7 +223,7 @@ class Model:
 
 
 def lines_of(preset: Preset) -> object:
-    """What the lines of a preset are made of; where that stays the same everybody keeps his place."""
+    """What the queues of a preset are made of; where that stays the same every ticket keeps its place."""
     return {name: (one.priority, one.timeouts()) for name, one in preset.classes.items()}, preset.default_class
 
 
@@ -258,7 +258,7 @@ class DeskAndModel(RuleBasedStateMachine):
         assert Counter(done) == Counter(expected)
         assert [one for one in done if one[0] in ORDERED] == [one for one in expected if one[0] in ORDERED]
 
-    def somebody(self, data: st.DataObject) -> int:
+    def any_ticket(self, data: st.DataObject) -> int:
         return data.draw(st.sampled_from([*self.model.people, -1]))
 
     @rule(
@@ -270,7 +270,7 @@ class DeskAndModel(RuleBasedStateMachine):
     def arrive(self, data: st.DataObject, seats: int, patience_s: float | None, on_the_way_s: float) -> None:
         name = data.draw(st.sampled_from(self.desk.preset.by_urgency()))
         self.next_id += 1
-        self.now_s += 1e-6  # nobody comes at the same instant from the same place
+        self.now_s += 1e-6  # no two arrive at the same instant from the same place
         asked = Timeouts(total_s=patience_s)
         self.both("arrive", Ticket(self.next_id, name, self.now_s - on_the_way_s, seats=seats, asked=asked))
 
@@ -282,19 +282,19 @@ class DeskAndModel(RuleBasedStateMachine):
 
     @rule(data=st.data(), ending=st.sampled_from(list(Ending)), sequences=st.sampled_from([0, 0, 1, 2]))
     def leave(self, data: st.DataObject, ending: Ending, sequences: int) -> None:
-        self.both("leave", self.somebody(data), ending, sequences=sequences)
+        self.both("leave", self.any_ticket(data), ending, sequences=sequences)
 
     @rule(data=st.data())
     def start_failed(self, data: st.DataObject) -> None:
-        self.both("start_failed", self.somebody(data))
+        self.both("start_failed", self.any_ticket(data))
 
     @rule(data=st.data(), seats=st.integers(0, 4))
     def reseat(self, data: st.DataObject, seats: int) -> None:
-        self.both("reseat", self.somebody(data), seats)
+        self.both("reseat", self.any_ticket(data), seats)
 
     @rule(data=st.data())
     def first_token(self, data: st.DataObject) -> None:
-        self.both("first_token", self.somebody(data))
+        self.both("first_token", self.any_ticket(data))
 
     @rule(preset=st.sampled_from(PRESETS))
     def switch(self, preset: Preset) -> None:

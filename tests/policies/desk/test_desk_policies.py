@@ -1,4 +1,4 @@
-"""What the desk tells its policies: the limit of each step, the order of each ticket, the window of each batch."""
+"""Inputs of the policies from the desk: the limit at each step, the order at each ticket, the window at each batch."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ ORDER = "recording_policy:RecordingOrder"
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> type[RecordingLimit]:
-    """Every limit is one that writes down what it is told."""
+    """Every limit is one that records its signals."""
     monkeypatch.setattr("headway_policies.desk.capacity.make_limit", RecordingLimit)
     return RecordingLimit
 
 
 def step(it: WatchedDesk) -> Signals:
-    """What the limit is told of a step now."""
+    """The signals that the limit gets for a step now."""
     it.does("observe", Load(1, 0, 0.5))
-    return RecordingLimit.told[-1][0]
+    return RecordingLimit.observed[-1][0]
 
 
 # ---------------------------------------------------------------------- the limit
 
 
 def test_the_limit_hears_how_the_desk_stands(recorded: type[RecordingLimit]) -> None:
-    """Seats taken, who waits, and the means and deviation of what has ended; with the time of the step."""
+    """Seats taken, waiting requests, and the means and deviation of what has ended; with the time of the step."""
     it = WatchedDesk(small_preset(2))
     seen = step(it)
     assert (seen.load, seen.seats_taken, seen.queued) == (Load(1, 0, 0.5), 0, 0)
@@ -45,7 +45,7 @@ def test_the_limit_hears_how_the_desk_stands(recorded: type[RecordingLimit]) -> 
         it.comes()
     it.passes(3.0)
     seen = step(it)
-    assert (seen.seats_taken, seen.queued, recorded.told[-1][1]) == (2, 2, 3.0)
+    assert (seen.seats_taken, seen.queued, recorded.observed[-1][1]) == (2, 2, 3.0)
     for ticket_id, prompt_tokens in ((1, 10), (2, 30)):
         it.oracle.left(ticket_id, Ending.COMPLETED)
         effects = it.desk.leave(ticket_id, Ending.COMPLETED, it.now_s, Usage(prompt_tokens, 100))
@@ -82,7 +82,8 @@ SHORT: dict[str, tuple[Preset, list[dict[str, Any]], bool]] = {
 def test_the_limit_hears_whether_it_holds_anybody_up(
     recorded: type[RecordingLimit], preset: Preset, tickets: list[dict[str, Any]], limited: bool
 ) -> None:
-    """Only who could have gone with more seats counts, and what was told once is not told of the next step."""
+    """Only requests that more seats would have admitted count, and what was reported once is not reported for the next
+    step."""
     it = WatchedDesk(preset)
     for ticket in tickets:
         it.comes(**({"name": preset.by_urgency()[-1]} | ticket))
@@ -93,7 +94,7 @@ def test_the_limit_hears_whether_it_holds_anybody_up(
 
 @pytest.mark.parametrize("more", [{}, {"may_wait": False}, {"name": "batch"}, {"seats": 2}])
 def test_being_held_up_is_not_forgotten_within_a_step(recorded: type[RecordingLimit], more: dict[str, Any]) -> None:
-    """Somebody waited for a seat, and got it; whoever comes afterwards, the step is told."""
+    """A request waited for a seat, and got it; whatever arrives afterwards, the step is reported."""
     it = WatchedDesk(small_preset(2))
     for _ in range(3):
         it.comes()
@@ -268,7 +269,7 @@ def test_an_order_is_made_anew_only_where_its_part_of_the_preset_changes() -> No
 
 
 def test_batches_are_numbered_one_by_one_and_what_goes_beside_has_none() -> None:
-    """1, 2, 3; and 0 for whoever takes a seat of the bypass."""
+    """1, 2, 3; and 0 for a request in a seat of the bypass."""
     classes = {"realtime": terms(3, may_bypass=True), "batch": terms(1)}
     preset = small_preset(2, classes=classes, batching={"strategy": "static"})
     desk = Desk(preset.model_copy(update={"fallback": Fallback(bypass_seats=1)}))
@@ -356,7 +357,7 @@ def test_whatever_happens_while_a_batch_gathers_it_leaves_in_time(event: Callabl
 
 
 def test_a_switch_keeps_what_has_been_learnt_of_lengths() -> None:
-    """Filed again, each ticket waits in the bin of its predicted length, and is not counted as a newcomer once more."""
+    """Filed again, each ticket waits in the bin of its predicted length, and is not counted as an arrival once more."""
     preset = small_preset(4, batching={"strategy": "static", "bins": 2})
     desk = Desk(preset)
     desk.arrive(Ticket(0, "normal", 0.0), 0.0)
@@ -386,8 +387,8 @@ def test_a_switch_files_each_ticket_in_the_bin_of_its_length_again() -> None:
     assert lengths == [{10}, {1000}]
 
 
-def test_who_waits_behind_a_suspect_is_told_in_time() -> None:
-    """One runs alone for ten seconds: a newcomer with three seconds of patience expires after three."""
+def test_a_ticket_behind_a_suspect_expires_in_time() -> None:
+    """One runs alone for ten seconds: an arrival with a time-out of three seconds expires after three."""
     desk = Desk(small_preset(2))
     desk.arrive(Ticket(1, "normal", 0.0), 0.0)
     desk.engine_restarting({1}, 1.0)

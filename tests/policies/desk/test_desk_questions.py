@@ -1,4 +1,4 @@
-"""What the desk answers when it is asked: the dump, the oldest wait, what waits."""
+"""Queries to the desk: the dump, the oldest wait, the waiting tickets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_dump_is_short_however_many_wait() -> None:
 
 
 def test_the_oldest_wait_is_that_of_the_first_in_each_line() -> None:
-    """Each class shows how long its first has waited, and nothing where nobody waits."""
+    """Each class shows how long its first has waited, and nothing where none waits."""
     it = WatchedDesk(small_preset())
     it.comes()
     it.comes("batch")
@@ -46,7 +46,7 @@ def test_the_oldest_wait_is_that_of_the_first_in_each_line() -> None:
 
 
 def test_the_oldest_wait_shows_a_class_that_went_away_with_a_switch() -> None:
-    """Who waits in the line of another class counts for its own."""
+    """A ticket that waits in the queue of another class counts for its own."""
     it = WatchedDesk(small_preset())
     it.passes(1.0)
     for name in ("normal", "normal", "realtime"):
@@ -59,7 +59,7 @@ def test_the_oldest_wait_shows_a_class_that_went_away_with_a_switch() -> None:
     assert it.desk.oldest_wait_s(4.0) == {"realtime": 0.0, "normal": 3.0, "batch": 0.0}
 
 
-def test_whoever_asks_is_told_the_same_time_to_come_back_as_the_refused() -> None:
+def test_a_query_gets_the_same_retry_after_as_the_refused() -> None:
     """The answer grows with the queue."""
     desk = Desk(small_preset(1, most_waiting=1_000, classes={"normal": terms(1, places=1_000, queue_s=None)}))
     desk.arrive(Ticket(0, "normal", 0.0), 0.0)

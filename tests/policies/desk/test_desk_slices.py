@@ -1,4 +1,4 @@
-"""Very many at once: the desk settles them in slices, asks to be woken at once, and forgets nobody."""
+"""Mass expiry: the desk settles very many tickets in slices, asks to be woken at once, and omits none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from watched_desk import WatchedDesk
 from headway_policies import Abort, Desk, Dispatch, Ending, Expire, Ticket, Timeouts, WakeAt
 
 MANY = 100_000
-MOST_AT_ONCE = 1_000
+MAX_AT_ONCE = 1_000
 
 
 def settle(desk: Desk, now_s: float) -> list[int]:
@@ -30,14 +30,14 @@ def test_a_hundred_thousand_deadlines_at_once_are_settled_in_slices() -> None:
     for number in range(MANY + 1):
         desk.arrive(Ticket(number, "normal", 0.0), 0.0)
     sizes = settle(desk, 5.0)
-    assert max(sizes) <= MOST_AT_ONCE
+    assert max(sizes) <= MAX_AT_ONCE
     assert sum(sizes) == MANY
     counts = desk.ledger.classes["normal"]
     assert (counts.balanced, counts.queued, counts.in_flight) == (True, 0, 1)
     assert counts.outcomes == {"expired_queued": MANY}
 
 
-def test_between_two_slices_nobody_goes_whose_time_is_up() -> None:
+def test_between_two_slices_no_expired_ticket_is_dispatched() -> None:
     """Other events come while the slices are settled: each takes its slice, none lets the dead through."""
     desk = Desk(small_preset(1, most_waiting=5_000, classes={"normal": terms(1, places=5_000, queue_s=5.0)}))
     for number in range(3_000):
@@ -51,7 +51,7 @@ def test_between_two_slices_nobody_goes_whose_time_is_up() -> None:
 
 
 @pytest.mark.parametrize("wide", range(196, 205))
-def test_whoever_stands_behind_a_slice_goes_after_it(wide: int) -> None:
+def test_a_ticket_behind_a_slice_is_dispatched_after_it(wide: int) -> None:
     """However many expire before its free seat, to the last one of a slice: the next in line is let through at once."""
     it = WatchedDesk(small_preset(2, most_waiting=1_000, classes={"normal": terms(1, places=1_000, queue_s=None)}))
     it.comes()
@@ -63,19 +63,19 @@ def test_whoever_stands_behind_a_slice_goes_after_it(wide: int) -> None:
 
 
 def test_ten_thousand_runs_that_are_over_at_once_are_given_up_in_slices() -> None:
-    """The same for those who run: all are stopped, in slices, at that instant."""
+    """The same for running tickets: all are stopped, in slices, at that instant."""
     desk = Desk(small_preset(10_000, classes={"normal": terms(1, total_s=9.0)}))
     for number in range(10_000):
         desk.arrive(Ticket(number, "normal", 0.0), 0.0)
     first = desk.tick(9.0)
-    assert 0 < sum(isinstance(one, Abort) for one in first) <= MOST_AT_ONCE
+    assert 0 < sum(isinstance(one, Abort) for one in first) <= MAX_AT_ONCE
     assert WakeAt(9.0) in first
     settle(desk, 9.0)
     assert desk.ledger.classes["normal"].outcomes == {"expired_running": 10_000}
     assert desk.seats_taken == 10_000
 
 
-def test_suspects_whose_time_is_up_expire_and_none_of_them_goes() -> None:
+def test_expired_suspects_expire_and_none_of_them_is_dispatched() -> None:
     """Three hundred were running when the engine died: when it is back too late for all of them, none is replayed."""
     desk = Desk(small_preset(300, most_waiting=1_000, classes={"normal": terms(1, places=1_000, total_s=5.0)}))
     for number in range(300):

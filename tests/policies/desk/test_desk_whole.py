@@ -1,4 +1,4 @@
-"""Pause, drain, a lost engine and a switch: what becomes of everybody at once."""
+"""Pause, drain, a lost engine and a preset switch: events that affect every ticket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headway_policies.fallback.rungs import Rung
 from headway_policies.queueing.factory import OrderSettings
 
 
-def test_pause_lets_nobody_through_and_resume_lets_them_go() -> None:
+def test_pause_dispatches_nothing_and_resume_dispatches_the_waiting() -> None:
     """Paused: arrivals wait, bounded and timed. Resumed: they go in order."""
     it = WatchedDesk(small_preset(seats=2, most_waiting=2))
     assert it.does("pause") == []
@@ -34,7 +34,7 @@ def test_pause_lets_nobody_through_and_resume_lets_them_go() -> None:
     assert deeds(it.does("resume")) == [Dispatch(2, revision=1), Dispatch(1, revision=1)]
 
 
-def test_whoever_pauses_for_one_cause_does_not_end_the_pause_for_another() -> None:
+def test_resuming_from_one_cause_does_not_end_the_pause_for_another() -> None:
     """Only when the last cause is gone they go; the operator's resume ends a drain, no other one does."""
     desk = Desk(small_preset(seats=2))
     holds = (Hold.ENGINE_PAUSED, Hold.OPERATOR, Hold.ENGINE_ASLEEP, Hold.RECYCLE)
@@ -56,8 +56,8 @@ def test_whoever_pauses_for_one_cause_does_not_end_the_pause_for_another() -> No
     assert desk.state is AdmissionState.OPEN
 
 
-def test_drain_refuses_who_comes_and_who_waits_and_lets_the_running_finish() -> None:
-    """Draining: the waiting and newcomers get DRAINING, the running complete."""
+def test_drain_refuses_arriving_and_waiting_and_lets_the_running_finish() -> None:
+    """Draining: waiting and arriving requests get DRAINING, running ones complete."""
     it = WatchedDesk(small_preset())
     it.comes()
     it.comes()
@@ -76,8 +76,8 @@ def test_drain_refuses_who_comes_and_who_waits_and_lets_the_running_finish() -> 
 @pytest.mark.parametrize(
     ("why", "outcome"), [(Reason.ENGINE_LOST, Outcome.ENGINE_LOST), (Reason.DRAINING, Outcome.DRAINED)]
 )
-def test_a_lost_engine_settles_everybody_and_frees_every_seat(why: Reason, outcome: Outcome) -> None:
-    """Waiting and running end once, as lost or as drained; newcomers are refused until it is back."""
+def test_a_lost_engine_settles_every_ticket_and_frees_every_seat(why: Reason, outcome: Outcome) -> None:
+    """Waiting and running requests end once, as lost or as drained; arrivals are refused until it is back."""
     it = WatchedDesk(small_preset())
     it.comes()
     it.comes()
@@ -92,8 +92,8 @@ def test_a_lost_engine_settles_everybody_and_frees_every_seat(why: Reason, outco
     assert deeds(it.desk.arrive(Ticket(4, "normal", 0.0), 0.0)) == [Dispatch(4, revision=1)]
 
 
-def test_a_lost_engine_gets_nobody_even_when_the_head_expires_with_it() -> None:
-    """Who stood behind an expired head is refused with the rest, not sent to an engine that is gone."""
+def test_a_lost_engine_gets_no_request_even_when_the_head_expires_with_it() -> None:
+    """A ticket behind an expired head is refused with the rest, not sent to an engine that is lost."""
     it = WatchedDesk(small_preset(seats=2))
     it.comes()
     it.comes(seats=2, asked=Timeouts(total_s=5.0))
@@ -103,7 +103,7 @@ def test_a_lost_engine_gets_nobody_even_when_the_head_expires_with_it() -> None:
     assert [type(one) for one in effects] == [Expire, Reject, Abort]
 
 
-def test_more_seats_fill_at_once_and_fewer_seats_end_nobody() -> None:
+def test_more_seats_fill_at_once_and_fewer_seats_end_none() -> None:
     """A switch up dispatches in the same event; a switch down waits for the running to leave."""
     it = WatchedDesk(small_preset(1))
     for _ in range(4):
@@ -116,7 +116,7 @@ def test_more_seats_fill_at_once_and_fewer_seats_end_nobody() -> None:
     assert deeds(it.leaves(3)) == [Dispatch(4, revision=3)]
 
 
-def test_who_waits_through_a_switch_keeps_its_place_and_its_deadline() -> None:
+def test_a_ticket_that_waits_through_a_switch_keeps_its_place_and_its_deadline() -> None:
     """The order among the waiting is by the new urgencies and the old arrivals; time-outs stay as promised."""
     it = WatchedDesk(small_preset())
     for name in ("normal", "batch", "realtime", "batch"):
@@ -130,7 +130,7 @@ def test_who_waits_through_a_switch_keeps_its_place_and_its_deadline() -> None:
 
 
 def test_a_ticket_of_a_class_that_went_away_waits_in_the_default_class() -> None:
-    """Nobody is dropped by a switch; the ledger goes on under the ticket's own class."""
+    """No ticket is dropped by a switch; the ledger goes on under the ticket's own class."""
     it = WatchedDesk(small_preset())
     it.comes()
     it.comes("realtime")
@@ -140,7 +140,7 @@ def test_a_ticket_of_a_class_that_went_away_waits_in_the_default_class() -> None
     assert it.counts("realtime") == (1, 0, 1, {})
 
 
-def test_bounds_of_a_smaller_preset_apply_to_newcomers_only() -> None:
+def test_bounds_of_a_smaller_preset_apply_to_arrivals_only() -> None:
     """Five wait, the new preset has room for one: the five stay, the next is refused."""
     it = WatchedDesk(small_preset())
     for _ in range(6):
@@ -190,7 +190,7 @@ class Unwilling:
 
 
 def test_a_switch_that_fails_has_changed_nothing_and_lost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose time was over at that moment is told in the next event; the old preset is in force."""
+    """A ticket that expired at that moment is reported in the next event; the old preset is in force."""
     monkeypatch.setattr("headway_policies.queueing.factory.find_class", lambda path: Unwilling)
     it = WatchedDesk(small_preset(seats=1))
     it.comes()
@@ -205,8 +205,8 @@ def test_a_switch_that_fails_has_changed_nothing_and_lost_nothing(monkeypatch: p
     assert it.counts() == (2, 0, 1, {"expired_queued": 1})
 
 
-def test_who_is_refused_anyway_costs_the_order_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whose time is over, or whose class is shed, is turned away before anybody asks who would be next."""
+def test_a_request_that_is_refused_anyway_costs_the_order_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An expired or load-shed request is refused before the order is queried."""
     shed = {"normal": terms(2), "batch": terms(1, sheddable=True)}
     it = WatchedDesk(small_preset(seats=1, classes=shed))
     it.does("fall_back", frozenset({Rung.SHED}))

@@ -1,4 +1,4 @@
-"""Nobody gains by what it claims, and no prediction shuts the door for good."""
+"""Early refusal: no request gains by what it claims, and no prediction closes admission permanently."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def roomy(name: str = "normal", **more: object) -> dict[str, object]:
 
 
 class Counted:
-    """A desk, its running tickets, and whom each of them belongs to."""
+    """A desk, its running tickets, and the client of each."""
 
     def __init__(self, preset: Preset) -> None:
         self.desk, self.now_s, self.made = Desk(preset), 0.0, 0
@@ -59,7 +59,8 @@ class Counted:
 
 @pytest.mark.parametrize("claimed_tokens", [200, 999_999_999])
 def test_a_claim_of_many_tokens_buys_a_class_no_share(claimed_tokens: int) -> None:
-    """One refused request that claimed a thousand million tokens changes nothing of who is served afterwards."""
+    """One refused request that claimed a thousand million tokens has no effect on which requests are served
+    afterwards."""
     classes = {name: terms(rank, places=100_000, queue_s=None, total_s=None)
                for rank, name in enumerate(("batch", "normal", "realtime"))}  # fmt: skip
     counted = Counted(small_preset(1, most_waiting=100_000, classes=classes, between="weighted"))
@@ -101,7 +102,7 @@ def test_a_reserve_below_a_wide_head_does_not_let_its_class_pass() -> None:
 
 
 def test_a_heavy_tenant_does_not_shut_the_door_on_a_light_one() -> None:
-    """Under fair share the predicted wait of a newcomer counts those of its own tenant, not everybody in the class."""
+    """Under fair share the predicted wait of an arrival counts the requests of its own tenant, not the whole class."""
     classes = {"normal": terms(2, places=1000, queue_s=12.0, total_s=None)}
     counted = Counted(small_preset(2, most_waiting=1000, classes=classes, inside="fair",
                                    queue={"refuse_infeasible": True}))  # fmt: skip
@@ -124,7 +125,7 @@ def slow_first_tokens(counted: Counted, class_name: str, delay_s: float, number:
         counted.ends(counted.running[0], usage=Usage(100, 200))
 
 
-def test_slow_first_tokens_of_one_class_shed_nobody_of_another() -> None:
+def test_slow_first_tokens_of_one_class_shed_no_other() -> None:
     """An engine that serves batch work last says nothing about how soon realtime work has its first token."""
     classes = {
         "realtime": terms(3, first_token_timeout_s=15.0),
@@ -171,7 +172,7 @@ def test_the_limit_goes_back_to_the_preset_when_the_engine_falls_silent_whatever
 
 
 def test_a_switch_that_cannot_be_made_changes_nothing() -> None:
-    """A policy of somebody else's that raises when it is made leaves preset, revision and everybody as they were."""
+    """A custom policy that raises when it is made leaves preset, revision and all tickets unchanged."""
     counted = Counted(small_preset(1))
     counted.comes("normal")
     counted.comes("normal")
@@ -204,7 +205,7 @@ def test_a_wide_ticket_is_never_said_to_hold_more_than_it_was_given() -> None:
     assert gone(counted.comes("urgent")) == [2]
 
 
-def test_who_asks_for_time_may_still_be_refused_for_having_none() -> None:
+def test_a_request_with_its_own_time_out_may_still_be_refused_for_it() -> None:
     """A client that gives itself less time than has passed is refused as timed out."""
     counted = Counted(small_preset(1))
     assert refused(counted.comes("normal", asked=Timeouts(queue_s=0.0))) == [Reason.QUEUE_TIMEOUT]

@@ -1,4 +1,4 @@
-"""What becomes of everybody when the engine falls silent, dies, comes back or takes fewer."""
+"""Engine events: an engine that becomes unresponsive, dies, comes back or accepts fewer requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def careful(preset: Preset, ramp_s: float = 0.0) -> Preset:
 
 
 def patient(seats: int, ramp_s: float = 0.0, **more: Any) -> Preset:
-    """Three classes without any time-out, so that nothing but the engine moves anybody."""
+    """Three classes without any time-out, so that only the engine has an effect."""
     never: dict[str, Any] = {"queue_s": None, "total_s": None}
     classes = {"normal": terms(2, **never), "realtime": terms(3, **never), "batch": terms(1, **never)}
     return careful(small_preset(seats, classes=classes, **more), ramp_s)
@@ -46,15 +46,16 @@ def crashes(it: WatchedDesk, *retryable: int) -> list[Effect]:
 
 
 def refused(effects: list[Effect]) -> list[tuple[int, Reason]]:
-    """Who was turned away, and why."""
+    """The refused tickets, and the reasons."""
     return [(one.ticket_id, one.reason) for one in effects if isinstance(one, Reject | Expire | Abort)]
 
 
 # ---------------------------------------------------------------------- silent
 
 
-def test_a_silent_engine_gets_nobody_until_it_gives_a_sign_of_life() -> None:
-    """Who comes waits, a seat that is freed stays free, what runs may end; then all go at once, with no ramp."""
+def test_a_silent_engine_gets_no_request_until_it_responds() -> None:
+    """New requests wait, a seat that is freed stays free, running ones may end; then all are dispatched at once, with
+    no ramp."""
     it = WatchedDesk(patient(2, ramp_s=100.0))
     it.comes()
     assert deeds(it.does("engine_silent")) == []
@@ -68,7 +69,7 @@ def test_a_silent_engine_gets_nobody_until_it_gives_a_sign_of_life() -> None:
 
 
 def test_time_goes_on_while_the_engine_is_silent() -> None:
-    """Who waits expires and who runs is given up, at their own times."""
+    """Waiting requests expire and running ones are aborted, at their own times."""
     it = WatchedDesk(small_preset())
     it.comes()
     it.comes()
@@ -77,18 +78,18 @@ def test_time_goes_on_while_the_engine_is_silent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "standing", "answer"),
+    ("event", "state", "answer"),
     [("engine_lost", EngineState.LOST, [(1, Reason.ENGINE_LOST)]), ("engine_restarting", EngineState.RESTARTING, [])],
     ids=["lost", "restarting"],
 )
-def test_silence_of_an_engine_that_is_gone_tells_nothing(
-    event: str, standing: EngineState, answer: list[tuple[int, Reason]]
+def test_silence_of_an_engine_that_is_gone_changes_nothing(
+    event: str, state: EngineState, answer: list[tuple[int, Reason]]
 ) -> None:
-    """It stays lost, and newcomers are refused; or on its way back, and they wait."""
+    """It stays lost, and arrivals are refused; or on its way back, and they wait."""
     it = WatchedDesk(patient(1))
     it.does(event, *([set()] if event == "engine_restarting" else []))
     it.does("engine_silent")
-    assert it.desk.engine is standing
+    assert it.desk.engine is state
     assert refused(it.comes()) == answer
 
 
@@ -121,7 +122,7 @@ def test_what_becomes_of_a_running_request_when_the_engine_dies(shown: bool, bef
     assert (it.desk.suspects, it.desk.seats_taken) == (int(recalled), 0)
 
 
-def test_who_waits_at_a_crash_waits_on_without_suspicion() -> None:
+def test_a_ticket_that_waits_at_a_crash_waits_on_without_suspicion() -> None:
     """They never had the engine; they keep their places and go together once the suspects are through."""
     it = WatchedDesk(patient(2))
     for _ in range(4):
@@ -133,7 +134,7 @@ def test_who_waits_at_a_crash_waits_on_without_suspicion() -> None:
     assert dispatched(it.leaves(2)) == [3, 4]
 
 
-def test_who_is_settled_already_is_gone_with_the_engine() -> None:
+def test_a_ticket_that_is_settled_already_is_gone_with_the_engine() -> None:
     """No second outcome, no replay, and its seat is free."""
     it = WatchedDesk(small_preset())
     it.comes()
@@ -144,8 +145,9 @@ def test_who_is_settled_already_is_gone_with_the_engine() -> None:
     assert it.counts() == (1, 0, 0, {"expired_running": 1})
 
 
-def test_the_people_of_a_dead_engine_are_told_apart() -> None:
-    """What has shown nothing waits again, what has is given up, who waited keeps its place, who comes waits too."""
+def test_the_tickets_of_a_dead_engine_are_distinguished() -> None:
+    """A ticket without output waits again, one with output is refused, waiting tickets keep their places, arrivals wait
+    too."""
     it = WatchedDesk(patient(2))
     for _ in range(3):
         it.comes()
@@ -156,8 +158,8 @@ def test_the_people_of_a_dead_engine_are_told_apart() -> None:
     assert dispatched(it.leaves(1)) == [3, 4]
 
 
-def test_a_restarting_engine_gets_nobody_and_newcomers_wait() -> None:
-    """Nobody is refused for its sake, and nobody goes before it is back."""
+def test_a_restarting_engine_gets_no_request_and_arrivals_wait() -> None:
+    """No request is refused because of it, and none is dispatched before it is back."""
     it = WatchedDesk(patient(1))
     crashes(it)
     assert deeds(it.comes()) == []
@@ -165,8 +167,8 @@ def test_a_restarting_engine_gets_nobody_and_newcomers_wait() -> None:
     assert deeds(it.does("engine_back")) == [Dispatch(1, revision=1)]
 
 
-def test_suspects_go_alone_the_most_urgent_first_and_everybody_else_after_them() -> None:
-    """By class, then by arrival; a newcomer of the most urgent class waits for the last of them, free seats or not."""
+def test_suspects_run_alone_the_most_urgent_first_and_all_others_after_them() -> None:
+    """By class, then by arrival; an arrival of the most urgent class waits for the last of them, free seats or not."""
     it = WatchedDesk(patient(4))
     for name in ("normal", "batch", "realtime", "normal"):
         it.comes(name)
@@ -178,7 +180,7 @@ def test_suspects_go_alone_the_most_urgent_first_and_everybody_else_after_them()
     assert went == [[1], [4], [2], [5]]
 
 
-def test_a_newcomer_to_an_empty_queue_does_not_go_beside_a_suspect() -> None:
+def test_an_arrival_at_an_empty_queue_is_not_dispatched_beside_a_suspect() -> None:
     """The one alone is alone, until it is cleared."""
     it = WatchedDesk(patient(4))
     it.comes()
@@ -190,7 +192,8 @@ def test_a_newcomer_to_an_empty_queue_does_not_go_beside_a_suspect() -> None:
 
 
 def test_a_suspect_is_cleared_at_the_instant_and_keeps_running() -> None:
-    """After so long alone the next one goes beside it, and everybody after the last one; the desk asks to be woken."""
+    """After so long alone the next one is dispatched beside it, and all others after the last one; the desk asks to be
+    woken."""
     it = WatchedDesk(patient(4))
     for _ in range(2):
         it.comes()
@@ -203,7 +206,7 @@ def test_a_suspect_is_cleared_at_the_instant_and_keeps_running() -> None:
 
 
 def test_a_suspect_is_cleared_while_the_engine_is_silent_and_the_next_one_waits_for_a_sign_of_life() -> None:
-    """Its time goes on; nobody is sent into the silence."""
+    """Its time goes on; no request is dispatched to an unresponsive engine."""
     it = WatchedDesk(patient(2))
     for _ in range(2):
         it.comes()
@@ -216,7 +219,7 @@ def test_a_suspect_is_cleared_while_the_engine_is_silent_and_the_next_one_waits_
 
 
 @pytest.mark.parametrize("how", ["leaves", "expires"])
-def test_a_suspect_that_ends_while_it_waits_holds_nobody_up(how: str) -> None:
+def test_a_suspect_that_ends_while_it_waits_delays_no_other(how: str) -> None:
     """The turn goes to the next one."""
     it = WatchedDesk(patient(2))
     it.comes(asked=Timeouts(total_s=5.0))
@@ -243,8 +246,8 @@ def test_a_crash_of_the_one_alone_gives_up_that_one_only() -> None:
     assert dispatched(it.does("engine_back")) == [2]
 
 
-def test_a_crash_of_somebody_else_in_between_is_no_proof() -> None:
-    """Whoever waited while others were running starts with a clean record."""
+def test_a_crash_of_another_request_in_between_is_no_proof() -> None:
+    """A ticket that waited while others were running starts with a clean record."""
     it = WatchedDesk(patient(1))
     for _ in range(3):
         it.comes()
@@ -284,8 +287,8 @@ def test_a_recalled_request_keeps_the_deadlines_of_a_running_one(
         assert refused(it.passes(0.001)) == [(1, Reason.QUEUE_TIMEOUT)]
 
 
-def test_the_time_of_the_whole_goes_on_while_a_recalled_request_runs_again() -> None:
-    """It counts from the arrival, as if there had been no crash; who waited beside it expires on time."""
+def test_the_total_time_out_goes_on_while_a_recalled_request_runs_again() -> None:
+    """It counts from the arrival, as if there had been no crash; tickets that waited beside it expire on time."""
     it = WatchedDesk(careful(small_preset()))
     it.comes()
     it.comes(asked=Timeouts(queue_s=2.0))
@@ -310,7 +313,7 @@ def test_a_recalled_request_owes_no_stall_before_its_new_first_token() -> None:
 
 
 def test_a_tenant_does_not_pay_for_what_a_crash_has_taken() -> None:
-    """A request that runs twice is charged once: who has really used less goes next."""
+    """A request that runs twice is charged once: the tenant that has really used less is served next."""
     it = WatchedDesk(patient(1, inside="fair"))
     it.comes(tenant="c")
     for tenant, prompt_tokens in (("b", 1500), ("a", 1000), ("b", 1), ("a", 1)):
@@ -345,7 +348,7 @@ def test_the_shares_are_as_if_there_had_been_no_crash() -> None:
 
 @pytest.mark.parametrize("why", [Reason.ENGINE_LOST, Reason.DRAINING, Reason.OUT_OF_MEMORY])
 def test_when_no_other_engine_comes_the_suspects_end_as_well(why: Reason) -> None:
-    """All who wait are refused with the reason, and so is who comes later; nobody stays suspect."""
+    """All waiting tickets are refused with the reason, and so are arrivals; none stays suspect."""
     it = WatchedDesk(patient(2))
     for _ in range(3):
         it.comes()
@@ -360,7 +363,7 @@ def test_when_no_other_engine_comes_the_suspects_end_as_well(why: Reason) -> Non
     assert dispatched(it.comes()) == [5]
 
 
-def test_an_engine_that_is_lost_with_a_suspect_in_it_leaves_nobody_waiting_for_it() -> None:
+def test_an_engine_that_is_lost_with_a_suspect_in_it_leaves_no_ticket_waiting_for_it() -> None:
     """The one alone is given up, and after a return the first one goes at once."""
     it = WatchedDesk(patient(2))
     it.comes()
@@ -375,7 +378,7 @@ def test_an_engine_that_is_lost_with_a_suspect_in_it_leaves_nobody_waiting_for_i
 
 
 def test_the_least_share_that_anybody_asks_for_is_open() -> None:
-    """Fewer seats end nobody; more are filled in the same event; one is always open."""
+    """Fewer seats end no request; more are filled in the same event; one is always open."""
     it = WatchedDesk(patient(4))
     for _ in range(6):
         it.comes()
@@ -475,7 +478,7 @@ def test_a_suspect_goes_beside_a_cleared_one_only_within_the_limit() -> None:
     assert ids(it.leaves(1)) == [3]
 
 
-def test_who_was_cleared_is_not_blamed_for_the_one_that_runs_alone() -> None:
+def test_a_cleared_ticket_is_not_blamed_for_the_one_that_runs_alone() -> None:
     """The engine dies while the second suspect runs beside the first: the second is to blame, the first goes again."""
     it = WatchedDesk(patient(4))
     it.comes()

@@ -1,4 +1,4 @@
-"""What has happened so far, and a copy of it."""
+"""The ledger's counts, and a copy of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many of the seats are open while somebody is cautious, and while a ramp is climbed."""
+"""The number of open seats while a limit ratio is in force, and during a ramp."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def held(*ratios: tuple[CapReason, float]) -> Opening:
 
 
 SHARES: dict[str, tuple[list[tuple[CapReason, float]], int]] = {
-    "nobody": ([], 16),
+    "none": ([], 16),
     "one": ([(MEMORY, 0.5)], 8),
     "the other": ([(RECOVERY, 0.25)], 4),
     "both": ([(RECOVERY, 0.25), (MEMORY, 0.5)], 4),
@@ -54,7 +54,7 @@ def test_a_ramp_opens_the_seats_one_after_another(now_s: float, seats: int, due_
 
 
 def test_a_ramp_climbs_to_the_share_that_is_held() -> None:
-    """Who is cautious is not passed by a ramp, neither on the way nor at its end."""
+    """A ratio is not passed by a ramp, neither during it nor at its end."""
     one = held((MEMORY, 0.5))
     one.begin(0.0)
     assert [one.seats(16, RAMP, now_s) for now_s in (0.0, 5.0, 9.99)] == [1, 2, 7]
@@ -92,7 +92,7 @@ def test_without_a_ramp_a_beginning_changes_nothing() -> None:
 def test_there_is_always_a_seat_and_never_more_than_the_limit(
     limit: int, ratios: list[tuple[CapReason, float]], ramp_s: float, times_s: list[float]
 ) -> None:
-    """Whoever is cautious, at any time of any ramp; and a ramp only opens."""
+    """Whatever ratios are in force, at any time of any ramp; and a ramp only increases."""
     one, ramp = held(*ratios), Ramp(ramp_s)
     whole = one.seats(limit, ramp, 0.0)
     one.begin(0.0)

@@ -1,4 +1,4 @@
-"""The advice a refused client gets."""
+"""Retry-After of a refused request."""
 
 from __future__ import annotations
 

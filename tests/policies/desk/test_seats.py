@@ -1,4 +1,4 @@
-"""Who holds seats in the engine: several at once, kept ones, and those of a follow-up call."""
+"""Seats in the engine: several at once, reserved ones, and those of a follow-up call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway_policies import Dispatch
 from headway_policies.desk.seats import Seats
 
 
-def test_who_needs_several_seats_waits_for_all_of_them() -> None:
+def test_a_ticket_that_needs_several_seats_waits_for_all_of_them() -> None:
     """A wide ticket at the head is not overtaken by narrow ones of its class, and starts with all its seats free."""
     it = WatchedDesk(small_preset(seats=4))
     it.comes(seats=2)
@@ -23,7 +23,7 @@ def test_who_needs_several_seats_waits_for_all_of_them() -> None:
     assert it.desk.seats_taken == 4
 
 
-def test_who_needs_more_seats_than_there_are_gets_all_of_them() -> None:
+def test_a_ticket_that_needs_more_seats_than_there_are_gets_all_of_them() -> None:
     """A ticket wider than the limit is served alone rather than never."""
     it = WatchedDesk(small_preset(seats=4))
     assert ids(it.comes(seats=99)) == [1]
@@ -42,8 +42,8 @@ def test_a_seat_is_free_when_the_engine_is_done_with_it() -> None:
     assert it.desk.seats_taken == 1
 
 
-def test_a_follow_up_call_may_pass_the_limit_and_seats_nobody_else() -> None:
-    """Whoever was admitted may take seats again; nobody new starts until the limit holds again."""
+def test_a_follow_up_call_may_pass_the_limit_and_admits_no_other() -> None:
+    """An admitted ticket may take seats again; no new one starts until the limit holds again."""
     it = WatchedDesk(small_preset(seats=2))
     it.comes()
     it.comes()
@@ -66,7 +66,7 @@ def reserving(
     return WatchedDesk(small_preset(seats, classes=classes, batching=batching, **more))
 
 
-def test_a_reserve_is_kept_from_all_below_and_from_nobody_else() -> None:
+def test_a_reserve_is_kept_from_all_below_and_from_no_other() -> None:
     """Of four seats realtime keeps one and normal one: batch gets two, normal three, realtime all."""
     for name, most in (("batch", 2), ("normal", 3), ("realtime", 4)):
         it = reserving(realtime=1, normal=1)
@@ -77,7 +77,8 @@ def test_a_reserve_is_kept_from_all_below_and_from_nobody_else() -> None:
 
 
 def test_the_owner_of_a_reserve_finds_its_seat_free() -> None:
-    """However many wait below, a realtime newcomer is seated in its very event, and batch takes over when it leaves."""
+    """However many wait below, a realtime arrival is dispatched in its very event, and batch takes over when it
+    ends."""
     it = reserving(realtime=1)
     for _ in range(9):
         it.comes("batch")
@@ -88,7 +89,7 @@ def test_the_owner_of_a_reserve_finds_its_seat_free() -> None:
 
 
 def test_a_used_reserve_keeps_nothing_more_free() -> None:
-    """Two realtime requests use a reserve of two: the other two seats are for anybody."""
+    """Two realtime requests use a reserve of two: the other two seats are for any class."""
     it = reserving(realtime=2)
     it.comes("realtime")
     it.comes("realtime")
@@ -97,7 +98,7 @@ def test_a_used_reserve_keeps_nothing_more_free() -> None:
 
 @pytest.mark.parametrize("evict", [True, False])
 def test_a_reserve_holds_though_the_queue_is_full(evict: bool) -> None:
-    """Who need not wait needs no place in the queue: the owner is seated, nobody is evicted for it."""
+    """A ticket that need not wait needs no place in the queue: it is dispatched, and none is evicted for it."""
     it = reserving(2, realtime=1, most_waiting=2, queue={"evict": evict})
     for _ in range(3):
         it.comes("batch")
@@ -117,8 +118,8 @@ def test_a_wide_request_below_does_not_bar_a_reserve(between: str) -> None:
 
 
 @pytest.mark.parametrize("between", ["strict", "ageing", "weighted"])
-def test_nobody_slips_past_a_more_urgent_request_into_a_lower_reserve(between: str) -> None:
-    """A realtime request for all seats is next: a normal newcomer does not take what it waits for."""
+def test_no_ticket_passes_a_more_urgent_request_into_a_lower_reserve(between: str) -> None:
+    """A realtime request for all seats is next: a normal arrival does not take what it waits for."""
     it = reserving(4, normal=2, between=between)
     it.comes("normal")
     it.comes("realtime", seats=4)
@@ -129,7 +130,7 @@ def test_nobody_slips_past_a_more_urgent_request_into_a_lower_reserve(between: s
 @pytest.mark.parametrize("batching", [{}, {"strategy": "static", "flush_after_s": 2.0}, {"strategy": "dynamic"}])
 @pytest.mark.parametrize("limit", [1, 2, 3])
 @pytest.mark.parametrize("wanted", [1, 2, 9])
-def test_reserves_larger_than_the_limit_lock_nobody_out(limit: int, wanted: int, batching: dict[str, Any]) -> None:
+def test_reserves_larger_than_the_limit_block_no_class(limit: int, wanted: int, batching: dict[str, Any]) -> None:
     """When the engine gives fewer seats than are reserved, even a wide batch request gets one in the end."""
     it = reserving(8, realtime=3, normal=3, batching=batching)
     it = WatchedDesk(it.desk.preset, ceiling=limit)
@@ -147,7 +148,7 @@ def test_a_wide_request_gets_all_that_its_class_can_ever_have() -> None:
     assert dispatched(it.comes("realtime", seats=2)) == [2]
 
 
-def test_who_waits_in_the_line_of_another_class_keeps_to_its_reserves() -> None:
+def test_a_ticket_in_the_queue_of_another_class_keeps_to_its_reserves() -> None:
     """A class that went away with a switch waits in the default class, and sees the limit as that class does."""
     it = WatchedDesk(small_preset(1))
     it.comes("normal")
@@ -159,8 +160,8 @@ def test_who_waits_in_the_line_of_another_class_keeps_to_its_reserves() -> None:
     it.oracle.check(it.now_s)
 
 
-def test_a_lower_limit_ends_nobody_and_seats_nobody() -> None:
-    """Four run, the limit falls to two: nobody else starts until it holds again."""
+def test_a_lower_limit_ends_no_request_and_dispatches_none() -> None:
+    """Four run, the limit falls to two: no other starts until it holds again."""
     it = WatchedDesk(small_preset(4))
     for _ in range(6):
         it.comes()
@@ -178,14 +179,14 @@ def waiting_behind_a_wide_head(inside: str = "fifo", **batching: Any) -> Watched
     return it
 
 
-def test_a_reserve_is_of_use_though_somebody_else_is_first_in_line() -> None:
-    """The head waits for seats it may not have anyway: whom they are kept for goes past it."""
+def test_a_reserve_is_of_use_though_another_class_is_first_in_line() -> None:
+    """The head waits for seats it may not have anyway: the class of the reserve passes it."""
     it = waiting_behind_a_wide_head()
     assert ids(it.comes("realtime")) == [3]
 
 
 @pytest.mark.parametrize("inside", ["fifo", "hrrn"])
-def test_who_is_let_past_the_head_goes_in_the_order_of_its_line(inside: str) -> None:
+def test_tickets_that_pass_the_head_keep_the_order_of_their_queue(inside: str) -> None:
     """Two realtime tickets wait for one kept seat, however their line is ordered: the first goes, the other follows."""
     it = waiting_behind_a_wide_head(inside)
     for _ in range(3):
@@ -196,7 +197,7 @@ def test_who_is_let_past_the_head_goes_in_the_order_of_its_line(inside: str) -> 
     assert dispatched(it.leaves(4)) == [5]
 
 
-def test_nobody_takes_the_tokens_that_the_head_waits_for() -> None:
+def test_no_ticket_takes_the_tokens_that_the_head_waits_for() -> None:
     """With the seats it is another matter than with the token budget: what passes would take from the head."""
     it = waiting_behind_a_wide_head(max_total_tokens=250)
     assert ids(it.comes("realtime", prompt_tokens=10, max_tokens=10)) == []
@@ -223,7 +224,7 @@ def test_what_is_left_of_the_reserves_above_a_class() -> None:
 
 @pytest.mark.parametrize(("taken", "barred"), [(0, []), (1, []), (2, ["batch"]), (3, ["batch", "normal"]), (4, None)])
 def test_classes_are_barred_one_after_another(taken: int, barred: list[str] | None) -> None:
-    """Of four seats one is kept for each of the two upper classes, who has a reserve above it is barred first."""
+    """Of four seats one is reserved for each of the two upper classes; a class below a reserve is blocked first."""
     seats = reserves(realtime=1, normal=1)
     for _ in range(taken):
         seats.take("batch", 1, 0)

@@ -1,4 +1,4 @@
-"""Queue, first token, stall, total: which time-out ends what, and at which instant."""
+"""Time-outs of queue, first token, stall and total: which one ends a ticket, and at which instant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watched_desk import WatchedDesk, deeds, ids
 from headway_policies import Abort, Effect, Ending, Expire, Load, Preset, Reason, Timeouts, WakeAt
 
 
-def test_who_waited_too_long_is_told_so_at_that_instant() -> None:
+def test_a_ticket_that_waited_too_long_expires_at_that_instant() -> None:
     """The queue time-out ends the wait at its very instant, not before."""
     it = WatchedDesk(small_preset())
     it.comes()
@@ -24,7 +24,7 @@ def test_who_waited_too_long_is_told_so_at_that_instant() -> None:
     assert it.counts() == (2, 0, 1, {"expired_queued": 1})
 
 
-def test_who_ran_too_long_is_stopped_and_keeps_its_seat_until_the_engine_lets_go() -> None:
+def test_a_ticket_that_ran_too_long_is_stopped_and_keeps_its_seat_until_the_engine_releases_it() -> None:
     """The total time-out settles the ticket at once; its seat is handed on only when the engine is done with it."""
     it = WatchedDesk(small_preset())
     it.comes()
@@ -52,8 +52,8 @@ def test_a_client_may_shorten_its_time_and_never_lengthen_it(asked_s: float, que
     assert it.counts()[3] == {"expired_queued": 1, "expired_running": 1}
 
 
-def test_the_wait_of_the_first_is_never_prolonged_by_those_who_come_later() -> None:
-    """A deadline runs from the ticket's own arrival: no newcomer restarts it."""
+def test_the_wait_of_the_first_is_never_prolonged_by_later_arrivals() -> None:
+    """A deadline runs from the ticket's own arrival: no other arrival restarts it."""
     it = WatchedDesk(small_preset())
     it.comes()
     it.comes()
@@ -86,7 +86,7 @@ def test_when_the_head_expires_those_behind_it_go_in_that_event(
     assert it.oracle.running == {1, 3}
 
 
-def test_nobody_is_woken_without_a_deadline() -> None:
+def test_no_timer_is_set_without_a_deadline() -> None:
     """The desk asks for a tick when there is something to wait for, once for each earlier deadline; it never polls."""
     it = WatchedDesk(small_preset(seats=1))
     assert it.does("tick") == []
@@ -171,7 +171,7 @@ def test_a_run_ends_at_the_first_stage_it_misses(
     assert it.counts() == (1, 0, 0, {"expired_running": 1})
 
 
-def test_without_time_outs_nobody_is_ever_given_up() -> None:
+def test_without_time_outs_no_ticket_is_ever_expired() -> None:
     """No stage, no deadline, no wake-up: a day later both are still there."""
     it = WatchedDesk(with_time_outs())
     it.comes()
@@ -204,7 +204,7 @@ def test_a_settled_ticket_is_given_up_once() -> None:
 
 
 def test_a_preset_that_follows_does_not_change_what_was_promised() -> None:
-    """Time-outs are those of the arrival, for those who wait and for those who run."""
+    """Time-outs are those of the arrival, for waiting and for running tickets."""
     it = WatchedDesk(with_time_outs(queue_timeout_s=4.0, total_timeout_s=9.0))
     it.comes()
     it.comes()

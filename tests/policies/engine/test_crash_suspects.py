@@ -75,7 +75,7 @@ def test_the_suspect_that_ran_alone_at_the_next_crash_is_retried_in_its_place() 
 
 @pytest.mark.parametrize(("dropped", "left"), [(2, 2), (3, 2), (9, 3)], ids=["the next", "the last", "an unknown one"])
 def test_the_end_of_another_one_dispatches_none_beside_the_one_alone(dropped: int, left: int) -> None:
-    """Who ends while it waits goes no more, and changes nothing for the one that runs."""
+    """A suspect that ends while it waits is not retried, and changes nothing for the one that runs."""
     one = crashed(1, 2, 3)
     one.sent(1, ALONE_S)
     one.drop(dropped)

@@ -1,4 +1,4 @@
-"""What follows each death of the engine, and when the record is clean again."""
+"""The restart policy: the action after each death of the engine, and when the count of deaths is reset."""
 
 from __future__ import annotations
 

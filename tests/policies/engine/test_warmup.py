@@ -1,4 +1,4 @@
-"""Which stage of a warm-up runs next, when it is enough, and how fast the seats are opened afterwards."""
+"""The warm-up: which stage runs next, when it ends, and how fast the seats are opened afterwards."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_prompt_lengths_are_one_number_or_several(value: str, lengths: tuple[int
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("prompt_tokens = []", "warmup.prompt_tokens: at least one length is needed"),
         ("prompt_tokens = 0", "warmup.prompt_tokens.0: must be greater than or equal to 1"),
@@ -190,9 +190,9 @@ def test_prompt_lengths_are_one_number_or_several(value: str, lengths: tuple[int
         ("ramp = 1", "warmup.ramp: unknown key; allowed here: json_schema"),
     ],
 )
-def test_a_wrong_setting_is_reported_in_one_line(line: str, told: str) -> None:
+def test_a_wrong_setting_is_reported_in_one_line(line: str, message: str) -> None:
     """The key, what is wrong, what is allowed; once."""
     with pytest.raises(PresetError) as caught:
         parse_preset(BASE + line, "mine.toml")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).count(";") <= 1

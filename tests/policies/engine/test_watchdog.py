@@ -1,4 +1,4 @@
-"""When an engine counts as hung, and when the watch itself was not awake."""
+"""The watchdog: when an engine counts as hung, and when the watchdog itself was delayed."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_the_bound_of_a_slow_step_is_never_the_smaller_one() -> None:
     assert first_hung_s(at_step, terms=terms) == 61
 
 
-def test_a_slow_step_is_told_from_a_hang() -> None:
+def test_a_slow_step_is_distinguished_from_a_hang() -> None:
     """Slow is what is silent for longer than ``hang_after_s`` and excused."""
     watchdog = Watchdog(0.0)
     said = []

@@ -1,4 +1,4 @@
-"""What a request loses on a rung: only what its class allows, and never more than it had."""
+"""Degradation of a request on a rung: only as its class allows, and never more than it asked for."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_each_trigger_climbs_its_own_rungs_and_comes_down_the_same_way(
     assert (one.rung, one.why, one.in_force) == (Rung.NORMAL, None, frozenset())
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_is_complete() -> None:
     """Every rung but the ground has triggers, and every trigger but the operator a rung."""
     assert set(RUNG_TRIGGERS) == set(Rung) - {Rung.NORMAL}
     assert {one for triggers in RUNG_TRIGGERS.values() for one in triggers} == set(Trigger) - {Trigger.OPERATOR}

@@ -1,4 +1,4 @@
-"""What AIMD proposes."""
+"""The proposals of AIMD."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rails around every proposal."""
+"""The bounds that the governor sets on every proposal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Says:
         return self.seats  # type: ignore[return-value]  # a policy may be wrong
 
 
-class Stranger:
+class CustomPolicy:
     """A policy as a user would name it in a preset."""
 
     def __init__(self, settings: LimitSettings, fixed: int) -> None:
@@ -95,7 +95,7 @@ def test_growth_needs_every_reason(step: Signals, why: str) -> None:
 
 @pytest.mark.parametrize(("inter_token_s", "allowed"), [(SLOW_S, 12), (0.04, 16)], ids=["breach", "kept"])
 def test_without_demand_only_a_breach_moves_it(inter_token_s: float, allowed: int) -> None:
-    """Nobody waits: a fall is followed while the SLO is broken, and not while it is kept."""
+    """No request waits: a fall is followed while the SLO is broken, and not while it is kept."""
     assert after(governed(Says(12)), signals(16, inter_token_s, limited=False)) == allowed
 
 
@@ -215,11 +215,11 @@ def test_a_policy_sees_the_interval_and_what_was_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "made"), [("aimd", Aimd), ("sla", SlaSearch), ("model", ModelFit), ("theirs:Stranger", Stranger)]
+    ("policy", "made"), [("aimd", Aimd), ("sla", SlaSearch), ("model", ModelFit), ("theirs:CustomPolicy", CustomPolicy)]
 )
 def test_a_preset_names_its_policy(policy: str, made: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """Built-in ones by name, custom ones by import path, none registered anywhere."""
-    monkeypatch.setattr("headway_policies.limits.governor.find_class", lambda path: Stranger)
+    monkeypatch.setattr("headway_policies.limits.governor.find_class", lambda path: CustomPolicy)
     limit = make_limit(LimitSettings(policy=policy), 16, None)
     assert isinstance(limit, Governor)
     assert type(limit._policy) is made
@@ -227,11 +227,11 @@ def test_a_preset_names_its_policy(policy: str, made: type, monkeypatch: pytest.
 
 def test_a_user_policy_is_on_the_rails(monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets the settings and the preset's seats, and its 3 seats are reached by halves, not at once."""
-    monkeypatch.setattr("headway_policies.limits.governor.find_class", lambda path: Stranger)
-    settings = LimitSettings(policy="theirs:Stranger")
+    monkeypatch.setattr("headway_policies.limits.governor.find_class", lambda path: CustomPolicy)
+    settings = LimitSettings(policy="theirs:CustomPolicy")
     limit = make_limit(settings, 16, None)
     assert isinstance(limit, Governor)
-    assert isinstance(limit._policy, Stranger)
+    assert isinstance(limit._policy, CustomPolicy)
     assert limit._policy.made_with == (settings, 16)
     assert after(limit, signals(16)) == 8
 

@@ -1,4 +1,4 @@
-"""When an interval closes, and what it says."""
+"""The measuring interval: when it closes, and its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every limit promises, and what ``[limit]`` of a preset accepts."""
+"""The contract of every limit, and the accepted settings of ``[limit]`` in a preset."""
 
 from __future__ import annotations
 

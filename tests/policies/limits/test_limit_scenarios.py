@@ -1,6 +1,7 @@
 """The adaptive limits in a closed loop with an engine: how soon, how near and how steady (goals G3 and G6, row V3).
 
-The engine is tests/support/plant.py; the judge is the best fixed limit, found by trying them. All on virtual time.
+The engine is tests/support/simulated_engine.py; the reference is the best fixed limit, found by trying all of them.
+Everything runs in virtual time.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from plant import (
+from simulated_engine import (
     BASE_S,
     CHAT,
     LONG_OUTPUT,
@@ -18,7 +19,7 @@ from plant import (
     SHORT,
     SLO_S,
     Mix,
-    Plant,
+    SimulatedEngine,
     Step,
     good_tokens_s,
     mean_limit,
@@ -37,17 +38,19 @@ every_policy = pytest.mark.parametrize("policy", POLICIES)
 
 
 def run(
-    policy: str, until_s: float, *, fixed: int = 16, floor: int = 1, memory_aware: bool = False, **plant: object
+    policy: str, until_s: float, *, fixed: int = 16, floor: int = 1, memory_aware: bool = False, **engine: object
 ) -> list[Step]:
     """The steps of an engine under a policy."""
     settings = LimitSettings(policy=policy, min_seats=floor, memory_aware=memory_aware)
-    return Plant(make_limit(settings, fixed, None), **plant).run(until_s)  # type: ignore[arg-type]  # by name
+    return SimulatedEngine(make_limit(settings, fixed, None), **engine).run(until_s)  # type: ignore[arg-type]  # by name
 
 
 @cache
 def best_fixed(mix: Mix, slowness: float = 1.0, noise: float = 0.0) -> float:
     """Good tokens a second of the best fixed limit."""
-    arms = [Plant(FixedLimit(seats), lambda now_s: mix, lambda now_s: slowness, noise).run(120) for seats in GRID]
+    arms = [
+        SimulatedEngine(FixedLimit(seats), lambda now_s: mix, lambda now_s: slowness, noise).run(120) for seats in GRID
+    ]
     return max(good_tokens_s(steps, 20, 120) for steps in arms)
 
 
@@ -119,7 +122,7 @@ def test_without_waiting_requests_nothing_grows(policy: str) -> None:
 @every_policy
 def test_a_preemption_storm_passes(policy: str) -> None:
     """A cache for a third of what the time would allow: preemptions all but stop, and the floor holds throughout."""
-    crowd = Plant(FixedLimit(34), lambda now_s: LIGHT, kv_capacity_tokens=1200).run(120)
+    crowd = SimulatedEngine(FixedLimit(34), lambda now_s: LIGHT, kv_capacity_tokens=1200).run(120)
     steps = run(policy, 120, fixed=34, floor=4, mix=lambda now_s: LIGHT, kv_capacity_tokens=1200)
     assert sum(one.preemptions for one in steps if one.now_s > 20) <= sum(one.preemptions for one in crowd) / 4
     assert min(one.limit for one in steps) >= 4
@@ -135,7 +138,8 @@ def test_a_changing_mix(policy: str, share: float) -> None:
     oracle = sum(60 * best_fixed(mix) for mix in PHASES)
     steps = run(policy, 300, mix=lambda now_s: PHASES[min(4, int(now_s // 60))])
     arms = [
-        Plant(FixedLimit(seats), lambda now_s: PHASES[min(4, int(now_s // 60))]).run(300) for seats in (14, 18, 20, 22)
+        SimulatedEngine(FixedLimit(seats), lambda now_s: PHASES[min(4, int(now_s // 60))]).run(300)
+        for seats in (14, 18, 20, 22)
     ]
     single = max(good_tokens_s(arm, 0, 300) for arm in arms)
     reached = good_tokens_s(steps, 0, 300)
@@ -156,9 +160,9 @@ def test_the_model_settles_after_a_phase_change(seed: int) -> None:
 def test_the_model_does_not_chase_the_prompts_of_its_own_growth(mix: Mix, monkeypatch: pytest.MonkeyPatch) -> None:
     """On an engine of a GPU's shape, where growth is a burst of prompts: no swing, 15 per cent off at most."""
     for cost, value in (("BASE_S", 0.0063), ("SEQUENCE_S", 0.00005), ("PREFILL_TOKEN_S", 0.00002)):
-        monkeypatch.setattr(f"plant.{cost}", value)
+        monkeypatch.setattr(f"simulated_engine.{cost}", value)
     limit = make_limit(LimitSettings(policy="model", inter_token_slo_ms=25), 16, None)
-    steps = Plant(limit, lambda now_s: mix, noise=0.05, slo_s=0.025).run(60)
+    steps = SimulatedEngine(limit, lambda now_s: mix, noise=0.05, slo_s=0.025).run(60)
     right = (0.92 * 0.025 - 0.0063) / (0.00005 + 0.00002 * mix.prompt_tokens / mix.output_tokens)
     assert mean_limit(steps, 20, 60) == pytest.approx(right, rel=0.15)
 
@@ -176,9 +180,9 @@ def test_memory_aware_beats_fixed_limits_in_tight_memory(kv_capacity_tokens: int
         for seed in range(1, 5):
             limit = make_limit(LimitSettings.model_validate(settings), fixed, None)
             mix, capacity = Mix(64, 128), kv_capacity_tokens
-            for one in Plant(limit, lambda now_s, mix=mix: mix, kv_capacity_tokens=capacity, seed=seed, slo_s=99).run(
-                200
-            ):
+            for one in SimulatedEngine(
+                limit, lambda now_s, mix=mix: mix, kv_capacity_tokens=capacity, seed=seed, slo_s=99
+            ).run(200):
                 tokens += one.good_tokens
                 preempted += one.preemptions
         return tokens, preempted

@@ -1,4 +1,4 @@
-"""How many sequences the memory bound lets in."""
+"""The memory bound: the number of sequences it admits."""
 
 from __future__ import annotations
 

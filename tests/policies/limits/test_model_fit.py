@@ -1,4 +1,4 @@
-"""What the fitted model proposes."""
+"""The proposals of the fitted model."""
 
 from __future__ import annotations
 

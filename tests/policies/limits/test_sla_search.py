@@ -1,4 +1,4 @@
-"""What the noisy binary search proposes."""
+"""The proposals of the noisy binary search."""
 
 from __future__ import annotations
 

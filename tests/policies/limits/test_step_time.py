@@ -1,4 +1,4 @@
-"""What the fit of the step time promises."""
+"""The fit of the step time: accuracy and bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When Python's collector may look at everything."""
+"""The garbage-collection policy: when Python's collector runs a full collection."""
 
 from __future__ import annotations
 

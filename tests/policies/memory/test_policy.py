@@ -1,4 +1,4 @@
-"""What is done when memory grows short: seats, caches, and the engine itself."""
+"""The memory policy: actions on seats, caches and the engine when memory is short."""
 
 from __future__ import annotations
 

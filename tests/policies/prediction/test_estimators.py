@@ -1,4 +1,4 @@
-"""Guesses of lengths and waits, and what they say of themselves."""
+"""Predictions of lengths and waits, and their reported error."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_a_file_is_looked_for_beside_the_one_that_extends_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("parent", "told"),
+    ("parent", "message"),
     [
         ('"balance"', "there is no bundled preset 'balance' (balanced, interactive, latency, offline, throughput)"),
         ('"gone.toml"', "gone.toml: cannot be read: No such file or directory"),
@@ -77,13 +77,13 @@ def test_a_file_is_looked_for_beside_the_one_that_extends_it(tmp_path: Path) -> 
         ("[1]", "must be the name of a bundled preset, or a file"),
     ],
 )
-def test_a_parent_that_is_not_there_is_one_line_that_names_the_file(parent: str, told: str, tmp_path: Path) -> None:
+def test_a_parent_that_is_not_there_is_one_line_that_names_the_file(parent: str, message: str, tmp_path: Path) -> None:
     """The author reads which file extends what, and which names there are."""
     path = write(tmp_path, "mine.toml", f'name = "mine"\nextends = {parent}\n')
     with pytest.raises(PresetError) as caught:
         load_preset(path)
     assert str(caught.value).startswith(f"{path}: extends: ")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

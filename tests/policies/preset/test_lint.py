@@ -1,4 +1,4 @@
-"""Settings that are allowed and probably not meant."""
+"""Warnings about settings that are valid and probably unintended."""
 
 from __future__ import annotations
 

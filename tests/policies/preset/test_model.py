@@ -1,4 +1,4 @@
-"""Preset files: what they mean, and the errors of wrong ones."""
+"""Preset files: their settings, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -133,9 +133,9 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("good", "bad", "told"), BAD_FILES.values(), ids=BAD_FILES)
+@pytest.mark.parametrize(("good", "bad", "message"), BAD_FILES.values(), ids=BAD_FILES)
 def test_a_bad_file_is_refused_in_one_line_that_names_file_key_and_what_is_allowed(
-    good: str, bad: str, told: list[str], tmp_path: Path
+    good: str, bad: str, message: list[str], tmp_path: Path
 ) -> None:
     """The author reads one line: which file, which key, what may stand there."""
     assert good in BALANCED
@@ -146,7 +146,7 @@ def test_a_bad_file_is_refused_in_one_line_that_names_file_key_and_what_is_allow
     line = str(caught.value)
     assert line.startswith(f"{path}: ")
     assert "\n" not in line
-    for word in told:
+    for word in message:
         assert word in line
 
 
@@ -218,13 +218,13 @@ def test_a_policy_of_your_own_is_named_by_its_import_path() -> None:
 @given(st.text(max_size=200))
 def test_no_text_makes_the_reader_fail_otherwise(text: str) -> None:
     """Whatever the file says, the answer is a preset or a PresetError of one line."""
-    told = ""
+    message = ""
     try:
-        told = f"mine.toml: {parse_preset(text, 'mine.toml').name}"
+        message = f"mine.toml: {parse_preset(text, 'mine.toml').name}"
     except PresetError as error:
-        told = str(error)
-    assert told.startswith("mine.toml: ")
-    assert len(told.splitlines()) == 1
+        message = str(error)
+    assert message.startswith("mine.toml: ")
+    assert len(message.splitlines()) == 1
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists, max_leaves=4))

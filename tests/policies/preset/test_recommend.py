@@ -1,4 +1,4 @@
-"""Which preset is recommended, and what a server's traffic suggests."""
+"""The recommended preset, with and without the traffic of a server."""
 
 from __future__ import annotations
 

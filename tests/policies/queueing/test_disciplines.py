@@ -21,7 +21,7 @@ asked = st.builds(Timeouts, queue_s=stages, first_token_s=stages, stall_s=stages
 
 
 def drained(line: Discipline, now_s: float = 0.0) -> list[Ticket]:
-    """Everybody, as they go."""
+    """All tickets, in the order of dispatch."""
     served = []
     while (head := line.head(now_s)) is not None:
         line.charge(head, 1.0)

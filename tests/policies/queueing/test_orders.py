@@ -1,4 +1,4 @@
-"""Who goes next between the classes, and the bounds each order states."""
+"""Orders between the classes, and the bounds that each order documents."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_weighted_serves_every_class_each_round_the_most_urgent_first() -> None:
     assert {len(turn) for turn in turns[1:-1]} <= {8, 9, 10}
 
 
-def test_weighted_serves_a_newcomer_of_an_idle_class_at_once() -> None:
+def test_weighted_serves_an_arrival_of_an_idle_class_at_once() -> None:
     """Urgent tickets that come now and then do not wait for the round to end."""
     order = WeightedOrder(THREE)
     lined_up(order, ["batch"] * 200)

@@ -29,7 +29,7 @@ def guarded(theirs: Order, number: int = 6) -> SafeOrder:
 
 
 def drained(order: Order) -> list[int]:
-    """Everybody, in the order in which they go."""
+    """All tickets, in the order of dispatch."""
     gone = []
     while (ticket := order.head(99.0)) is not None:
         order.charge(ticket, ticket.class_name, 10.0)

@@ -104,7 +104,7 @@ def crowded(*, evict: bool = True, **bounds: int) -> WatchedDesk:
     return it
 
 
-def test_a_better_newcomer_evicts_the_newest_of_the_worst_class() -> None:
+def test_a_more_urgent_arrival_evicts_the_newest_of_the_least_urgent_class() -> None:
     """The one evicted has waited least in the least urgent class, gets a Retry-After, and counts as shed."""
     it = crowded()
     [evicted] = deeds(it.comes("realtime"))
@@ -142,7 +142,7 @@ def test_the_least_urgent_is_evicted_whichever_bin_it_waits_in(bins: tuple[int, 
 
 @pytest.mark.parametrize("name", ["batch", "normal"])
 def test_an_equal_evicts_no_request(name: str) -> None:
-    """Only a strictly more urgent newcomer makes room: among equals, the earlier one stays."""
+    """Only a strictly more urgent arrival makes room: among equals, the earlier one stays."""
     it = WatchedDesk(small_preset(1, queue={"evict": True, "max_waiting": 2}))
     for _ in range(3):
         it.comes("normal")
@@ -159,7 +159,8 @@ def test_no_request_is_evicted_where_the_preset_says_no() -> None:
 
 
 def test_as_many_are_evicted_as_it_takes_and_no_more() -> None:
-    """A newcomer of 250 tokens in a queue of 400: the worst three make room, the best of the waiting ones stays."""
+    """An arrival of 250 tokens in a queue of 400: the least urgent three make room, the most urgent of the waiting ones
+    stays."""
     it = crowded(max_waiting_tokens=400)
     assert ids(it.comes("realtime", prompt_tokens=250)) == [4, 2, 5]
     assert it.desk.waiting_tokens() == 350
@@ -172,16 +173,16 @@ USELESS: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("bounds", "newcomer"), USELESS.values(), ids=USELESS)
-def test_no_request_is_evicted_when_it_would_not_help(bounds: dict[str, int], newcomer: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("bounds", "arrival"), USELESS.values(), ids=USELESS)
+def test_no_request_is_evicted_when_it_would_not_help(bounds: dict[str, int], arrival: dict[str, Any]) -> None:
     """If the arrival would be refused all the same, every ticket keeps its place."""
     it = crowded(**bounds)
-    assert ids(it.comes(**({"name": "realtime"} | newcomer))) == [6]
+    assert ids(it.comes(**({"name": "realtime"} | arrival))) == [6]
     assert it.desk.ledger.queued == 4
 
 
 def test_a_full_class_is_not_helped_by_evicting_others() -> None:
-    """The bound of the newcomer's own class is met: a place in the queue is no use to it."""
+    """The bound of the arrival's own class is met: a place in the queue is no use to it."""
     classes = {"realtime": terms(3, places=1), "batch": terms(1)}
     it = WatchedDesk(small_preset(1, classes=classes, queue={"evict": True, "max_waiting": 3}))
     for name in ("batch", "batch", "batch", "realtime"):
@@ -230,7 +231,7 @@ def test_only_a_request_that_cannot_be_served_in_time_is_refused_at_once() -> No
 
 
 @pytest.mark.parametrize(("seats", "refused"), [(1, False), (9, True)])
-def test_what_a_newcomer_wants_itself_counts_for_its_wait(seats: int, refused: bool) -> None:
+def test_what_an_arrival_asks_for_itself_counts_for_its_wait(seats: int, refused: bool) -> None:
     """Behind one that runs, one seat is free in a second, nine are not in four."""
     it = measured(refuse_infeasible=True)
     it.comes(prompt_tokens=100, max_tokens=10)
@@ -238,8 +239,8 @@ def test_what_a_newcomer_wants_itself_counts_for_its_wait(seats: int, refused: b
     assert [one.reason for one in found] == [Reason.DEADLINE_INFEASIBLE] * refused
 
 
-def test_a_doomed_newcomer_waits_where_the_preset_says_so() -> None:
-    """refuse_infeasible = false: the same newcomer waits until its time is up."""
+def test_an_infeasible_arrival_waits_where_the_preset_says_so() -> None:
+    """refuse_infeasible = false: the same arrival waits until its deadline."""
     it = measured()
     for _ in range(9):
         it.comes(prompt_tokens=100, max_tokens=10)
@@ -287,7 +288,7 @@ def test_one_is_shed_for_each_that_goes() -> None:
 
 @pytest.mark.parametrize("patience_s", [1.0, 50.0])
 def test_no_request_is_evicted_for_one_that_could_not_be_served_in_time(patience_s: float) -> None:
-    """A newcomer with four seconds of line before it makes room only where it can wait so long."""
+    """An arrival with four seconds of queue before it evicts only where it can wait so long."""
     it = measured(refuse_infeasible=True, evict=True, max_waiting=5)
     for name in ("normal", "normal", "normal", "normal", "batch", "batch"):
         it.comes(name, prompt_tokens=100, max_tokens=10)
@@ -300,8 +301,8 @@ def test_no_request_is_evicted_for_one_that_could_not_be_served_in_time(patience
 
 
 @pytest.mark.parametrize("measure", ["prompt_tokens", "prompt_bytes"])
-def test_a_newcomer_evicts_by_what_those_below_really_hold(measure: str) -> None:
-    """Of 400 the batch work holds 100: with 100 a realtime newcomer gets in, with 101 none is evicted for it."""
+def test_an_arrival_evicts_by_what_those_below_really_hold(measure: str) -> None:
+    """Of 400 the batch work holds 100: with 100 a realtime arrival gets in, with 101 none is evicted for it."""
     bound = {"prompt_tokens": "max_waiting_tokens", "prompt_bytes": "max_waiting_bytes"}[measure]
     for size, expected in ((101, [5]), (100, [2])):
         it = WatchedDesk(small_preset(1, queue={"evict": True, bound: 400}))
@@ -312,7 +313,7 @@ def test_a_newcomer_evicts_by_what_those_below_really_hold(measure: str) -> None
 
 
 def test_the_seats_of_a_tenant_are_counted_one_by_one() -> None:
-    """Who waits, in all and of one tenant, in seats; nothing is kept of a tenant that has left."""
+    """The waiting tickets, in all and of one tenant, in seats; nothing is kept of a tenant without tickets."""
     preset = small_preset()
     room = WaitQueue(preset.classes, preset.queue, [Lane(make_order(preset.ordering, preset.classes))])
     tickets = [Ticket(number, "normal", 0.0, tenant=tenant, seats=2) for number, tenant in enumerate("aab")]

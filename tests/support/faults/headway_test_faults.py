@@ -2,7 +2,7 @@
 
 The file named by HEADWAY_TEST_FAULT holds the order: ``oom N`` makes the next N steps with work run out of memory,
 ``poison T`` kills the engine whenever a request with ``max_tokens == T`` is about to run, ``clock S`` puts the wall
-clock of all its processes S seconds ahead (``time.time``; nobody reads another one here), ``slow S`` makes the worker
+clock of all its processes S seconds ahead (``time.time``, the only one that is read here), ``slow S`` makes the worker
 compute for S seconds in its next step. No file, no fault.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def register() -> None:
-    """Lead every step of EngineCore, and every look at the wall clock, past the orders."""
+    """Wrap every step of EngineCore, and every reading of the wall clock, with the ordered faults."""
     if "HEADWAY_TEST_FAULT" not in os.environ:
         return
     time.time = _wrong(time.time)

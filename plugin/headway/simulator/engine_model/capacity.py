@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from headway.simulator.engine_model.engine import EngineModel
 
 SET_POINT_RATIO = 0.95
-_MOST_SEATS = 4096
+_MAX_SEATS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def ceiling(
     set_point_ratio: float = SET_POINT_RATIO,
 ) -> Ceiling:
     """The ceiling for requests of these mean lengths. One sequence is always allowed, whatever the objective."""
-    most = min(model.max_num_seqs, _MOST_SEATS)
+    most = min(model.max_num_seqs, _MAX_SEATS)
     best = _at(1, model, prompt_tokens, output_tokens)
     for seats in range(2, most + 1):
         one = _at(seats, model, prompt_tokens, output_tokens)

@@ -9,7 +9,7 @@ from headway.simulator.engine_model.engine import EngineModel, Steps
 from headway.simulator.run.visit import Visit
 from headway_policies import Ledger
 
-_MOST_MOMENTS = 600
+_MAX_MOMENTS = 600
 
 
 class Moment(NamedTuple):
@@ -48,7 +48,7 @@ class Result:
     def note(self, moment: Moment) -> None:
         """Keep a point for the charts; when there are too many, every second one goes and the gap doubles."""
         self.moments.append(moment)
-        if len(self.moments) > _MOST_MOMENTS:
+        if len(self.moments) > _MAX_MOMENTS:
             del self.moments[::2]
             self._gap_s *= 2
         self.next_moment_s = moment.at_s + self._gap_s

@@ -24,8 +24,8 @@ COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 MAX_LINE_CHARS = 10_000
 MAX_ROWS = 1_000_000
 
-_MOST_S = 1e12
-_MOST_DIGITS = 9
+_MAX_S = 1e12
+_MAX_DIGITS = 9
 
 
 class TraceError(HeadwayError):
@@ -149,8 +149,8 @@ def _row(cells: list[str], places: list[int], where: str) -> Row:
 def _seconds(text: str, where: str) -> float:
     """A date with a time, or a number of seconds."""
     if _is_seconds(text):
-        if float(text) > _MOST_S:
-            raise TraceError(f"{where}: TIMESTAMP: {text[:40]!r} is more than {_MOST_S:.0f} seconds")
+        if float(text) > _MAX_S:
+            raise TraceError(f"{where}: TIMESTAMP: {text[:40]!r} is more than {_MAX_S:.0f} seconds")
         return float(text)
     try:
         moment = datetime.fromisoformat(text)
@@ -164,7 +164,7 @@ def _is_seconds(text: str) -> bool:
 
 
 def _tokens(text: str, column: str, least: int, where: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) >= least):
-        most = "9" * _MOST_DIGITS
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) >= least):
+        most = "9" * _MAX_DIGITS
         raise TraceError(f"{where}: {column}: {text[:40]!r} is not a whole number from {least} to {most}")
     return int(text)

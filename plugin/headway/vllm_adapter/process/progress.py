@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 VARIABLE = "HEADWAY_ENGINE_PROGRESS"
 _REPORTER = "headway_reporter"
 
-_MOST_ENGINES = 64
+_MAX_ENGINES = 64
 _FIELDS = 8  # 64 bytes for each engine, one of 8 bytes is read or written at once
-_SIZE_BYTES = _MOST_ENGINES * _FIELDS * 8
+_SIZE_BYTES = _MAX_ENGINES * _FIELDS * 8
 _PID, _BEATS, _WORKS, _STOPPED, _CPU_MS = range(5)
 _BEAT_S = 0.5
 _CENSUS_BEATS = 120
@@ -114,7 +114,7 @@ class Reporter:
     def __init__(self, path: Path, index: int) -> None:
         with path.open("r+b") as file:
             mapped = mmap.mmap(file.fileno(), _SIZE_BYTES)
-        first = index % _MOST_ENGINES * _FIELDS
+        first = index % _MAX_ENGINES * _FIELDS
         self._fields = memoryview(mapped).cast("Q")[first : first + _FIELDS]
         self._fields[_WORKS] = self._fields[_STOPPED] = self._fields[_CPU_MS] = 0
         self._fields[_PID] = os.getpid()

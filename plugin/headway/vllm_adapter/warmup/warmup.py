@@ -24,7 +24,7 @@ from headway_policies.engine import Stage, Warmup, WarmupPlan, retry_after_s
 log = logging.getLogger(__name__)
 
 TASK = "warm-up"
-_MOST_CAUSE_CHARS = 200
+_MAX_CAUSE_CHARS = 200
 _RESETS = 3
 _RESET_RETRY_S = 0.05
 
@@ -174,4 +174,4 @@ def _conclude(report: WarmupReport, plan: WarmupPlan) -> None:
 def _cause(error: Exception) -> str:
     """One short line."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:_MOST_CAUSE_CHARS] if text else type(error).__name__
+    return f"{type(error).__name__}: {text}"[:_MAX_CAUSE_CHARS] if text else type(error).__name__

@@ -15,7 +15,7 @@ _FOREVER = 10**9
 
 
 def played(engine: Engine, arrivals: list[tuple[float, Sequence]], most_steps: int = 1) -> list[tuple[float, Steps]]:
-    """Everything the engine reports until nothing is left, with the time of each report."""
+    """Everything the engine reports until it is idle, with the time of each report."""
     left, reports = list(arrivals), []
     while left or engine.ends_s < math.inf:
         next_s = left[0][0] if left else math.inf

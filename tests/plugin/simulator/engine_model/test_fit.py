@@ -1,4 +1,4 @@
-"""The fit gives back the constants it was made from, and says how far off it is."""
+"""The fit of the simulator's constants: it recovers known constants, and reports its error."""
 
 from __future__ import annotations
 

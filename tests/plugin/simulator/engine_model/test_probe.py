@@ -1,4 +1,4 @@
-"""What is read off streamed answers: by hand, and from a server that streams at once."""
+"""Measurements of streamed answers: computed by hand, and from a server that streams at once."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ def test_a_stream_is_read_as_the_server_sends_it() -> None:
     assert server.asked[0]["prompt"] != server.asked[1]["prompt"]
 
 
-def test_both_series_are_measured_in_rounds_and_told_of() -> None:
+def test_both_series_are_measured_in_rounds_and_reported() -> None:
     """Three answers of one token for each prompt length; as many streams at once as the concurrency says."""
-    told: list[float] = []
+    reported: list[float] = []
     with CompletionsStandIn() as server, Probe(server.url) as probe:
-        measured = probe.measure(60.0, lambda what, ratio: told.append(ratio))
+        measured = probe.measure(60.0, lambda what, ratio: reported.append(ratio))
     assert [point.at for point in measured.first_token] == [words for words in PROMPT_WORDS for _ in range(3)]
-    assert told == sorted(told)
-    assert told[-1] < 1.0
+    assert reported == sorted(reported)
+    assert reported[-1] < 1.0
     asked = [body["max_tokens"] for body in server.asked]
     assert asked.count(1) == 3 * len(PROMPT_WORDS)
     assert asked.count(OUTPUT_TOKENS) == 1 + (1 + 2 + 4 + 8 + 16 + 32)
 
 
 def test_when_the_time_is_over_no_round_begins() -> None:
-    """The server is left alone."""
+    """The server gets no request."""
     with CompletionsStandIn() as server, Probe(server.url) as probe:
         measured = probe.measure(0.0, lambda what, ratio: None)
     assert (measured.first_token, measured.inter_token, len(server.asked)) == ([], [], 1)
 
 
-def test_a_prompt_longer_than_the_model_takes_is_left_out() -> None:
-    """Once two lengths are known; before that the server's own words are the answer."""
+def test_a_prompt_longer_than_the_model_takes_is_omitted() -> None:
+    """Once two lengths are known; before that the server's own message is the answer."""
     with CompletionsStandIn(longest_prompt=200) as server, Probe(server.url) as probe:
         measured = probe.measure(60.0, lambda what, ratio: None)
     assert max(point.at for point in measured.first_token) == 128

@@ -1,4 +1,4 @@
-"""The figures of a run, from visits written by hand."""
+"""The figures of a run, from records written by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def served(
 
 
 def refused(at_s: float, name: str = "normal", tenant: str = "", attempt: int = 0) -> Visit:
-    """A visit that was turned away."""
+    """A request that was refused."""
     request = Request(at_s, name, 10, 10, tenant=tenant)
     visit = Visit(0, request, attempt, name, at_s, outcome=Outcome.REJECTED_FULL, reason=Reason.QUEUE_FULL)
     visit.ended_s = at_s
@@ -51,7 +51,7 @@ def result(*visits: Visit) -> Result:
     [(1.0, 2.0, True), (1.01, 2.0, False), (0.5, 1.5, True), (0.5, 1.51, False)],
     ids=["both at the edge", "first token late", "tokens at the edge", "tokens late"],
 )
-def test_goodput_counts_who_kept_both_objectives(first_s: float, ended_s: float, good: bool) -> None:
+def test_goodput_counts_requests_that_kept_both_objectives(first_s: float, ended_s: float, good: bool) -> None:
     """The edge counts as kept."""
     whole = summarise("x", result(served(0.0, first_s, ended_s)), SLO, span_s=10.0)
     assert (whole.all.good, whole.all.goodput_per_s) == (int(good), good / 10)
@@ -71,8 +71,8 @@ def test_a_client_that_comes_again_is_offered_once() -> None:
     assert (whole.all.offered, whole.all.good, whole.all.attained_ratio) == (1, 1, 1.0)
 
 
-def test_the_warm_up_is_left_out_and_rates_are_over_the_rest() -> None:
-    """Who came before does not count at all."""
+def test_the_warm_up_is_excluded_and_rates_are_over_the_rest() -> None:
+    """Earlier arrivals do not count at all."""
     whole = summarise("x", result(served(1, 1.5, 2), served(40, 40.5, 41)), SLO, warmup_s=30, span_s=50)
     assert (whole.all.offered, whole.span_s, whole.all.goodput_per_s) == (1, 20, 1 / 20)
 
@@ -94,7 +94,7 @@ def test_percentiles_are_by_nearest_rank() -> None:
 
 
 def test_fairness_is_measured_against_the_max_min_share() -> None:
-    """Who asked for little and got it all is served as fairly as who asked for much and got the rest."""
+    """A tenant that asked for little and got it all is served as fairly as one that asked for much and got the rest."""
     assert max_min({"greedy": 100, "small": 10}, 50) == {"small": 10, "greedy": 40}
     fair = [served(0, 1, 2, tokens=90, tenant="greedy"), served(0, 1, 2, tokens=10, tenant="small")]
     unasked = [refused(0, tenant="greedy") for _ in range(9)]
@@ -113,7 +113,7 @@ def test_the_index_of_jain_lies_between_one_of_n_and_one(shares: list[float]) ->
 def test_a_max_min_split_gives_no_more_than_asked_and_wastes_nothing(
     demands: dict[str, float], capacity: float
 ) -> None:
-    """And nobody who got less than asked got less than another one."""
+    """And no tenant that got less than it asked for got less than another one."""
     shares = max_min(demands, capacity)
     assert sum(shares.values()) == pytest.approx(min(capacity, sum(demands.values())))
     assert all(shares[name] <= demands[name] + 1e-9 for name in demands)

@@ -1,4 +1,4 @@
-"""Whole runs: every request has one end, three books agree, the same seed gives the same run."""
+"""Whole runs: every request has one end, three records agree, the same seed gives the same run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def chat(duration_s: float = 60.0, seed: int = 1, load: float = 1.5) -> list[Req
 
 
 def log(result: Result) -> list[tuple[object, ...]]:
-    """Everything a client could tell of a run."""
+    """All that the clients of a run observed."""
     return [
         (one.id, one.attempt, one.arrived_s, one.dispatched_s, one.first_s, one.ended_s, one.outcome, one.reason)
         for one in result.visits
@@ -52,7 +52,7 @@ def log(result: Result) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("clients", [None, ROUGH], ids=["patient", "rough"])
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_request_has_one_end_and_three_books_agree(name: str, clients: Clients | None) -> None:
-    """What the clients saw is what the desk's ledger says, class by class and outcome by outcome; nobody is left."""
+    """The clients' observations equal the desk's ledger, class by class and outcome by outcome; no request is open."""
     requests = chat(load=2.5)
     tight = replace(MODEL, kv_tokens=4096)
     result = simulate(requests, PRESETS[name], tight, clients=clients, seed=7)
@@ -117,8 +117,8 @@ def test_a_continuous_seat_is_refilled_at_the_next_step() -> None:
     assert [visit.dispatched_s for visit in result.visits] == [0.0, 0.0, 2.0]
 
 
-def test_who_never_fills_a_static_batch_is_drained_at_the_end() -> None:
-    """Nobody is forgotten."""
+def test_a_static_batch_that_never_fills_is_drained_at_the_end() -> None:
+    """Every request is served."""
     result = simulate([Request(0.0, "normal", 1, 2)], plain("static", 2, flush_after_s=None), UNIT)
     assert result.visits[0].outcome is Outcome.DRAINED
 
@@ -132,8 +132,8 @@ def test_a_time_out_while_running_ends_the_request_and_frees_the_seat_at_the_end
     assert second.dispatched_s == 4.0
 
 
-def test_a_stall_time_out_ends_who_makes_no_token_and_nobody_else() -> None:
-    """Steps of one second and 1.5 s allowed: nobody stalls. Preempted and computed again much later is a stall."""
+def test_a_stall_time_out_ends_the_stalled_request_only() -> None:
+    """Steps of one second and 1.5 s allowed: no stall. Preempted and computed again much later is a stall."""
     preset = small_preset(2, classes={"normal": terms(1, stall_timeout_s=1.5)})
     requests = [Request(0.0, "normal", 16, 30), Request(0.0, "normal", 16, 30)]
     roomy = simulate(requests, preset, UNIT)
@@ -153,8 +153,8 @@ def test_computing_a_prompt_again_is_no_token() -> None:
     assert (second.reason, second.ended_s) == (Reason.STALL_TIMEOUT, 35.0)
 
 
-def test_an_impatient_client_leaves_the_queue_or_the_engine() -> None:
-    """Without a first token only; who has one stays."""
+def test_an_impatient_client_cancels_in_the_queue_or_in_the_engine() -> None:
+    """Only before the first token; a request with a first token continues."""
     requests = [Request(0.0, "normal", 1, 9), Request(0.0, "normal", 1, 9)]
     waiting, running = (
         simulate(requests, small_preset(seats), replace(UNIT, step_tokens=1), clients=Clients(patience_s=1.5))
@@ -164,8 +164,8 @@ def test_an_impatient_client_leaves_the_queue_or_the_engine() -> None:
     assert [visit.outcome for visit in running.visits] == [Outcome.COMPLETED, Outcome.CANCELLED_RUNNING]
 
 
-def test_a_refused_client_comes_again_after_the_time_it_was_told() -> None:
-    """Once for each retry it has; a hasty one at once."""
+def test_a_refused_client_retries_after_its_retry_after() -> None:
+    """Once for each retry it has; at once where it ignores Retry-After."""
     preset = small_preset(1, most_waiting=0)
     requests = [Request(0.0, "normal", 1, 20), Request(1.0, "normal", 1, 2)]
     obedient = simulate(requests, preset, UNIT, clients=Clients(retries=1))
@@ -184,7 +184,7 @@ def test_a_class_the_preset_lacks_is_served_as_its_default_class_and_reported_un
 
 
 def test_what_the_engine_cannot_hold_fails() -> None:
-    """It is not left to stand before the engine for ever."""
+    """It does not wait before the engine for ever."""
     result = simulate([Request(0.0, "normal", 100, 2)], small_preset(1), replace(UNIT, kv_tokens=64))
     assert result.visits[0].outcome is Outcome.FAILED
 
@@ -197,7 +197,7 @@ def test_a_switch_takes_effect_at_its_time() -> None:
 
 
 def test_the_engine_alone_may_refuse_beyond_a_number_inside() -> None:
-    """Whatever the class: the cap knows none."""
+    """Of any class: the cap does not depend on it."""
     requests = [Request(0.0, name, 1, 5) for name in ("batch", "batch", "realtime")]
     result = simulate(requests, None, UNIT, most_inside=2)
     assert [visit.outcome for visit in result.visits] == [Outcome.COMPLETED, Outcome.COMPLETED, Outcome.REJECTED_FULL]
@@ -211,8 +211,8 @@ def test_the_engine_alone_may_go_by_the_priority_of_the_usual_classes() -> None:
     assert [visit.id for visit in ended] == [0, 3, 2, 1]
 
 
-def test_the_limit_policy_is_told_of_the_engine() -> None:
-    """An adaptive limit leaves its starting point under a load it can learn from."""
+def test_the_limit_policy_gets_the_engines_signals() -> None:
+    """An adaptive limit moves from its starting point under a load."""
     result = simulate(chat(60.0, load=3.0), PRESETS["adaptive"], MODEL)
     assert len({moment.limit for moment in result.moments}) > 1
 
@@ -227,11 +227,11 @@ def test_the_points_for_the_charts_stay_few() -> None:
     assert times_s[-1] > 500
 
 
-def test_progress_is_told_how_many_have_come() -> None:
+def test_progress_counts_the_arrivals() -> None:
     """From 0 on, now and then."""
-    told: list[int] = []
-    simulate(chat(600.0), PRESETS["balanced"], MODEL, progress=told.append)
-    assert told == [0, 2000, 4000]
+    reported: list[int] = []
+    simulate(chat(600.0), PRESETS["balanced"], MODEL, progress=reported.append)
+    assert reported == [0, 2000, 4000]
 
 
 def _ratio(better: Preset, worse: Preset, workload: str) -> float:
@@ -266,7 +266,7 @@ def test_refilling_seats_gains_over_a_barrier_what_the_lengths_say() -> None:
     ("effect", "error"), [(Requeue(0), "never dies"), (object(), "unreachable")], ids=["requeue", "unknown"]
 )
 def test_an_effect_that_cannot_follow_is_an_error(effect: object, error: str) -> None:
-    """No effect of the desk is ignored in silence: the error says why this one cannot follow here."""
+    """No effect of the desk is silently ignored: the error names the effect that this shell does not support."""
     shell = Shell(Desk(small_preset()), Engine(MODEL), Clients(), Random(0), one_by_one=False)
     with pytest.raises(AssertionError, match=error):
         shell._carry_out([effect])  # type: ignore[list-item]  # one of them is no effect at all

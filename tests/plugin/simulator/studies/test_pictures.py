@@ -1,4 +1,4 @@
-"""What is compared and how it is shown: arms, sweep, timeline, rows, charts, page."""
+"""Comparisons and their presentation: arms, sweep, timeline, rows, charts, page."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_csv_has_a_row_for_each_run_and_class_with_units_in_the_names(comparison
 
 
 def test_json_can_be_read_back(comparison: Comparison) -> None:
-    """Seed, engine and objectives are in it, for whoever wants to repeat the run."""
+    """Seed, engine and objectives are in it, so that the run can be repeated."""
     read = json.loads(json.dumps(as_json(comparison)))
     assert (read["seed"], read["model"]["base_s"], read["slo"]["ttft_s"]) == (1, 0.029, 1.0)
     assert [run["name"] for run in read["runs"]] == ["latency", "balanced", "engine alone"]

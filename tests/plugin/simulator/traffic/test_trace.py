@@ -1,4 +1,4 @@
-"""Trace files: read, scaled, and refused in one line that says where."""
+"""Trace files: read, scaled, and refused in one line that names the place."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_scaling_multiplies_and_never_falls_below_one_token(tmp_path: Path) -> N
 
 
 def test_requests_are_cut_at_the_duration_and_get_classes_from_the_seed(tmp_path: Path) -> None:
-    """The files do not say who sent what."""
+    """The files do not contain the sender."""
     trace = read_trace(written(tmp_path, HEAD + "".join(f"{second},10,10\n" for second in range(2000))))
     requests = trace.requests(seed=3, duration_s=1000)
     assert len(requests) == 1000

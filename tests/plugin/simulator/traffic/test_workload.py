@@ -1,4 +1,4 @@
-"""Seeded arrivals: the same from the same seed, and with the figures they are said to have."""
+"""Seeded arrivals: the same from the same seed, and with the stated statistics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_ceiling_is_that_of_the_fluid() -> None:
     assert top.inter_token_s <= 0.95 * 0.075 < ceiling(MODEL, 64, 64, SLO, 1.0).inter_token_s
 
 
-def test_the_ceiling_leaves_one_seat_whatever_the_objective() -> None:
+def test_the_ceiling_keeps_one_seat_whatever_the_objective() -> None:
     """Even where one alone is too slow."""
     assert ceiling(MODEL, 64, 64, Slo(inter_token_s=0.001)).seats == 1
 
@@ -81,7 +81,7 @@ def test_gaps_have_their_coefficient_of_variation(name: str, cv: float) -> None:
     ids=["fixed", "lognormal", "narrow", "exponential", "bimodal"],
 )
 def test_lengths_have_their_mean_and_variation(lengths: Lengths, mean: float, cv: float) -> None:
-    """And the mean they say they have, by which loads are reckoned."""
+    """And the stated mean, from which loads are computed."""
     one = Workload("x", "", (Phase(fixed(1), lengths),), closed=20_000)
     tokens = [request.output_tokens for request in drawn(one, 0)]
     assert statistics.fmean(tokens) == pytest.approx(mean, rel=0.05)
@@ -124,7 +124,7 @@ def test_a_gap_across_phases_is_stretched_by_the_rate_of_each() -> None:
 
 
 def test_classes_and_tenants_have_their_shares() -> None:
-    """A fifth is urgent; the greedy tenant offers two thirds."""
+    """A fifth is urgent; the heavy tenant offers two thirds."""
     requests = drawn(WORKLOADS["W1"], 1000)
     urgent = sum(request.class_name == "realtime" for request in requests) / len(requests)
     assert urgent == pytest.approx(0.2, abs=0.02)

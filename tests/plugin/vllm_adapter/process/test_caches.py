@@ -1,4 +1,4 @@
-"""Which caches of vLLM are cleared, and how; on objects of its shape."""
+"""The caches of vLLM that are cleared, and how; on objects of its shape."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Engine:
     ],
 )
 async def test_each_cache_is_cleared_its_own_way(cache: Cache, busy: bool, asked: list[str], cleared: bool) -> None:
-    """And it is known whether it was; an engine of no kind has no caches."""
+    """And the result is known; an engine of unknown type has no caches."""
     engine = Engine(busy=busy)
     assert await VllmAdapter().clear_cache(engine, cache) is cleared
     assert engine.asked == asked
@@ -68,7 +68,7 @@ def test_every_worker_gives_back_what_it_does_not_use(there: bool, monkeypatch: 
 
 
 def test_the_knob_is_put_into_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where EngineCore lives, beside the limits."""
+    """Where EngineCore runs, beside the limits."""
     core = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
     module: Any = ModuleType("vllm.v1.engine.core")
     module.EngineCore = type("EngineCore", (), {})

@@ -1,4 +1,4 @@
-"""The process that ends what a killed one leaves behind, with small programs in the place of vLLM's processes.
+"""The parent watch: it ends the processes of a killed server; small programs stand for vLLM's processes.
 
 tests/chaos/test_orphans.py has the same with the real engine.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-SERVER = Path(__file__).parents[3] / "support" / "leaving_children.py"
+SERVER = Path(__file__).parents[3] / "support" / "child_processes.py"
 KINDS = 13
 WITHIN_S = 5.0
 
@@ -30,7 +30,7 @@ def started() -> Iterator[dict[str, psutil.Process]]:
 
 
 def left_by_a_killed_server(started: dict[str, psutil.Process], *arguments: str) -> set[str]:
-    """Who outlives a server that is killed once all its children are there."""
+    """The processes that outlive a server that is killed once all its children have started."""
     server = subprocess.Popen([sys.executable, str(SERVER), *arguments], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     with server.stdout:
@@ -47,7 +47,7 @@ def left_by_a_killed_server(started: dict[str, psutil.Process], *arguments: str)
 
 @pytest.mark.slow
 def test_nothing_below_a_process_outlives_it(tmp_path: Path, started: dict[str, psutil.Process]) -> None:
-    """However it was started; the file is gone, and so are those who waited for the end."""
+    """However it was started; the file is gone, and so are the processes that waited for the end."""
     file = tmp_path / "left.progress"
     file.touch()
     assert left_by_a_killed_server(started, str(file)) == set()

@@ -1,4 +1,4 @@
-"""What EngineCore writes down of its steps, and what the API server reads of it."""
+"""The progress file: written by EngineCore at its steps, and read by the API server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Core:
-    """EngineCore as far as it is wrapped: a step looks at its own report."""
+    """EngineCore as far as it is wrapped: a step reads its own report."""
 
     def __init__(self, reader: ProgressReader, engine_index: int = 0) -> None:
         self.reader = reader

@@ -50,7 +50,7 @@ class CachingEngine(TrippingEngine):
 
 
 class Requests:
-    """Requests for the fake engine; ``refuses`` are the stages it says no to, ``step_s`` the pace of each batch."""
+    """Requests for the fake engine; ``refuses`` are the stages it refuses, ``step_s`` the pace of each batch."""
 
     def __init__(
         self, engine: CachingEngine, *, refuses: tuple[Stage, ...] = (), step_s: tuple[float, ...] = ()
@@ -87,7 +87,7 @@ class Requests:
 
 
 @dataclass
-class House:
+class Harness:
     """A fake engine behind the gate, which is not warm yet."""
 
     control: headway.Control
@@ -126,72 +126,72 @@ class House:
         self.tasks.start(TASK, KeepWarm(self.parts, requests).run())
 
 
-def warming(**keys: Any) -> tuple[CachingEngine, House, Requests]:
+def warming(**keys: Any) -> tuple[CachingEngine, Harness, Requests]:
     """A fake engine behind the gate, under a preset with these keys of ``[warmup]``, and requests for it."""
     preset: Preset = small_preset(SEATS).model_copy(update={"warmup": Warmup(**keys)})
     engine = CachingEngine()
     control, parts = installed(engine, preset, warm_up=True)
-    return engine, House(control, parts), Requests(engine)
+    return engine, Harness(control, parts), Requests(engine)
 
 
 @on_virtual_time
 async def test_all_stages_run_and_are_shown() -> None:
     """One alone, logprobs, a schema, then batches of all seats; their times are in the report and in the status."""
-    engine, house, requests = warming()
-    await house.warm_up(requests)
-    report = house.report
+    engine, harness, requests = warming()
+    await harness.warm_up(requests)
+    report = harness.report
     assert Counter(requests.asked) == {"single": 1, "logprobs": 1, "json_schema": 1, "batch": 2 * SEATS}
     assert (report.state, report.reason, report.attempt, report.settled) == ("done", "", 1, True)
     assert {stage: len(rounds) for stage, rounds in report.stages.items()} == {
         "single": 1, "logprobs": 1, "json_schema": 1, "batch": 2,
     }  # fmt: skip
     assert (report.single_s, report.batch_s) == (pytest.approx(0.08), pytest.approx(0.08))
-    shown = house.control.status()["warmup"]
+    shown = harness.control.status()["warmup"]
     assert (shown["state"], shown["batch_size"], shown["refused"]) == ("done", SEATS, [])
     assert shown["stages"]["batch"] == [pytest.approx(0.08)] * 2
     assert requests.places == [0, 0, 0, *range(SEATS), *range(SEATS)]
     assert engine.most_running == SEATS
-    assert house.control.not_ready() == []
+    assert harness.control.not_ready() == []
 
 
 @on_virtual_time
 async def test_batches_run_until_two_of_them_take_equally_long() -> None:
     """A pace that settles ends it; the report has every round."""
-    engine, house, _ = warming(logprobs=False, json_schema=False, output_tokens=10)
-    await house.warm_up(Requests(engine, step_s=(1.0, 0.3, 0.1, 0.09)))
-    assert house.report.stages["batch"] == pytest.approx([10, 3, 1, 0.9])
-    assert house.report.settled
+    engine, harness, _ = warming(logprobs=False, json_schema=False, output_tokens=10)
+    await harness.warm_up(Requests(engine, step_s=(1.0, 0.3, 0.1, 0.09)))
+    assert harness.report.stages["batch"] == pytest.approx([10, 3, 1, 0.9])
+    assert harness.report.settled
 
 
 @on_virtual_time
 async def test_batches_that_never_agree_do_not_keep_the_server_from_serving(caplog: pytest.LogCaptureFixture) -> None:
-    """After ``max_rounds`` it is done all the same, and the log says so."""
-    engine, house, _ = warming(max_rounds=3)
+    """After ``max_rounds`` it is done all the same, and the log has a line about it."""
+    engine, harness, _ = warming(max_rounds=3)
     with caplog.at_level(logging.WARNING, "headway"):
-        await house.warm_up(Requests(engine, step_s=(1.0, 0.5, 1.0)))
-    assert (house.report.state, house.report.settled) == ("done", False)
+        await harness.warm_up(Requests(engine, step_s=(1.0, 0.5, 1.0)))
+    assert (harness.report.state, harness.report.settled) == ("done", False)
     assert "differ by more than 20 %" in caplog.text
 
 
 @on_virtual_time
 async def test_it_leaves_nothing_behind() -> None:
     """No ticket, call, request or task; the prefix cache is cleared, if need be in a second try."""
-    engine, house, requests = warming()
+    engine, harness, requests = warming()
     engine.holds = 1
-    await house.warm_up(requests)
+    await harness.warm_up(requests)
     assert engine.resets == 2
-    assert sum(outcomes(house.control).values()) == 0
-    assert all(counts.arrived == 0 for counts in house.gateway.gate.desk.ledger.classes.values())
-    await assert_no_residue(house.control)
+    assert sum(outcomes(harness.control).values()) == 0
+    assert all(counts.arrived == 0 for counts in harness.gateway.gate.desk.ledger.classes.values())
+    await assert_no_residue(harness.control)
 
 
 @on_virtual_time
 async def test_a_cache_that_stays_in_use_is_no_failure() -> None:
     """Three tries, then the made-up prompts stay until they are pushed out."""
-    engine, house, requests = warming()
+    engine, harness, requests = warming()
     engine.holds = 100
-    await house.warm_up(requests)
-    assert (engine.resets, house.report.state) == (3, "done")
+    await harness.warm_up(requests)
+    assert (engine.resets, harness.report.state) == (3, "done")
 
 
 @on_virtual_time
@@ -201,40 +201,40 @@ async def test_no_metric_counts_the_warm_up() -> None:
     meters = Meters(catalogue.class_names(), catalogue.max_seats(), registry)
     parts = prepare(engine, PlainAdapter(), catalogue.get("latency"), meters=meters, warm_up=True)
     control = install(parts, catalogue)
-    house = House(control, parts)
+    harness = Harness(control, parts)
     registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
 
     async def steps() -> None:
         for _ in range(1000):
             await asyncio.sleep(0.01)
-            if house.report.state == "done":
+            if harness.report.state == "done":
                 return
-            house.activity.step(Load(4, 0, 0.1, inter_token_s=9.0), 4, ())
+            harness.activity.step(Load(4, 0, 0.1, inter_token_s=9.0), 4, ())
 
-    await asyncio.gather(steps(), house.warm_up(Requests(engine)))
+    await asyncio.gather(steps(), harness.warm_up(Requests(engine)))
     scrape = Scrape(generate_latest(registry).decode())
     assert scrape("headway_batch_size_count") == scrape("headway_arrivals_total") == 0
     assert scrape("headway_time_to_first_token_seconds_count") == scrape("headway_queue_wait_seconds_count") == 0
     stages = [one.labels["stage"] for one in scrape.samples if one.name == "headway_warmup_duration_seconds"]
     assert stages == ["single", "logprobs", "json_schema", "batch"]
-    house.activity.step(Load(4, 0, 0.1), 4, ())
+    harness.activity.step(Load(4, 0, 0.1), 4, ())
     assert Scrape(generate_latest(registry).decode())("headway_batch_size_count") == 1
 
 
 @pytest.mark.parametrize("stage", Stage)
-def test_a_refused_stage_is_left_out_and_told(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_stage_is_omitted_and_reported(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """The engine is well and cannot do it: the rest runs, the report and the log name it."""
 
     @on_virtual_time
     async def run() -> None:
-        engine, house, _ = warming()
+        engine, harness, _ = warming()
         requests = Requests(engine, refuses=(stage,))
         with caplog.at_level(logging.WARNING, "headway"):
-            await house.warm_up(requests)
-        assert (house.report.state, house.report.refused) == ("done", [stage])
-        assert set(house.report.stages) == set(Stage) - {stage}
+            await harness.warm_up(requests)
+        assert (harness.report.state, harness.report.refused) == ("done", [stage])
+        assert set(harness.report.stages) == set(Stage) - {stage}
         assert f"skipped {stage}, which the engine refuses: ValueError: no {stage} here" in caplog.text
-        await assert_no_residue(house.control)
+        await assert_no_residue(harness.control)
 
     run()
 
@@ -242,128 +242,128 @@ def test_a_refused_stage_is_left_out_and_told(stage: Stage, caplog: pytest.LogCa
 @on_virtual_time
 async def test_an_engine_that_refuses_everything_needs_no_warm_up() -> None:
     """A pooling model: nothing can be warmed so, nothing is wrong; it is not asked again after a restart either."""
-    engine, house, _ = warming()
+    engine, harness, _ = warming()
     requests = Requests(engine, refuses=tuple(Stage))
-    await house.warm_up(requests)
-    assert (house.report.state, house.report.reason) == ("skipped", "the engine refuses every stage")
-    assert house.control.not_ready() == []
-    await house.rewarm(requests)
+    await harness.warm_up(requests)
+    assert (harness.report.state, harness.report.reason) == ("skipped", "the engine refuses every stage")
+    assert harness.control.not_ready() == []
+    await harness.rewarm(requests)
     assert len(requests.asked) == 3 + SEATS
 
 
 @on_virtual_time
 async def test_a_failure_is_written_down_and_tried_again_until_it_succeeds() -> None:
     """A dead engine: not ready with the reason, tried after 5, 10 and 20 s; once it is well the server is ready."""
-    engine, house, requests = warming()
+    engine, harness, requests = warming()
     engine.die()
-    await house.warm_up(requests)
+    await harness.warm_up(requests)
     loop, failed_s = asyncio.get_running_loop(), []
-    assert (house.report.state, house.report.reason) == ("failed", "single: EngineDied: the engine died")
-    assert "warm-up failed: single: EngineDied: the engine died" in house.control.not_ready()
-    while house.report.attempt < 4:
-        attempt = house.report.attempt
-        while house.report.attempt == attempt:  # noqa: ASYNC110 - on virtual time
+    assert (harness.report.state, harness.report.reason) == ("failed", "single: EngineDied: the engine died")
+    assert "warm-up failed: single: EngineDied: the engine died" in harness.control.not_ready()
+    while harness.report.attempt < 4:
+        attempt = harness.report.attempt
+        while harness.report.attempt == attempt:  # noqa: ASYNC110 - on virtual time
             await asyncio.sleep(0.05)
         failed_s.append(round(loop.time(), 1))
-        assert house.report.reason == "again, after single: EngineDied: the engine died"
+        assert harness.report.reason == "again, after single: EngineDied: the engine died"
     assert [round(later - sooner) for sooner, later in itertools.pairwise([0.0, *failed_s])] == [5, 10, 20]
     engine.revive()
     await asyncio.sleep(30)
-    house.gateway.gate.enter().leave(Ending.COMPLETED)
-    assert (house.report.state, house.report.reason, house.control.not_ready()) == ("done", "", [])
-    await assert_no_residue(house.control)
+    harness.gateway.gate.enter().leave(Ending.COMPLETED)
+    assert (harness.report.state, harness.report.reason, harness.control.not_ready()) == ("done", "", [])
+    await assert_no_residue(harness.control)
 
 
 @on_virtual_time
 async def test_a_stuck_engine_ends_it_at_the_cap() -> None:
     """The stage and the cap are named, what was running is stopped, and a later attempt succeeds."""
-    engine, house, requests = warming(timeout_s=20.0)
+    engine, harness, requests = warming(timeout_s=20.0)
     engine.stalled = True
-    await house.warm_up(requests)
+    await harness.warm_up(requests)
     assert asyncio.get_running_loop().time() == pytest.approx(20.0)
     await asyncio.sleep(0)
     assert engine.aborted == engine.started
-    assert house.control.not_ready() == ["warm-up failed: single: no end within 20 s"]
+    assert harness.control.not_ready() == ["warm-up failed: single: no end within 20 s"]
     with pytest.raises(Rejected) as refused:
-        house.gateway.gate.enter()
+        harness.gateway.gate.enter()
     assert refused.value.reason is Reason.NOT_READY
     assert engine.running == {}
     engine.stalled = False
     await asyncio.sleep(10)
-    assert (house.report.state, house.report.attempt) == ("done", 2)
-    await assert_no_residue(house.control)
+    assert (harness.report.state, harness.report.attempt) == ("done", 2)
+    await assert_no_residue(harness.control)
 
 
 @on_virtual_time
 async def test_one_failure_in_a_batch_stops_the_others() -> None:
-    """Nothing of the batch is left in the engine while the next attempt is awaited."""
-    engine, house, requests = warming()
+    """No request of the batch remains in the engine while the next attempt is awaited."""
+    engine, harness, requests = warming()
     requests.contexts = {5}
-    await house.warm_up(requests)
-    assert house.report.reason.startswith("batch: RuntimeError: tripped over headway-warm-up-batch-")
-    assert house.report.stages.keys() == {"single", "logprobs", "json_schema"}
+    await harness.warm_up(requests)
+    assert harness.report.reason.startswith("batch: RuntimeError: tripped over headway-warm-up-batch-")
+    assert harness.report.stages.keys() == {"single", "logprobs", "json_schema"}
     await asyncio.sleep(0)
     assert engine.running == {}
-    house.tasks.stop_all()
+    harness.tasks.stop_all()
 
 
 @on_virtual_time
 async def test_a_request_that_is_given_up_warms_nothing() -> None:
     """No output at all is a failure, not a success."""
-    engine, house, _ = warming(output_tokens=1)
+    engine, harness, _ = warming(output_tokens=1)
 
     class Empty(Requests):
         def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[FakeOutput, None]:
             return self.engine.generate("made up", FakeParams(0), request_id)
 
-    await house.warm_up(Empty(engine))
-    assert house.report.reason == "single: HeadwayError: the engine gave a request up"
-    house.tasks.stop_all()
+    await harness.warm_up(Empty(engine))
+    assert harness.report.reason == "single: HeadwayError: the engine gave a request up"
+    harness.tasks.stop_all()
 
 
 @on_virtual_time
 async def test_a_replaced_engine_is_warmed_up_anew() -> None:
     """At once, in place of an attempt that waits for its turn; by one short request where warm-up was turned off."""
-    engine, house, requests = warming()
+    engine, harness, requests = warming()
     engine.die()
-    await house.warm_up(requests)
+    await harness.warm_up(requests)
     engine.revive()
-    await house.rewarm(requests)
-    assert (house.report.state, house.report.attempt) == ("done", 1)
+    await harness.rewarm(requests)
+    assert (harness.report.state, harness.report.attempt) == ("done", 1)
     asked = len(requests.asked)
     await asyncio.sleep(100)
     assert len(requests.asked) == asked
-    house.report.state = "skipped"
-    await house.rewarm(requests)
+    harness.report.state = "skipped"
+    await harness.rewarm(requests)
     assert (len(requests.asked), requests.brief) == (asked, 1)
 
 
 @on_virtual_time
-async def test_whoever_interrupts_it_is_told_and_the_server_is_not_ready() -> None:
-    """A cancellation goes on to its sender; nothing is said to be running that is not."""
-    engine, house, requests = warming()
+async def test_a_cancellation_reaches_its_caller_and_the_server_is_not_ready() -> None:
+    """The cancellation is passed on; no stage is reported as running that is not."""
+    engine, harness, requests = warming()
     engine.stalled = True
-    task = asyncio.ensure_future(house.warm_up(requests))
+    task = asyncio.ensure_future(harness.warm_up(requests))
     await asyncio.sleep(1)
-    assert house.control.not_ready() == ["warm-up running"]
+    assert harness.control.not_ready() == ["warm-up running"]
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert house.control.not_ready() == ["warm-up failed: interrupted"]
-    await assert_no_residue(house.control)
+    assert harness.control.not_ready() == ["warm-up failed: interrupted"]
+    await assert_no_residue(harness.control)
 
 
 @on_virtual_time
 async def test_retries_end_when_the_server_closes() -> None:
     """A server that is shutting down does not go on warming up."""
-    engine, house, requests = warming()
+    engine, harness, requests = warming()
     engine.die()
-    await house.warm_up(requests)
-    house.gateway.link.closing = True
+    await harness.warm_up(requests)
+    harness.gateway.link.closing = True
     asked = len(requests.asked)
     await asyncio.sleep(1000)
     assert len(requests.asked) <= asked + 1
-    await assert_no_residue(house.control)
+    await assert_no_residue(harness.control)
 
 
 # ---------------------------------------------------------------------- keep-warm
@@ -372,32 +372,32 @@ async def test_retries_end_when_the_server_closes() -> None:
 @on_virtual_time
 async def test_an_idle_engine_is_kept_warm() -> None:
     """One short request whenever nothing has run for so long; none of them is a ticket or a lesson for the limit."""
-    _engine, house, requests = warming(keep_warm_after_s=60.0)
-    await house.warm_up(requests)
-    house.keep_warm(requests)
+    _engine, harness, requests = warming(keep_warm_after_s=60.0)
+    await harness.warm_up(requests)
+    harness.keep_warm(requests)
     await asyncio.sleep(10 * 62)
     assert requests.brief == 10
-    assert sum(outcomes(house.control).values()) == 0
-    house.tasks.stop_all()
-    await assert_no_residue(house.control)
+    assert sum(outcomes(harness.control).values()) == 0
+    harness.tasks.stop_all()
+    await assert_no_residue(harness.control)
 
 
 @on_virtual_time
-async def test_a_busy_engine_is_left_alone() -> None:
+async def test_a_busy_engine_is_not_warmed() -> None:
     """An engine step, or a call under way, counts as use."""
-    engine, house, requests = warming(keep_warm_after_s=60.0)
-    await house.warm_up(requests)
-    house.keep_warm(requests)
+    engine, harness, requests = warming(keep_warm_after_s=60.0)
+    await harness.warm_up(requests)
+    harness.keep_warm(requests)
     for _ in range(10):
         await asyncio.sleep(50)
-        house.activity.step(Load(1, 0, 0.1), 1, ())
+        harness.activity.step(Load(1, 0, 0.1), 1, ())
     assert requests.brief == 0
     engine.stalled = True
     call = asyncio.ensure_future(anext(engine.generate("p", FakeParams(1), "slow", timeout_s=1e6)))
     await asyncio.sleep(50)
     assert requests.brief == 0
     call.cancel()
-    house.tasks.stop_all()
+    harness.tasks.stop_all()
 
 
 @pytest.mark.parametrize("state", ["off", "draining", "paused", "not warm", "closing"])
@@ -406,14 +406,14 @@ def test_keep_warm_asks_nothing_of_a_server_that_does_not_serve(state: str) -> N
 
     @on_virtual_time
     async def run() -> None:
-        _engine, house, requests = warming(keep_warm_after_s=None if state == "off" else 10.0)
-        house.report.state = "failed" if state == "not warm" else "done"
-        house.keep_warm(requests)
-        house.gateway.link.closing = state == "closing"
-        {"draining": house.gateway.gate.drain, "paused": house.gateway.gate.pause}.get(state, lambda: None)()
+        _engine, harness, requests = warming(keep_warm_after_s=None if state == "off" else 10.0)
+        harness.report.state = "failed" if state == "not warm" else "done"
+        harness.keep_warm(requests)
+        harness.gateway.link.closing = state == "closing"
+        {"draining": harness.gateway.gate.drain, "paused": harness.gateway.gate.pause}.get(state, lambda: None)()
         await asyncio.sleep(1000)
         assert requests.brief == 0
-        house.tasks.stop_all()
+        harness.tasks.stop_all()
 
     run()
 
@@ -421,50 +421,50 @@ def test_keep_warm_asks_nothing_of_a_server_that_does_not_serve(state: str) -> N
 @on_virtual_time
 async def test_keep_warm_follows_the_preset_in_force() -> None:
     """A switch turns it on within seconds, and off again."""
-    _engine, house, requests = warming()
-    house.report.state = "done"
-    house.keep_warm(requests)
-    off = house.control.preset
+    _engine, harness, requests = warming()
+    harness.report.state = "done"
+    harness.keep_warm(requests)
+    off = harness.control.preset
     on = off.model_copy(update={"warmup": Warmup(keep_warm_after_s=10.0)})
-    house.gateway.gate.switch(on)
+    harness.gateway.gate.switch(on)
     await asyncio.sleep(16)
     assert requests.brief == 1
-    house.gateway.gate.switch(off)
+    harness.gateway.gate.switch(off)
     await asyncio.sleep(100)
     assert requests.brief == 1
-    house.tasks.stop_all()
+    harness.tasks.stop_all()
 
 
 @on_virtual_time
 async def test_keep_warm_outlives_its_own_failures() -> None:
     """A stuck request ends at the cap, one that fails is no news, and the next one is sent in its turn."""
-    engine, house, requests = warming(keep_warm_after_s=10.0, timeout_s=5.0)
-    house.report.state = "done"
-    house.keep_warm(requests)
+    engine, harness, requests = warming(keep_warm_after_s=10.0, timeout_s=5.0)
+    harness.report.state = "done"
+    harness.keep_warm(requests)
     engine.stalled, requests.contexts = True, {2}
     await asyncio.sleep(16)
-    assert (requests.brief, engine.running, house.activity.internal) == (1, {}, False)
+    assert (requests.brief, engine.running, harness.activity.internal) == (1, {}, False)
     engine.stalled = False
     await asyncio.sleep(25)
     assert requests.brief == 3
-    house.tasks.stop_all()
+    harness.tasks.stop_all()
 
 
 @on_virtual_time
 async def test_the_steps_of_keep_warm_teach_nothing() -> None:
     """While its request runs no step is a batch or a signal."""
-    engine, house, requests = warming(keep_warm_after_s=10.0)
-    house.report.state, seen = "done", []
-    house.parts = replace(house.parts, activity=EngineActivity(house.gateway, seen.append))
-    house.keep_warm(requests)
+    engine, harness, requests = warming(keep_warm_after_s=10.0)
+    harness.report.state, seen = "done", []
+    harness.parts = replace(harness.parts, activity=EngineActivity(harness.gateway, seen.append))
+    harness.keep_warm(requests)
     engine.stalled = True
     await asyncio.sleep(11)
-    house.activity.step(Load(1, 0, 0.1), 1, ())
+    harness.activity.step(Load(1, 0, 0.1), 1, ())
     engine.stalled = False
     await asyncio.sleep(1)
-    house.activity.step(Load(2, 0, 0.1), 2, ())
+    harness.activity.step(Load(2, 0, 0.1), 2, ())
     assert seen == [2]
-    house.tasks.stop_all()
+    harness.tasks.stop_all()
 
 
 # ---------------------------------------------------------------------- parts
@@ -472,7 +472,7 @@ async def test_the_steps_of_keep_warm_teach_nothing() -> None:
 
 @on_virtual_time
 async def test_a_chore_takes_the_place_of_its_namesake(caplog: pytest.LogCaptureFixture) -> None:
-    """One of a name at a time; what ends is forgotten, and an error is told and not lost."""
+    """One of a name at a time; a task that ends is dropped, and an error is logged and not lost."""
     tasks, ended = BackgroundTasks(), []
 
     async def work(name: str, *, fails: bool = False) -> None:

@@ -109,8 +109,8 @@ def _caused(error: Exception, cause: Exception) -> Exception:
     ],
     ids=str,
 )
-def test_a_refusal_is_told_from_a_failure(error: Exception, refused: bool) -> None:
-    """By the error and its cause; a dead engine refuses nothing, whatever it says."""
+def test_a_refusal_is_distinguished_from_a_failure(error: Exception, refused: bool) -> None:
+    """By the error and its cause; a dead engine refuses nothing, whatever the message."""
     engine = Engine()
     assert WarmupRequests(engine).refused(error) is refused
     engine.errored = True

@@ -1,6 +1,6 @@
-"""A server of no consequence, with a child of every kind: prints the name and pid of each, then waits to be killed.
+"""A dummy server with child processes of every kind: it prints the name and pid of each, then waits to be killed.
 
-``python leaving_children.py FILE``: watched, and FILE is to be removed at its end; without FILE it is not watched.
+``python child_processes.py FILE``: the parent watch is on, and removes FILE when the server ends. Without FILE: off.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from headway.vllm_adapter.process import parent_watch
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 GRANDCHILD = "import subprocess, time; print('{name}', subprocess.Popen({sleep}).pid, flush=True); time.sleep(600)"
 OUTER = "from headway.vllm_adapter.process.parent_watch import watch_this_process; watch_this_process(); "
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+IGNORES_SIGTERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 FORKS = "import os, time; pid = os.fork(); pid and print('forked by a child', pid, flush=True); time.sleep(600)"
 TITLE = "import setproctitle, time; setproctitle.setproctitle('VLLM::EngineCore'); time.sleep(600)"
 
 
-def told(name: str, pid: int) -> int:
-    """Say who it is."""
+def reported(name: str, pid: int) -> int:
+    """Print the name and pid of a process."""
     sys.stdout.write(f"{name} {pid}\n")
     sys.stdout.flush()
     return pid
 
 
 def started(name: str, code: str | None = None, **options: Any) -> int:
-    """A program of its own."""
-    return told(name, subprocess.Popen(SLEEP if code is None else [sys.executable, "-c", code], **options).pid)
+    """Start a separate program."""
+    return reported(name, subprocess.Popen(SLEEP if code is None else [sys.executable, "-c", code], **options).pid)
 
 
 def main() -> None:
-    """One of each kind."""
+    """Start one child process of each kind."""
     if sys.argv[1:]:
         parent_watch.watch_this_process()
         parent_watch.watch_this_process()
         parent_watch.remove_at_the_end(sys.argv[1])
     started("a program")
     started("in a session of its own", start_new_session=True)
-    started("deaf to signals", DEAF)
+    started("deaf to signals", IGNORES_SIGTERM)
     started("with another title", TITLE)
     started("a parent", GRANDCHILD.format(name="a grandchild", sleep=SLEEP))
     started("a parent that forks", FORKS)
@@ -51,8 +51,8 @@ def main() -> None:
     os.kill(started("stopped"), signal.SIGSTOP)
     spawned = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
     spawned.start()
-    told("spawned", spawned.pid or 0)
-    told("only forked", os.fork() or time.sleep(600) or 0)
+    reported("spawned", spawned.pid or 0)
+    reported("only forked", os.fork() or time.sleep(600) or 0)
     time.sleep(600)
 
 

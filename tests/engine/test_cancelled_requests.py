@@ -1,4 +1,4 @@
-"""Clients that leave early, on an engine that was wrapped by a program: nothing of them stays behind."""
+"""Requests cancelled by their clients, on an engine wrapped by a program: none of their state is kept."""
 
 from __future__ import annotations
 

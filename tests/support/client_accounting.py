@@ -1,4 +1,4 @@
-"""The ledger seen from outside: what each client saw, to be compared with what the server counted and what vLLM did."""
+"""Outcomes as the clients saw them, compared with the counters of Headway and of vLLM."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from running_server import RunningServer, Scrape
 ROUTE = "/v1/completions"
 
 
-#: Over all runs of a session, for the summary at its end.
-TOLD: Counter[str] = Counter()
+#: Totals of all client groups of a test session, for the summary at its end.
+TOTALS: Counter[str] = Counter()
 
 
 @dataclass(slots=True)
 class Client:
-    """One request and all its client saw of it."""
+    """One request, and the response as its client saw it."""
 
     number: int
     class_name: str
@@ -35,7 +35,7 @@ class Client:
 
     @property
     def verdict(self) -> str:
-        """Completed, broken (an error after the first byte), refused, or nothing at all."""
+        """Completed, broken (an error after the first byte), refused, or nothing (no complete response)."""
         if self.status is None or not self.ended:
             return "nothing"
         if self.status != httpx.codes.OK:
@@ -44,7 +44,7 @@ class Client:
         return "completed" if whole else "broken"
 
     async def ask(self, http: httpx.AsyncClient, url: str) -> None:
-        """Send it, and read whatever comes to its end. The prompt carries the number; nobody else's may come back."""
+        """Send the request and read the response to its end. The prompt contains the request's number."""
         body = {
             "model": "tiny",
             "prompt": f"This is request number {self.number}.",
@@ -69,15 +69,15 @@ class Client:
         if text == "[DONE]":
             self.done = True
         elif text:
-            said = json.loads(text)
-            self.errors += "error" in said
-            if usage := said.get("usage"):
+            chunk = json.loads(text)
+            self.errors += "error" in chunk
+            if usage := chunk.get("usage"):
                 self.tokens = usage["completion_tokens"]
 
 
 @dataclass(slots=True)
-class Books:
-    """The clients of one run, and the server's counts before it."""
+class ClientGroup:
+    """A group of clients, and the server's counters before its requests."""
 
     server: RunningServer
     clients: list[Client]
@@ -87,7 +87,7 @@ class Books:
         self.before = self.server.scrape()
 
     async def run(self, spread_s: float = 0.0) -> None:
-        """All clients, spread over that time; each is read to its end."""
+        """Start all clients, spread over ``spread_s``, and read every response to its end."""
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(timeout=240, limits=limits) as http, asyncio.TaskGroup() as group:
             for one in self.clients:
@@ -95,11 +95,11 @@ class Books:
                 await asyncio.sleep(spread_s / len(self.clients))
 
     def verdicts(self) -> Counter[str]:
-        """How many clients saw what."""
+        """The number of clients by verdict."""
         return Counter(one.verdict for one in self.clients)
 
     def audit(self) -> Counter[str]:
-        """Compare all three: clients, Headway, vLLM. Returns the counts; at rest only."""
+        """Compare the counts of clients, Headway and vLLM once the server is idle; returns them."""
         self.server.settle()
         now = self.server.scrape()
         assert now.unbalanced() == []
@@ -113,17 +113,19 @@ class Books:
         assert seen["nothing"] == 0, [one for one in self.clients if one.verdict == "nothing"]
         assert grown("headway_arrivals_total") == len(self.clients)
         others = [one for one in self.clients if one.verdict != "completed"]
-        assert completed == seen["completed"], f"counted as completed what no client got whole: {others}"
+        assert completed == seen["completed"], (
+            f"counted as completed, but no client received the whole response: {others}"
+        )
         assert grown("headway_outcomes_total") == len(self.clients)
         assert finished >= completed, "more completed than the engine finished"
-        probes = grown("headway_engine_deaths_total")  # one for each engine that was put in place of another
+        probes = grown("headway_engine_deaths_total")  # one for each replaced engine
         counts = Counter({"requests": len(self.clients), **seen, "doubled": finished - completed - probes})
-        TOLD.update(counts)
+        TOTALS.update(counts)
         return counts
 
 
 def mixed(count: int, *, sizes: tuple[int, ...] = (40, 200)) -> list[Client]:
-    """So many clients: every second one streams, sizes and classes in turn."""
+    """``count`` clients: every second one streams; sizes and classes alternate."""
     return [
         Client(number, ("normal", "batch")[number // 2 % 2], number % 2 == 0, sizes[number // 4 % len(sizes)])
         for number in range(count)

@@ -1,4 +1,4 @@
-"""Do the causes of errors sum to the error share, whatever they are read from?"""
+"""A check that the causes of errors sum to the error share, from any data source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway_dashboard.analysis.model import Series
 
 
 def sums_to_the_share(read: Callable[[Expression], Series], share: Expression, causes: Sequence[Expression]) -> int:
-    """Compare the causes with the share at every instant; returns at how many there is a share."""
+    """Compare the causes with the share at every instant; returns the number of instants that have a share."""
     assert isinstance(share, Share)
     (wholes,) = read(share.whole).lines.values() or [()]
     (shares,) = read(share).lines.values() or [[None] * len(wholes)]

@@ -1,8 +1,8 @@
-"""What does it cost to read something, and how does that grow with its size? Asked of the processor, never of a clock.
+"""Growth of CPU time and memory with the size of an input, measured in thread CPU time rather than wall-clock time.
 
-SizeStats double. The cost of a size is compared with that of one sixteenth of it: a cost in proportion to the size
-gives 16, one that grows with the square 256. Costs below ``FLOOR_S`` count as ``FLOOR_S``, so that the smallest sizes
-say nothing; what grows too fast is noticed once it costs more than ``MOST_RATIO * FLOOR_S``, and is harmless before.
+Sizes double. The cost of a size is compared with the cost of one sixteenth of it: linear growth gives a ratio of 16,
+quadratic growth 256. Costs below ``FLOOR_S`` count as ``FLOOR_S``, since such small costs cannot be measured reliably.
+Superlinear growth is therefore detected once it costs more than ``MAX_RATIO * FLOOR_S``; below that it is harmless.
 """
 
 from __future__ import annotations
@@ -13,27 +13,32 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 RATIO = 16
-MOST_RATIO = 40
+MAX_RATIO = 40
 FLOOR_S = 0.5e-3
 _TRIES = 8
 
-#: Prepares what is to be measured for a size; the call that it returns may be made again and again.
+#: Prepares the input of a size; returns the call to measure, which may be repeated.
 Prepare = Callable[[int], Callable[[], object]]
 
 
-def too_fast(prepare: Prepare, first: int, last: int) -> str:
-    """The first size whose cost has grown too fast, in words; empty when all is well."""
+def superlinear_growth(prepare: Prepare, first: int, last: int) -> str:
+    """The first size whose cost has grown faster than allowed, as text; empty when there is none."""
     costs_s = {size: cost_s(prepare(size)) for size in _doubling(first, RATIO * first // 2)}
     for size in _doubling(RATIO * first, last):
         costs_s[size] = cost_s(prepare(size))
         small = size // RATIO
-        for _ in range(_TRIES):  # a busy machine only ever adds
-            if costs_s[size] <= MOST_RATIO * costs_s[small]:
+        for _ in range(_TRIES):  # other load can only add to a measurement
+            if costs_s[size] <= MAX_RATIO * costs_s[small]:
                 break
             costs_s[size] = min(costs_s[size], cost_s(prepare(size)))
         else:
             return f"{size}: {costs_s[size] * 1e3:.1f} ms, and {small}: {costs_s[small] * 1e3:.1f} ms"
     return ""
+
+
+def assert_linear(prepare: Prepare, size: int) -> None:
+    """At ``RATIO`` times ``size``, the cost is at most ``MAX_RATIO`` times the cost at ``size``."""
+    assert superlinear_growth(prepare, size, RATIO * size) == ""
 
 
 def cost_s(run: Callable[[], object]) -> float:
@@ -51,7 +56,7 @@ def cost_s(run: Callable[[], object]) -> float:
 
 
 def kept_bytes(keep: Callable[[], object]) -> int:
-    """The memory that what ``keep`` returns holds."""
+    """The memory held by the return value of ``keep``."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -65,7 +70,7 @@ def kept_bytes(keep: Callable[[], object]) -> int:
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """The most memory that is held at once during one call."""
+    """The peak memory during one call."""
     gc.collect()
     tracemalloc.start()
     try:

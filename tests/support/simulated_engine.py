@@ -1,8 +1,8 @@
-"""A small continuous-batching engine, to judge limits on: step time, KV capacity, preemption by recompute.
+"""A simulated continuous-batching engine to evaluate limits on: step time, KV capacity, preemption by recompute.
 
-A step lasts ``base_s + sequence_s * decoding + prefill_token_s * prompt tokens``. Someone always waits, unless
-``arrivals_s`` says how long after one another they come. When the KV cache overflows, whoever came last gives up all
-that was computed and starts again.
+A step lasts ``base_s + sequence_s * decoding + prefill_token_s * prompt tokens``. The queue is never empty, unless
+``arrivals_s`` gives the time between two arrivals. When the KV cache overflows, the latest sequence is preempted and
+recomputed from its start.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from headway_policies.limits.limit import Limit
 
 BASE_S, SEQUENCE_S, PREFILL_TOKEN_S = 0.029, 0.00106, 0.0007
 SLO_S = 0.075
-_MOST_PREFILL_TOKENS = 2048
+_MAX_PREFILL_TOKENS = 2048
 
 
 @dataclass(frozen=True)
 class Mix:
-    """The lengths of what comes, in tokens: mean prompt, mean output, and how far outputs vary."""
+    """Lengths of the arriving requests, in tokens: mean prompt, mean output, coefficient of variation of the output."""
 
     prompt_tokens: int
     output_tokens: int
@@ -51,7 +51,7 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step came to; ``good`` are the sequences that ended within the SLO."""
+    """The result of one step; ``good`` counts the sequences that ended within the SLO."""
 
     now_s: float
     limit: int
@@ -65,8 +65,8 @@ class Step:
 
 
 @dataclass
-class Plant:
-    """Runs a limit against the engine, step by step, on virtual time."""
+class SimulatedEngine:
+    """Runs a limit on the simulated engine, step by step, in virtual time."""
 
     limit: Limit
     mix: Callable[[float], Mix] = lambda now_s: CHAT
@@ -90,7 +90,7 @@ class Plant:
         self._random = Random(self.seed)
 
     def run(self, until_s: float) -> list[Step]:
-        """All steps until then."""
+        """Run until ``until_s``; returns all steps."""
         return list(self._steps(until_s))
 
     def _steps(self, until_s: float) -> Iterator[Step]:
@@ -103,14 +103,14 @@ class Plant:
             yield self._step(seats, limited, prefill_tokens, new)
 
     def _admit(self, seats: int) -> tuple[bool, int, list[Sequence]]:
-        """Let in as many as the limit, the KV cache and the prefill budget allow."""
+        """Admit as many sequences as the limit, the KV cache and the prefill budget allow."""
         prefill_tokens, used = 0, sum(one.kv_tokens for one in self._running)
         new: list[Sequence] = []
         while len(self._running) < seats and (self._again or self._waits()):
             one = self._again.popleft() if self._again else self._fresh()
             if self._running and (
                 used + one.kv_tokens > self.kv_capacity_tokens
-                or (prefill_tokens and prefill_tokens + one.kv_tokens > _MOST_PREFILL_TOKENS)
+                or (prefill_tokens and prefill_tokens + one.kv_tokens > _MAX_PREFILL_TOKENS)
             ):
                 self._again.appendleft(one)
                 return False, prefill_tokens, new

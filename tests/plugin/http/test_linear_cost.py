@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from costs import assert_linear
+from cost_growth import assert_linear
 from small_presets import small_preset
 
 from headway.api_errors import BadRequest

@@ -1,4 +1,4 @@
-"""Traffic against a real server: many requests of several classes at once, and what became of each."""
+"""Concurrent requests of several classes to a real server, and the response to each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 
 import httpx
-from asking import body
+from generation_requests import body
 from running_server import RunningServer, Scrape
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one client saw."""
+    """The response that one client received."""
 
     class_name: str
     stream: bool
@@ -25,7 +25,7 @@ class Answer:
 async def ask(
     client: httpx.AsyncClient, server: RunningServer, class_name: str, max_tokens: int, stream: bool
 ) -> Answer:
-    """One chat request, read to its end."""
+    """Send one chat request and read the response to its end."""
     route = "/v1/chat/completions"
     answer = await client.post(
         server.url + route,
@@ -36,15 +36,15 @@ async def ask(
     return Answer(class_name, stream, answer.status_code, answer.headers, complete and '"error":' not in answer.text)
 
 
-async def flood(server: RunningServer, plan: list[tuple[str, int, bool]]) -> list[Answer]:
-    """All requests of a plan (class, max_tokens, stream) at once."""
+async def send_all(server: RunningServer, plan: list[tuple[str, int, bool]]) -> list[Answer]:
+    """Send all requests of a plan (class, max_tokens, stream) concurrently."""
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(timeout=300, limits=limits) as client:
         return list(await asyncio.gather(*(ask(client, server, *one) for one in plan)))
 
 
 async def scrapes_while(server: RunningServer, work: asyncio.Task[list[Answer]]) -> list[Scrape]:
-    """Scrape after scrape until the work is done."""
+    """Scrape repeatedly until the work is done."""
     taken = []
     while not work.done():
         taken.append(await asyncio.to_thread(server.scrape))
@@ -53,5 +53,5 @@ async def scrapes_while(server: RunningServer, work: asyncio.Task[list[Answer]])
 
 
 def statuses(answers: list[Answer]) -> Counter[int]:
-    """How many answers of each status."""
+    """The number of answers by status."""
     return Counter(answer.status for answer in answers)
