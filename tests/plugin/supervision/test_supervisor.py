@@ -118,8 +118,9 @@ class House:
 
 
 @on_virtual_time
-async def test_who_has_shown_nothing_goes_again_and_who_has_is_told() -> None:
+async def test_a_request_without_output_is_retried_and_one_with_output_fails(caplog: pytest.LogCaptureFixture) -> None:
     """The engine dies with one stream under way, one just begun and one waiting: an error, and two whole answers."""
+    caplog.set_level(logging.INFO, "headway.supervision")
     house = House()
     flowing = house.ask("flowing")
     await asyncio.sleep(0.5)
@@ -137,22 +138,25 @@ async def test_who_has_shown_nothing_goes_again_and_who_has_is_told() -> None:
     ]  # fmt: skip
     assert (house.probes, house.standing, house.control.not_ready()) == (1, EngineState.UP, [])
     assert house.control.gateway.gate.desk.ledger.classes["normal"].retries == 1
+    assert "requests that were running at the death are retried first, one at a time: 1" in caplog.text
     await house.close()
 
 
 @on_virtual_time
-async def test_whom_a_dead_engine_was_running_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Each with its id, class and size, and whether it had sent output; nothing of its text; of many, some."""
+async def test_the_requests_that_a_dead_engine_was_running_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """First the death and what follows; then each request, nothing of its text; of many, some."""
     house = House(seats=30)
     requests = [house.ask(f"r{number}", whole=number > 0) for number in range(25)]
     await asyncio.sleep(0.15)
-    with caplog.at_level(logging.ERROR, "headway.admission.engine_link"):
+    with caplog.at_level(logging.INFO, "headway"):
         house.engine.die()
         await asyncio.sleep(1)
-    told = [record.getMessage() for record in caplog.records if record.name == "headway.admission.engine_link"]
-    assert told[0] == "the engine died while it ran r0 (normal, prompt tokens: 1, sequences: 1), which had sent output"
-    assert len(told) == 21
-    assert told[-1] == "the engine died while it ran 5 more"
+    lines = [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
+    assert lines[0] == "the engine died (crash): restart attempt 1 of 3 in 0 s, with 100 % of the seats"
+    size = "class normal, prompt tokens: 1, sequences: 1"
+    assert lines[1] == f"running when the engine died: request r0 ({size}, had sent output)"
+    assert len(lines) == 22
+    assert lines[-1] == "running when the engine died: 5 more requests"
     await asyncio.gather(*requests)
     await house.close()
 
