@@ -52,7 +52,7 @@ def test_every_rung_has_words() -> None:
     ids=["nobody tells", "numbers only", "normal", "by itself", "ordered"],
 )
 def test_ladder_words(ladder: FallbackState, by_numbers: str, words: str) -> None:
-    """Where it stands, who put it there, and what it takes; only what is in force, not all that lies below."""
+    """Where it stands, who put it there, and its effect; only what is in force, not all that lies below."""
     assert words in descriptions.ladder_words(ladder, by_numbers)
     assert bool(words) == bool(descriptions.ladder_words(ladder, by_numbers))
 
@@ -103,8 +103,8 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
     ("told", "words"),
     [
         (WarmupStatus(), ""),
-        (WarmupStatus(state="done", settled=True, batch_size=8), "took equally long. A full batch has 8 requests."),
-        (WarmupStatus(state="done"), "did not take equally long"),
+        (WarmupStatus(state="done", settled=True, batch_size=8), "took about the same time. A full batch has 8 requests."),
+        (WarmupStatus(state="done"), "the times of the last two batches still differed"),
         (WarmupStatus(state="skipped"), "Skipped"),
         (WarmupStatus(state="failed", reason="batch: boom", attempt=3), "Failed. Attempt 3. Batch: boom."),
     ],
