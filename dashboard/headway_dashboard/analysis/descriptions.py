@@ -128,8 +128,11 @@ def taken_words(rungs: Iterable[str]) -> str:
 
 
 def orderable(ladder: FallbackState) -> tuple[str, ...]:
-    """The rungs an operator may order: those that would change something, and the two that always do."""
-    return tuple(word for word in RUNGS if not ladder.usable or word in (*_ALWAYS_OPEN, *ladder.usable))
+    """The rungs an operator may order: those that have an effect under this preset, and two that are always allowed.
+
+    All of them while the ladder is not known: the server decides.
+    """
+    return tuple(word for word in RUNGS if not ladder.rung or word in (*_ALWAYS_OPEN, *ladder.usable))
 
 
 def order_words(ladder: FallbackState, chosen: str) -> str:

@@ -92,8 +92,9 @@ def _card(one: PresetEntry, *, running: bool) -> None:
             if one.source not in ("bundled", ""):
                 st.badge("own file", color="gray", help=plain(one.source))
         st.caption(plain(one.description))
-        seats, window_ms = one.settings.get("batching.seats"), one.settings.get("batching.window_ms")
-        st.markdown(f"{_value(seats)} seats · {_value(window_ms)} ms window")
+        seats, strategy = one.settings.get("batching.seats"), one.settings.get("batching.strategy")
+        window = f" · {_value(one.settings.get('batching.window_ms'))} ms window" if strategy == "dynamic" else ""
+        st.markdown(f"{_value(seats)} seats · {plain(str(strategy or MISSING))} batching{window}")
         chosen = st.session_state["chosen"] == one.name
         st.button(
             "Comparing" if chosen else "Compare",

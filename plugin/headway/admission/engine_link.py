@@ -154,7 +154,10 @@ class EngineLink:
         except Exception as error:  # an engine without an answer must not undo a switch that is already in force
             self.core_limit = None
             self.limit_pending = isinstance(error, TimeoutError)
-            log.warning("the engine's own limit could not be set to %d: %s", seats, error)
+            log.warning(
+                "the engine has not confirmed its own limit of %d seats (%s): the gate alone keeps it%s", seats, error,
+                " until the engine responds" if self.limit_pending else "",
+            )  # fmt: skip
         else:
             self.limit_confirmed = True
 

@@ -64,6 +64,7 @@ def test_what_an_operator_may_order() -> None:
     assert descriptions.order_words(ladder, "shed") == "answers are shorter, whole classes are refused"
     assert descriptions.order_words(ladder, "normal") == "no request is degraded"
     assert descriptions.orderable(NO_LADDER) == tuple(descriptions.RUNGS)
+    assert descriptions.orderable(FallbackState(rung="normal")) == ("normal", "pause")
 
 
 def test_steps_and_moves() -> None:

@@ -234,6 +234,20 @@ def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
     assert [text.replace("\\", "") for text in difference["After"]] == ["0.985", "[]", "10001"]
 
 
+def test_a_card_has_the_window_where_it_applies(visit: Open, stub: StubServer) -> None:
+    """Only dynamic batches wait for a window."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    listed = [
+        {"name": strategy, "description": "", "source": "bundled",
+         "settings": {"batching.strategy": strategy, "batching.seats": 8, "batching.window_ms": 10}}
+        for strategy in ("continuous", "dynamic")
+    ]  # fmt: skip
+    stub.forced["GET", "/headway/v1/presets"] = (200, {"current": {"name": "continuous", "revision": 1}, "presets": listed})
+    app.run()
+    cards = [one.value for one in app.markdown if one.value.startswith("8 seats")]
+    assert cards == ["8 seats · continuous batching", "8 seats · dynamic batching · 10 ms window"]
+
+
 def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     """Somebody switched meanwhile: nothing is applied, and the page says so and shows the new state."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
