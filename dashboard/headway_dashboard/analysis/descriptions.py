@@ -231,7 +231,9 @@ def server_tiles(reading: Reading, status: Status, state: Condition) -> list[Til
             "Running engines that were replaced: by order, on schedule, or for their memory.",
         ),
     )
-    tiles = [TileText("Engine", of_standing, "The engine's state now.", f"{suspects} retried alone" if suspects else "")]
+    tiles = [
+        TileText("Engine", of_standing, "The engine's state now.", f"{suspects} retried alone" if suspects else "")
+    ]
     for label, expression, explanation in counted:
         value = newest(reading[expression].line())
         old = "" if value is None or state.current else "last known"

@@ -177,7 +177,9 @@ class EngineLink:
             return timeout_s
         until_s = time.monotonic() + timeout_s
         if running := self.gate.desk.ledger.in_flight:
-            log.info("shutting down: %d running requests have %.0f s to finish, all others are refused", running, timeout_s)
+            log.info(
+                "shutting down: %d running requests have %.0f s to finish, all others are refused", running, timeout_s
+            )
         while self.gate.desk.ledger.in_flight and time.monotonic() < until_s:
             time.sleep(_POLL_S)
         return max(0.0, until_s - time.monotonic())

@@ -56,9 +56,12 @@ def text(now: FallbackState) -> str:
         ("mode", "automatic" if now.ordered is None else f"ordered: an operator has set it to {now.ordered}"),
         ("in force", ", ".join(now.in_force) or "none"),
         ("usable", ", ".join(now.usable) or "none: no class of the preset allows a degradation"),
-        ("divert to", "none" if other is None else f"{other.model}, breaker {other.breaker}, {other.in_flight} in flight"),
+        (
+            "divert to",
+            "none" if other is None else f"{other.model}, breaker {other.breaker}, {other.in_flight} in flight",
+        ),
     ]
-    lines = [f"{name:<9}  {value}" for name, value in facts]
+    lines = [f"{name:<9} {value}" for name, value in facts]
     if now.moves:
         rows = [[move.time, move.before, move.after, move.trigger] for move in now.moves[:10]]
         lines += ["", table(["time", "from", "to", "trigger"], rows, indent="")]

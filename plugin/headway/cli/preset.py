@@ -113,8 +113,12 @@ def _list(chosen: argparse.Namespace) -> int:
 
 def _batching(entry: PresetEntry) -> str:
     """The strategy, with the window where it applies."""
-    strategy, window_ms = (setting_text(entry.settings.get(f"batching.{key}")) for key in ("strategy", "window_ms"))
-    return f"{strategy}, {window_ms} ms" if strategy == "dynamic" else strategy
+    strategy = str(entry.settings.get("batching.strategy") or "-")
+    return (
+        f"{strategy}, {setting_text(entry.settings.get('batching.window_ms'))} ms"
+        if strategy == "dynamic"
+        else strategy
+    )
 
 
 def _show_one(chosen: argparse.Namespace) -> int:

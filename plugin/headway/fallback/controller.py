@@ -188,8 +188,8 @@ class FallbackController:
         if failed is not None and failed != self._order_failed:
             ordering = self._gate.desk.preset.ordering
             log.error(
-                "the preset's custom order was disabled (between = %r, inside = %r): %s; in its place the weighted order "
-                "with fair sharing is used, until a preset with another order is in force",
+                "the preset's custom order was disabled (between = %r, inside = %r): %s; the weighted order with fair "
+                "sharing is used until a preset with another order is in force",
                 ordering.between, ordering.inside, failed,
             )  # fmt: skip
         self._order_failed = failed

@@ -140,7 +140,9 @@ class Supervisor:
         else:
             self._watch()
         if self.restarts.update(self._gateway.gate.now_s(), self.config):
-            log.info("the engine has been healthy for %g s: restart count reset, all seats open", self.config.healthy_after_s)
+            log.info(
+                "the engine has been healthy for %g s: restart count reset, all seats open", self.config.healthy_after_s
+            )
             self._gateway.gate.cap_seats(CapReason.RECOVERY, 1.0)
 
     # ------------------------------------------------------------------ a dead engine

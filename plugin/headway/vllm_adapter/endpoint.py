@@ -232,8 +232,10 @@ def _log_degraded_modes(wanted: int, ceiling: int, args: Namespace) -> None:
     if (getattr(args, "api_server_count", None) or 1) > 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         log.warning("several API servers: each has a queue of its own, and /metrics lacks the ticket counts")
     if getattr(args, "disable_log_stats", False):
-        log.warning("--disable-log-stats: adaptive limits do not adapt, and first-token and stall time-outs may end requests "
-            "without a stream, whose tokens cannot be seen; remove the flag")
+        log.warning(
+            "--disable-log-stats: adaptive limits do not adapt, and first-token and stall time-outs may end requests "
+            "without a stream, whose tokens cannot be seen; remove the flag"
+        )
     if getattr(args, "scheduling_policy", None) != "priority":
         log.warning("without --scheduling-policy priority a shortage of KV space may preempt urgent requests")
 

@@ -104,7 +104,10 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
     ("told", "words"),
     [
         (WarmupStatus(), ""),
-        (WarmupStatus(state="done", settled=True, batch_size=8), "took about the same time. A full batch has 8 requests."),
+        (
+            WarmupStatus(state="done", settled=True, batch_size=8),
+            "took about the same time. A full batch has 8 requests.",
+        ),
         (WarmupStatus(state="done"), "the times of the last two batches still differed"),
         (WarmupStatus(state="skipped"), "Skipped"),
         (WarmupStatus(state="failed", reason="batch: boom", attempt=3), "Failed. Attempt 3. Batch: boom."),

@@ -242,7 +242,10 @@ def test_a_card_has_the_window_where_it_applies(visit: Open, stub: StubServer) -
          "settings": {"batching.strategy": strategy, "batching.seats": 8, "batching.window_ms": 10}}
         for strategy in ("continuous", "dynamic")
     ]  # fmt: skip
-    stub.forced["GET", "/headway/v1/presets"] = (200, {"current": {"name": "continuous", "revision": 1}, "presets": listed})
+    stub.forced["GET", "/headway/v1/presets"] = (
+        200,
+        {"current": {"name": "continuous", "revision": 1}, "presets": listed},
+    )
     app.run()
     cards = [one.value for one in app.markdown if one.value.startswith("8 seats")]
     assert cards == ["8 seats · continuous batching", "8 seats · dynamic batching · 10 ms window"]
