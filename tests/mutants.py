@@ -36,7 +36,10 @@ POLICY_TESTS = [
         f"tests/policies/{name}.py"
         for name in ("limits/test_governor", "desk/test_desk_model", "desk/test_desk_machine")
     ),
-    *(f"tests/policies/queueing/test_{name}.py" for name in ("orders", "safe_order", "disciplines")),
+    *(
+        f"tests/policies/queueing/test_{name}.py"
+        for name in ("orders", "safe_order", "disciplines", "controlled_delay")
+    ),
     *(
         f"tests/policies/{name}.py"
         for name in ("desk/test_desk_slices", "fallback/test_error_rate", "fallback/test_ladder")
@@ -94,6 +97,48 @@ class Mutant:
 
 MUTANTS = [
     # the desk and its parts
+    Mutant(
+        "queueing/controlled_delay",
+        "one wait within the target ends a standing queue",
+        "waited_s <= self.target_s / 2 or not",
+        "waited_s <= self.target_s or not",
+    ),
+    Mutant(
+        "queueing/controlled_delay",
+        "a standing queue is not remembered",
+        "            self._stood_s = now_s\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "desk/objectives",
+        "an empty queue stands on",
+        "        if not self._scheduler.queue.by_class[ticket.class_name].requests:\n            delay.empty(now_s)\n",
+        "",
+    ),
+    Mutant(
+        "desk/objectives",
+        "a pause counts as an overload",
+        "        for delay in self._delays.values():\n            delay.empty(now_s)\n",
+        "        pass\n",
+    ),
+    Mutant(
+        "desk/objectives",
+        "waits are cut in every burst",
+        "if delay is None or not delay.stands(now_s):",
+        "if delay is None:",
+    ),
+    Mutant(
+        "desk/objectives",
+        "a class is held more than its share",
+        "int(self._shares[class_name] * limit))",
+        "limit)",
+    ),
+    Mutant(
+        "desk/dispatch",
+        "the last one waiting is cut",
+        "self._objectives.unreachable(record, delay_s, now_s) and self._scheduler.queue.total.requests > 1",
+        "self._objectives.unreachable(record, delay_s, now_s)",
+    ),
     Mutant(
         "queueing/safe_order",
         "waiting tickets are lost with a custom order that failed",
@@ -231,7 +276,7 @@ MUTANTS = [
     Mutant(
         "desk/desk",
         "a switch fills no new seat",
-        "            self._refuse_shed(now_s)\n        self._dispatcher.fill(now_s)",
+        "            self._refuse_shed(now_s)\n        self._fill_again(now_s, closed=closed)",
         "            self._refuse_shed(now_s)",
     ),
     Mutant(
@@ -244,8 +289,8 @@ MUTANTS = [
     Mutant(
         "desk/dispatch",
         "a doomed head is dispatched",
-        "elif sheds and self._hopeless(record, now_s):",
-        "elif False:",
+        "elif sheds and (hopeless := self._hopeless(record, now_s)) is not None:",
+        "elif (hopeless := None) is not None:",
     ),
     Mutant(
         "desk/dispatch",

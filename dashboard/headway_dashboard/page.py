@@ -13,6 +13,7 @@ from headway_dashboard.shared import watched
 _ASSETS = Path(__file__).parent / "assets"
 _STYLE = """<style>
 .stMainBlockContainer { padding-top: 4rem; padding-bottom: 2rem; }
+[data-testid="stElementContainer"][data-stale="true"] { opacity: 1 !important; transition: none !important; }
 @media (max-width: 640px) { .stMainBlockContainer { padding-left: 0.75rem; padding-right: 0.75rem; } }
 </style>"""
 

@@ -121,7 +121,7 @@ def _plain(text: str) -> str:
 
 def _log(entry: AuditEntry) -> None:
     log.info(
-        "audit: %s by %r (%s, %s): %r -> %r, revision %d, reason %r: %r, times %d",
+        "audit: %s by %r (%s, %s): %r -> %r, revision %d, reason %r, result %r, times %d",
         entry.action, entry.actor, entry.role, entry.address, entry.before, entry.after, entry.revision, entry.reason,
         entry.result, entry.times,
     )  # fmt: skip

@@ -43,4 +43,4 @@ class BackgroundTasks:
         if self._tasks.get(name) is task:
             del self._tasks[name]
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s ended with %s", name, type(error).__name__, exc_info=error)
+            log.error("background task %s ended with %s", name, type(error).__name__, exc_info=error)

@@ -44,7 +44,7 @@ def watch_and_switch(page: Page, dashboard_url: str, server_url: str, token: str
     proposal.get_by_label("Reason").fill("browser test")
     proposal.get_by_label("Your name").fill("tester")
     page.get_by_role("button", name="Apply latency").click()
-    expect(page.get_by_text("latency runs as revision")).to_be_visible()
+    expect(page.get_by_text("latency is in force as revision")).to_be_visible()
     after = status(server_url, token)
     assert after["limit"]["live"] == 8
     assert after["preset"]["revision"] == before["preset"]["revision"] + 1
@@ -143,11 +143,11 @@ def test_order_a_rung_with_a_typed_word(page: Page, dashboard: Callable[..., str
         page.get_by_role("link", name="Control").click()
         card = page.locator(".st-key-headway-order-ladder")
         card.get_by_text("shed", exact=True).click()
-        card.get_by_role("button", name="Order shed").click()
-        expect(card.get_by_text("Nothing was ordered")).to_be_visible()
+        card.get_by_role("button", name="Set to shed").click()
+        expect(card.get_by_text("Nothing was changed")).to_be_visible()
         card.get_by_label('Type "shed" to confirm').fill("shed")
-        card.get_by_role("button", name="Order shed").click()
-        expect(card.get_by_text("The ladder is at shed, as ordered.")).to_be_visible()
+        card.get_by_role("button", name="Set to shed").click()
+        expect(card.get_by_text("The ladder is at shed, as set here.")).to_be_visible()
         expect(page.get_by_text("fallback: shed")).to_be_visible()
         assert stub.world.rung.word == "shed"
 

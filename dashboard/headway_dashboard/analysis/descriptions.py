@@ -22,7 +22,7 @@ NORMAL = "normal"
 _QUIET = "quiet"
 _MAX_MOVES = 10
 
-#: What each rung takes from requests, the mildest first.
+#: The effect of each rung on requests, the mildest first.
 RUNGS = {
     NORMAL: "no request is degraded",
     "cap": "answers are shorter",
@@ -107,7 +107,7 @@ def move_rows(ladder: FallbackState) -> list[dict[str, str]]:
 
 
 def ladder_words(ladder: FallbackState, by_numbers: str = "") -> str:
-    """The ladder's rung, its cause, and what it takes from requests; empty where it is not known."""
+    """The ladder's rung, its cause, and its effect on requests; empty where it is not known."""
     word = ladder.rung or by_numbers
     if not word:
         return ""
@@ -122,18 +122,21 @@ def ladder_words(ladder: FallbackState, by_numbers: str = "") -> str:
 
 
 def taken_words(rungs: Iterable[str]) -> str:
-    """What these rungs take from requests."""
+    """The effect of these rungs on requests."""
     taken = [RUNGS[word] for word in rungs if word in RUNGS and word != NORMAL]
     return ", ".join(taken) or RUNGS[NORMAL]
 
 
 def orderable(ladder: FallbackState) -> tuple[str, ...]:
-    """The rungs an operator may order: those that would change something, and the two that always do."""
-    return tuple(word for word in RUNGS if not ladder.usable or word in (*_ALWAYS_OPEN, *ladder.usable))
+    """The rungs an operator may order: those that have an effect under this preset, and two that are always allowed.
+
+    All of them while the ladder is not known: the server decides.
+    """
+    return tuple(word for word in RUNGS if not ladder.rung or word in (*_ALWAYS_OPEN, *ladder.usable))
 
 
 def order_words(ladder: FallbackState, chosen: str) -> str:
-    """What an ordered rung takes: an order puts all rungs up to it in force."""
+    """The effect of an ordered rung: an order puts all rungs up to it in force."""
     upto = rung_place(chosen)
     return taken_words(word for word in orderable(ladder) if rung_place(word) <= upto)
 
@@ -176,9 +179,9 @@ def warmup_words(status: WarmupStatus) -> str:
         case "":
             return ""
         case "done" if status.settled:
-            end = "Done: the last two batches took equally long."
+            end = "Done: the last two batches took about the same time."
         case "done":
-            end = "Done, although the last two batches did not take equally long."
+            end = "Done, although the times of the last two batches still differed."
         case "skipped":
             return "Skipped, as configured."
         case _:
@@ -228,7 +231,9 @@ def server_tiles(reading: Reading, status: Status, state: Condition) -> list[Til
             "Running engines that were replaced: by order, on schedule, or for their memory.",
         ),
     )
-    tiles = [TileText("Engine", state_words, "The engine's state now.", f"{suspects} run alone" if suspects else "")]
+    tiles = [
+        TileText("Engine", state_words, "The engine's state now.", f"{suspects} retried alone" if suspects else "")
+    ]
     for label, expression, explanation in counted:
         value = newest(reading[expression].line())
         old = "" if value is None or state.current else "last known"

@@ -48,11 +48,11 @@ RESIDENT_PANEL = replace(
 RUNG_PANEL = Panel(
     "rung",
     "Fallback ladder",
-    "The current rung: normal degrades no request; each further rung takes more, but only "
-    "from the classes whose preset allows it.",
+    "The current rung. At normal no request is degraded; each further rung degrades more, but only in the classes "
+    "whose preset allows it.",
     "count",
     (Line("rung", panels.RUNG, palette.ORANGE, kind="step"),),
-    "Short climbs under a peak are what it is for. If it stays up, the traffic needs more seats or more servers.",
+    "A short rise at a traffic peak is normal. If it stays up, the traffic needs more seats or more servers.",
     steps=tuple(rung.word for rung in Rung),
 )
 DEGRADED_PANEL = Panel(
@@ -66,7 +66,7 @@ DEGRADED_PANEL = Panel(
             words=palette.words_of(palette.LOSSES), colours=palette.colour_of(palette.LOSSES),
         ),
     ),
-    "A shorter answer is still an answer. Refused: the class was shed, and its clients got Retry-After.",
+    "Shortened: to the fallback_max_tokens of the class. Refused: the class was shed, and its clients got Retry-After.",
     quiet="no request was degraded in this time",
 )  # fmt: skip
 OLDEST_PANEL = Panel(
@@ -129,7 +129,7 @@ CAP_PANEL = Panel(
     "Share of the limit that may be used. It falls while the KV cache or a GPU is near full, and comes back slowly.",
     "ratio",
     (Line("share of the limit", MEMORY_CAP, palette.ORANGE, kind="step"),),
-    "100 %: memory limits nothing.",
+    "100 %: the memory rules close no seat.",
     ceiling=1.0,
 )
 QUEUE_BYTES_PANEL = Panel(
@@ -152,7 +152,7 @@ CLEARS_PANEL = Panel(
             words=palette.words_of(palette.CACHES), colours=palette.colour_of(palette.CACHES),
         ),
     ),
-    "The next requests pay for a cleared cache. Often: the memory is too small for this traffic.",
+    "The requests after a clear are slower. Frequent clears: the memory is too small for this traffic.",
     quiet="no cache was cleared since the server started",
 )  # fmt: skip
 GC_PANEL = Panel(
@@ -166,7 +166,7 @@ GC_PANEL = Panel(
             words=palette.words_of(palette.GENERATIONS), colours=palette.colour_of(palette.GENERATIONS),
         ),
     ),
-    "Every token of every stream waits meanwhile. Above 100 ms: check the server's own memory.",
+    "No token is sent during a pause. Above 100 ms: check the memory of the API server.",
     idle="the collector did not run in this time",
 )  # fmt: skip
 ENGINE_STATE_PANEL = Panel(
@@ -205,7 +205,7 @@ RETRIES_PANEL = Panel(
     "How many requests were retried on another engine after theirs had died, since the server started.",
     "count",
     (Line("", RETRIES_BY_CLASS, kind="bar", colours=palette.of_class),),
-    "Their clients saw only a longer wait.",
+    "For their clients the wait was longer; nothing else changed.",
     quiet="no request was retried since the server started",
 )
 REQUESTS_PAGE = (RUNG_PANEL, DEGRADED_PANEL, OLDEST_PANEL, QUEUE_TOKENS_PANEL)

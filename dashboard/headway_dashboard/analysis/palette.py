@@ -38,10 +38,10 @@ DEATHS = {
     "recycle": ("replaced (recycle)", GREEN),
 }
 
-#: What the ladder took from a request.
+#: How the ladder degraded a request.
 LOSSES = {
-    "max_tokens": ("shorter answer", BLUE),
-    "order": ("out of order", GOLD),
+    "max_tokens": ("answer shortened", BLUE),
+    "order": ("out of order (bypass)", GOLD),
     "refused": ("refused", RED),
     "model": ("another model answered", PURPLE),
 }
@@ -53,11 +53,14 @@ CACHES = {
     "heap": ("the server's heap", GREEN),
 }
 
+#: The server's processes.
+PROCESSES = {"api_server": ("API server", GOLD), "engine": ("engine", GREEN)}
+
 #: What is predicted.
 PREDICTIONS = {"output_tokens": ("answer length", BLUE), "queue_wait": ("wait in the queue", ORANGE)}
 
 #: Generations of Python's collector: the older, the longer it takes.
-GENERATIONS = {"0": ("young objects", GREEN), "1": ("middle-aged objects", BLUE), "2": ("all objects", RED)}
+GENERATIONS = {"0": ("generation 0", GREEN), "1": ("generation 1", BLUE), "2": ("generation 2 (full)", RED)}
 
 Meanings = Mapping[str, tuple[str, str]]
 

@@ -153,7 +153,7 @@ TILES = (
 BATCH_PANEL = Panel(
     "batch",
     "Batch size against the limit",
-    "Mean sequences in an engine step. The limit is what the running preset allows; the ceiling was fixed at start.",
+    "Mean sequences in an engine step. The limit is what the preset in force allows; the ceiling was fixed at start.",
     "count",
     (
         Line("ceiling", CEILING, palette.GREY, "dot", "step"),
@@ -168,7 +168,7 @@ QUEUE_PANEL = Panel(
     "Requests that wait for a seat, stacked.",
     "count",
     (Line("", QUEUED_BY_CLASS, kind="bar", colours=palette.of_class),),
-    "A short peak is what a queue is for. A queue that keeps growing needs more seats or more servers.",
+    "A short peak is normal. A queue that keeps growing needs more seats or more servers.",
     quiet="no request waited in this time",
 )
 TTFT_PANEL = Panel(
@@ -219,14 +219,14 @@ GPU_PANEL = Panel(
 )  # fmt: skip
 CPU_PANEL = Panel(
     "memory",
-    "Memory (CPU backend - no GPU)",
+    "Memory (CPU backend, no GPU)",
     "Resident memory of the server's processes. The engine's holds the weights and the KV cache.",
     "bytes",
     (
         Line(
             "",
             Gauge(_plain("headway_process_resident_bytes", "process")),
-            words=lambda process: process.replace("_", " "),
+            words=palette.words_of(palette.PROCESSES),
             colours=lambda process: palette.GREEN if process == "engine" else palette.GOLD,
         ),
     ),

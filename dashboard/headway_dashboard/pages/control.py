@@ -88,12 +88,13 @@ def _card(one: PresetEntry, *, running: bool) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             st.markdown(f"**{plain(one.name)}**", width="content")
             if running:
-                st.badge("running", color="green")
+                st.badge("in force", color="green")
             if one.source not in ("bundled", ""):
                 st.badge("own file", color="gray", help=plain(one.source))
         st.caption(plain(one.description))
-        seats, window_ms = one.settings.get("batching.seats"), one.settings.get("batching.window_ms")
-        st.markdown(f"{_value(seats)} seats · {_value(window_ms)} ms window")
+        seats, strategy = one.settings.get("batching.seats"), one.settings.get("batching.strategy")
+        window = f" · {_value(one.settings.get('batching.window_ms'))} ms window" if strategy == "dynamic" else ""
+        st.markdown(f"{_value(seats)} seats · {plain(str(strategy or MISSING))} batching{window}")
         chosen = st.session_state["chosen"] == one.name
         st.button(
             "Comparing" if chosen else "Compare",
@@ -191,7 +192,7 @@ def _switched_words(done: Switched, *, before: int) -> str:
         return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
     listed = ", ".join(f"{one.setting} {_value(one.before)} → {_value(one.after)}" for one in done.changes)
     confirmed = "" if done.engine_limit_confirmed else " The engine has not confirmed its new limit."
-    return f"{done.name} runs as revision {done.revision}. Changed: {listed or 'nothing'}.{confirmed}"
+    return f"{done.name} is in force as revision {done.revision}. Changed: {listed or 'nothing'}.{confirmed}"
 
 
 def _say_result() -> None:

@@ -28,7 +28,7 @@ _ACTOR_CHARS = 80
 
 def show(settings: Settings, server_status: StatusSource, rights: Rights) -> None:
     """Draw both orders beside each other."""
-    st.markdown("#### Orders")
+    st.markdown("#### Operator actions")
     with st.grid(2, min_column_width=_COLUMN_PX, gap="small", key="headway-orders"):
         with st.container(border=True, height="stretch", gap="small", key="headway-order-ladder"):
             _ladder(settings, server_status, rights)
@@ -38,7 +38,7 @@ def show(settings: Settings, server_status: StatusSource, rights: Rights) -> Non
 
 def _ladder(settings: Settings, server_status: StatusSource, rights: Rights) -> None:
     ladder = server_status.read().ladder
-    st.markdown("**Fallback ladder**", help="What a rung takes, it takes only from classes whose preset allows it.")
+    st.markdown("**Fallback ladder**", help="A rung degrades only requests of classes whose preset allows it.")
     st.fragment(_stands, run_every=settings.refresh_s)(server_status)
     words = (*descriptions.orderable(ladder), AUTO)
     chosen = st.pills(
@@ -50,7 +50,7 @@ def _ladder(settings: Settings, server_status: StatusSource, rights: Rights) -> 
     )
     if chosen is None:
         st.caption(
-            "Choose a rung to see what it takes. An order holds until the next one, also across preset switches."
+            "Choose a rung to see its effect. It stays set until the next change here, also across preset switches."
         )
         _say("order_result")
         return
@@ -58,7 +58,7 @@ def _ladder(settings: Settings, server_status: StatusSource, rights: Rights) -> 
         st.caption("The ladder follows the preset's thresholds again.")
     else:
         st.caption(f"From then on, until it is set to automatic: {descriptions.order_words(ladder, chosen)}.")
-    _form("order", chosen, f"Order {chosen}" if chosen != AUTO else "Set to automatic", settings, rights)
+    _form("order", chosen, f"Set to {'automatic' if chosen == AUTO else chosen}", settings, rights)
     command = ["headway", "fallback", *([AUTO] if chosen == AUTO else ["set", chosen]), "--url", settings.url]
     st.code(shlex.join(command), language="bash")
     _say("order_result")
@@ -104,7 +104,7 @@ def _order(settings: Settings, word: str) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
         ladder = client.order_fallback(None if word == AUTO else word, reason=reason, actor=actor)
         if ladder.ordered:
-            return f"The ladder is at {ladder.rung}, as ordered."
+            return f"The ladder is at {ladder.rung}, as set here."
         return f"The ladder is automatic again; it is at {ladder.rung} now."
 
     _carry_out(settings, "order", word, ask)
@@ -124,7 +124,7 @@ def _carry_out(settings: Settings, key: str, word: str, ask: Callable[[AdminClie
     state = st.session_state
     result = f"{key}_result"
     if str(state.get(f"{key}_confirm", "")).strip().lower() != word:
-        state[result] = ("warning", f'Nothing was ordered: type "{word}" to confirm.')
+        state[result] = ("warning", f'Nothing was changed: type "{word}" to confirm.')
         return
     client = admin_client(settings.url, settings.token)
     try:
@@ -132,7 +132,7 @@ def _carry_out(settings: Settings, key: str, word: str, ask: Callable[[AdminClie
     except RoleError as error:
         state["viewer_only"] = f"This token may only read ({error}). An operator's token is needed."
     except AdminError as error:
-        state[result] = ("error", f"Nothing was ordered. {error}")
+        state[result] = ("error", f"Nothing was changed. {error}")
     else:
         state[result] = ("success", said)
         state[f"{key}_confirm"] = state[f"{key}_reason"] = ""

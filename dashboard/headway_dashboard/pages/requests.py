@@ -48,7 +48,7 @@ def _steps(recent: Reading) -> None:
 
 def _moves(ladder: FallbackState) -> None:
     with st.container(border=True, gap="xsmall", height="stretch"):
-        st.markdown("**Its last moves**", help="The newest first. Readable with a token only.")
+        st.markdown("**Last moves of the ladder**", help="The newest first. Readable with a token only.")
         rows = descriptions.move_rows(ladder)
         if rows:
             st.table([{key: plain(value) for key, value in row.items()} for row in rows], border="horizontal",

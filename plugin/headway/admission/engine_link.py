@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from headway.admission.engine_calls import Calls
+from headway.admission.engine_calls import Call, Calls
 from headway.admission.engine_pause import EnginePause
 from headway.admission.gate import Gate
 from headway.admission.gate_loop import GateLoop
@@ -154,7 +154,10 @@ class EngineLink:
         except Exception as error:  # an engine without an answer must not undo a switch that is already in force
             self.core_limit = None
             self.limit_pending = isinstance(error, TimeoutError)
-            log.warning("the engine's own limit could not be set to %d: %s", seats, error)
+            log.warning(
+                "the engine has not confirmed its own limit of %d seats (%s): the gate alone keeps it%s", seats, error,
+                " until the engine responds" if self.limit_pending else "",
+            )  # fmt: skip
         else:
             self.limit_confirmed = True
 
@@ -173,6 +176,10 @@ class EngineLink:
         if not self.loop.call(self.gate.drain) or not timeout_s:
             return timeout_s
         until_s = time.monotonic() + timeout_s
+        if running := self.gate.desk.ledger.in_flight:
+            log.info(
+                "shutting down: %d running requests have %.0f s to finish, all others are refused", running, timeout_s
+            )
         while self.gate.desk.ledger.in_flight and time.monotonic() < until_s:
             time.sleep(_POLL_S)
         return max(0.0, until_s - time.monotonic())
@@ -193,29 +200,17 @@ class EngineLink:
         self.reported = None
         self.queries.end()
         self.pause.forget()
-        self._log_running_calls()
+        running = [(call, call.shown) for call in self.calls]
         if self.death_handler is None:
             self.give_up()
         else:
             self.death_handler.handle_death()
+        _log_running(running)
 
     def _closed(self) -> None:
         """The engine was stopped while the server closed, or died then, which is the same."""
         self.queries.end()
         self.gate.engine_lost(Reason.DRAINING)
-
-    def _log_running_calls(self) -> None:
-        """Log the calls that the dead engine was running: one of them may be the cause."""
-        running = list(self.calls)
-        for call in running[:_MAX_LOGGED]:
-            ticket = call.permit.ticket
-            log.error(
-                "the engine died while it ran %.80s (%s, prompt tokens: %d, sequences: %d), which %s",
-                call.id, ticket.class_name, ticket.prompt_tokens, call.seats,
-                "had sent output" if call.shown else "had sent no output",
-            )  # fmt: skip
-        if len(running) > _MAX_LOGGED:
-            log.error("the engine died while it ran %d more", len(running) - _MAX_LOGGED)
 
     def _most_seats(self) -> int:
         """The most seats that can be allowed under the preset in force."""
@@ -251,3 +246,16 @@ def _own_errored(engine: Engine) -> Callable[[], bool]:
     own = getattr(type(engine), "errored", None)
     read = own.fget if isinstance(own, property) else None
     return (lambda: bool(engine.errored)) if read is None else (lambda: bool(read(engine)))
+
+
+def _log_running(running: list[tuple[Call, bool]]) -> None:
+    """Log the calls that a dead engine was running, and whether each had sent output: one of them may be the cause."""
+    for call, shown in running[:_MAX_LOGGED]:
+        ticket = call.permit.ticket
+        log.warning(
+            "running when the engine died: request %.80s (class %s, prompt tokens: %d, sequences: %d, %s)",
+            call.id, ticket.class_name, ticket.prompt_tokens, call.seats,
+            "had sent output" if shown else "had sent no output",
+        )  # fmt: skip
+    if len(running) > _MAX_LOGGED:
+        log.warning("running when the engine died: %d more requests", len(running) - _MAX_LOGGED)

@@ -16,7 +16,9 @@ from headway_policies import PresetError
 
 __all__ = ["main"]
 
-_ABOUT = "Admission control and priority scheduling for vLLM, with live presets and a dashboard that acts."
+_ABOUT = (
+    "Admission control and priority scheduling for vLLM, with live presets and a dashboard to watch and control it."
+)
 
 _EPILOG = """\
 a first session:

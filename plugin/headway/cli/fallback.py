@@ -54,9 +54,12 @@ def text(now: FallbackState) -> str:
     facts = [
         ("rung", now.rung + ("" if now.trigger is None else f"  ({now.trigger})")),
         ("mode", "automatic" if now.ordered is None else f"ordered: an operator has set it to {now.ordered}"),
-        ("in force", ", ".join(now.in_force) or "nothing"),
-        ("usable", ", ".join(now.usable) or "nothing: no class of the preset allows anything"),
-        ("other", "none" if other is None else f"{other.model}, breaker {other.breaker}, {other.in_flight} in flight"),
+        ("in force", ", ".join(now.in_force) or "none"),
+        ("usable", ", ".join(now.usable) or "none: no class of the preset allows a degradation"),
+        (
+            "divert to",
+            "none" if other is None else f"{other.model}, breaker {other.breaker}, {other.in_flight} in flight",
+        ),
     ]
     lines = [f"{name:<9} {value}" for name, value in facts]
     if now.moves:

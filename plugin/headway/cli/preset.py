@@ -101,14 +101,24 @@ def _list(chosen: argparse.Namespace) -> int:
             "*" if entry.name == current else "",
             entry.name,
             setting_text(entry.settings.get("batching.seats")),
-            setting_text(entry.settings.get("batching.window_ms")),
+            _batching(entry),
             entry.source,
             entry.description,
         ]
         for entry in entries
     ]
-    print(table(["", "preset", "seats", "window ms", "from", "description"], rows, indent=""))
+    print(table(["", "preset", "seats", "batching", "from", "description"], rows, indent=""))
     return 0
+
+
+def _batching(entry: PresetEntry) -> str:
+    """The strategy, with the window where it applies."""
+    strategy = str(entry.settings.get("batching.strategy") or "-")
+    return (
+        f"{strategy}, {setting_text(entry.settings.get('batching.window_ms'))} ms"
+        if strategy == "dynamic"
+        else strategy
+    )
 
 
 def _show_one(chosen: argparse.Namespace) -> int:

@@ -62,6 +62,10 @@ def text(status: Status, url: str) -> str:
         ("seats", f"{status.seats_taken} taken of {status.limit.live} (ceiling {status.limit.ceiling})"),
         ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
     ]
+    if suspects := status.engine.crash_suspects:
+        facts.append(
+            ("retries", f"{suspects} that were running when the engine died: one at a time, before all others")
+        )
     lines = [f"{name:<9} {value}" for name, value in facts]
     ranked = sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
     head = ["class", "queued", "oldest wait", "in flight", "arrived", "outcomes"]

@@ -174,7 +174,11 @@ class FallbackController:
         failed = self._gate.desk.order_failed
         if failed is not None and failed != self._order_failed:
             ordering = self._gate.desk.preset.ordering
-            log.error("the order of the preset (%s, %s) was disabled: %s", ordering.between, ordering.inside, failed)
+            log.error(
+                "the preset's custom order was disabled (between = %r, inside = %r): %s; the weighted order with fair "
+                "sharing is used until a preset with another order is in force",
+                ordering.between, ordering.inside, failed,
+            )  # fmt: skip
         self._order_failed = failed
 
     def _usable_rungs(self, preset: Preset) -> frozenset[Rung]:

@@ -129,7 +129,7 @@ class MemoryMaintenance:
     def _cap(self, ratio: float) -> None:
         self._seats.cap_seats(CapReason.MEMORY, ratio)
         self._report.cap_ratio = ratio
-        log.warning("memory: %d %% of the seats may be used", round(100 * ratio))
+        log.warning("memory: the seats are capped at %d %% of the limit", round(100 * ratio))
 
     async def _clear(self, cache: Cache, why: str) -> None:
         gateway = self._gateway

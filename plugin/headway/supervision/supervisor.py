@@ -140,7 +140,9 @@ class Supervisor:
         else:
             self._watch()
         if self.restarts.update(self._gateway.gate.now_s(), self.config):
-            log.info("the engine has been healthy for %g s: all seats may be used", self.config.healthy_after_s)
+            log.info(
+                "the engine has been healthy for %g s: restart count reset, all seats open", self.config.healthy_after_s
+            )
             self._gateway.gate.cap_seats(CapReason.RECOVERY, 1.0)
 
     # ------------------------------------------------------------------ a dead engine
@@ -149,10 +151,13 @@ class Supervisor:
         self.deaths[cause] += 1
         verdict = self.restarts.died(cause, self._gateway.gate.now_s(), self.config)
         if verdict is None:
-            log.error("the engine died (%s) after %d attempts: giving up", cause, self.restarts.deaths_in_a_row - 1)
+            log.error(
+                "the engine died (%s) and is not replaced after %d restart attempts: the server ends", cause,
+                self.restarts.deaths_in_a_row - 1,
+            )  # fmt: skip
         elif cause is not Cause.RECYCLE:
             log.error(
-                "the engine died (%s): attempt %d of %d in %g s, with %d %% of the seats", cause,
+                "the engine died (%s): restart attempt %d of %d in %g s, with %d %% of the seats", cause,
                 self.restarts.deaths_in_a_row, self.config.max_restarts, verdict.after_s, 100 * verdict.seats_ratio,
             )  # fmt: skip
         return verdict
@@ -194,7 +199,9 @@ class Supervisor:
         now_s = gateway.gate.now_s()
         self.restarts.back(now_s)
         gateway.link.watchdog = Watchdog(now_s)
-        log.info("the new engine serves after %.1f s", now_s - began_s)
+        log.info("the new engine is ready after %.1f s: dispatch resumed", now_s - began_s)
+        if suspects := gateway.gate.desk.suspects:
+            log.info("requests that were running at the death are retried first, one at a time: %d", suspects)
         gateway.link.engine_back()
 
     async def _start(self, replacer: Replacer) -> None:
@@ -252,7 +259,8 @@ class Supervisor:
     def _log_slow_step(self, slow: bool) -> None:
         if slow and not self._slow:
             log.warning(
-                "slow engine step: more than %g s, and the engine reports that it is at work", self.config.hang_after_s
+                "slow engine step: no output for %g s, but the engine reports progress, so it is not taken for a hang",
+                self.config.hang_after_s,
             )
         self._slow = slow
 

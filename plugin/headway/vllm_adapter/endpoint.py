@@ -42,6 +42,7 @@ from headway.supervision import MemoryMaintenance, Supervisor
 from headway.variables import whole_number
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
+from headway.vllm_adapter.log_format import log_as_vllm_does
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.warmup.keep_warm import TASK as KEEP_WARM
 from headway.vllm_adapter.warmup.keep_warm import KeepWarm
@@ -101,7 +102,7 @@ class HeadwayEndpoint:
 
         Settings are read here and not in the constructor: vLLM would log its error and serve without Headway.
         """
-        _log_as_vllm_does()
+        log_as_vllm_does()
         hide_queries()
         self._app = app
         self._settings = settings = Settings.from_environment()
@@ -157,7 +158,7 @@ class HeadwayEndpoint:
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
         _start_tasks(parts, supervisor, control)
-        log.info("preset %s: %d of %d seats", control.preset.name, gateway.gate.desk.limit, ceiling)
+        log.info("preset %s in force: %d seats (ceiling %d)", control.preset.name, gateway.gate.desk.limit, ceiling)
 
     def _bound_requests(self, bounds: Bounds, args: Namespace, context_tokens: int | None) -> None:
         """Bound what a request may have before it is read: every other middleware is there now, and this is outermost.
@@ -216,16 +217,6 @@ def _exit_with_error_without_engine(gateway: Gateway) -> None:
         os._exit(1)
 
 
-def _log_as_vllm_does() -> None:
-    """Give Headway's loggers the handlers and the level of vLLM's, unless the operator configured them."""
-    ours, theirs = logging.getLogger("headway"), logging.getLogger("vllm")
-    if not ours.handlers:
-        ours.handlers = list(theirs.handlers)
-        ours.propagate = False
-    if ours.level == logging.NOTSET:
-        ours.setLevel(theirs.level or logging.INFO)
-
-
 def _served_name(args: Namespace) -> str:
     names = getattr(args, "served_model_name", None)
     return str(names[0] if names else getattr(args, "model", ""))
@@ -235,15 +226,18 @@ def _log_degraded_modes(wanted: int, ceiling: int, args: Namespace) -> None:
     """One warning for each thing that this server cannot do. ``wanted`` is the most seats that a preset asks for."""
     if ceiling < wanted:
         log.warning(
-            "the engine gives %d seats at most, a preset wants %d; start with --max-num-seqs %d to use them",
+            "the engine has %d seats at most, but a preset asks for %d; start with --max-num-seqs %d to use them",
             ceiling, wanted, wanted,
         )  # fmt: skip
     if (getattr(args, "api_server_count", None) or 1) > 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        log.warning("with several API servers each keeps its own queue, and /metrics lacks the ticket counts")
+        log.warning("several API servers: each has a queue of its own, and /metrics lacks the ticket counts")
     if getattr(args, "disable_log_stats", False):
-        log.warning("with --disable-log-stats no limit adapts, and stage time-outs end answers that are not streamed")
+        log.warning(
+            "--disable-log-stats: adaptive limits do not adapt, and first-token and stall time-outs may end requests "
+            "without a stream, whose tokens cannot be seen; remove the flag"
+        )
     if getattr(args, "scheduling_policy", None) != "priority":
-        log.warning("without --scheduling-policy priority a KV shortage may hit urgent requests")
+        log.warning("without --scheduling-policy priority a shortage of KV space may preempt urgent requests")
 
 
 def _one_of(variable: str, allowed: dict[str, Any], *, default: str) -> Any:

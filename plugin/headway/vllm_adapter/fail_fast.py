@@ -15,6 +15,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
+_EFFECT = "a request with a long list of invalid elements may block the server for seconds"
 _LISTS = frozenset({"list", "tuple", "set", "frozenset"})
 #: Parts of a core schema that hold values of the model's author, not schemas.
 _NO_SCHEMAS = frozenset({"metadata", "serialization", "default", "expected", "ref", "schema_ref"})
@@ -31,9 +32,9 @@ def fail_fast(app: Any) -> int:
             adapter.validator = SchemaValidator(_failing_fast(adapter.core_schema), _use_prebuilt=False)
             changed += 1
         except Exception as error:  # one that stays slow must not keep the server from starting
-            log.warning("a validator of requests stays slow on wrong elements: %s: %.200s", type(error).__name__, error)
+            log.warning("a request validator was not changed (%s: %.200s); %s", type(error).__name__, error, _EFFECT)
     if not changed:
-        log.warning("no validator of requests was found: wrong elements of long lists may stop the server for seconds")
+        log.warning("no request validator was found; %s", _EFFECT)
     return changed
 
 

@@ -31,7 +31,7 @@ from headway_policies.limits.sla_search import SlaSearch
 
 #: Every value of ``Limit.why``, with its meaning.
 WHYS = {
-    "fixed": "the preset's number, which never changes",
+    "fixed": "fixed by the preset",
     "start": "the preset's number, until there is enough data",
     "policy": "as the policy proposed",
     "kv": "the KV cache is near full, or holds no more sequences",

@@ -1,6 +1,6 @@
 """Advice: the preset that fits given needs, and what would help a running server.
 
-First a decision tree (is latency what counts? is throughput? else the middle way), extended by offline work and by a
+First a decision tree (is latency what counts? is throughput? else a balance of both), extended by offline work and by a
 required time between tokens. Then rules applied to the traffic of a running server. A violated time between tokens has
 precedence over load: more seats are never advised meanwhile. Known weak spot: a few seconds of traffic are a sample;
 measure again under the load that matters.
@@ -90,7 +90,7 @@ def _choose(needs: Needs) -> tuple[str, str]:
         return "offline", "all requests are known at the start and no user waits for an answer: full batches"
     if needs.throughput:
         return "throughput", "tokens per second matter most: many seats, at the price of slower answers"
-    return "balanced", "neither latency nor throughput comes first: the middle way"
+    return "balanced", "neither latency nor throughput comes first: a balance of both"
 
 
 def _read(needs: Needs, traffic: Traffic) -> list[Advice]:

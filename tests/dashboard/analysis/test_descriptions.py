@@ -64,6 +64,7 @@ def test_what_an_operator_may_order() -> None:
     assert descriptions.order_words(ladder, "shed") == "answers are shorter, whole classes are refused"
     assert descriptions.order_words(ladder, "normal") == "no request is degraded"
     assert descriptions.orderable(NO_LADDER) == tuple(descriptions.RUNGS)
+    assert descriptions.orderable(FallbackState(rung="normal")) == ("normal", "pause")
 
 
 def test_steps_and_moves() -> None:
@@ -105,8 +106,11 @@ def test_the_warm_up_from_the_numbers_and_from_the_server() -> None:
     ("reported", "words"),
     [
         (WarmupStatus(), ""),
-        (WarmupStatus(state="done", settled=True, batch_size=8), "took equally long. A full batch has 8 requests."),
-        (WarmupStatus(state="done"), "did not take equally long"),
+        (
+            WarmupStatus(state="done", settled=True, batch_size=8),
+            "took about the same time. A full batch has 8 requests.",
+        ),
+        (WarmupStatus(state="done"), "the times of the last two batches still differed"),
         (WarmupStatus(state="skipped"), "Skipped"),
         (WarmupStatus(state="failed", reason="batch: boom", attempt=3), "Failed. Attempt 3. Batch: boom."),
     ],

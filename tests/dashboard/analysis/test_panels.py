@@ -141,7 +141,7 @@ def test_memory_panel_follows_the_hardware() -> None:
     assert newest_values.memory_tile(gpu).label == "GPU memory"
     cpu = reading(dict([lone(panels.BACKEND, "cpu"), lone(panels.RESIDENT)]))
     assert newest_values.memory_panel(cpu) is panels.CPU_PANEL
-    assert "CPU backend - no GPU" in newest_values.memory_panel(cpu).title
+    assert "CPU backend, no GPU" in newest_values.memory_panel(cpu).title
     assert newest_values.memory_panel(reading(dict([lone(panels.BACKEND, "cuda")]))) is panels.GPU_UNKNOWN_PANEL
 
 

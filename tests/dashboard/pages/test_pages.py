@@ -86,7 +86,7 @@ def test_overview_live(visit: Open, stub: StubServer) -> None:
     text = again_until(app, "Live")
     again_until(app, "seats taken")
     assert "balanced" in text
-    assert "CPU backend - no GPU" in text
+    assert "CPU backend, no GPU" in text
     assert len(app.metric) == 8
     refresh_until(app, lambda: "—" not in tiles(app).values())
     assert list(app.table[0].value["Class"]) == ["realtime", "normal", "batch"]
@@ -233,6 +233,23 @@ def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
     difference = app.table[0].value
     assert [text.replace("\\", "") for text in difference["Now"]] == ["0.98", '["worker"]', "10000"]
     assert [text.replace("\\", "") for text in difference["After"]] == ["0.985", "[]", "10001"]
+
+
+def test_a_card_has_the_window_where_it_applies(visit: Open, stub: StubServer) -> None:
+    """Only dynamic batches wait for a window."""
+    app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    listed = [
+        {"name": strategy, "description": "", "source": "bundled",
+         "settings": {"batching.strategy": strategy, "batching.seats": 8, "batching.window_ms": 10}}
+        for strategy in ("continuous", "dynamic")
+    ]  # fmt: skip
+    stub.forced["GET", "/headway/v1/presets"] = (
+        200,
+        {"current": {"name": "continuous", "revision": 1}, "presets": listed},
+    )
+    app.run()
+    cards = [one.value for one in app.markdown if one.value.startswith("8 seats")]
+    assert cards == ["8 seats · continuous batching", "8 seats · dynamic batching · 10 ms window"]
 
 
 def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
@@ -453,7 +470,7 @@ def test_engine_says_why_the_limit_is_what_it_is(visit: Open, stub: StubServer) 
     assert "no growth: the time between tokens is over the SLO" in text
     assert "collection pause since the server started: 31" in text
     assert "answer length: 100 samples" in text
-    assert "CPU backend - no GPU" in text
+    assert "CPU backend, no GPU" in text
 
 
 def test_engine_with_a_gpu_shows_the_host_as_well(visit: Open) -> None:
@@ -483,7 +500,7 @@ def order(app: AppTest, rung: str, confirm: str) -> AppTest:
     app.text_input(key="order_reason").set_value("half the GPUs are away")
     app.text_input(key="order_actor").set_value("anna")
     app.text_input(key="order_confirm").set_value(confirm)
-    return press(app, "Set to automatic" if rung == "auto" else f"Order {rung}")
+    return press(app, f"Set to {'automatic' if rung == 'auto' else rung}")
 
 
 def test_control_orders_a_rung_and_lets_it_go(visit: Open, stub: StubServer) -> None:
@@ -491,7 +508,7 @@ def test_control_orders_a_rung_and_lets_it_go(visit: Open, stub: StubServer) -> 
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     order(app, "shed", "Shed ")
     assert stub.world.rung is Rung.SHED
-    assert "is at shed, as ordered" in words(app)
+    assert "is at shed, as set here" in words(app)
     log = app.dataframe[0].value.iloc[0]
     assert (log["Actor"], log["Action"], log["After"]) == ("anna", "order fallback", "shed")
     order(app, "auto", "auto")
@@ -509,7 +526,7 @@ def test_control_recycles(visit: Open, stub: StubServer) -> None:
     assert "Accepted. 3 seats are still taken." in words(app)
     app.text_input(key="recycle_confirm").set_value("recycle")
     press(app, "Recycle the engine")
-    assert "Nothing was ordered. a recycle is under way." in words(app)
+    assert "Nothing was changed. a recycle is under way." in words(app)
 
 
 @pytest.mark.parametrize("typed", ["", "yes", "normal"])

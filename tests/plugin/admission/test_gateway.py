@@ -317,7 +317,8 @@ async def test_a_limit_that_the_engine_will_not_take_undoes_no_switch(caplog: py
         await control.gateway.link.limit_engine()
     assert control.gateway.link.core_limit is None
     assert [record.getMessage() for record in caplog.records] == [
-        "the engine's own limit could not be set to 2: no answer"
+        "the engine has not confirmed its own limit of 2 seats (no answer): the gate alone keeps it until the engine "
+        "responds"
     ]
 
 

@@ -17,7 +17,7 @@ def test_it_says_where_the_ladder_stands_and_why(
     """The rung, its trigger, what is in force, the other model, and the last moves."""
     assert main(words) == 0
     out = capsys.readouterr().out
-    for line in ("rung      cap  (queue_age)", "mode      automatic", "other     small, breaker closed, 2 in flight"):
+    for line in ("rung      cap  (queue_age)", "mode      automatic", "divert to small, breaker closed, 2 in flight"):
         assert line in out
     assert out.splitlines()[-1].split() == ["2026-01-01T00:00:00.000Z", "normal", "cap", "queue_age"]
 

@@ -17,7 +17,18 @@ def test_list_without_a_server_shows_the_bundled_ones(capsys: pytest.CaptureFixt
     assert main(["preset", "list"]) == 0
     out = capsys.readouterr().out
     for name, preset in bundled_presets().items():
-        assert any(line.split()[:2] == [name, str(preset.batching.seats)] for line in out.splitlines())
+        batching = preset.batching
+        assert any(line.split()[:3] == [name, str(batching.seats), batching.strategy] for line in out.splitlines())
+
+
+def test_list_shows_the_window_where_it_applies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a dynamic preset; under any other strategy the number would mean nothing."""
+    text = 'name = "mine"\nextends = "latency"\n[batching]\nstrategy = "dynamic"\n'
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    assert main(["preset", "list", "--preset-dir", str(tmp_path)]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "dynamic, 10 ms" in lines["mine"]
+    assert " ms" not in lines["latency"]
 
 
 def test_list_counts_the_folder_of_the_user(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from admin_stand_in import TOKEN, Stub
 
+from headway.api.schema import EngineStatus
 from headway.cli import main, status
 
 
@@ -31,6 +32,15 @@ def test_a_server_that_is_not_ready_is_shown_and_exit_code_one(
     operator.ready, operator.reasons = False, ["warming up", "draining"]
     assert main(["status"]) == 1
     assert "NOT READY: warming up; draining" in capsys.readouterr().out
+
+
+def test_requests_that_are_retried_one_at_a_time_are_shown(operator: Stub) -> None:
+    """Else one seat taken of many, and a queue, would look like a fault."""
+    now = operator.status()
+    assert "retries" not in status.text(now, operator.url)
+    after_a_crash = now.model_copy(update={"engine": EngineStatus(crash_suspects=3)})
+    line = next(one for one in status.text(after_a_crash, operator.url).splitlines() if one.startswith("retries"))
+    assert "3 that were running when the engine died" in line
 
 
 def test_json_is_what_the_server_said(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,18 @@ async def test_every_metric_and_every_label_value_is_there_from_the_start() -> N
             assert found == {str(value) for value in values}
 
 
+async def test_first_token_time_outs_are_bounds_of_the_histogram() -> None:
+    """Between two bounds a p95 is interpolated, so it might pass a time-out there although no first token was late."""
+    _, control, registry = exported()
+    scrape = Scrape(generate_latest(registry).decode())
+    bounds = {float(one.labels["le"]) for one in scrape.samples if one.name.endswith("first_token_seconds_bucket")}
+    largest_s = max(bounds - {float("inf")})
+    presets = [listed.preset for listed in control.catalogue]
+    timeouts_s = {terms.first_token_timeout_s for preset in presets for terms in preset.classes.values()} - {None}
+    assert {15.0, 60.0, 600.0} <= timeouts_s
+    assert {one for one in timeouts_s if one <= largest_s} <= bounds
+
+
 async def test_each_gpu_is_shown_with_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory of all, and the utilisation of those that report it: what is unknown is absent, not 0."""
     cards = [Gpu("0", 10, 100, 0.5), Gpu("1", 20, 100)]

@@ -118,8 +118,9 @@ class Harness:
 
 
 @on_virtual_time
-async def test_requests_without_output_are_retried_and_others_refused() -> None:
+async def test_a_request_without_output_is_retried_and_one_with_output_fails(caplog: pytest.LogCaptureFixture) -> None:
     """The engine dies with one stream under way, one just begun and one waiting: an error, and two whole answers."""
+    caplog.set_level(logging.INFO, "headway.supervision")
     harness = Harness()
     flowing = harness.ask("flowing")
     await asyncio.sleep(0.5)
@@ -137,24 +138,25 @@ async def test_requests_without_output_are_retried_and_others_refused() -> None:
     ]  # fmt: skip
     assert (harness.probes, harness.engine_state, harness.control.not_ready()) == (1, EngineState.UP, [])
     assert harness.control.gateway.gate.desk.ledger.classes["normal"].retries == 1
+    assert "requests that were running at the death are retried first, one at a time: 1" in caplog.text
     await harness.close()
 
 
 @on_virtual_time
 async def test_the_requests_that_a_dead_engine_was_running_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Each with its id, class and size, and whether it had sent output; nothing of its text; of many, some."""
+    """First the death and what follows; then each request, nothing of its text; of many, some."""
     harness = Harness(seats=30)
     requests = [harness.ask(f"r{number}", whole=number > 0) for number in range(25)]
     await asyncio.sleep(0.15)
-    with caplog.at_level(logging.ERROR, "headway.admission.engine_link"):
+    with caplog.at_level(logging.INFO, "headway"):
         harness.engine.die()
         await asyncio.sleep(1)
-    messages = [record.getMessage() for record in caplog.records if record.name == "headway.admission.engine_link"]
-    assert (
-        messages[0] == "the engine died while it ran r0 (normal, prompt tokens: 1, sequences: 1), which had sent output"
-    )
-    assert len(messages) == 21
-    assert messages[-1] == "the engine died while it ran 5 more"
+    lines = [record.getMessage() for record in caplog.records if record.levelno > logging.INFO]
+    assert lines[0] == "the engine died (crash): restart attempt 1 of 3 in 0 s, with 100 % of the seats"
+    size = "class normal, prompt tokens: 1, sequences: 1"
+    assert lines[1] == f"running when the engine died: request r0 ({size}, had sent output)"
+    assert len(lines) == 22
+    assert lines[-1] == "running when the engine died: 5 more requests"
     await asyncio.gather(*requests)
     await harness.close()
 

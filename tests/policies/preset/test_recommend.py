@@ -45,7 +45,7 @@ FULL = replace(CALM, seats_taken=32, mean_batch=32.0, queued_before=3, queued=40
     ids=str,
 )
 def test_the_decision_tree(needs: Needs, preset: str) -> None:
-    """Latency before throughput, else the middle way; a promised time between tokens wants an adaptive limit."""
+    """Latency before throughput, else a balance of both; a promised time between tokens wants an adaptive limit."""
     assert recommend(needs).preset == preset
 
 

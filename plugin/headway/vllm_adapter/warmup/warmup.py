@@ -164,10 +164,11 @@ def _conclude(report: WarmupReport, plan: WarmupPlan) -> None:
         return
     report.state = "done"
     stages = ", ".join(f"{stage} {' '.join(f'{one_s:.2f}' for one_s in took)}" for stage, took in report.stages.items())
-    log.info("warm-up done, batches of %s; seconds: %s", report.batch_size, stages)
+    log.info("warm-up done, batch size %s; seconds by stage and round: %s", report.batch_size, stages)
     if not plan.settled and plan.config.max_rounds > 1 and Stage.BATCH not in plan.refused:
         log.warning(
-            "the last two batches of the warm-up differ by more than %.0f %%", 100 * plan.config.tolerance_ratio
+            "warm-up: the last two batches differ by more than %.0f %%, so the first requests may still be slower",
+            100 * plan.config.tolerance_ratio,
         )
 
 

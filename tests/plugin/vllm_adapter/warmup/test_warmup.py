@@ -488,4 +488,4 @@ async def test_a_chore_takes_the_place_of_its_namesake(caplog: pytest.LogCapture
     assert "a" in tasks
     await asyncio.sleep(6)
     assert (ended, "a" in tasks, "b" in tasks) == (["second", "other"], False, False)
-    assert "b ended with RuntimeError" in caplog.text
+    assert "background task b ended with RuntimeError" in caplog.text
