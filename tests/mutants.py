@@ -106,7 +106,7 @@ MUTANTS = [
     Mutant(
         "queueing/controlled_delay",
         "a standing queue is not remembered",
-        "            self._stood_s = now_s\n",
+        "            self._stood_s = self._left_s\n",
         "            pass\n",
     ),
     Mutant(

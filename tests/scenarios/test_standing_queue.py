@@ -14,7 +14,7 @@ import pytest
 from closed_loop import ClosedLoop, percentile
 
 from headway.simulator import WORKLOADS, EngineModel, Slo, simulate
-from headway.simulator.visit import Visit
+from headway.simulator.run.visit import Visit
 from headway_policies import Outcome, Preset, Reason, bundled_presets
 
 MODEL = EngineModel()

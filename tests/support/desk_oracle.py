@@ -329,11 +329,11 @@ class Oracle:
         return now_s - self.short_s.get(self.rules.line(ticket), -inf)
 
     def _check_held(self) -> None:
-        """Each class is kept what it reserves, and more only where it has an objective."""
+        """Each class is kept what it reserves; what it states nothing of follows from its objective, if it has one."""
         for name, terms in self.desk.preset.classes.items():
             held = self.rules.held[name]
-            assert held >= terms.reserved_seats
-            assert held == terms.reserved_seats or terms.ttft_slo_s is not None
+            follows = terms.reserved_seats is None and terms.ttft_slo_s is not None
+            assert follows or held == (terms.reserved_seats or 0)
 
     def _goes_at_once(self, arrival: Ticket) -> bool:
         """Whether it fits and no ticket is before it, now that it is out of the queue."""

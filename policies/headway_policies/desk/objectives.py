@@ -5,9 +5,11 @@ Nothing is refused for an objective while the queue of its class is short, or lo
 longer have its first token in time is refused when its turn comes, in favour of the next. So what is served is served
 within the objective, and what is not is refused at once; a ticket that nothing else competes with is always served.
 
-Seats are held for a class as its demand requires: as many as it fills on average plus the square root of that (the
-square-root staffing rule; Halfin and Whitt, Operations Research 1981), less those that come free within the target
-anyway, and never more than its share.
+Where a preset leaves the ``reserved_seats`` of a class with an objective out, seats are held as its demand requires: as
+many as it fills on average plus the square root of that (the square-root staffing rule; Halfin and Whitt, Operations
+Research 1981), less those that come free within the target anyway, and never more than its share. For the most urgent
+class a sixteenth of the seats is held before there is any demand, so that long answers cannot take them all. Under a
+strategy with a barrier none are held: they would stay empty for a whole batch.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from headway_policies.queueing import ControlledDelay, shares
 from headway_policies.request import Ticket
 
 HOLD_EVERY_S = 1.0
+_IDLE_RATIO = 1 / 16
+_MIN_SEATS = 8
 
 
 class Objectives:
@@ -44,14 +48,19 @@ class Objectives:
                 same = known is not None and known.slo_s == terms.ttft_slo_s
                 self._delays[name] = known if known is not None and same else ControlledDelay(terms.ttft_slo_s, now_s)
         self._shares = shares(preset.classes)
-        self._floors = {
-            name: preset.classes[name].reserved_seats for name in preset.by_urgency()[:-1] if name in self._delays
-        }
-        self.hold_again_s = 0.0 if self._floors else inf
+        ranked, gathers = preset.by_urgency(), preset.batching.strategy != "continuous"
+        self._first = ranked[0]
+        self._following = tuple(
+            name
+            for name in ranked[:-1]
+            if name in self._delays and preset.classes[name].reserved_seats is None and not gathers
+        )
+        self.hold_again_s = 0.0 if self._following else inf
 
     def standing(self, now_s: float) -> Iterator[str]:
         """The classes whose queue stands."""
-        return (name for name, delay in self._delays.items() if delay.stands(now_s))
+        by_class = self._scheduler.queue.by_class
+        return (name for name, delay in self._delays.items() if by_class[name].requests and delay.stands(now_s))
 
     # ------------------------------------------------------------------ events
 
@@ -62,7 +71,7 @@ class Objectives:
             return
         if not self._scheduler.queue.by_class[ticket.class_name].requests:
             delay.empty(now_s)
-        if ticket.class_name in self._floors:
+        if ticket.class_name in self._following:
             self._forecast.demand.arrived(ticket.class_name, ticket.seats, now_s)
 
     def dispatched(self, record: Record, now_s: float) -> None:
@@ -97,21 +106,26 @@ class Objectives:
 
     @property
     def moving(self) -> bool:
-        """Whether more seats are held than the preset reserves: time alone may open them to other classes."""
+        """Whether seats are held for a demand: time alone may open them to other classes."""
         held = self._scheduler.seats.held()
-        return any(held[name] > floor for name, floor in self._floors.items())
+        return any(held[name] > self._at_least(name) for name in self._following)
 
     def hold(self, now_s: float) -> bool:
         """Hold the seats that each class needs now; due at ``hold_again_s``. Whether any number has changed."""
         self.hold_again_s = now_s + HOLD_EVERY_S
         seats, changed = self._scheduler.seats, False
         before = seats.held()
-        for name, floor in self._floors.items():
-            needed = max(floor, self._needed(name, now_s))
+        for name in self._following:
+            needed = max(self._at_least(name), self._needed(name, now_s))
             if needed != before[name]:
                 seats.hold(name, needed)
                 changed = True
         return changed
+
+    def _at_least(self, class_name: str) -> int:
+        """The seats that are held without any demand: some for the most urgent class, unless there are few in all."""
+        limit = self._scheduler.limit
+        return max(1, int(_IDLE_RATIO * limit)) if class_name == self._first and limit >= _MIN_SEATS else 0
 
     def _needed(self, class_name: str, now_s: float) -> int:
         limit, offered = self._scheduler.limit, self._forecast.demand.seats(class_name, now_s)

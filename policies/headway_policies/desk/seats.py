@@ -1,6 +1,6 @@
 """The seats of the engine: how many each class holds, and whether a ticket may have some.
 
-A class may keep seats free for itself (``reserved_seats``, or more where its objective requires them): classes less
+A class may keep seats free for itself (its ``reserved_seats``, or those that its objective requires): classes less
 urgent than it see the limit lowered by what it has reserved and not taken. At least one seat is open to every class, so
 that a small limit blocks none.
 """
@@ -32,9 +32,9 @@ class Seats:
     def reserve(self, classes: Mapping[str, PriorityClass]) -> None:
         """Put the reserves of these classes in force."""
         self._reserved = {
-            name: one.reserved_seats
+            name: one.reserved_seats or 0
             for name, one in classes.items()
-            if one.reserved_seats or one.ttft_slo_s is not None
+            if one.reserved_seats or (one.reserved_seats is None and one.ttft_slo_s is not None)
         }
         self._reserved_seats = sum(self._reserved.values())
         self._above = {
@@ -43,7 +43,7 @@ class Seats:
         }
 
     def hold(self, class_name: str, seats: int) -> None:
-        """Keep so many seats free for a class from now on, in place of its ``reserved_seats``."""
+        """Keep so many seats free from now on for a class whose objective decides on them."""
         self._reserved_seats += seats - self._reserved[class_name]
         self._reserved[class_name] = seats
 

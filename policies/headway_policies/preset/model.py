@@ -108,7 +108,7 @@ class Preset(BaseModel):
         shares = sum(one.share or 0.0 for one in self.classes.values())
         if shares > 1 + 1e-9:
             yield Issue("classes", f"the shares sum to {round(shares, 9)}, more than 1", str(round(shares, 9)))
-        reserved = sum(self.classes[name].reserved_seats for name in self.by_urgency()[:-1])
+        reserved = sum(self.classes[name].reserved_seats or 0 for name in self.by_urgency()[:-1])
         if reserved and reserved >= seats:
             text = f"{reserved} reserved_seats of {seats} leave none to the least urgent class"
             yield Issue("classes", text, str(reserved))

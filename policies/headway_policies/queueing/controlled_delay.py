@@ -34,21 +34,23 @@ class ControlledDelay:
         self.target_s = _TARGET_RATIO * slo_s
         self.interval_s = _INTERVAL_RATIO * slo_s
         self._short_s = now_s  # the last time at which the queue was known to be short
+        self._left_s = now_s  # the last time at which a ticket left it
         self._stood_s = -inf  # the last time at which it stopped standing
 
     def stands(self, now_s: float) -> bool:
-        """Whether there has been a standing queue up to now."""
+        """Whether the queue, in which something waits, has stood up to now."""
         recently = now_s - self._stood_s <= _REMEMBERED_INTERVALS * self.interval_s
         patience_s = self.target_s if recently else self.interval_s
         return now_s - self._short_s > patience_s + self.target_s
 
     def empty(self, now_s: float) -> None:
-        """Nothing of the class waits, or nothing has for long."""
-        if self.stands(now_s):
-            self._stood_s = now_s
+        """Nothing of the class waits, and nothing has since a ticket left it last."""
+        if self.stands(self._left_s):
+            self._stood_s = self._left_s
         self._short_s = now_s
 
     def dispatched(self, waited_s: float, now_s: float) -> None:
         """A ticket left the queue for the engine after so long a wait."""
+        self._left_s = now_s
         if waited_s <= self.target_s and (waited_s <= self.target_s / 2 or not self.stands(now_s)):
             self.empty(now_s)

@@ -102,7 +102,7 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
     "a key of two lines": ("seats = 32", '"a\\nb" = 1\nseats = 32', ["batching.a b", "unknown key"]),
     "a missing section": ("[queue]\nmax_waiting = 10000\n", "", ["queue", "missing"]),
     "shares of more than all": ("share = 0.6", "share = 0.8", ["classes", "the shares sum to 1.2, more than 1"]),
-    "a reserve of all seats": ("reserved_seats = 2", "reserved_seats = 32", ["32 reserved_seats of 32", "none"]),
+    "a reserve of all seats": ("share = 0.6", "share = 0.6\nreserved_seats = 32", ["32 reserved_seats of 32", "none"]),
     "a preferred size beyond the seats": (
         "seats = 32",
         "seats = 32\npreferred_batch_sizes = [8, 33]",
@@ -259,7 +259,6 @@ def test_changes_list_what_differs_and_nothing_else() -> None:
         Change("limit.inter_token_slo_ms", 50.0, 200.0),
         Change("classes.realtime.ttft_slo_s", 0.5, 2.0),
         Change("classes.realtime.inter_token_slo_ms", 50.0, 200.0),
-        Change("classes.realtime.reserved_seats", 1, 2),
         Change("classes.normal.ttft_slo_s", 2.0, 10.0),
         Change("classes.normal.inter_token_slo_ms", 100.0, 400.0),
         Change("classes.batch.ttft_slo_s", 60.0, 120.0),

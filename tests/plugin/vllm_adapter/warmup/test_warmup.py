@@ -263,7 +263,7 @@ async def test_a_failure_is_written_down_and_tried_again_until_it_succeeds() -> 
     while harness.report.attempt < 4:
         attempt = harness.report.attempt
         while harness.report.attempt == attempt:  # noqa: ASYNC110 - on virtual time
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.005)
         failed_s.append(round(loop.time(), 1))
         assert harness.report.reason == "again, after single: EngineDied: the engine died"
     assert [round(later - sooner) for sooner, later in itertools.pairwise([0.0, *failed_s])] == [5, 10, 20]
