@@ -601,7 +601,7 @@ async def test_only_a_call_that_gets_no_further_has_stalled(looks: list[int | No
 
 
 async def test_closing_from_a_thread_waits_for_the_running_requests(caplog: pytest.LogCaptureFixture) -> None:
-    """New requests are refused at once; the thread goes on when the last one has ended, with what is left of its time."""
+    """New requests are refused at once; the thread goes on when the last has ended, with what is left of its time."""
     caplog.set_level(logging.INFO, "headway.admission.engine_link")
     engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
     slow = engine.generate("text", FakeParams(3), "slow")
