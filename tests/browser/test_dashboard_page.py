@@ -172,3 +172,14 @@ def test_down_is_said_without_a_trace(page: Page, dashboard: Callable[..., str])
     expect(page.get_by_text(re.compile("^Down since"))).to_be_visible()
     assert page.get_by_text("Traceback").count() == 0
     assert page.get_by_test_id("stException").count() == 0
+
+
+def test_a_slow_refresh_does_not_dim_the_page(page: Page, dashboard: Callable[..., str]) -> None:
+    """Streamlit fades what a running refresh has not redrawn yet; the banner says how old the figures are."""
+    with StubServer(moving=True) as stub:
+        page.goto(dashboard(stub.url, OPERATOR_TOKEN), wait_until="domcontentloaded")
+        page.locator(PLOT).first.wait_for()
+        opacity = page.get_by_test_id("stElementContainer").first.evaluate(
+            "one => { one.style.opacity = '0.33'; one.dataset.stale = 'true'; return getComputedStyle(one).opacity }"
+        )
+        assert opacity == "1"

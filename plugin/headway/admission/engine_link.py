@@ -178,7 +178,9 @@ class EngineLink:
         until_s = time.monotonic() + timeout_s
         if running := self.gate.desk.ledger.in_flight:
             log.info(
-                "shutting down: %d running requests have %.0f s to finish, all others are refused", running, timeout_s
+                "shutting down: requests that may still finish, within %.0f s: %d; all others are refused",
+                timeout_s,
+                running,
             )
         while self.gate.desk.ledger.in_flight and time.monotonic() < until_s:
             time.sleep(_POLL_S)

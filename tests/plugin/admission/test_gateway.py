@@ -601,8 +601,9 @@ async def test_only_a_call_that_gets_no_further_has_stalled(looks: list[int | No
     await assert_no_residue(control)
 
 
-async def test_closing_from_a_thread_waits_for_the_running_requests() -> None:
-    """New requests are refused at once; the thread goes on when the last one has ended, with the rest of its time."""
+async def test_closing_from_a_thread_waits_for_the_running_requests(caplog: pytest.LogCaptureFixture) -> None:
+    """New requests are refused at once; the thread goes on when the last has ended, with what is left of its time."""
+    caplog.set_level(logging.INFO, "headway.admission.engine_link")
     engine, control = behind_a_gate(1, FakeEngine(step_s=0.01))
     slow = engine.generate("text", FakeParams(3), "slow")
     await anext(slow)
@@ -616,6 +617,7 @@ async def test_closing_from_a_thread_waits_for_the_running_requests() -> None:
     left_s = await closing
     assert left_s is not None
     assert 0.0 < left_s < 600.0
+    assert "requests that may still finish, within 600 s: 1" in caplog.text
 
 
 async def test_closing_from_a_thread_waits_no_longer_than_its_time_out() -> None:
