@@ -260,7 +260,7 @@ def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     press(app, "Apply latency")
     assert stub.world.preset == "throughput"
     assert "preset was changed meanwhile" in app.warning[0].value
-    assert list(app.table[0].value["Now"]) == ["64", "100"]
+    assert list(app.table[0].value["Now"])[:2] == ["64", "100"]
 
 
 def test_control_says_that_a_switch_changed_nothing(visit: Open, stub: StubServer) -> None:

@@ -40,13 +40,37 @@ def test_the_three_presets_of_the_texts_have_exactly_their_seats_and_window(
 
 
 def test_offline_work_runs_in_full_batches_and_interactive_work_under_an_adaptive_limit() -> None:
-    """Offline: static, large, the tail flushed, for batch work. Interactive: continuous, adaptive, with a reserve."""
+    """Offline: static, large, the tail flushed, for batch work. Interactive: continuous, adaptive, with objectives."""
     offline, interactive = (bundled_presets()[name] for name in ("offline", "interactive"))
     assert (offline.batching.strategy, offline.default_class) == ("static", "batch")
     assert offline.batching.flush_after_s is not None
     assert interactive.batching.strategy == "continuous"
     assert interactive.limit.policy != "fixed"
-    assert interactive.classes["realtime"].reserved_seats > 0
+    assert interactive.classes["realtime"].ttft_slo_s == 1
+
+
+@pytest.mark.parametrize("preset", bundled_presets().values(), ids=BUNDLED)
+def test_a_bundled_preset_states_the_objectives_of_each_class(preset: Preset) -> None:
+    """The more urgent a class, the sooner its first token; and no later than its time-outs would end it."""
+    slos_s = [preset.classes[name].ttft_slo_s for name in preset.by_urgency()]
+    assert all(slo_s is not None for slo_s in slos_s)
+    assert slos_s == sorted(slos_s, key=lambda slo_s: slo_s or 0.0)
+    for terms in preset.classes.values():
+        assert (terms.ttft_slo_s or 0.0) <= min(terms.first_token_timeout_s or 0.0, terms.total_timeout_s or 0.0)
+
+
+def test_the_limit_keeps_the_shortest_objective_unless_it_states_its_own() -> None:
+    """Of 50 and 100 ms the limit keeps 50; where it states 75, it keeps that; without any objective, the default."""
+    classes = "\n".join(
+        f"[classes.{name}]\npriority = {rank}\nmax_waiting = 1\n{slo}"
+        for rank, (name, slo) in enumerate({"a": "inter_token_slo_ms = 100", "b": "inter_token_slo_ms = 50"}.items())
+    )
+    head = 'name = "mine"\ndefault_class = "a"\n{limit}\nbatching = {{strategy = "continuous", seats = 4, window_ms = 0}}\n'
+    head += "queue = {{max_waiting = 2}}\n"
+    for limit, slo_ms in (("", 50), ("limit = {inter_token_slo_ms = 75}", 75), ('limit = {policy = "sla"}', 50)):
+        assert parse_preset(head.format(limit=limit) + classes, "mine").limit.inter_token_slo_ms == slo_ms
+    bare = classes.replace("inter_token_slo_ms", "# inter_token_slo_ms")
+    assert parse_preset(head.format(limit="") + bare, "mine").limit.inter_token_slo_ms == 75
 
 
 def test_no_bundled_preset_has_a_warning() -> None:
