@@ -55,8 +55,8 @@ def test_a_bundled_preset_states_the_objectives_of_each_class(preset: Preset) ->
     slos_s = [preset.classes[name].ttft_slo_s for name in preset.by_urgency()]
     assert all(slo_s is not None for slo_s in slos_s)
     assert slos_s == sorted(slos_s, key=lambda slo_s: slo_s or 0.0)
-    for terms in preset.classes.values():
-        assert (terms.ttft_slo_s or 0.0) <= min(terms.first_token_timeout_s or 0.0, terms.total_timeout_s or 0.0)
+    for one in preset.classes.values():
+        assert (one.ttft_slo_s or 0.0) <= min(one.first_token_timeout_s or 0.0, one.total_timeout_s or 0.0)
 
 
 def test_the_limit_keeps_the_shortest_objective_unless_it_states_its_own() -> None:
@@ -65,8 +65,8 @@ def test_the_limit_keeps_the_shortest_objective_unless_it_states_its_own() -> No
         f"[classes.{name}]\npriority = {rank}\nmax_waiting = 1\n{slo}"
         for rank, (name, slo) in enumerate({"a": "inter_token_slo_ms = 100", "b": "inter_token_slo_ms = 50"}.items())
     )
-    head = 'name = "mine"\ndefault_class = "a"\n{limit}\nbatching = {{strategy = "continuous", seats = 4, window_ms = 0}}\n'
-    head += "queue = {{max_waiting = 2}}\n"
+    head = 'name = "mine"\ndefault_class = "a"\n{limit}\nqueue = {{max_waiting = 2}}\n'
+    head += 'batching = {{strategy = "continuous", seats = 4, window_ms = 0}}\n'
     for limit, slo_ms in (("", 50), ("limit = {inter_token_slo_ms = 75}", 75), ('limit = {policy = "sla"}', 50)):
         assert parse_preset(head.format(limit=limit) + classes, "mine").limit.inter_token_slo_ms == slo_ms
     bare = classes.replace("inter_token_slo_ms", "# inter_token_slo_ms")
