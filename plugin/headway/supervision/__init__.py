@@ -9,6 +9,7 @@ from headway.supervision.gc_pauses import Distribution
 from headway.supervision.memory_maintenance import MemoryMaintenance
 from headway.supervision.memory_probe import Gpus, resident_bytes
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
+from headway.supervision.overload_log import OverloadLog
 from headway.supervision.readiness import not_ready
 from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport, WarmupState
@@ -23,6 +24,7 @@ __all__ = [
     "MemoryMaintenance",
     "MemoryReport",
     "NotNowError",
+    "OverloadLog",
     "Supervisor",
     "WarmupReport",
     "WarmupState",

@@ -38,7 +38,7 @@ from headway.operator import (
     install,
     prepare,
 )
-from headway.supervision import MemoryMaintenance, Supervisor
+from headway.supervision import MemoryMaintenance, OverloadLog, Supervisor
 from headway.variables import whole_number
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
@@ -185,6 +185,7 @@ def _start_tasks(parts: EngineParts, supervisor: Supervisor, control: Control) -
     gateway, activity, tasks = parts.gateway, parts.activity, parts.tasks
     tasks.start(KEEP_WARM, KeepWarm(parts).run())
     tasks.start("supervisor", supervisor.run())
+    tasks.start("overload_log", OverloadLog(gateway.gate).run())
     tasks.start("fallback_controller", control.fallback_controller.run())
     deaths, recycle = supervisor.deaths.total, control.engine_recycle.begin
     MemoryMaintenance(gateway, activity, parts.memory, recycle, deaths=deaths).start(tasks)

@@ -138,8 +138,10 @@ class Dispatcher:
 
         The last one waiting always goes: a prediction that refused every ticket would never learn that it is wrong.
         """
+        if self._scheduler.queue.total.requests == 1:
+            return None
         delay_s = self._forecast.first_token_s(record.ticket)
-        if delay_s is None or self._scheduler.queue.total.requests == 1:
+        if delay_s is None:
             return None
         if self._mode.preset.queue.shed_unreachable and self._misses_deadline(record, now_s + delay_s):
             return Reason.DEADLINE_UNREACHABLE

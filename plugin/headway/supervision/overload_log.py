@@ -1,0 +1,86 @@
+"""The log of an overload: one line every ten seconds in which requests were refused for want of capacity.
+
+A server that refuses hundreds of requests a second has nothing else to say of it: vLLM never sees them, and a line for
+each would hide all others. Each line has what was refused and why, what waits, and the classes whose waits are cut to
+their objective; one more line says that it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+from headway.admission import Gate
+from headway_policies import Reason
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 10.0
+
+#: The refusals that more capacity would have avoided.
+OVERLOAD = (
+    Reason.QUEUE_FULL,
+    Reason.CLASS_QUEUE_FULL,
+    Reason.NO_FREE_SEAT,
+    Reason.DEADLINE_INFEASIBLE,
+    Reason.DEADLINE_UNREACHABLE,
+    Reason.OBJECTIVE_INFEASIBLE,
+    Reason.OBJECTIVE_UNREACHABLE,
+    Reason.EVICTED,
+    Reason.QUEUE_TIMEOUT,
+    Reason.FIRST_TOKEN_TIMEOUT,
+    Reason.SHED,
+)
+
+
+class OverloadLog:
+    """Reads the counts of one gate, and logs what they have grown by."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._refused = self._count()
+        self._arrived = self._arrivals()
+        self._overload = 0  # refused since the overload began
+
+    async def run(self) -> None:
+        """Log until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self.report()
+
+    def report(self) -> None:
+        """Log what was refused since the last report."""
+        refused, arrived = self._count(), self._arrivals()
+        grown, came = refused - self._refused, arrived - self._arrived
+        self._refused, self._arrived = refused, arrived
+        number = grown.total()
+        if not number and self._overload:
+            log.info("overload over: none refused within %.0f s; refused since it began: %d", EVERY_S, self._overload)
+            self._overload = 0
+        elif number:
+            self._overload += number
+            self._log(grown, came)
+
+    def _log(self, refused: Counter[Reason], arrived: int) -> None:
+        now_s, desk = self._gate.now_s(), self._gate.desk
+        standing = desk.standing_queues(now_s)
+        log.warning(
+            "overload: %d requests refused and %d arrived within %.0f s (%s); waiting: %d, the oldest for %.1f s%s",
+            refused.total(),
+            arrived,
+            EVERY_S,
+            ", ".join(f"{reason}: {number}" for reason, number in refused.most_common()),
+            desk.ledger.queued,
+            max(desk.oldest_wait_s(now_s).values(), default=0.0),
+            f"; waits are cut to the objective of: {', '.join(standing)}" if standing else "",
+        )
+
+    def _count(self) -> Counter[Reason]:
+        counted = Counter[Reason]()
+        for one in self._gate.desk.ledger.classes.values():
+            counted.update({reason: one.refusals[reason] for reason in OVERLOAD if one.refusals[reason]})
+        return counted
+
+    def _arrivals(self) -> int:
+        return sum(one.arrived for one in self._gate.desk.ledger.classes.values())
