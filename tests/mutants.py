@@ -674,7 +674,7 @@ MUTANTS = [
     Mutant(
         "desk/dispatch",
         "the only waiting request is shed",
-        "or self._scheduler.queue.total.requests == 1",
+        "        if self._scheduler.queue.total.requests == 1:\n            return None\n",
         "",
     ),
     Mutant(
