@@ -21,12 +21,24 @@ def wrap(engine: AnyEngine, preset: str | Path | Preset = "balanced") -> AnyEngi
     """Lead every request of this engine through a gate, and return the same engine.
 
     ``preset`` is a bundled name, a TOML file or a ``Preset``. ``engine.headway`` is the ``headway.Control`` afterwards:
-    ``status()``, ``await switch(...)``. Raises PresetError or UnknownPresetError before anything has changed.
+    ``status()``, ``await switch(...)``. Raises TypeError where it is no engine, ValueError where it is wrapped already,
+    PresetError or UnknownPresetError for the preset: before anything has changed.
     """
+    _check_engine(engine)
     catalogue = PresetCatalogue()
     chosen = catalogue.include(preset) if isinstance(preset, Preset) else catalogue.resolve(str(preset))
     install(prepare(engine, adapter_of(engine), chosen), catalogue)
     return engine
+
+
+def _check_engine(engine: object) -> None:
+    """Raises TypeError, which says what is missing, where this is no engine that can be wrapped."""
+    takes = "headway.wrap takes an engine, such as an AsyncLLM of vLLM or a headway.engine.fake.FakeEngine"
+    if isinstance(engine, type):
+        raise TypeError(f"{takes}: {engine.__name__} is a class, of which it takes an instance")
+    missing = [name for name in ("generate", "abort", "errored") if not hasattr(engine, name)]
+    if missing:
+        raise TypeError(f"{takes}: {type(engine).__name__} lacks {', '.join(missing)}")
 
 
 def adapter_of(engine: Any) -> EngineAdapter:

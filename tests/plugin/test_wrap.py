@@ -37,6 +37,23 @@ async def test_an_answer_comes_through_whole_and_in_order() -> None:
     assert {one.request_id for one in outputs} == {"a"}
 
 
+@pytest.mark.parametrize(
+    ("engine", "lacks"),
+    [
+        (object(), "object lacks generate, abort, errored"),
+        (None, "NoneType lacks generate, abort, errored"),
+        ("balanced", "str lacks generate, abort, errored"),
+        (FakeEngine, "FakeEngine is a class, of which it takes an instance"),
+    ],
+)
+def test_what_is_no_engine_is_refused_with_what_it_lacks(engine: Any, lacks: str) -> None:
+    """One TypeError that names what is missing, and what may be wrapped."""
+    with pytest.raises(TypeError) as refused:
+        headway.wrap(engine)
+    assert str(refused.value).startswith("headway.wrap takes an engine, such as an AsyncLLM of vLLM")
+    assert str(refused.value).endswith(lacks)
+
+
 PRIORITIES = {
     "by name": ("realtime", "realtime", 0),
     "by number": (3, "realtime", 0),

@@ -19,9 +19,15 @@ from headway_policies import Reason
 
 
 class SyncBatcher(Generic[T, R]):
-    """A batcher for threads; every method may be called from any of them. It cannot be started again once stopped."""
+    """A batcher for threads; every method may be called from any of them. It cannot be started again once stopped.
+
+    Raises TypeError for anything but a ``Batcher``.
+    """
 
     def __init__(self, batcher: Batcher[T, R]) -> None:
+        if not isinstance(batcher, Batcher):
+            kind = type(batcher).__name__
+            raise TypeError(f"SyncBatcher takes a Batcher, as in SyncBatcher(Batcher(process_batch)), not {kind}")
         self._batcher = batcher
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from batch_functions import Recorder, double
 
 from headway import Batcher, BatchFunctionError, Expired, Rejected, SyncBatcher, UnknownClassError
+
+
+@pytest.mark.parametrize("wrong", [len, 5, None, Batcher])
+def test_a_sync_batcher_takes_a_batcher(wrong: Any) -> None:
+    """The function that belongs into the Batcher is refused where it is given, and the message shows the right call."""
+    with pytest.raises(TypeError, match=r"as in SyncBatcher\(Batcher\(process_batch\)\), not"):
+        SyncBatcher(wrong)
 
 
 def test_many_threads_each_get_their_own_results() -> None:
