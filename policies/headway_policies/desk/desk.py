@@ -172,9 +172,10 @@ class Desk:
         if rungs is not None:
             self.mode.fall_back(rungs)
         self._capacity.adopt(preset, limit)
-        self._objectives.adopt(preset, now_s)
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)
+        self._objectives.adopt(preset, now_s)
+        self._objectives.hold(now_s)
         if lanes is not None:
             self._lifecycle.enqueue_again(waiting)
         if falls_back:

@@ -55,7 +55,7 @@ class Objectives:
             for name in ranked[:-1]
             if name in self._delays and preset.classes[name].reserved_seats is None and not gathers
         )
-        self.hold_again_s = 0.0 if self._following else inf
+        self.hold_again_s = now_s if self._following else inf
 
     def standing(self, now_s: float) -> Iterator[str]:
         """The classes whose queue stands."""
@@ -112,7 +112,7 @@ class Objectives:
 
     def hold(self, now_s: float) -> bool:
         """Hold the seats that each class needs now; due at ``hold_again_s``. Whether any number has changed."""
-        self.hold_again_s = now_s + HOLD_EVERY_S
+        self.hold_again_s = now_s + HOLD_EVERY_S if self._following else inf
         seats, changed = self._scheduler.seats, False
         before = seats.held()
         for name in self._following:

@@ -8,7 +8,7 @@ import pytest
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, dispatched, ids
 
-from headway_policies import Dispatch
+from headway_policies import Desk, Dispatch, Ticket, bundled_presets
 from headway_policies.desk.seats import Seats
 
 
@@ -86,6 +86,41 @@ def test_the_owner_of_a_reserve_finds_its_seat_free() -> None:
     assert it.desk.seats_taken == 4
     assert dispatched(it.leaves(10)) == []
     assert dispatched(it.leaves(1)) == [4]
+
+
+def test_a_switch_holds_the_seats_of_the_new_preset_before_it_fills_any() -> None:
+    """From 8 seats to 64 with normal requests waiting for all of them: four are held for realtime, and found free."""
+    presets = bundled_presets()
+    desk = Desk(presets["latency"])
+    for number in range(100):
+        desk.arrive(Ticket(number, "normal", 0.0), 0.0)
+    assert (desk.seats_taken, desk.held_seats()) == (7, {"realtime": 1, "normal": 0, "batch": 0})
+    desk.switch(presets["throughput"], 1.0)
+    assert (desk.seats_taken, desk.held_seats()) == (60, {"realtime": 4, "normal": 0, "batch": 0})
+    for number in range(100, 104):
+        assert any(isinstance(one, Dispatch) for one in desk.arrive(Ticket(number, "realtime", 1.0), 1.0))
+    desk.switch(presets["offline"], 2.0)
+    assert desk.held_seats() == dict.fromkeys(("realtime", "normal", "batch"), 0)
+
+
+@pytest.mark.parametrize(("seats", "held"), [(1, 0), (7, 0), (8, 1), (31, 1), (32, 2), (64, 4)])
+def test_a_sixteenth_of_the_seats_is_held_for_the_most_urgent_class(seats: int, held: int) -> None:
+    """With an objective and no reserve of its own; none of very few seats, and none for a class below it."""
+    classes = {"urgent": terms(3, ttft_slo_s=1), "middle": terms(2, ttft_slo_s=5), "low": terms(1, ttft_slo_s=60)}
+    desk = Desk(small_preset(seats, classes=classes))
+    desk.arrive(Ticket(0, "low", 0.0), 0.0)
+    assert desk.held_seats() == {"urgent": held, "middle": 0, "low": 0}
+
+
+def test_a_stated_reserve_stays_as_it_is_whatever_the_objective() -> None:
+    """Also none: an operator who states 0 gets 0."""
+    for stated in (0, 5):
+        desk = Desk(
+            small_preset(32, classes={"urgent": terms(2, ttft_slo_s=1, reserved_seats=stated), "low": terms(1)})
+        )
+        for number in range(40):
+            desk.arrive(Ticket(number, "low", 0.0), 0.0)
+        assert (desk.held_seats()["urgent"], desk.seats_taken) == (stated, 32 - stated)
 
 
 def test_a_used_reserve_keeps_nothing_more_free() -> None:
