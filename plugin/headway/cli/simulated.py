@@ -30,7 +30,7 @@ def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
         print(json.dumps(as_json(comparison), ensure_ascii=False))
     else:
         print("\n".join([*_facts(comparison), "", text_table(comparison)]))
-        print("\nin time: both objectives kept; triples: 50th / 95th / 99th percentile")
+        print("\n".join(["", *_explanations(comparison)]))
     return 0
 
 
@@ -48,6 +48,22 @@ def _facts(comparison: Comparison) -> list[str]:
             if run.summary.policy_failures
         ),
     ]
+
+
+def _explanations(comparison: Comparison) -> list[str]:
+    """What the rows of the table mean."""
+    lines = []
+    if comparison.ceiling_per_s is not None:
+        lines = [
+            "goodput: requests served in time, within both objectives; the ceiling is the most that any policy could",
+            f"reach on this engine ({comparison.ceiling_per_s:.2f}/s): beyond that load some requests must fail",
+        ]
+    if comparison.warmup_s:
+        fills_s = f"{comparison.warmup_s:.15g}"
+        lines.append(
+            f"offered: of the {comparison.arrivals} requests those after the first {fills_s} s, in which the engine fills"
+        )
+    return [*lines, "triples: 50th / 95th / 99th percentile"]
 
 
 def show_timeline(chosen: argparse.Namespace) -> int:

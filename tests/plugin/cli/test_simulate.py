@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,23 @@ def test_presets_are_compared_side_by_side(capsys: pytest.CaptureFixture[str]) -
     assert out[1].startswith("engine: 29 ms a step + 1.06 ms a sequence + 0.7 ms a prompt token")
     assert out[4].split() == ["latency", "throughput", "engine", "alone"]
     assert any(line.startswith("goodput, requests/s") and len(line.split()) == 5 for line in out)
+
+
+def test_the_table_explains_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the ceiling is, and why fewer requests are offered than arrive: the numbers are those of the table."""
+    assert main([*SHORT, "--preset", "balanced"]) == 0
+    out = capsys.readouterr().out
+    head, _, after = out.partition("\n\n")
+    ceiling = re.search(r"ceiling of ([\d.]+) requests/s: (\d+) requests", head)
+    assert ceiling is not None
+    assert f"reach on this engine ({ceiling[1]}/s)" in after
+    (arrived, warmup_s) = re.findall(r"of the (\d+) requests those after the first ([\d.]+) s", after)[0]
+    (offered,) = re.findall(r"^  offered +(\d+)$", after, re.MULTILINE)[:1]
+    assert arrived == ceiling[2]
+    assert int(offered) < int(arrived)
+    assert float(warmup_s) > 0
+    assert main(["simulate", "--workload", "W4", "--preset", "balanced"]) == 0
+    assert "ceiling" not in capsys.readouterr().out
 
 
 def test_the_same_words_give_the_same_answer_and_another_seed_another(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Several arms served the same requests. ``ceiling_per_s`` (requests) is what no policy could pass for long."""
+    """Several arms served the same requests. ``ceiling_per_s`` (requests) is what no policy could pass for long;
+    ``arrivals`` requests arrived, and those of the first ``warmup_s`` are in no figure.
+    """
 
     workload: str
     seed: int
@@ -35,6 +37,8 @@ class Comparison:
     slo: Slo
     runs: Sequence[Run]
     ceiling_per_s: float | None
+    arrivals: int
+    warmup_s: float
 
     def class_names(self) -> list[str]:
         """All classes of all runs, the sum first."""

@@ -27,7 +27,16 @@ def compare(
 ) -> Comparison:
     """Run every arm."""
     runs = [_run(arm, traffic, slo, seed, clients, progress) for arm in arms]
-    return Comparison(traffic.words, seed, arms[0].model, slo, runs, traffic.ceiling_per_s)
+    return Comparison(
+        workload=traffic.words,
+        seed=seed,
+        model=arms[0].model,
+        slo=slo,
+        runs=runs,
+        ceiling_per_s=traffic.ceiling_per_s,
+        arrivals=len(traffic.requests),
+        warmup_s=traffic.warmup_s,
+    )
 
 
 def _run(arm: Arm, traffic: Traffic, slo: Slo, seed: int, clients: Clients | None, progress: Progress | None) -> Run:
