@@ -61,7 +61,7 @@ def _explanations(comparison: Comparison) -> list[str]:
     if comparison.warmup_s:
         fills_s = f"{comparison.warmup_s:.15g}"
         lines.append(
-            f"offered: of the {comparison.arrivals} requests those after the first {fills_s} s, in which the engine fills"
+            f"offered: requests after the first {fills_s} s, in which the engine fills; {comparison.arrivals} in all"
         )
     return [*lines, "triples: 50th / 95th / 99th percentile"]
 

@@ -44,7 +44,9 @@ def test_the_table_explains_its_rows(capsys: pytest.CaptureFixture[str]) -> None
     ceiling = re.search(r"ceiling of ([\d.]+) requests/s: (\d+) requests", head)
     assert ceiling is not None
     assert f"reach on this engine ({ceiling[1]}/s)" in after
-    (arrived, warmup_s) = re.findall(r"of the (\d+) requests those after the first ([\d.]+) s", after)[0]
+    (warmup_s, arrived) = re.findall(
+        r"requests after the first ([\d.]+) s, in which the engine fills; (\d+) in all", after
+    )[0]
     (offered,) = re.findall(r"^  offered +(\d+)$", after, re.MULTILINE)[:1]
     assert arrived == ceiling[2]
     assert int(offered) < int(arrived)
