@@ -31,7 +31,7 @@ if typing.TYPE_CHECKING:
         UnusablePresetError,
     )
     from headway.operator import Control
-    from headway.wrapping import wrap
+    from headway.wrapping import WrappedEngine, wrap
     from headway_policies import Outcome, Preset, PresetError, Reason, Timeouts, load_preset
 
     __version__: str
@@ -56,7 +56,7 @@ _MODULES = {
         "UnusablePresetError",
     ),
     "headway.operator": ("Control",),
-    "headway.wrapping": ("wrap",),
+    "headway.wrapping": ("WrappedEngine", "wrap"),
     "headway_policies": ("Outcome", "Preset", "PresetError", "Reason", "Timeouts", "load_preset"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -89,6 +89,7 @@ __all__ = [
     "UnknownPresetError",
     "UnknownRungError",
     "UnusablePresetError",
+    "WrappedEngine",
     "load_preset",
     "wrap",
 ]

@@ -7,17 +7,49 @@ async for out in engine.generate(prompt, params, request_id, priority="realtime"
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, cast
 
-from headway.engine import Engine, EngineAdapter, PlainAdapter
-from headway.operator import PresetCatalogue, install, prepare
-from headway_policies import Preset
-
-AnyEngine = TypeVar("AnyEngine", bound=Engine)
+from headway.engine import EngineAdapter, PlainAdapter
+from headway.operator import Control, PresetCatalogue, install, prepare
+from headway_policies import Preset, Timeouts
 
 
-def wrap(engine: AnyEngine, preset: str | Path | Preset = "balanced") -> AnyEngine:
+class WrappedEngine(Protocol):
+    """An engine behind a gate, for type checkers: its own methods as they were, and Headway's terms of a request.
+
+    At run time it is the same object as before, an instance of a subclass of its class.
+    """
+
+    headway: Control
+
+    def generate(
+        self,
+        prompt: Any,
+        sampling_params: Any,
+        request_id: str,
+        *,
+        priority: str | int | None = ...,
+        tenant: str = ...,
+        timeout_s: float | None = ...,
+        timeouts: Timeouts = ...,
+        may_wait: bool = ...,
+        **options: Any,
+    ) -> AsyncGenerator[Any, None]:
+        """As the engine's own; ``priority`` is a class name, or a number of which a larger one is more urgent.
+
+        ``timeout_s`` bounds the whole request, ``timeouts`` each stage of it, in seconds; without ``may_wait`` it is
+        refused where no seat is free. Raises UnknownClassError at the first step of the iteration, Refused at any.
+        """
+        ...
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else that the engine has."""
+        ...
+
+
+def wrap(engine: object, preset: str | Path | Preset = "balanced") -> WrappedEngine:
     """Lead every request of this engine through a gate, and return the same engine.
 
     ``preset`` is a bundled name, a TOML file or a ``Preset``. ``engine.headway`` is the ``headway.Control`` afterwards:
@@ -28,7 +60,7 @@ def wrap(engine: AnyEngine, preset: str | Path | Preset = "balanced") -> AnyEngi
     catalogue = PresetCatalogue()
     chosen = catalogue.include(preset) if isinstance(preset, Preset) else catalogue.resolve(str(preset))
     install(prepare(engine, adapter_of(engine), chosen), catalogue)
-    return engine
+    return cast("WrappedEngine", engine)
 
 
 def _check_engine(engine: object) -> None:

@@ -94,7 +94,8 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
     """After SIGTERM under load the running requests are finished and the waiting ones refused; exit code 0, no process
     remains, including those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
     with the access log on, no query reached the log."""
-    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup")
+    flags = ("--preset", "tight", "--no-warmup", "--shutdown-timeout", "300")  # the two that run may take long to finish
+    server = RunningServer.headway(tmp_path / "server.log", *flags)
     server.access_log = True
     server.start()
     try:
@@ -104,7 +105,7 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
         waiting = killers(server)
         for one in waiting:
             one.terminate()
-        code = server.stop()
+        code = server.stop(within_s=300)
         answers = [client.communicate(timeout=30)[0].decode() for client in clients]
     finally:
         if server.process is not None and server.process.poll() is None:
@@ -121,7 +122,7 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
 
 def _curl(server: RunningServer) -> list[str]:
     code = (
-        "import sys, requests; r = requests.post(sys.argv[1], json=eval(sys.argv[2]), timeout=60,"
+        "import sys, requests; r = requests.post(sys.argv[1], json=eval(sys.argv[2]), timeout=300,"
         " headers={'x-headway-class': 'realtime'}); print(r.status_code, end='')"
     )
     return [sys.executable, "-c", code, f"{server.url}/v1/completions", repr(body("/v1/completions", 1500))]

@@ -354,8 +354,8 @@ async def test_the_engine_never_holds_more_sequences_than_the_limit() -> None:
     )
     await asyncio.gather(*(read(engine, f"{number}", 2, n=1 + number % 2) for number in range(100)))
     assert engine.most_running == 5
-    assert outcomes(engine.headway) == {"completed": 100}  # type: ignore[attr-defined]  # set by wrap
-    await assert_no_residue(engine.headway)  # type: ignore[attr-defined]  # set by wrap
+    assert outcomes(engine.headway) == {"completed": 100}
+    await assert_no_residue(engine.headway)
 
 
 # ---------------------------------------------------------------------- the rest of an engine

@@ -135,14 +135,14 @@ class RunningServer:
         self.children = psutil.Process(self.process.pid).children(recursive=True)
         return self
 
-    def stop(self) -> int:
+    def stop(self, within_s: float = 60.0) -> int:
         """SIGTERM, then wait; returns the exit code. A process that remains is killed and reported by ``left``."""
         assert self.process is not None
         with suppress(psutil.NoSuchProcess):
             self.children = psutil.Process(self.process.pid).children(recursive=True) or self.children
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(60)
+            return self.process.wait(within_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return self.process.wait(10)

@@ -89,7 +89,7 @@ async def test_the_warm_up_is_read_as_the_server_writes_it() -> None:
 @on_virtual_time
 async def test_the_memory_is_read_as_the_server_writes_it() -> None:
     """The longest pause and whether a recycle is under way."""
-    memory: Any = headway.wrap(FakeEngine()).headway.status()["memory"]  # type: ignore[attr-defined]  # set by wrap
+    memory: Any = headway.wrap(FakeEngine()).headway.status()["memory"]
     reported = status_of(whole({"memory": {**memory, "recycling": True}}))
     assert reported.recycling
     assert reported.longest_gc_pause_s == 0.0

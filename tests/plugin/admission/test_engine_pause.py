@@ -42,7 +42,7 @@ class Harness:
 
     def __init__(self) -> None:
         self.engine = headway.wrap(PausingEngine(), preset=small_preset(2))
-        self.control: headway.Control = self.engine.headway  # type: ignore[attr-defined]  # set by wrap
+        self.control: headway.Control = self.engine.headway
 
     @property
     def why(self) -> list[str]:

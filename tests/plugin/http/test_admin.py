@@ -37,7 +37,7 @@ GOOD = {"name": "latency"}
 async def admin(*, configured: bool = True) -> AsyncIterator[tuple[httpx.AsyncClient, headway.Control]]:
     """A client of the admin API of an engine under the balanced preset."""
     engine = headway.wrap(FakeEngine(), preset="balanced")
-    control: headway.Control = engine.headway  # type: ignore[attr-defined]  # wrap adds it
+    control: headway.Control = engine.headway
     tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER} if configured else {})
     app = Starlette(routes=routes(lambda: control, tokens))
     transport = httpx.ASGITransport(app=app)

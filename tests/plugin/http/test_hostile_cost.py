@@ -204,7 +204,7 @@ def in_pieces(app: ASGIApp, path: str, headers: list[tuple[bytes, bytes]], size:
 
 def admin() -> Starlette:
     """The admin API over an engine that does nothing."""
-    control: headway.Control = headway.wrap(FakeEngine(), preset="balanced").headway  # type: ignore[attr-defined]  # wrap adds it
+    control: headway.Control = headway.wrap(FakeEngine(), preset="balanced").headway
     return Starlette(routes=routes(lambda: control, Tokens({OPERATOR: Role.OPERATOR})))
 
 

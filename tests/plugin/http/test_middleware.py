@@ -40,7 +40,7 @@ class Site:
         table = {"name": "tight", "default_class": "normal", "batching": {"seats": 1, "window_ms": 0}}
         preset = Preset.model_validate(table | {"queue": {"max_waiting": 2}, "classes": CLASSES})
         self.engine = headway.wrap(FakeEngine(step_s=1), preset=preset)
-        self.control = self.engine.headway  # type: ignore[attr-defined]  # wrap adds it
+        self.control = self.engine.headway
         self.bodies: list[bytes] = []
         routes = [Route(path, self.generate, methods=["POST"]) for path in ROUTES]
         routes += [Route("/free", self.free, methods=["POST"]), Route("/broken", self.broken, methods=["POST"])]
