@@ -94,7 +94,7 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
     """After SIGTERM under load the running requests are finished and the waiting ones refused; exit code 0, no process
     remains, including those that watch for the end of the server and of EngineCore, though they ignore SIGTERM. Before,
     with the access log on, no query reached the log."""
-    flags = ("--preset", "tight", "--no-warmup", "--shutdown-timeout", "300")  # the two that run may take long to finish
+    flags = ("--preset", "tight", "--no-warmup", "--shutdown-timeout", "300")  # two requests run, however slowly
     server = RunningServer.headway(tmp_path / "server.log", *flags)
     server.access_log = True
     server.start()
