@@ -63,7 +63,7 @@ def test_requests_cancelled_while_being_added_leave_no_state(real_engine: None, 
     script.write_text(CANCELLED_WHILE_ADDED)
     environment = {**os.environ, **OFFLINE}
     command = [sys.executable, str(script), str(TINY_MODEL)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, env=environment, cwd=ROOT, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert lines, done.stdout[-3000:] + done.stderr[-3000:]
     result = json.loads(lines[-1].removeprefix("RESULT "))

@@ -58,7 +58,7 @@ def test_vllm_bench_serve_works_unmodified(server: RunningServer) -> None:
     command = [vllm, "bench", "serve", "--backend", "openai", "--host", host, "--port", port, "--model", "tiny"]
     command += ["--tokenizer", str(TINY_MODEL), *shape, "--num-prompts", "24", "--max-concurrency", "8"]
     environment = {**os.environ, **OFFLINE}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     counts = re.findall(r"(Successful|Failed) requests:\s+(\d+)", done.stdout)
     assert dict(counts) == {"Successful": "24", "Failed": "0"}, done.stdout[-2000:]

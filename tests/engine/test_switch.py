@@ -10,16 +10,17 @@ from running_server import RunningServer, wait_until
 
 
 async def test_a_switch_changes_the_running_batch_and_drops_no_request(server: RunningServer) -> None:
-    """latency -> throughput -> latency under load: vLLM's own running count follows, and all requests complete."""
+    """latency -> throughput -> latency under load: vLLM's own running count follows, and all requests complete: those
+    of a patient class, whose objective no load of this size breaks. One of the eight seats is held for realtime."""
     server.use("latency")
-    plan = [("normal", 700, stream) for stream in (False, True) * 25]
+    plan = [("batch", 700, stream) for stream in (False, True) * 25]
     work = asyncio.create_task(send_all(server, plan))
 
     def running() -> float:
         return server.scrape()("vllm:num_requests_running")
 
     async def until(holds: str) -> float:
-        checks = {"full": lambda: running() == 8 and 8, "more": lambda: running() > 16, "back": lambda: running() <= 8}
+        checks = {"full": lambda: running() == 7 and 7, "more": lambda: running() > 16, "back": lambda: running() <= 8}
         return float(await asyncio.to_thread(wait_until, checks[holds], f"the running batch is {holds}", 120))
 
     await until("full")
@@ -47,7 +48,8 @@ def test_a_switch_is_written_down_and_shown(server: RunningServer) -> None:
     assert after("headway_preset_info", preset="latency", revision=str(done["revision"])) == 1
     changed = "headway_last_change_timestamp_seconds"
     assert after(changed) > before(changed)
-    assert {one["setting"] for one in done["changes"]} == {"batching.seats", "batching.window_ms"}
+    changed_settings = {one["setting"] for one in done["changes"]}
+    assert {"batching.seats", "batching.window_ms", "classes.normal.ttft_slo_s"} <= changed_settings
 
 
 @pytest.mark.parametrize(
