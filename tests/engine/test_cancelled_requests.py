@@ -35,8 +35,11 @@ async def main():
 
     engine.engine_core.add_request_async = slow_add
     leaving = [asyncio.create_task(one(index)) for index in range(100)]
-    for _ in range(64):
-        await being_added.acquire()
+    await asyncio.wait_for(being_added.acquire(), 60)
+    held = {one["name"]: one["held_seats"] for one in engine.headway.status()["classes"]}
+    free = 64 - held["realtime"]
+    for _ in range(free - 1):
+        await asyncio.wait_for(being_added.acquire(), 60)
     registered = len(engine.output_processor.request_states)
     for task in leaving:
         task.cancel()
@@ -46,7 +49,7 @@ async def main():
     left = len(engine.output_processor.request_states)
     status = engine.headway.status()
     served = await asyncio.wait_for(one("next"), 60)
-    print("RESULT " + json.dumps({"registered": registered, "left": left, "served": served,
+    print("RESULT " + json.dumps({"free": free, "registered": registered, "left": left, "served": served,
           "seats": status["seats_taken"], "queued": status["queued"], "in_flight": status["in_flight"],
           "outcomes": {k: v for c in status["classes"] for k, v in c["outcomes"].items()}}))
     engine.shutdown()
@@ -63,13 +66,13 @@ def test_requests_cancelled_while_being_added_leave_no_state(real_engine: None, 
     script.write_text(CANCELLED_WHILE_ADDED)
     environment = {**os.environ, **OFFLINE}
     command = [sys.executable, str(script), str(TINY_MODEL)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, env=environment, cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert lines, done.stdout[-3000:] + done.stderr[-3000:]
     result = json.loads(lines[-1].removeprefix("RESULT "))
-    assert result["registered"] == 64
+    assert result["registered"] == result["free"] >= 56
     assert (result["left"], result["seats"], result["queued"], result["in_flight"]) == (0, 0, 0, 0)
-    # The last 36 waited; some of them are dispatched in the very turn in which they are cancelled.
+    # The others waited; some of them are dispatched in the very turn in which they are cancelled.
     assert sum(result["outcomes"].values()) == CLIENTS
     assert set(result["outcomes"]) <= {"cancelled_running", "cancelled_queued"}
     assert result["served"] is True
