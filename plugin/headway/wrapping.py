@@ -11,8 +11,14 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from prometheus_client import CollectorRegistry
+
 from headway.engine import EngineAdapter, PlainAdapter
-from headway.operator import Control, PresetCatalogue, install, prepare
+from headway.engine_service import EngineService
+from headway.fallback import OtherEngine
+from headway.operator import Control, PresetCatalogue
+from headway.supervision import EngineFactory, FactoryReplacer, Replacer
+from headway.warmup import OneRequest, Source, StartRequest
 from headway_policies import Preset, Timeouts
 
 
@@ -49,17 +55,54 @@ class WrappedEngine(Protocol):
         ...
 
 
-def wrap(engine: object, preset: str | Path | Preset = "balanced") -> WrappedEngine:
+def wrap(
+    engine: object,
+    preset: str | Path | Preset = "balanced",
+    *,
+    warmup: bool | StartRequest = False,
+    fallback: object | None = None,
+    engine_factory: EngineFactory | None = None,
+    registry: CollectorRegistry | None = None,
+) -> WrappedEngine:
     """Lead every request of this engine through a gate, and return the same engine.
 
     ``preset`` is a bundled name, a TOML file or a ``Preset``. ``engine.headway`` is the ``headway.Control`` afterwards:
-    ``status()``, ``await switch(...)``. Raises TypeError where it is no engine, ValueError where it is wrapped already,
-    PresetError or UnknownPresetError for the preset: before anything has changed.
+    ``status()``, ``await switch(...)``, ``await warm_up()``. The engine is watched, and what the preset says of
+    recovery, memory and the fallback ladder acts, from the first request to ``engine.shutdown()``.
+
+    ``warmup``: the first requests wait for a warm-up; for an engine that is not vLLM's, a function that starts one
+    request under the id it is given. ``fallback``: another engine, or a function like its ``generate``, for requests
+    that the ladder diverts. ``engine_factory`` makes an engine in the place of one that died; vLLM's are replaced
+    without it. ``registry``: where Headway's metrics are shown.
+
+    Raises TypeError where it is no engine or an argument is of the wrong kind, ValueError where it is wrapped already,
+    ``warmup=True`` lacks requests or ``registry`` has metrics of another engine, PresetError or UnknownPresetError for
+    the preset: before anything has changed.
     """
     _check_engine(engine)
     catalogue = PresetCatalogue()
     chosen = catalogue.include(preset) if isinstance(preset, Preset) else catalogue.resolve(str(preset))
-    install(prepare(engine, adapter_of(engine), chosen), catalogue)
+    adapter, is_vllm = adapter_of(engine), _is_vllm(engine)
+    replacer, factory = _replacer(engine, engine_factory, is_vllm=is_vllm)
+    other = None if fallback is None else OtherEngine(fallback)
+    source = _source(engine, warmup, is_vllm=is_vllm)
+    if registry is not None and not isinstance(registry, CollectorRegistry):
+        raise TypeError(f"registry= takes a prometheus_client.CollectorRegistry, not {type(registry).__name__}")
+    service = EngineService(
+        engine,
+        adapter,
+        chosen,
+        catalogue,
+        registry=registry,
+        source=source,
+        warm_up=bool(warmup),
+        replacer=replacer,
+        other_model=other,
+        owns_process=False,
+    )
+    if factory is not None:
+        factory.replaced = lambda: adapter.listen(engine, service.parts.activity)
+    service.begin_with_first_request()
     return cast("WrappedEngine", engine)
 
 
@@ -75,8 +118,44 @@ def _check_engine(engine: object) -> None:
 
 def adapter_of(engine: Any) -> EngineAdapter:
     """The adapter of an engine: vLLM's, or a plain one."""
-    if any(base.__module__.partition(".")[0] == "vllm" for base in type(engine).__mro__):
+    if _is_vllm(engine):
         from headway.vllm_adapter.engine_adapter import VllmAdapter
 
         return VllmAdapter()
     return PlainAdapter()
+
+
+def _is_vllm(engine: object) -> bool:
+    return any(base.__module__.partition(".")[0] == "vllm" for base in type(engine).__mro__)
+
+
+def _replacer(
+    engine: object, factory: EngineFactory | None, *, is_vllm: bool
+) -> tuple[Replacer | None, FactoryReplacer | None]:
+    """What puts another engine in the place of a dead one, where anything can; and whether it is the factory."""
+    if factory is not None:
+        by_factory = FactoryReplacer(engine, factory)
+        return by_factory, by_factory
+    if is_vllm:
+        from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
+
+        return (VllmReplacer(engine, owns_process=False) if replaceable(engine) else None), None
+    return None, None
+
+
+def _source(engine: object, warmup: bool | StartRequest, *, is_vllm: bool) -> Source | None:
+    """What makes the requests of a warm-up. Raises TypeError or ValueError."""
+    if not isinstance(warmup, bool):
+        if not callable(warmup):
+            raise TypeError(f"warmup= takes True or a function that starts a request, not {type(warmup).__name__}")
+        return OneRequest(warmup)
+    if is_vllm:
+        from headway.vllm_adapter.warmup_requests import WarmupRequests
+
+        return WarmupRequests(engine)
+    if warmup:
+        raise ValueError(
+            f"warmup=True: nothing is known of the requests that {type(engine).__name__} takes; give a function that "
+            "starts one: warmup=lambda request_id: engine.generate(prompt, params, request_id)"
+        )
+    return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.engine.fake import FakeEngine, FakeOutput, FakeParams
 from headway.engine.port import PlainAdapter
-from headway.fallback.client import FallbackClient
+from headway.fallback import OtherModel
 from headway.operator.control import Control
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.presets import PresetCatalogue
@@ -67,6 +67,13 @@ class ServingEngine(TrippingEngine):
         self.stopped = True
 
 
+#: What runs for as long as an engine is wrapped by a program.
+BACKGROUND = {
+    f"headway {name}"
+    for name in ("supervisor", "overload_log", "fallback_controller", "memory maintenance", "keep-warm", "ping")
+}
+
+
 def installed(
     engine: Any,
     preset: Preset,
@@ -75,7 +82,7 @@ def installed(
     warm_up: bool = False,
     supervise: Callable[[EngineParts], Supervisor] | None = None,
     replace: Callable[[], Awaitable[None]] | None = None,
-    fallback_client: FallbackClient | None = None,
+    other_model: OtherModel | None = None,
 ) -> tuple[Control, EngineParts]:
     """An engine behind the gate, as a server has it; its supervisor, where there is one, is made but not started."""
     catalogue = PresetCatalogue()
@@ -84,7 +91,7 @@ def installed(
     supervisor = None if supervise is None else supervise(parts)
     if supervisor is not None and replace is None:
         replace = supervisor.recycle
-    control = install(parts, catalogue, supervisor=supervisor, replace=replace, fallback_client=fallback_client)
+    control = install(parts, catalogue, supervisor=supervisor, replace=replace, other_model=other_model)
     return control, parts
 
 
@@ -110,4 +117,4 @@ async def assert_no_residue(control: Control) -> None:
     assert gate._permits == {}
     assert gate.desk._lifecycle.records == {}
     assert engine.running == {}  # type: ignore[attr-defined]  # a fake engine
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert {task for task in asyncio.all_tasks() if task.get_name() not in BACKGROUND} == {asyncio.current_task()}

@@ -3,6 +3,7 @@
 A request holds a ``Permit``; an engine client whose calls pass the gate is a policy client.
 """
 
+from headway.admission.diversion import Diversion, EngineCall, NotServedError
 from headway.admission.engine_link import DeathHandler, EngineLink
 from headway.admission.gate import Gate, Meter, loop_time_s
 from headway.admission.gateway import Gateway
@@ -13,10 +14,13 @@ from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 __all__ = [
     "REQUEST_CONTEXT",
     "DeathHandler",
+    "Diversion",
+    "EngineCall",
     "EngineLink",
     "Gate",
     "Gateway",
     "Meter",
+    "NotServedError",
     "Permit",
     "RequestContext",
     "loop_time_s",

@@ -46,7 +46,8 @@ class EngineLink:
     ``engine_gone`` is true from the death of an engine until there is another, ``engine_lost`` when there will be none.
     ``limit_pending`` says that the engine did not answer when its limit was sent; ``limit_confirmed`` is false then and
     after an error, until the engine confirms a limit or has none of its own. ``reported`` is the number of sequences in
-    the engine by its last report, None before the first.
+    the engine by its last report, None before the first. ``on_begin`` is called once, on the gate's loop, by the first
+    request; ``on_closed`` when the engine has been shut down.
     """
 
     gate: Gate
@@ -61,6 +62,8 @@ class EngineLink:
     reported: int | None = None
     death_handler: DeathHandler | None = None
     watchdog: Watchdog | None = None
+    on_begin: Callable[[], None] | None = None
+    on_closed: Callable[[], None] | None = None
     calls: Calls = field(default_factory=Calls)
     queries: PendingQueries = field(default_factory=PendingQueries)
     pause: EnginePause = field(init=False)
@@ -83,6 +86,8 @@ class EngineLink:
             self._handle_death()
         elif self.core_limit is None:
             self.resend_limit()
+        if self.on_begin is not None:
+            self.on_begin()
         if self.closing:
             self.gate.drain()
 
@@ -213,6 +218,8 @@ class EngineLink:
         """The engine was stopped while the server closed, or died then, which is the same."""
         self.queries.end()
         self.gate.engine_lost(Reason.DRAINING)
+        if self.on_closed is not None:
+            self.on_closed()
 
     def _most_seats(self) -> int:
         """The most seats that can be allowed under the preset in force."""

@@ -29,24 +29,33 @@ class EnginePause:
     def __init__(self, gate: Gate) -> None:
         self.changes = 0
         self._gate = gate
+        self._beginning: set[Hold | None] = set()  # of changes that are under way
 
     async def change(self, work: Awaitable[T], hold: Hold | None, update: Callable[[], Awaitable[None]]) -> T:
         """Have the engine paused, resumed or the like; raises what that raises. A change towards ``hold`` suspends
         dispatch from its beginning; ``update`` asks the engine how it ended."""
         self.changes += 1
-        if hold is not None:
+        if hold is None:
+            self._beginning.clear()
+        else:
+            self._beginning.add(hold)
             self._gate.pause(hold)
         try:
             return await work
         finally:
+            self._beginning.discard(hold)
             self.changes += 1
             await update()
 
     def said(self, holds: frozenset[Hold], changes: int) -> None:
-        """The engine's answer to a query that was sent after so many ``changes``."""
+        """The engine's answer to a query that was sent after so many ``changes``.
+
+        An engine that lets its running requests finish first is not paused yet, and takes no new ones all the same.
+        """
         if changes != self.changes:
             return
         before = self._gate.desk.holds & ENGINE_HOLDS
+        holds |= before & self._beginning
         for hold in holds - before:
             self._gate.pause(hold)
         for hold in before - holds:

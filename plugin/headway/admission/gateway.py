@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from headway.admission.diversion import Diversion
 from headway.admission.engine_calls import Call
 from headway.admission.engine_link import EngineLink
 from headway.admission.gate import Gate
@@ -34,8 +35,8 @@ class Gateway:
     """Everything between one engine and its gate. What concerns the engine as such is in ``link``.
 
     ``max_request_seats`` is the most sequences that one request may ask for; without it, all the seats of the engine.
-    ``unseated`` counts the sequences in the engine that hold no seat: the server's own, and those that ended here a
-    moment before they end in the engine.
+    ``diversion`` leads to another engine of the program. ``unseated`` counts the sequences in the engine that hold no
+    seat: the server's own, and those that ended here a moment before they end in the engine.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Gateway:
         self.gate = gate
         self.link = EngineLink(gate, adapter, engine)
         self.max_request_seats = max_request_seats
+        self.diversion: Diversion | None = None
         self.unseated = 0
         self._polled_s = 0.0
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, ClassVar
 
+from headway.admission.diversion import EngineCall, diverted
 from headway.admission.gateway import Gateway
 from headway.admission.max_tokens import shortened
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
@@ -110,9 +111,18 @@ class PolicyClient:
 
         if own.bypass:
             return gateway.carry_internal(start(request_id, 0, None), seats)
-        adapter = gateway.link.adapter
+        adapter, diversion = gateway.link.adapter, gateway.diversion
         unstreamed, ends_late = adapter.unstreamed(params), adapter.ends_late(params)
-        return gateway.carry(context, request_id, seats, start, own, unstreamed=unstreamed, ends_late=ends_late)
+        call = gateway.carry(context, request_id, seats, start, own, unstreamed=unstreamed, ends_late=ends_late)
+        if diversion is None or context is not None:
+            return call
+
+        def elsewhere(timeout_s: float | None) -> AsyncGenerator[Any, None]:
+            terms = {"priority": own.class_name, "tenant": own.tenant, "timeouts": own.timeouts}
+            return diversion.serve(EngineCall(prompt, params, request_id, options, terms), timeout_s)
+
+        class_name = own.class_name or gateway.gate.desk.preset.default_class
+        return diverted(diversion, class_name, own.timeouts, call, elsewhere)
 
 
 def make_policy_class(base: type[Any], gateway: Gateway) -> type[Any]:

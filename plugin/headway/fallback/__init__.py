@@ -5,6 +5,8 @@ The rungs, triggers and the circuit breaker are policies; this part reads the si
 
 from headway.fallback.client import MAX_REQUEST_BYTES, FallbackClient, ForwardResult
 from headway.fallback.controller import FallbackController
+from headway.fallback.other_engine import OtherEngine
+from headway.fallback.other_model import OtherModel
 from headway.fallback.settings import FallbackSettings
 
 __all__ = [
@@ -13,4 +15,6 @@ __all__ = [
     "FallbackController",
     "FallbackSettings",
     "ForwardResult",
+    "OtherEngine",
+    "OtherModel",
 ]

@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.admission import Gate
+from headway.admission import EngineCall, Gate
 from headway.errors import UnknownRungError
-from headway.fallback.client import FallbackClient
+from headway.fallback.other_engine import OtherEngine
+from headway.fallback.other_model import OtherModel
 from headway_policies import Load, Outcome, Preset, Reason
 from headway_policies.fallback import (
     Degradation,
@@ -60,9 +61,9 @@ class FallbackController:
         load: Callable[[], Load],
         *,
         apply: Apply | None = None,
-        fallback_client: FallbackClient | None = None,
+        other_model: OtherModel | None = None,
     ) -> None:
-        self.fallback_client = fallback_client
+        self.other_model = other_model
         self.apply = apply
         self._gate = gate
         self._load = load
@@ -83,8 +84,8 @@ class FallbackController:
                     log.exception("fallback controller: iteration failed")
                 await asyncio.sleep(UPDATE_S)
         finally:
-            if self.fallback_client is not None:
-                await self.fallback_client.close()
+            if self.other_model is not None:
+                await self.other_model.close()
 
     def update(self) -> Rung:
         """Give the ladder the present signals; log a custom order that was disabled."""
@@ -131,7 +132,7 @@ class FallbackController:
     def diverts(self, class_name: str, refused: Reason | None = None) -> bool:
         """Whether the other model should answer a request of this class; ``refused`` is the reason of a refusal."""
         terms = self._gate.desk.preset.classes.get(class_name)
-        return self.fallback_client is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
+        return self.other_model is not None and terms is not None and diverts(terms, self.ladder.in_force, refused)
 
     def time_left_s(self, class_name: str, asked: Timeouts, passed_s: float) -> float | None:
         """How much of its total time a request has left; None where it has no end."""
@@ -142,9 +143,14 @@ class FallbackController:
         """Count a request of this class that the other model answered."""
         self._gate.count_degraded(class_name, Degradation.MODEL)
 
+    def serve(self, call: EngineCall, timeout_s: float | None) -> AsyncGenerator[Any, None]:
+        """Run one call of the program on its other engine. Raises NotServedError before the first output."""
+        assert isinstance(self.other_model, OtherEngine)
+        return self.other_model.serve(call, timeout_s)
+
     def status(self) -> dict[str, Any]:
         """For operators."""
-        ladder, fallback_client = self.ladder, self.fallback_client
+        ladder, other = self.ladder, self.other_model
         return {
             "rung": ladder.rung.word,
             "ordered": None if ladder.ordered is None else ladder.ordered.word,
@@ -152,11 +158,11 @@ class FallbackController:
             "in_force": [rung.word for rung in sorted(ladder.in_force)],
             "usable": [rung.word for rung in ladder.usable],
             "fallback_model": None
-            if fallback_client is None
+            if other is None
             else {
-                "model": fallback_client.model,
-                "breaker": fallback_client.breaker.state,
-                "in_flight": fallback_client.in_flight,
+                "model": other.model,
+                "breaker": other.breaker.state,
+                "in_flight": other.in_flight,
             },
             "moves": [asdict(move) for move in self._moves],
         }
@@ -182,7 +188,7 @@ class FallbackController:
         self._order_failed = failed
 
     def _usable_rungs(self, preset: Preset) -> frozenset[Rung]:
-        return usable_rungs(preset, fallback_model=self.fallback_client is not None)
+        return usable_rungs(preset, fallback_model=self.other_model is not None)
 
     def _moved(self, before: Rung, trigger: Trigger | None) -> Rung:
         """Record a move, and pass the rungs in force to the desk."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from starlette.types import Receive, Send
 
 from headway.admission import RequestContext, loop_time_s
-from headway.fallback import MAX_REQUEST_BYTES, FallbackController, ForwardResult
+from headway.fallback import MAX_REQUEST_BYTES, FallbackClient, FallbackController, ForwardResult
 
 
 @dataclass(slots=True)
@@ -16,6 +16,7 @@ class FallbackRoute:
     """The route of one request to the other model. ``receive`` is the client's own, after the whole body was read."""
 
     fallback_controller: FallbackController
+    client: FallbackClient
     context: RequestContext
     path: str
     headers: Mapping[str, str]
@@ -27,25 +28,20 @@ class FallbackRoute:
 
     def __post_init__(self) -> None:
         """A body that will not be forwarded is not kept while the request waits."""
-        fallback_client, size_bytes = self.fallback_controller.fallback_client, len(self.body or b"")
-        if (
-            fallback_client is None
-            or not fallback_client.takes(self.path, self.headers)
-            or size_bytes > MAX_REQUEST_BYTES
-        ):
+        if not self.client.takes(self.path, self.headers) or len(self.body or b"") > MAX_REQUEST_BYTES:
             self.body = None
 
     async def take(self) -> bool:
         """Let the other model answer, if it should and can. True when nothing is left to answer here."""
-        fallback_client, class_name = self.fallback_controller.fallback_client, self.context.class_name
-        if fallback_client is None or class_name is None or self.body is None or self._tried or self.context.detached:
+        class_name = self.context.class_name
+        if class_name is None or self.body is None or self._tried or self.context.detached:
             return False
         refused = self.context.refused
         if not self.fallback_controller.diverts(class_name, None if refused is None else refused.reason):
             return False
         self._tried = True
         left_s = self.fallback_controller.time_left_s(class_name, self.context.timeouts, loop_time_s() - self._began_s)
-        result = await fallback_client.serve(
+        result = await self.client.serve(
             self.path, self.body, self.headers, self.receive, self.send, class_name=class_name, timeout_s=left_s
         )
         if result in (ForwardResult.SERVED, ForwardResult.BROKEN_OFF):

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest, answer, error_body
-from headway.fallback import FallbackController
+from headway.fallback import FallbackClient, FallbackController
 from headway.http.deferred_response import DeferredResponse
 from headway.http.fallback_route import FallbackRoute
 from headway.http.request_info import read_request_info
@@ -68,10 +68,10 @@ class AdmissionMiddleware:
         send: Send,
     ) -> FallbackRoute | None:
         """The route to another model, where one is configured."""
-        fallback_controller = None if self.fallback_controller is None else self.fallback_controller()
-        if fallback_controller is None or fallback_controller.fallback_client is None:
+        controller = None if self.fallback_controller is None else self.fallback_controller()
+        if controller is None or not isinstance(controller.other_model, FallbackClient):
             return None
-        return FallbackRoute(fallback_controller, context, scope["path"], headers, body, receive, send)
+        return FallbackRoute(controller, controller.other_model, context, scope["path"], headers, body, receive, send)
 
     async def _serve(
         self, context: RequestContext, scope: Scope, receive: Receive, send: Send, fallback: FallbackRoute | None

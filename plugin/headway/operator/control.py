@@ -6,6 +6,7 @@ before the first of them. ``status`` and ``snapshot`` read, and change nothing.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,7 @@ class Control:
     audit: Audit
     history: SwitchHistory
     reader: SnapshotReader
+    warm_engine: Callable[[], Awaitable[None]] | None = None
 
     @property
     def preset(self) -> Preset:
@@ -103,6 +105,15 @@ class Control:
             raise
         if ladder.ordered is not ordered:
             self._record("order_fallback", caller, before, after, reason, APPLIED, self.revision)
+
+    async def warm_up(self) -> None:
+        """Warm the engine up now, as the preset's ``[warmup]`` says; ``status()["warmup"]`` has the report.
+
+        Raises HeadwayError where it fails, which is retried in the background, or nothing makes its requests.
+        """
+        if self.warm_engine is None:
+            raise HeadwayError("this engine has no warm-up")
+        await self.warm_engine()
 
     def recycle(self, caller: Caller, reason: str = "") -> None:
         """Replace the engine by a new one in the background, once the running requests have finished.

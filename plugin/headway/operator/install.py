@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from headway.admission import Gate, Gateway, make_policy_class
 from headway.audit import Audit, Caller
 from headway.background_tasks import BackgroundTasks
 from headway.engine import EngineAdapter
-from headway.fallback import FallbackClient, FallbackController
+from headway.fallback import FallbackController, OtherEngine, OtherModel
 from headway.operator.control import Control
 from headway.operator.metrics import Meters
 from headway.operator.presets import PresetCatalogue
@@ -42,17 +42,20 @@ def prepare(
     adapter: EngineAdapter,
     preset: Preset,
     *,
-    meters: Meters | None = None,
+    meters: Meters | Callable[[], Meters | None] | None = None,
     max_request_seats: int | None = None,
     warm_up: bool = False,
 ) -> EngineParts:
     """The parts around an engine, which itself is not changed. Raises ValueError where it has a gate already.
 
-    ``warm_up``: the server is not ready before a warm-up.
+    ``meters`` are made here, where a function makes them, once nothing can fail any more. ``warm_up``: the server is
+    not ready before a warm-up.
     """
     if hasattr(engine, "headway"):
         raise ValueError("this engine is behind a Headway gate already")
-    gate = Gate(preset, ceiling=adapter.engine_seats(engine), meter=meters)
+    ceiling = adapter.engine_seats(engine)
+    meters = meters() if callable(meters) else meters
+    gate = Gate(preset, ceiling=ceiling, meter=meters)
     gateway = Gateway(gate, adapter, engine, max_request_seats=max_request_seats)
     activity = EngineActivity(gateway, None if meters is None else meters.step)
     return EngineParts(gateway, activity, WarmupState(skip=not warm_up))
@@ -65,15 +68,17 @@ def install(
     identity: ServerIdentity = _UNNAMED,
     supervisor: Supervisor | None = None,
     replace: Replace | None = None,
-    fallback_client: FallbackClient | None = None,
+    other_model: OtherModel | None = None,
+    warm_up: Callable[[], Awaitable[None]] | None = None,
 ) -> Control:
     """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``.
 
-    ``replace`` puts another engine in place, where this server can do that; ``fallback_client`` calls another model.
+    ``replace`` puts another engine in place, where this server can do that; ``other_model`` answers what is diverted,
+    ``warm_up`` warms the engine up.
     """
     gateway, activity = parts.gateway, parts.activity
     gate, audit, history = gateway.gate, Audit(), SwitchHistory()
-    fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, fallback_client=fallback_client)
+    fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, other_model=other_model)
     record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
     recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, deaths=deaths)
     reader = SnapshotReader(
@@ -88,9 +93,10 @@ def install(
         fallback=fallback,
         supervisor=supervisor,
     )
-    control = Control(gateway, catalogue, fallback, recycle, audit, history, reader)
+    control = Control(gateway, catalogue, fallback, recycle, audit, history, reader, warm_up)
     gate.desk.ledger.admit_classes(catalogue.class_names())
     engine: Any = gateway.link.engine
+    gateway.diversion = fallback if isinstance(other_model, OtherEngine) else None
     engine.__class__ = make_policy_class(type(engine), gateway)
     engine.headway = control
     gateway.link.adapter.listen(engine, activity)

@@ -5,13 +5,14 @@ Each part takes what it uses by its constructor, runs as a background task, and 
 
 from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle, NotNowError
+from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
 from headway.supervision.gc_pauses import Distribution
 from headway.supervision.memory_maintenance import MemoryMaintenance
 from headway.supervision.memory_probe import Gpus, resident_bytes
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
 from headway.supervision.overload_log import OverloadLog
 from headway.supervision.readiness import not_ready
-from headway.supervision.supervisor import Supervisor
+from headway.supervision.supervisor import Replacer, Supervisor
 from headway.supervision.warmup_report import WarmupReport, WarmupState
 
 __all__ = [
@@ -19,12 +20,15 @@ __all__ = [
     "CannotReplaceError",
     "Distribution",
     "EngineActivity",
+    "EngineFactory",
     "EngineRecycle",
+    "FactoryReplacer",
     "Gpus",
     "MemoryMaintenance",
     "MemoryReport",
     "NotNowError",
     "OverloadLog",
+    "Replacer",
     "Supervisor",
     "WarmupReport",
     "WarmupState",

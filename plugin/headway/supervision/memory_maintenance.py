@@ -44,6 +44,7 @@ class MemoryMaintenance:
     """The memory maintenance of one server.
 
     ``deaths`` counts the engines that died. ``seats`` is the gate unless given, ``probe`` reads this machine's memory.
+    ``collects``: Python's collector is set as a server needs it; in a program it stays as it is.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class MemoryMaintenance:
         recycle: StartRecycle,
         *,
         deaths: Callable[[], int] = lambda: 0,
+        collects: bool = True,
         seats: Seats | None = None,
         probe: Callable[[], MemoryUse] | None = None,
     ) -> None:
-        self.collector = GcControl(report.pauses)
+        self.collector = GcControl(report.pauses) if collects else None
         self._gateway = gateway
         self._activity = activity
         self._report = report
@@ -70,8 +72,9 @@ class MemoryMaintenance:
         self._logged: set[str] = set()
 
     def start(self, tasks: BackgroundTasks) -> None:
-        """Take control of Python's collector at once, and run in the background. Call it on a warm server."""
-        self.collector.start()
+        """Set Python's collector at once, if at all, and run in the background. Call it on a warm server."""
+        if self.collector is not None:
+            self.collector.start()
         tasks.start(TASK, self.run())
 
     async def run(self) -> None:
@@ -81,12 +84,14 @@ class MemoryMaintenance:
                 await self._attempt("memory could not be read", self.update())
                 await asyncio.sleep(self._gateway.gate.desk.preset.memory.check_interval_s)
         finally:
-            self.collector.stop()
+            if self.collector is not None:
+                self.collector.stop()
 
     async def update(self) -> None:
         """One round: read memory, and carry out what the policy says."""
         gateway, gate = self._gateway, self._gateway.gate
-        self.collector.update(idle=not gateway.open_calls and not gate.desk.ledger.queued)
+        if self.collector is not None:
+            self.collector.update(idle=not gateway.open_calls and not gate.desk.ledger.queued)
         use = await asyncio.to_thread(self._probe)
         self._activity.gpu_busy_ratio = use.gpu_busy_ratio
         reading = self._reading(use)
@@ -134,7 +139,8 @@ class MemoryMaintenance:
     async def _clear(self, cache: Cache, why: str) -> None:
         gateway = self._gateway
         if cache is Cache.HEAP:
-            self.collector.tidy()
+            if self.collector is not None:
+                self.collector.tidy()
             await asyncio.to_thread(malloc_trim.give_back)
             cleared = True
         else:

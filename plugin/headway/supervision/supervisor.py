@@ -152,8 +152,8 @@ class Supervisor:
         verdict = self.restarts.died(cause, self._gateway.gate.now_s(), self.config)
         if verdict is None:
             log.error(
-                "the engine died (%s) and is not replaced after %d restart attempts: the server ends", cause,
-                self.restarts.deaths_in_a_row - 1,
+                "the engine died (%s) and is not replaced after %d restart attempts: no request is served any more",
+                cause, self.restarts.deaths_in_a_row - 1,
             )  # fmt: skip
         elif cause is not Cause.RECYCLE:
             log.error(
@@ -240,7 +240,7 @@ class Supervisor:
         quiet = watchdog.silent_s(now_s) > _PING_AFTER_S or now_s > self._asked_s + _PING_EVERY_S
         if quiet and (self._ping is None or self._ping.done()):
             self._asked_s = now_s
-            self._ping = asyncio.create_task(self._ask(watchdog))
+            self._ping = asyncio.create_task(self._ask(watchdog), name="headway ping")
         if gateway.link.limit_pending and watchdog.silent_s(now_s) <= POLL_S:
             gateway.link.resend_limit()
         state = gateway.gate.desk.engine

@@ -8,7 +8,6 @@ it, and the tokens of the admin API.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import logging
 import os
@@ -25,28 +24,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.admission import Gateway
+from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.fallback import FallbackClient, FallbackSettings
 from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, Tokens, hide_queries, routes
-from headway.operator import (
-    Control,
-    EngineParts,
-    Meters,
-    MetricsCollector,
-    PresetCatalogue,
-    ServerIdentity,
-    install,
-    prepare,
-)
-from headway.supervision import MemoryMaintenance, OverloadLog, Supervisor
+from headway.operator import Control, PresetCatalogue, ServerIdentity
 from headway.variables import whole_number
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.log_format import log_as_vllm_does
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
-from headway.vllm_adapter.warmup.keep_warm import TASK as KEEP_WARM
-from headway.vllm_adapter.warmup.keep_warm import KeepWarm
-from headway.vllm_adapter.warmup.warmup import Warmer
+from headway.vllm_adapter.warmup_requests import WarmupRequests
 from headway_policies import Preset
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
@@ -128,36 +116,27 @@ class HeadwayEndpoint:
         if engine_client is None:
             return
         catalogue = settings.catalogue
-        parts = prepare(
+        replacer = VllmReplacer(engine_client) if self.replaces_engine and replaceable(engine_client) else None
+        service = EngineService(
             engine_client,
             VllmAdapter(),
             settings.preset,
-            meters=Meters(catalogue.class_names(), catalogue.max_seats(), REGISTRY),
-            max_request_seats=settings.max_request_seats,
-            warm_up=settings.warm,
-        )
-        gateway = parts.gateway
-        warmer = Warmer(parts)
-        replacer = VllmReplacer(engine_client) if self.replaces_engine and replaceable(engine_client) else None
-        supervisor = Supervisor(gateway, replacer, warmer.rewarm)
-        control = install(
-            parts,
             catalogue,
+            registry=REGISTRY,
             identity=ServerIdentity(_served_name(args), str(engine_client.vllm_config.device_config.device_type)),
-            supervisor=supervisor,
-            replace=None if replacer is None else supervisor.recycle,
-            fallback_client=None if settings.fallback is None else FallbackClient(settings.fallback),
+            max_request_seats=settings.max_request_seats,
+            source=WarmupRequests(engine_client),
+            warm_up=settings.warm,
+            replacer=replacer,
+            other_model=None if settings.fallback is None else FallbackClient(settings.fallback),
         )
+        control, gateway = service.control, service.parts.gateway
         self._control = HeadwayEndpoint.serving = state.headway = control
         ceiling = control.snapshot().limit.ceiling
         _log_degraded_modes(catalogue.max_seats(), ceiling, args)
-        REGISTRY.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
-        await gateway.link.limit_engine()
-        if settings.warm:
-            await warmer.warm_up()
+        await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
-        _start_tasks(parts, supervisor, control)
         log.info("preset %s in force: %d seats (ceiling %d)", control.preset.name, gateway.gate.desk.limit, ceiling)
 
     def _bound_requests(self, bounds: Bounds, args: Namespace, context_tokens: int | None) -> None:
@@ -178,17 +157,6 @@ class HeadwayEndpoint:
         if self._control is None:
             raise HeadwayError("the engine is not there yet")
         return self._control
-
-
-def _start_tasks(parts: EngineParts, supervisor: Supervisor, control: Control) -> None:
-    """Start what runs in the background of a warm server."""
-    gateway, activity, tasks = parts.gateway, parts.activity, parts.tasks
-    tasks.start(KEEP_WARM, KeepWarm(parts).run())
-    tasks.start("supervisor", supervisor.run())
-    tasks.start("overload_log", OverloadLog(gateway.gate).run())
-    tasks.start("fallback_controller", control.fallback_controller.run())
-    deaths, recycle = supervisor.deaths.total, control.engine_recycle.begin
-    MemoryMaintenance(gateway, activity, parts.memory, recycle, deaths=deaths).start(tasks)
 
 
 def _context_tokens(engine_client: Any) -> int | None:

@@ -24,6 +24,7 @@ class Hold(StrEnum):
 
     OPERATOR = "operator"
     RECYCLE = "recycle"
+    WARMUP = "warmup"
     ENGINE_PAUSED = "engine_paused"
     ENGINE_ASLEEP = "engine_asleep"
 

@@ -40,10 +40,10 @@ def preset(**fallback: Any) -> Preset:
 
 
 def control_room(
-    *, fallback_client: FallbackClient | None = None, **fallback: Any
+    *, other_model: FallbackClient | None = None, **fallback: Any
 ) -> tuple[headway.Control, list[frozenset[Rung]]]:
     """The control of a fake engine, and the rungs that its fallback controller has applied."""
-    control, _ = installed(FakeEngine(), preset(**fallback), fallback_client=fallback_client)
+    control, _ = installed(FakeEngine(), preset(**fallback), other_model=other_model)
     applied: list[frozenset[Rung]] = []
     control.fallback_controller.apply = applied.append
     return control, applied
@@ -106,9 +106,9 @@ async def test_memory_is_short_only_while_something_runs() -> None:
 @on_virtual_time
 async def test_errors_and_a_dead_engine_divert() -> None:
     """Where there is another model; requests refused for a reason of their own are not diverted."""
-    for fallback_client, rung in ((None, Rung.NORMAL), (other(), Rung.DIVERT)):
+    for other_model, rung in ((None, Rung.NORMAL), (other(), Rung.DIVERT)):
         control, _ = control_room(
-            fallback_client=fallback_client,
+            other_model=other_model,
             error_ratio=0.5, error_min_requests=2, error_window_s=10.0, engine_down=True, enter_s=0.0,
         )  # fmt: skip
         fallback_controller, gate = control.fallback_controller, control.gateway.gate

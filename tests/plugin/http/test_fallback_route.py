@@ -47,8 +47,16 @@ class Way:
             self.sent.append(message)
 
         asked = RequestContext(**{"class_name": "normal"} | context)
+        assert isinstance(self.fallback_controller.other_model, FallbackClient)
         return FallbackRoute(
-            self.fallback_controller, asked, "/v1/chat/completions", headers or {}, body, receive, send
+            self.fallback_controller,
+            self.fallback_controller.other_model,
+            asked,
+            "/v1/chat/completions",
+            headers or {},
+            body,
+            receive,
+            send,
         )
 
 
@@ -57,7 +65,7 @@ async def way_to(other: Elsewhere, rung: str | None = "divert") -> AsyncIterator
     """Normal requests may be diverted, those of batch may not; the ladder stands on a rung."""
     classes = {"normal": terms(2, may_divert=True, total_s=30.0), "batch": terms(1, sheddable=True)}
     upstream = FallbackClient(FallbackSettings(other.url, "small"))
-    control, _ = installed(FakeEngine(), small_preset(classes=classes), fallback_client=upstream)
+    control, _ = installed(FakeEngine(), small_preset(classes=classes), other_model=upstream)
     control.fallback_controller.order(rung)
     try:
         yield Way(control)

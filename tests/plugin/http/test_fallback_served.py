@@ -35,7 +35,7 @@ class Site:
         self.engine = FakeEngine(step_s=0.001)
         self.upstream = FallbackClient(FallbackSettings(other.url, "small"))
         preset = small_preset(4, classes=CLASSES)
-        self.control, _ = installed(self.engine, preset, fallback_client=self.upstream)
+        self.control, _ = installed(self.engine, preset, other_model=self.upstream)
         app = Starlette(routes=[Route(CHAT, self.generate, methods=["POST"])])
         self.app = AdmissionMiddleware(
             app, preset=lambda: self.control.preset, fallback_controller=lambda: self.control.fallback_controller

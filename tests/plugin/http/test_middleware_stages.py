@@ -174,7 +174,7 @@ STAGES = [
     ("x_llm_d_inference_ttl", "3s", "queue_timeout", 503),
     ("x_headway_first_token_timeout_seconds", "13", "first_token_timeout", 504),
     ("x_llm_d_slo_ttft_ms", "13000", "first_token_timeout", 504),
-    ("x_headway_stall_timeout_seconds", "6", "stall_timeout", 200),
+    ("x_headway_stall_timeout_seconds", "5.5", "stall_timeout", 200),
     ("x_request_timeout_seconds", "16", "total_timeout", 200),
     ("grpc_timeout", "16S", "total_timeout", 200),
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import multiprocessing
 from contextlib import suppress
 from typing import Any
 
@@ -18,12 +19,19 @@ from headway.vllm_adapter.process.death_cause import read_death_cause
 from headway.vllm_adapter.process.parent_watch import is_killer
 from headway_policies import Cause
 
+_CORE_NAME = "EngineCore"  # of the processes that vLLM's CoreEngineProcManager starts (v1/engine/utils.py)
+
 
 class VllmReplacer:
-    """Replaces the engine of one ``AsyncLLM`` (see ``headway.supervision.supervisor.Replacer``)."""
+    """Replaces the engine of one ``AsyncLLM`` (see ``headway.supervision.supervisor.Replacer``).
 
-    def __init__(self, client: Any) -> None:
+    ``owns_process``: every process that this one starts from now on belongs to the engine. In a program only those do
+    that vLLM names so.
+    """
+
+    def __init__(self, client: Any, *, owns_process: bool = True) -> None:
         self._client = client
+        self._owns_process = owns_process
         engine = _processes(client.engine_core)
         self._others = {one.pid for one in psutil.Process().children(recursive=True) if one not in engine}
 
@@ -39,7 +47,8 @@ class VllmReplacer:
         reader = self._client.output_handler
         if reader is not None and not self._client.output_processor.request_states:
             reader.cancel()
-        for process in psutil.Process().children(recursive=True):
+        found = psutil.Process().children(recursive=True) if self._owns_process else self._engine_processes()
+        for process in found:
             if process.pid not in self._others and not is_killer(process):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
@@ -55,6 +64,11 @@ class VllmReplacer:
         client.engine_core = core
         client.output_handler = None
         client._run_output_handler()
+
+    def _engine_processes(self) -> list[psutil.Process]:
+        """The engine's processes in a program, also of an engine that is still starting."""
+        starting = [one for one in multiprocessing.active_children() if one.name.startswith(_CORE_NAME)]
+        return _processes(self._client.engine_core) + [each for one in starting for each in _family(one.pid)]
 
 
 def replaceable(client: Any) -> bool:
@@ -85,12 +99,16 @@ def _bury(core: Any) -> None:
 
 def _processes(core: Any) -> list[psutil.Process]:
     """EngineCore and everything below it, as far as it still lives."""
-    found: list[psutil.Process] = []
-    for one in getattr(core.resources.engine_manager, "processes", ()):
-        with suppress(psutil.NoSuchProcess):
-            parent = psutil.Process(one.pid)
-            found += [parent, *(child for child in parent.children(recursive=True) if not is_killer(child))]
-    return found
+    processes = getattr(core.resources.engine_manager, "processes", ())
+    return [each for one in processes for each in _family(one.pid)]
+
+
+def _family(pid: int | None) -> list[psutil.Process]:
+    """A process and everything below it; nothing where it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        parent = psutil.Process(pid)
+        return [parent, *(child for child in parent.children(recursive=True) if not is_killer(child))]
+    return []
 
 
 def _end_questions(core: Any) -> None:

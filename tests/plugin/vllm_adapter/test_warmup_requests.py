@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headway.vllm_adapter.warmup.warmup_requests import WarmupRequests, made_up
+from headway.vllm_adapter.warmup_requests import WarmupRequests, made_up
 from headway_policies.engine.warmup import Stage, Warmup
 
 

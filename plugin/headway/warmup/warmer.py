@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncGenerator
-from typing import Any, Protocol
 
 from headway.errors import HeadwayError
 from headway.operator import EngineParts
 from headway.supervision import WarmupReport
-from headway.vllm_adapter.warmup.internal_requests import run_internal
-from headway.vllm_adapter.warmup.warmup_requests import WarmupRequests
+from headway.warmup.internal_requests import run_internal
+from headway.warmup.sources import Source
 from headway_policies import Reason
 from headway_policies.engine import Stage, Warmup, WarmupPlan, retry_after_s
 
@@ -29,29 +27,13 @@ _RESETS = 3
 _RESET_RETRY_S = 0.05
 
 
-class Source(Protocol):
-    """Source of the requests of a warm-up; for vLLM it is ``WarmupRequests``."""
-
-    def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
-        """Start one request of this stage; ``index`` is its place among those that run at once."""
-        ...
-
-    def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
-        """Start one short request under this id."""
-        ...
-
-    def refused(self, error: Exception) -> bool:
-        """Whether the error is a healthy engine's refusal of what it cannot do."""
-        ...
-
-
 class Warmer:
     """Warms one engine up, by the plan of the preset in force; ``warmup`` has the report."""
 
-    def __init__(self, parts: EngineParts, source: Source | None = None) -> None:
+    def __init__(self, parts: EngineParts, source: Source) -> None:
         self._gateway, self._tasks = parts.gateway, parts.tasks
         self._warmup, self._activity = parts.warmup, parts.activity
-        self._source = source or WarmupRequests(parts.gateway.link.engine)
+        self._source = source
 
     async def warm_up(self) -> None:
         """Run the plan once. Where that fails, log why, and retry in the background until it succeeds."""

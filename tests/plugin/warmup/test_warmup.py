@@ -28,8 +28,8 @@ from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.warmup_report import WarmupReport
-from headway.vllm_adapter.warmup.keep_warm import TASK, KeepWarm
-from headway.vllm_adapter.warmup.warmup import Warmer
+from headway.warmup.keep_warm import TASK, KeepWarm
+from headway.warmup.warmer import Warmer
 from headway_policies import Ending, Load, Preset, Reason
 from headway_policies.engine.warmup import Stage, Warmup
 

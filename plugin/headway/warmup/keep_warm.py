@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from typing import Any, Protocol
 
 from headway.operator import EngineParts
 from headway.supervision import not_ready
-from headway.vllm_adapter.warmup.internal_requests import run_internal
-from headway.vllm_adapter.warmup.warmup_requests import WarmupRequests
+from headway.warmup.internal_requests import run_internal
+from headway.warmup.sources import Source
 from headway_policies import AdmissionState
 from headway_policies.engine import keep_warm_due
 
@@ -24,21 +22,13 @@ TASK = "keep-warm"
 _POLL_S = 1.0
 
 
-class ShortRequests(Protocol):
-    """Source of short requests; for vLLM it is ``WarmupRequests``."""
-
-    def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
-        """Start one short request under this id."""
-        ...
-
-
 class KeepWarm:
     """Keeps one engine warm while ``run`` runs."""
 
-    def __init__(self, parts: EngineParts, source: ShortRequests | None = None) -> None:
+    def __init__(self, parts: EngineParts, source: Source) -> None:
         self._gateway, self._tasks = parts.gateway, parts.tasks
         self._warmup, self._activity = parts.warmup, parts.activity
-        self._source = source or WarmupRequests(parts.gateway.link.engine)
+        self._source = source
 
     async def run(self) -> None:
         """Send a request whenever the engine has been idle for too long, until the server closes."""

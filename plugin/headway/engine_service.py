@@ -1,0 +1,151 @@
+"""Everything of Headway around one engine: its gate, its supervision, its warm-up and its background work.
+
+A server and a program are served by the same parts. They differ in when these begin: a server warms its engine up and
+starts the background work before it listens, a program has no event loop yet when it wraps its engine, so that both
+begin with its first request, or earlier by ``warm_up``. What a preset says acts in both, but for Python's collector:
+that of a program is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from headway.engine import EngineAdapter
+from headway.errors import HeadwayError
+from headway.fallback import OtherModel
+from headway.operator import Meters, MetricsCollector, PresetCatalogue, ServerIdentity, install, prepare
+from headway.supervision import MemoryMaintenance, OverloadLog, Replacer, Supervisor
+from headway.warmup import KeepWarm, Source, Warmer
+from headway_policies import Hold, Preset
+
+_UNNAMED = ServerIdentity()
+
+
+def _meters(catalogue: PresetCatalogue, registry: CollectorRegistry) -> Meters:
+    try:
+        return Meters(catalogue.class_names(), catalogue.max_seats(), registry)
+    except ValueError as error:
+        text = "the registry has the metrics of another engine already: give each engine a registry of its own"
+        raise ValueError(text) from error
+
+
+class EngineService:
+    """The parts around one engine, which becomes a policy client at once; ``control`` has its commands.
+
+    ``source`` makes the requests of warm-ups, ``warm_up`` says that the engine is not ready before one, ``replacer``
+    puts another engine in its place, ``other_model`` answers what the ladder diverts. ``owns_process``: Python's
+    collector is Headway's to set. Raises ValueError where the engine has a gate already, or the registry the metrics
+    of another engine.
+    """
+
+    def __init__(
+        self,
+        engine: Any,
+        adapter: EngineAdapter,
+        preset: Preset,
+        catalogue: PresetCatalogue,
+        *,
+        registry: CollectorRegistry | None = None,
+        identity: ServerIdentity = _UNNAMED,
+        max_request_seats: int | None = None,
+        source: Source | None = None,
+        warm_up: bool = False,
+        replacer: Replacer | None = None,
+        other_model: OtherModel | None = None,
+        owns_process: bool = True,
+    ) -> None:
+        self.parts = prepare(
+            engine,
+            adapter,
+            preset,
+            meters=None if registry is None else partial(_meters, catalogue, registry),
+            max_request_seats=max_request_seats,
+            warm_up=warm_up,
+        )
+        self._registry = registry
+        self._owns_process = owns_process
+        self._warm_first = warm_up
+        gateway = self.parts.gateway
+        self._warmer = None if source is None else Warmer(self.parts, source)
+        self._keep_warm = None if source is None else KeepWarm(self.parts, source)
+        rewarm = None if self._warmer is None else self._warmer.rewarm
+        self.supervisor = Supervisor(gateway, replacer, rewarm)
+        self.control = install(
+            self.parts,
+            catalogue,
+            identity=identity,
+            supervisor=self.supervisor,
+            replace=None if replacer is None else self.supervisor.recycle,
+            other_model=other_model,
+            warm_up=self.warm_up,
+        )
+
+    async def serve(self) -> None:
+        """Warm the engine up where that was asked for, then start the background work: for a server, before it listens.
+
+        Where the warm-up fails this returns all the same: the server is not ready, and retries.
+        """
+        self._show_metrics()
+        await self.parts.gateway.link.limit_engine()
+        if self._warm_first and self._warmer is not None:
+            await self._warmer.warm_up()
+        self._start_background_work()
+
+    def begin_with_first_request(self) -> None:
+        """Begin as soon as there is an event loop: for a program. Ends when the engine is shut down."""
+        link = self.parts.gateway.link
+        link.on_begin, link.on_closed = self._begin, self.parts.tasks.stop_all
+
+    async def warm_up(self) -> None:
+        """Warm the engine up now. Raises HeadwayError where that fails: then it is not ready, and is retried.
+
+        Requests that are dispatched meanwhile run beside it.
+        """
+        if self._warmer is None:
+            raise HeadwayError("nothing says what a warm-up should run: wrap the engine with warmup=, a function")
+        self._warm_first = False
+        self.parts.gateway.link.begin()
+        await self._warmer.warm_up()
+        if not self.parts.warmup.report.warm:
+            raise HeadwayError(f"the warm-up failed: {self.parts.warmup.report.reason}")
+
+    # ------------------------------------------------------------------ inside
+
+    def _begin(self) -> None:
+        """The program's event loop runs: requests wait for a warm-up that was asked for."""
+        self._show_metrics()
+        self._start_background_work()
+        if self._warm_first and self._warmer is not None:
+            self.parts.gateway.gate.pause(Hold.WARMUP)
+            self.parts.tasks.start("first warm-up", self._warm_up_first(self._warmer))
+
+    async def _warm_up_first(self, warmer: Warmer) -> None:
+        try:
+            await warmer.warm_up()
+        finally:
+            self.parts.gateway.gate.resume(Hold.WARMUP)
+
+    def _show_metrics(self) -> None:
+        if self._registry is not None:
+            self._registry.register(MetricsCollector(self.control.snapshot, asyncio.get_running_loop()))
+
+    def _start_background_work(self) -> None:
+        parts, control = self.parts, self.control
+        gateway, tasks = parts.gateway, parts.tasks
+        if self._keep_warm is not None:
+            tasks.start("keep-warm", self._keep_warm.run())
+        tasks.start("supervisor", self.supervisor.run())
+        tasks.start("overload_log", OverloadLog(gateway.gate).run())
+        tasks.start("fallback_controller", control.fallback_controller.run())
+        MemoryMaintenance(
+            gateway,
+            parts.activity,
+            parts.memory,
+            control.engine_recycle.begin,
+            deaths=self.supervisor.deaths.total,
+            collects=self._owns_process,
+        ).start(tasks)

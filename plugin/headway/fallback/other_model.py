@@ -1,0 +1,23 @@
+"""The other model, as far as the fallback controller knows it: behind HTTP, or an engine of the same program."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headway_policies.fallback import CircuitBreaker
+
+
+class OtherModel(Protocol):
+    """Another model that answers diverted requests."""
+
+    breaker: CircuitBreaker
+    in_flight: int
+
+    @property
+    def model(self) -> str:
+        """Its name, for operators."""
+        ...
+
+    async def close(self) -> None:
+        """Release what it holds."""
+        ...

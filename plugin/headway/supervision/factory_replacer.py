@@ -1,0 +1,57 @@
+"""Another engine from a program's own factory, in the place of one that died or is recycled.
+
+The program and its callers hold the engine object itself, so it stays: it takes over the state of the new engine, and
+both objects share one ``__dict__`` from then on (the new one may have started tasks of its own that go on using it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from headway_policies import Cause
+
+#: Makes another engine of the same class. A plain function runs in a thread, a coroutine function on the loop.
+EngineFactory = Callable[[], Any]
+
+
+class FactoryReplacer:
+    """Replaces the engine of a program (see ``headway.supervision.supervisor.Replacer``).
+
+    Make it before the engine becomes a policy client. ``replaced`` is called with each new engine in place. Raises
+    TypeError where the engine's state cannot be exchanged, or the factory is not callable.
+    """
+
+    def __init__(self, engine: Any, factory: EngineFactory) -> None:
+        if not callable(factory):
+            raise TypeError(f"engine_factory= takes a function that makes an engine, not {type(factory).__name__}")
+        if not hasattr(engine, "__dict__"):
+            raise TypeError(f"engine_factory=: {type(engine).__name__} has __slots__, so its state cannot be exchanged")
+        self._engine = engine
+        self._class = type(engine)
+        self._factory = factory
+        self._kept: Any = None
+        self.replaced: Callable[[], None] = lambda: None
+
+    def cause(self) -> Cause:
+        """A crash: nothing more is known of an engine in general."""
+        return Cause.CRASH
+
+    def kill(self) -> None:
+        """Shut the engine down, where it can be. A new one that is still being made is not ended."""
+        shutdown = getattr(self._class, "shutdown", None)
+        if shutdown is not None:
+            shutdown(self._engine)
+
+    async def start(self) -> None:
+        """Make another engine, and take over its state. Raises TypeError for one of another class."""
+        coroutine = inspect.iscoroutinefunction(self._factory)
+        new = await self._factory() if coroutine else await asyncio.to_thread(self._factory)
+        if type(new) is not self._class:
+            raise TypeError(f"engine_factory= made a {type(new).__name__}, and a {self._class.__name__} is needed")
+        vars(new)["headway"] = self._engine.headway
+        self._engine.__dict__ = new.__dict__
+        self._kept = new  # or its finalizer would shut the shared state down
+        self.replaced()

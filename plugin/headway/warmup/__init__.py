@@ -1,0 +1,13 @@
+"""The warm-up: requests of the server's own, before any other and while the engine is idle.
+
+warmer             the plan of the preset, carried out and retried
+keep_warm          a short request after idle time
+sources            what makes the requests of both
+internal_requests  how they run: past the gate, counted nowhere
+"""
+
+from headway.warmup.keep_warm import KeepWarm
+from headway.warmup.sources import OneRequest, Source, StartRequest
+from headway.warmup.warmer import Warmer
+
+__all__ = ["KeepWarm", "OneRequest", "Source", "StartRequest", "Warmer"]

@@ -1,0 +1,56 @@
+"""Sources of the requests of a warm-up and of keep-warm.
+
+An engine adapter has one that makes requests of every stage (``headway.vllm_adapter.warmup_requests``); a program with
+an engine of its own gives one function that starts a request like those it serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Protocol
+
+from headway_policies.engine import Stage, Warmup
+
+#: Starts one request under the id it is given, past the gate: ``lambda request_id: engine.generate(..., request_id)``.
+StartRequest = Callable[[str], AsyncGenerator[Any, None]]
+
+
+class Source(Protocol):
+    """Makes the requests of a warm-up."""
+
+    def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start one request of this stage; ``index`` is its place among those that run at once."""
+        ...
+
+    def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start one short request under this id."""
+        ...
+
+    def refused(self, error: Exception) -> bool:
+        """Whether the error is a healthy engine's refusal of what it cannot do."""
+        ...
+
+
+class StageNotSupportedError(Exception):
+    """One function makes plain requests only."""
+
+
+class OneRequest:
+    """A source that makes every request by one function; stages that need more than plain requests are refused."""
+
+    def __init__(self, start: StartRequest) -> None:
+        self._start = start
+
+    def ask(self, stage: Stage, config: Warmup, index: int, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start one request. Raises StageNotSupportedError for a stage that is neither one request nor a batch."""
+        if stage not in (Stage.SINGLE, Stage.BATCH):
+            raise StageNotSupportedError(f"{stage}: the given function makes plain requests only")
+        return self._start(request_id)
+
+    def short_request(self, request_id: str) -> AsyncGenerator[Any, None]:
+        """Start one request under this id."""
+        return self._start(request_id)
+
+    def refused(self, error: Exception) -> bool:
+        """Only the stages that one function cannot make."""
+        return isinstance(error, StageNotSupportedError)
