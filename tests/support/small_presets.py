@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import headway_policies.preset
 from headway_policies import Preset, PriorityClass
 from headway_policies.batching.strategy import Batching
 from headway_policies.limits.limit import LimitSettings
+from headway_policies.preset.extends import merged
 from headway_policies.queueing.bounds import QueueSettings
 from headway_policies.queueing.factory import OrderSettings
+
+BUNDLED = Path(headway_policies.preset.__file__).parent / "bundled"
+
+
+def balanced_without_fallback(text: str = "") -> Preset:
+    """``balanced`` without a trigger or a permission for the fallback ladder, and with what this TOML sets."""
+    table = tomllib.loads((BUNDLED / "balanced.toml").read_text(encoding="utf-8"))
+    del table["fallback"]
+    for one in table["classes"].values():
+        for key in ("fallback_max_tokens", "sheddable", "may_divert"):
+            one.pop(key, None)
+    return Preset.model_validate(merged(table, tomllib.loads(text)))
 
 
 def terms(

@@ -141,7 +141,7 @@ def test_diff_shows_what_differs_and_ends_in_one(capsys: pytest.CaptureFixture[s
     head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert head == ["setting", "latency", "throughput"]
     assert ["batching.seats", "8", "64"] in rows
-    objectives = {row[0] for row in rows} - {"batching.seats", "batching.window_ms"}
+    objectives = {row[0] for row in rows} - {"batching.seats", "batching.window_ms", "fallback.queue_age_s"}
     assert {row.rsplit(".", 1)[1] for row in objectives} == {"ttft_slo_s", "inter_token_slo_ms"}
 
 

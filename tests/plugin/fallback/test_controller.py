@@ -157,8 +157,9 @@ async def test_a_failed_iteration_of_the_controller_does_not_end_it() -> None:
 async def test_a_switch_takes_the_ladder_along() -> None:
     """The thresholds and the rungs are those of the preset in force; the switch applies them, not the controller."""
     control, applied = control_room()
+    control.catalogue.include(small_preset(name="serene"))
     control.fallback_controller.order("shed")
-    await control.switch("latency", expected_revision=None, caller=headway.Caller("me"))
+    await control.switch("serene", expected_revision=None, caller=headway.Caller("me"))
     status = control.fallback_controller.status()
     assert (status["usable"], status["ordered"], status["in_force"]) == ([], None, [])
     assert [(move["before"], move["after"]) for move in status["moves"]] == [("shed", "normal"), ("normal", "shed")]

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_presets import small_preset, terms
+from small_presets import balanced_without_fallback, small_preset, terms
 
-from headway_policies import parse_preset
 from headway_policies.fallback.degradation import (
     bypasses,
     capped_tokens,
@@ -25,7 +24,6 @@ from headway_policies.request.ticket import Ticket
 ALL = frozenset(RUNG_TRIGGERS)
 WILLING = terms(1, fallback_max_tokens=64, may_bypass=True, sheddable=True, may_divert=True)
 UNWILLING = terms(1)
-BASE = 'name = "mine"\nextends = "balanced"\n'
 
 
 def ticket(max_tokens: int | None = None, seats: int = 1) -> Ticket:
@@ -98,7 +96,7 @@ USABLE: dict[str, tuple[str, bool, set[Rung]]] = {
 @pytest.mark.parametrize(("text", "fallback_model", "expected"), USABLE.values(), ids=USABLE)
 def test_a_rung_is_usable_where_it_changes_anything(text: str, fallback_model: bool, expected: set[Rung]) -> None:
     """What no class allows, or what has no means, is left out of the ladder."""
-    assert usable_rungs(parse_preset(BASE + text, "mine.toml"), fallback_model=fallback_model) == expected
+    assert usable_rungs(balanced_without_fallback(text), fallback_model=fallback_model) == expected
 
 
 def test_sheddable_classes_do_not_count_as_queue_age() -> None:
@@ -118,6 +116,10 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
     "a trigger for nothing": ("fallback.queue_age_s = 5", ["fallback.queue_age_s: no effect: no rung is allowed"]),
     "an engine that nothing replaces": ("fallback.engine_down = true", ["fallback.engine_down: no effect"]),
     "a trigger that has a rung": ("fallback.kv_usage_ratio = 0.9\nclasses.batch.sheddable = true", []),
+    "a pause for errors that are not counted": (
+        "fallback.pause_on_errors = true",
+        ["fallback.pause_on_errors: no effect: fallback.error_ratio is not set"],
+    ),
     "errors that pause": ("fallback = { error_ratio = 0.5, pause_on_errors = true }", []),
 }
 
@@ -125,7 +127,7 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
 @pytest.mark.parametrize(("text", "expected"), CAUTIONS.values(), ids=CAUTIONS)
 def test_a_fallback_without_effect_gives_a_warning(text: str, expected: list[str]) -> None:
     """Each caution names its key, and what is missing."""
-    found = lint(parse_preset(BASE + text, "mine.toml"))
+    found = lint(balanced_without_fallback(text))
     assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected
 
 

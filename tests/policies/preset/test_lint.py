@@ -47,10 +47,6 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         "classes.realtime = { queue_timeout_s = 6, first_token_timeout_s = 7, total_timeout_s = 5 }",
         ["classes.realtime.queue_timeout_s: no effect", "classes.realtime.first_token_timeout_s: no effect"],
     ),
-    "a pause for errors that are not counted": (
-        "fallback.pause_on_errors = true",
-        ["fallback.pause_on_errors: no effect: fallback.error_ratio is not set"],
-    ),
     "a hung engine that must not be replaced": (
         "recovery = { max_restarts = 0, restart_hung = true }",
         ["recovery.restart_hung: no effect: recovery.max_restarts is 0"],

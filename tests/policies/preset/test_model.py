@@ -275,7 +275,7 @@ def test_settings_are_flat_and_in_the_order_of_the_file(preset: Preset) -> None:
 
 
 def test_changes_list_what_differs_and_nothing_else() -> None:
-    """From latency to throughput exactly the seats, the window and the objectives change."""
+    """From latency to throughput exactly the seats, the window, the objectives and the queue age change."""
     presets = bundled_presets()
     assert changes(presets["latency"], presets["throughput"]) == [
         Change("batching.seats", 8, 64),
@@ -286,6 +286,7 @@ def test_changes_list_what_differs_and_nothing_else() -> None:
         Change("classes.normal.ttft_slo_s", 2.0, 10.0),
         Change("classes.normal.inter_token_slo_ms", 100.0, 400.0),
         Change("classes.batch.ttft_slo_s", 60.0, 120.0),
+        Change("fallback.queue_age_s", 2.0, 10.0),
     ]
     assert changes(presets["latency"], presets["latency"]) == []
 
