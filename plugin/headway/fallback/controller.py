@@ -95,11 +95,14 @@ class FallbackController:
         return self._moved(before, self.ladder.why)
 
     def signals(self, now_s: float) -> FallbackSignals:
-        """The present signals. The KV use of the last step says nothing about an idle engine."""
+        """The present signals. The KV use of the last step says nothing about an idle engine.
+
+        While nothing is dispatched, the queue ages for another cause than the load: to refuse some would speed up none.
+        """
         desk, config = self._gate.desk, self._gate.desk.preset.fallback
         failed, ended = self._counts()
         return FallbackSignals(
-            queue_age_s=queue_age_s(desk.oldest_wait_s(now_s), desk.preset.classes),
+            queue_age_s=queue_age_s(desk.oldest_wait_s(now_s), desk.preset.classes) if desk.mode.open else 0.0,
             kv_usage_ratio=self._load().kv_usage_ratio if desk.seats_taken else 0.0,
             error_ratio=self._errors.update(
                 failed, ended, now_s, window_s=config.error_window_s, min_ended=config.error_min_requests

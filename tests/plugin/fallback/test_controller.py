@@ -267,3 +267,17 @@ def test_moves_are_bounded() -> None:
         control.fallback_controller._gate.now_s = lambda: 0.0
         control.fallback_controller.order(word)
     assert len(control.fallback_controller.status()["moves"]) == 50
+
+
+@on_virtual_time
+async def test_a_queue_that_nothing_serves_is_no_overload() -> None:
+    """While the engine restarts or dispatch is paused the queue ages, and nothing is degraded for it."""
+    control, _ = control_room(queue_age_s=5.0)
+    gate = control.gateway.gate
+    held, _waiting = gate.enter("normal"), gate.enter("normal")
+    gate.pause()
+    await asyncio.sleep(8)
+    assert control.fallback_controller.signals(gate.now_s()).queue_age_s == 0
+    gate.resume()
+    assert control.fallback_controller.signals(gate.now_s()).queue_age_s == pytest.approx(8)
+    held.leave(Ending.COMPLETED)

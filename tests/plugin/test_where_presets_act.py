@@ -1,0 +1,323 @@
+"""Where each part of a preset acts: the table in plugin/README.md, cell by cell.
+
+A cell that says ``yes`` is tried, and so is one that says ``-``: there the part must change nothing. ``headway serve``
+and plain ``vllm serve`` are the parts that the endpoint plugin builds, around a fake engine, with a replacer and
+without; tests/engine has both with a real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_presets import small_preset, terms
+from virtual_time import on_virtual_time
+
+import headway
+from headway import Batcher, HeadwayError
+from headway.audit import Caller
+from headway.engine import PlainAdapter
+from headway.engine.fake import FakeEngine, FakeParams
+from headway.engine_service import EngineService
+from headway.fallback import OtherEngine
+from headway.operator import PresetCatalogue
+from headway.simulator import EngineModel, Request, simulate
+from headway.supervision import CannotReplaceError, FactoryReplacer
+from headway.warmup import OneRequest
+from headway_policies import EngineState, Preset, Recovery
+from headway_policies.engine import Warmup
+from headway_policies.fallback import Fallback
+from headway_policies.memory import Memory
+
+ROOT = Path(__file__).parents[2]
+ME = Caller(actor="test", role="admin", address="-")
+PLACES = ("serve", "plain", "wrap", "Batcher", "simulator")
+
+
+class Engine(FakeEngine):
+    """A fake engine with a shutdown."""
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Stop everything."""
+        self.die()
+
+
+def preset(seats: int = 2, **parts: Any) -> Preset:
+    """Two classes; ``parts`` are the tables to set."""
+    batching = parts.pop("batching", None)
+    most_waiting = parts.pop("most_waiting", 100)
+    classes = {"normal": terms(2, queue_s=parts.pop("queue_s", 50.0), fallback_max_tokens=2, may_divert=True)}
+    classes["batch"] = terms(1)
+    made = small_preset(seats, classes=classes, batching=batching, most_waiting=most_waiting)
+    return made.model_copy(update=parts)
+
+
+class Site:
+    """One place with an engine: a server, or a program."""
+
+    def __init__(self, place: str, chosen: Preset) -> None:
+        self.plain, self.other = Engine(step_s=1.0), FakeEngine(step_s=1.0)
+        self.place = place
+
+        def start(request_id: str) -> Any:
+            return self.plain.generate("text", FakeParams(1), request_id)
+
+        if place == "wrap":
+            self.engine: Any = headway.wrap(
+                self.plain, chosen, warmup=start, fallback=self.other, engine_factory=lambda: Engine(step_s=1.0)
+            )
+            self.begin: Callable[[], Awaitable[None]] = self._first_request
+        else:
+            catalogue = PresetCatalogue()
+            catalogue.include(chosen)
+            service = EngineService(
+                self.plain,
+                PlainAdapter(),
+                chosen,
+                catalogue,
+                source=OneRequest(start),
+                warm_up=True,
+                replacer=FactoryReplacer(self.plain, lambda: Engine(step_s=1.0)) if place == "serve" else None,
+                other_model=OtherEngine(self.other),  # a server's is behind HTTP, under the same ladder
+            )
+            self.engine, self.begin = self.plain, service.serve
+        self.control: headway.Control = self.engine.headway
+
+    async def _first_request(self) -> None:
+        await self.control.warm_up()
+
+    async def ask(self, request_id: str, class_name: str = "normal", tokens: int = 3) -> int:
+        """The number of tokens of an answer. Raises Refused."""
+        outputs = [
+            one async for one in self.engine.generate("text", FakeParams(tokens), request_id, priority=class_name)
+        ]
+        return len(outputs)
+
+    def started(self) -> list[str]:
+        """The requests that the engine was given, without Headway's own."""
+        return [one for one in self.engine.started if not one.startswith("headway-")]
+
+
+def at_once(number: int, **options: Any) -> list[Request]:
+    """Requests for the simulator, all at 0 s."""
+    fields = {"at_s": 0.0, "class_name": "normal", "prompt_tokens": 8, "output_tokens": 3} | options
+    return [Request(**fields) for _ in range(number)]
+
+
+async def batches_of(batcher: Batcher[int, int], number: int) -> list[Any]:
+    """What came of so many items, given at once."""
+    return await asyncio.gather(*(batcher.submit(item) for item in range(number)), return_exceptions=True)
+
+
+# ---------------------------------------------------------------------- the parts: whether each acts in a place
+
+
+async def seats(place: str) -> bool:
+    """No more than two run at once."""
+    if place == "Batcher":
+        sizes: list[int] = []
+        await batches_of(Batcher(lambda items: sizes.append(len(items)) or items, max_batch_size=2), 5)
+        return max(sizes) == 2
+    if place == "simulator":
+        result = simulate(at_once(5), preset(2), EngineModel(max_num_seqs=8))
+        return max(moment.running for moment in result.moments) <= 2
+    site = Site(place, preset(2))
+    await site.begin()
+    site.engine.most_running = 0
+    await asyncio.gather(*(site.ask(f"{number}") for number in range(5)))
+    return bool(site.engine.most_running == 2)
+
+
+async def window(place: str) -> bool:
+    """A first request waits for others."""
+    loop = asyncio.get_running_loop()
+    gathers = {"strategy": "dynamic", "window_ms": 5000}
+    if place == "Batcher":
+        began_s = loop.time()
+        await Batcher(lambda items: items, max_wait_ms=5000).submit(1)
+        return loop.time() - began_s >= 5
+    if place == "simulator":
+        [visit] = simulate(at_once(1, class_name="batch"), preset(2, batching=gathers)).visits
+        return bool(visit.dispatched_s is not None and visit.dispatched_s >= 5)
+    site = Site(place, preset(2, batching=gathers))
+    await site.begin()
+    began_s = loop.time()
+    await site.ask("a", "batch", tokens=1)
+    return loop.time() - began_s >= 5
+
+
+async def queue_bounds(place: str) -> bool:
+    """The second of two that would wait is refused."""
+    if place == "Batcher":
+        found = await batches_of(Batcher(lambda items: items, max_batch_size=2, max_size=2), 9)
+        return any(isinstance(one, HeadwayError) for one in found)
+    if place == "simulator":
+        result = simulate(at_once(4), preset(1, most_waiting=1))
+        return any(visit.reason is not None for visit in result.visits)
+    site = Site(place, preset(1, most_waiting=1))
+    await site.begin()
+    found = await asyncio.gather(*(site.ask(f"{number}") for number in range(4)), return_exceptions=True)
+    return any(isinstance(one, HeadwayError) for one in found)
+
+
+async def warmup(place: str) -> bool:
+    """Requests of its own reach the engine before the first one."""
+    site = Site(place, preset(2, warmup=Warmup(max_rounds=1)))
+    await site.begin()
+    await site.ask("a")
+    return bool(site.engine.started[0].startswith("headway-warm-up") and site.engine.started[-1] == "a")
+
+
+async def keep_warm(place: str) -> bool:
+    """An idle engine gets a short request now and then."""
+    site = Site(place, preset(2, warmup=Warmup(keep_warm_after_s=10)))
+    await site.begin()
+    await site.ask("a")
+    before = len(site.engine.started)
+    await asyncio.sleep(60)
+    return len(site.engine.started) > before
+
+
+async def ladder(place: str) -> bool:
+    """While requests wait for long, answers are shorter."""
+    site = Site(place, preset(1, fallback=Fallback(queue_age_s=5, enter_s=1)))
+    await site.begin()
+    holder = asyncio.create_task(site.ask("long", tokens=20))
+    await asyncio.sleep(0.5)
+    capped = await site.ask("a", tokens=8)
+    await holder
+    return capped == 2
+
+
+async def divert(place: str) -> bool:
+    """Another model answers while the engine is down."""
+    site = Site(place, preset(2, fallback=Fallback(engine_down=True, enter_s=1), recovery=Recovery(max_restarts=0)))
+    await site.begin()
+    await site.ask("a")
+    site.engine.die()
+    with suppress(Exception):
+        await site.ask("b")
+    await asyncio.sleep(5)
+    return await site.ask("c") == 3 and site.other.started == ["c"]
+
+
+async def watch(place: str) -> bool:
+    """An engine that hangs gets no request."""
+    site = Site(place, preset(2, recovery=Recovery(hang_after_s=2)))
+    await site.begin()
+    await site.ask("a")
+    site.engine.stalled = True
+    await asyncio.sleep(20)
+    silent = site.control.gateway.gate.desk.engine is EngineState.SILENT
+    site.engine.stalled = False
+    return silent
+
+
+async def restart(place: str) -> bool:
+    """A dead engine is replaced, and the next request is served."""
+    site = Site(place, preset(2))
+    await site.begin()
+    await site.ask("a")
+    await asyncio.sleep(1)
+    site.engine.die()
+    try:
+        return await site.ask("b") == 3
+    except Exception:
+        with suppress(Exception):
+            return await site.ask("c") == 3
+        return False
+
+
+async def recycle(place: str) -> bool:
+    """A living engine is replaced on the preset's schedule, and on command."""
+    site = Site(place, preset(2, memory=Memory(recycle_every_s=60)))
+    await site.begin()
+    await site.ask("a")
+    with suppress(CannotReplaceError):
+        await asyncio.sleep(1)
+        site.control.recycle(ME)
+        await asyncio.sleep(200)
+        return site.control.status()["memory"]["recycled"]["schedule"] > 0
+    return False
+
+
+async def collector(place: str) -> bool:
+    """Python's garbage collector is set for a server."""
+    before = gc.get_threshold(), gc.get_freeze_count()
+    site = Site(place, preset(2))
+    await site.begin()
+    await site.ask("a")
+    changed = (gc.get_threshold(), gc.get_freeze_count()) != before
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.sleep(0)
+    return changed
+
+
+async def switch(place: str) -> bool:
+    """Another preset is put in force while requests run."""
+    if place == "simulator":
+        result = simulate(at_once(6), preset(1), switches=[(0.01, preset(4).model_copy(update={"name": "wide"}))])
+        return max(moment.running for moment in result.moments) > 1
+    site = Site(place, preset(1))
+    site.control.catalogue.include(preset(4).model_copy(update={"name": "wide"}))
+    await site.begin()
+    site.engine.most_running = 0
+    asked = [asyncio.create_task(site.ask(f"{number}")) for number in range(4)]
+    await asyncio.sleep(0.5)
+    await site.control.switch("wide", expected_revision=None, caller=ME)
+    await asyncio.gather(*asked)
+    return bool(site.engine.most_running > 1)
+
+
+PROBES: dict[str, Callable[[str], Awaitable[bool]]] = {
+    "`[batching]` seats": seats,
+    "`[batching]` strategy and window": window,
+    "`[queue]` and the bounds of `[classes]`": queue_bounds,
+    "`[warmup]`": warmup,
+    "`[warmup]` keep-warm": keep_warm,
+    "`[fallback]`: shorter answers, shedding": ladder,
+    "`[fallback]`: another model": divert,
+    "`[recovery]`: watch for hangs": watch,
+    "`[recovery]`: restart": restart,
+    "`[memory]`: seats, caches, recycle": recycle,
+    "`[memory]`: Python's collector": collector,
+    "a switch while requests run": switch,
+}
+#: These have no engine of their own, so nothing of these parts can be tried there.
+WITHOUT_ENGINE = {"Batcher", "simulator"}
+OF_AN_ENGINE = {part for part in PROBES if part.startswith(("`[warmup]", "`[fallback]", "`[recovery]", "`[memory]"))}
+NOT_TRIED = {(part, place) for part in OF_AN_ENGINE for place in WITHOUT_ENGINE} | {(list(PROBES)[-1], "Batcher")}
+
+
+def table() -> dict[tuple[str, str], bool]:
+    """The README's table: whether each part acts in each place."""
+    text = (ROOT / "plugin/README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) " + r"\| (yes|-)[^|]*" * len(PLACES) + r"\|$", text, re.M)
+    return {(row[0], place): cell == "yes" for row in rows for place, cell in zip(PLACES, row[1:], strict=True)}
+
+
+def test_the_table_has_every_part() -> None:
+    """No probe without a row, no row without a probe; what cannot be tried is claimed nowhere."""
+    cells = table()
+    assert {part for part, _ in cells} == set(PROBES)
+    assert not any(cells[cell] for cell in NOT_TRIED)
+
+
+@pytest.mark.parametrize(
+    ("part", "place"), [(part, place) for part in PROBES for place in PLACES if (part, place) not in NOT_TRIED]
+)
+def test_a_part_acts_where_the_table_says_so(part: str, place: str) -> None:
+    """And nowhere else."""
+
+    @on_virtual_time
+    async def probe() -> None:
+        assert await PROBES[part](place) is table()[part, place]
+
+    probe()
