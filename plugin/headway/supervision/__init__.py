@@ -13,6 +13,7 @@ from headway.supervision.overload_log import OverloadLog
 from headway.supervision.readiness import not_ready
 from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport, WarmupState
+from headway.supervision.window_log import WindowLog
 
 __all__ = [
     "TRIGGERS",
@@ -28,6 +29,7 @@ __all__ = [
     "Supervisor",
     "WarmupReport",
     "WarmupState",
+    "WindowLog",
     "not_ready",
     "resident_bytes",
 ]

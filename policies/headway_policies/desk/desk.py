@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from headway_policies.batching import WindowReason
 from headway_policies.desk.admit import Admission
 from headway_policies.desk.capacity import Capacity, CapReason
 from headway_policies.desk.dispatch import SLICE, Dispatcher
@@ -353,6 +354,10 @@ class Desk:
     def window_s(self, now_s: float) -> float:
         """How long a batch may gather now; 0 under a strategy that gathers none."""
         return self._scheduler.window_s(now_s)
+
+    def window_reason(self, now_s: float) -> WindowReason | None:
+        """What decides how long a batch may gather now; None under a strategy that uses no window."""
+        return self._scheduler.window_reason(now_s)
 
     def waiting_tokens(self) -> int:
         """Prompt tokens waiting."""
