@@ -131,6 +131,7 @@ class Status(Answer):
     preset: PresetInForce
     limit: LimitStatus
     ordering: OrderingStatus = OrderingStatus()
+    scale_ratio: float = Field(default=0.0, description="How many times the live limit the demand would fill.")
     window_s: float = Field(default=0.0, description="How long a batch may gather now.")
     seats_taken: int
     queued: int

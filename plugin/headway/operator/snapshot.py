@@ -85,12 +85,16 @@ class PresetReading:
 
 @dataclass(frozen=True, slots=True)
 class LimitReading:
-    """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason."""
+    """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason.
+
+    ``scale_ratio`` is how many times the live limit the demand would fill.
+    """
 
     live: int
     proposed: int
     ceiling: int
     why: str
+    scale_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +230,7 @@ class SnapshotReader:
 
     def _limit(self, desk: Desk, now_s: float) -> LimitReading:
         ceiling = self.catalogue.max_seats() if desk.ceiling is None else desk.ceiling
-        return LimitReading(desk.limit, desk.proposed_limit(now_s), ceiling, desk.limit_reason)
+        return LimitReading(desk.limit, desk.proposed_limit(now_s), ceiling, desk.limit_reason, desk.scale_ratio(now_s))
 
     def _fallback(self) -> FallbackReading:
         ladder, degraded = self.fallback.ladder, self.gateway.gate.degraded

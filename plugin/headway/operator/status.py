@@ -24,6 +24,7 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "preset": {"name": shot.preset.name, "revision": shot.preset.revision},
         "limit": {"live": limit.live, "proposed": limit.proposed, "ceiling": limit.ceiling, "reason": limit.why},
         "ordering": {"between": queue.between, "inside": queue.inside, "error": queue.order_failed},
+        "scale_ratio": round(limit.scale_ratio, 4),
         "window_s": round(queue.window_s, 6),
         "seats_taken": shot.seats_taken,
         "queued": queue.tickets,
