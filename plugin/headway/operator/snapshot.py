@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headway.admission import Gateway
+from headway.engine import EngineSettings
 from headway.fallback import FallbackController
 from headway.operator.presets import PresetCatalogue
 from headway.supervision import (
@@ -145,12 +146,15 @@ class SupervisorReading:
 
 @dataclass(frozen=True, slots=True)
 class EngineReading:
-    """The engine: its state, whether requests go to it, its own limit, its last step, its supervisor where one runs."""
+    """The engine: its state, whether requests go to it, its own limit, its last step, its settings, its supervisor
+    where one runs.
+    """
 
     state: EngineState
     up: bool
     core_limit: int | None
     load: Load
+    settings: EngineSettings
     supervisor: SupervisorReading | None
 
 
@@ -257,7 +261,9 @@ class SnapshotReader:
                 hangs=supervisor.hangs,
                 suspects=desk.suspects,
             )
-        return EngineReading(desk.engine, desk.engine_up, self.gateway.link.core_limit, self.activity.load, reading)
+        link = self.gateway.link
+        settings = link.adapter.settings(link.engine)
+        return EngineReading(desk.engine, desk.engine_up, link.core_limit, self.activity.load, settings, reading)
 
 
 def _queue(desk: Desk, now_s: float) -> QueueReading:

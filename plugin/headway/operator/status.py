@@ -91,6 +91,11 @@ def _engine(backend: str, engine: EngineReading) -> dict[str, Any]:
         "running": load.running,
         "waiting": load.waiting,
         "kv_cache_usage_ratio": round(load.kv_usage_ratio, 4),
+        "kv_cache_tokens": load.kv_capacity_tokens,
+        "dtype": engine.settings.dtype,
+        "quantization": engine.settings.quantization,
+        "kv_cache_dtype": engine.settings.kv_cache_dtype,
+        "max_model_len": engine.settings.max_model_len,
     }
 
 
