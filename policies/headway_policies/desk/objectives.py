@@ -68,7 +68,9 @@ class Objectives:
         """A ticket arrived: its class demands seats, whether it gets them or not."""
         self._forecast.demand.arrived(ticket.class_name, ticket.seats, now_s)
         delay = self._delays.get(ticket.class_name)
-        if delay is not None and not self._scheduler.queue.by_class[ticket.class_name].requests:
+        if delay is None:
+            return
+        if not self._scheduler.queue.by_class[ticket.class_name].requests:
             delay.empty(now_s)
 
     def dispatched(self, record: Record, now_s: float) -> None:
