@@ -27,8 +27,10 @@ async def running_and_waiting(server: RunningServer, plan: list[tuple[str, int, 
     return [(int(one("vllm:num_requests_running")), int(one("headway_queue_depth"))) for one in scrapes]
 
 
-async def limit_until(server: RunningServer, holds: Callable[[Scrape], bool]) -> Scrape:
-    """Load the server until a scrape holds; fails with the limits that were seen."""
+async def limit_until(
+    server: RunningServer, holds: Callable[[Scrape], bool], answers: frozenset[int] = frozenset({200})
+) -> Scrape:
+    """Load the server until a scrape holds; fails with the limits that were seen, and for other ``answers``."""
     seen: list[int] = []
     async with ClosedLoopClients(server, CLIENTS) as crowd:
         for _ in range(240):
@@ -39,7 +41,8 @@ async def limit_until(server: RunningServer, holds: Callable[[Scrape], bool]) ->
                 break
         else:
             raise AssertionError(f"the limit was never as expected: {seen}")
-    assert set(crowd.codes) == {200}
+    assert 200 in crowd.codes
+    assert set(crowd.codes) <= answers
     return scrape
 
 
@@ -64,10 +67,10 @@ async def test_dynamic_runs_whole_batches_within_its_token_budget(server: Runnin
 
 
 async def test_interactive_moves_its_limit_by_its_model(server: RunningServer) -> None:
-    """Under load its limit leaves the start for a number of its own, within its bounds; the engine has the same."""
+    """Under load its limit leaves the start for a number of its own, within its bounds; what is too much is a 429."""
     server.use("interactive")
     assert server.status()["limit"]["live"] == 16
-    await limit_until(server, lambda scrape: scrape("headway_limit", kind="live") != 16)
+    await limit_until(server, lambda scrape: scrape("headway_limit", kind="live") != 16, frozenset({200, 429}))
     status = server.status()
     assert 2 <= status["limit"]["live"] <= 64
     assert status["limit"]["reason"] in set(WHYS) - {"fixed", "failed", "start"}
@@ -92,9 +95,11 @@ async def test_offline_waits_for_a_full_batch_or_the_flush(server: RunningServer
 async def test_a_limit_falls_while_its_objective_is_broken_and_grows_while_it_is_kept(
     server: RunningServer, policy: str
 ) -> None:
-    """From 8 seats: down to the preset's lowest where no engine is fast enough, and up to its highest where any is."""
+    """From 8 seats: down to the lowest, or one more, where no engine keeps it, and to the highest where any does."""
     server.use(f"{policy}-tight")
-    fallen = await limit_until(server, lambda scrape: scrape("headway_limit", kind="live") == 2)
+    fallen = await limit_until(
+        server, lambda scrape: scrape("headway_limit", kind="live") <= 3
+    )  # sla: the middle of two marks
     server.use(f"{policy}-loose")
     grown = await limit_until(server, lambda scrape: scrape("headway_limit", kind="live") == 24)
     for scrape in (fallen, grown):

@@ -10,7 +10,7 @@ A policy proposes from the means of an ``Interval``. The governor applies these 
     settling         no growth for ``_SETTLE_S`` after a fall, so that the limit does not oscillate
     step             up to half as many again as are taken, down to half of what is allowed; for ``_CAREFUL_S`` after
                      KV pressure or preemption one seat at a time, since new sequences have yet to fill the cache; and
-                     never by more than wait in the queue
+                     by more than a quarter only as far as requests wait in the queue
     min_seats        the preset's lower bound
     ceiling          the preset's upper bound and the engine's capacity; ``kv``: what its KV cache holds
 
@@ -186,7 +186,7 @@ class Governor:
             return allowed, no_change
         careful = now_s < self._careful_until_s
         highest = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
-        highest = min(highest, allowed + max(1, seen.queued))
+        highest = min(highest, allowed + max(1, allowed // 4, seen.queued))
         target = max(lowest, min(proposal, highest))
         return target, "policy" if target == proposal else "step"
 

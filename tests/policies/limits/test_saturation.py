@@ -57,9 +57,9 @@ def test_without_a_queue_it_does_not_grow(policy: str) -> None:
     assert grown(policy, busy=0.8, queued=0) == (8, "idle")
 
 
-@pytest.mark.parametrize(("queued", "allowed"), [(0, 17), (1, 17), (3, 19), (500, 25)])
+@pytest.mark.parametrize(("queued", "allowed"), [(0, 20), (1, 20), (7, 23), (500, 25)])
 def test_it_grows_by_what_waits(queued: int, allowed: int) -> None:
-    """A proposal far above: one seat for each waiting request at the most, one at the least."""
+    """A proposal far above: one seat for each waiting request at the most, or a quarter of those there are."""
 
     class Far:
         def propose(self, seen: object, allowed: int) -> int:
