@@ -17,7 +17,10 @@ from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.operator.metrics import METRIC_NAMES
 from headway_policies import Outcome, bundled_presets, parse_preset
 
-DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md")])
+DOCUMENTS = sorted(
+    path.relative_to(ROOT)
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md"), *ROOT.glob("plugin/docs/*.md")]
+)
 SOURCES = [*ROOT.glob("plugin/headway/**/*.py"), *ROOT.glob("dashboard/**/*.py")]
 
 
@@ -94,6 +97,20 @@ def test_the_batcher_example_works(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = re.findall(r"```py\n(.*?)```", _read("plugin/README.md"), re.DOTALL)
     exec(compile(example, "plugin/README.md", "exec"), {"__name__": "example"})
     assert capsys.readouterr().out == "[[3.0], [5.0], [9.0]] [3.0] 4\n42\n"
+
+
+def test_the_examples_of_porting_a_batcher_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every Python block of the page runs, in its order, and prints what it says it does."""
+    page = "plugin/docs/porting-a-batcher.md"
+    for example in re.findall(r"```python\n(.*?)```", _read(page), re.DOTALL):
+        exec(compile(example, page, "exec"), {"__name__": "example"})
+    assert capsys.readouterr().out.splitlines() == [
+        "['ONE', 'TWO', 'THREE'] 1",
+        "request-1: 14 characters",
+        "1.0",
+        "['a question', 'of some class'] 1",
+        "32 aimd",
+    ]
 
 
 def test_every_time_out_header_is_documented() -> None:

@@ -14,7 +14,15 @@ import typing
 if typing.TYPE_CHECKING:
     from headway.admission import Gate, Permit
     from headway.audit import Caller
-    from headway.batcher import Batcher, BatcherStats, PrioritizedRequest, PriorityRequestQueue, SyncBatcher
+    from headway.batcher import (
+        BatchConfig,
+        Batcher,
+        BatcherStats,
+        InferenceRequest,
+        PrioritizedRequest,
+        PriorityRequestQueue,
+        SyncBatcher,
+    )
     from headway.errors import (
         BatchFunctionError,
         Expired,
@@ -39,7 +47,15 @@ if typing.TYPE_CHECKING:
 _MODULES = {
     "headway.admission": ("Gate", "Permit"),
     "headway.audit": ("Caller",),
-    "headway.batcher": ("Batcher", "BatcherStats", "PrioritizedRequest", "PriorityRequestQueue", "SyncBatcher"),
+    "headway.batcher": (
+        "BatchConfig",
+        "Batcher",
+        "BatcherStats",
+        "InferenceRequest",
+        "PrioritizedRequest",
+        "PriorityRequestQueue",
+        "SyncBatcher",
+    ),
     "headway.errors": (
         "BatchFunctionError",
         "Expired",
@@ -62,6 +78,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "BatchConfig",
     "BatchFunctionError",
     "Batcher",
     "BatcherStats",
@@ -70,6 +87,7 @@ __all__ = [
     "Expired",
     "Gate",
     "HeadwayError",
+    "InferenceRequest",
     "NoEngineError",
     "Outcome",
     "Permit",

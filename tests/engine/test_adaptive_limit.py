@@ -5,38 +5,12 @@ from __future__ import annotations
 import asyncio
 from statistics import median
 
-import httpx
 from adaptive_presets import name_of
-from concurrent_requests import ask, statuses
+from closed_loop_clients import ClosedLoopClients
 from running_server import RunningServer
 
 CLIENTS = 80
-WORK_TOKENS = 120
 SETTLED = 8  # readings, a second apart
-
-
-class ClosedLoopClients:
-    """A number of clients; each sends its next request as soon as the last one is answered."""
-
-    def __init__(self, server: RunningServer, clients: int) -> None:
-        self.server, self.clients = server, clients
-        self.over = False
-        self.codes: list[int] = []
-
-    async def __aenter__(self) -> ClosedLoopClients:
-        self.client = httpx.AsyncClient(timeout=300, limits=httpx.Limits(max_connections=None))
-        self.work = [asyncio.create_task(self._one()) for _ in range(self.clients)]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.over = True
-        await asyncio.gather(*self.work)
-        await self.client.aclose()
-
-    async def _one(self) -> None:
-        while not self.over:
-            answer = await ask(self.client, self.server, "normal", WORK_TOKENS, True)
-            self.codes += statuses([answer])
 
 
 async def inter_token_ms(server: RunningServer, for_s: float) -> float:

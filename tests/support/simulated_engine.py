@@ -180,7 +180,7 @@ class SimulatedEngine:
         )
         variance = self._square - (self._prompt_tokens + self._output_tokens) ** 2
         self.limit.observe(
-            Signals(load, taken, 10, limited, self._prompt_tokens, self._output_tokens, sqrt(max(0.0, variance))),
+            Signals(load, taken, 1000, limited, self._prompt_tokens, self._output_tokens, sqrt(max(0.0, variance))),
             self.now_s,
         )
 

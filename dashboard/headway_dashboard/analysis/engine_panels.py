@@ -103,7 +103,7 @@ LIMIT_PANEL = Panel(
 WINDOW_PANEL = Panel(
     "window",
     "Batch window",
-    "How long a batch may gather before it leaves. An adaptive window is shorter under load.",
+    "How long a batch may gather before it leaves. An adaptive window is shorter under load, and 0 when idle.",
     "seconds",
     (Line("window", WINDOW, palette.GREEN, kind="step"),),
     "Every request of a batch waits for its window: it is part of the time to first token.",

@@ -109,6 +109,13 @@ class EngineStatus(Answer):
     running: int = 0
     waiting: int = 0
     kv_cache_usage_ratio: float = 0.0
+    kv_cache_tokens: int | None = Field(
+        default=None, description="Tokens the KV cache holds; null before the first step."
+    )
+    dtype: str = Field(default="", description="The type of the weights, such as bfloat16.")
+    quantization: str = Field(default="", description="The method by which the weights are quantised, or none.")
+    kv_cache_dtype: str = Field(default="", description="The type in which the KV cache is kept.")
+    max_model_len: int | None = Field(default=None, description="The longest sequence, prompt and answer, in tokens.")
     state: str = Field(default="", description="up, silent, restarting or lost")
     restart_step: str = Field(default="", description="The present step of a restart; empty if there is none.")
     restart_attempts: int = Field(default=0, description="Restart attempts since the last healthy engine.")
@@ -131,6 +138,7 @@ class Status(Answer):
     preset: PresetInForce
     limit: LimitStatus
     ordering: OrderingStatus = OrderingStatus()
+    scale_ratio: float = Field(default=0.0, description="How many times the live limit the demand would fill.")
     window_s: float = Field(default=0.0, description="How long a batch may gather now.")
     seats_taken: int
     queued: int

@@ -21,6 +21,7 @@ from typing import Any, Generic, Self, assert_never
 
 from headway.batcher.arguments import number, whole_number
 from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
+from headway.batcher.request import InferenceRequest
 from headway.batcher.settings import MAX_TOKENS, batch_preset, class_name, without_window
 from headway.batcher.stats import BatcherStats, batcher_stats
 from headway.errors import BatchFunctionError, refusal
@@ -42,6 +43,9 @@ from headway_policies import (
 
 log = logging.getLogger(__name__)
 
+_LISTED = 16  # members of a failed batch that its log line names
+_MAX_ID_CHARS = 64
+
 
 @dataclass(slots=True, eq=False)
 class _Member(Generic[T, R]):
@@ -50,7 +54,14 @@ class _Member(Generic[T, R]):
     id: int
     item: T
     answer: asyncio.Future[R]
+    ticket: Ticket
     dispatched: bool = False
+
+    def __str__(self) -> str:
+        """Its id, class and size for a log line: nothing of the item itself."""
+        own = self.item.request_id if isinstance(self.item, InferenceRequest) else str(self.id)
+        shown = "".join(letter if letter.isprintable() else "?" for letter in str(own)[:_MAX_ID_CHARS])
+        return f"{shown} ({self.ticket.class_name}, {self.ticket.total_tokens} tokens)"
 
 
 class Batcher(Generic[T, R]):
@@ -58,9 +69,11 @@ class Batcher(Generic[T, R]):
 
     A batch leaves when ``max_batch_size`` items or ``max_total_tokens`` tokens are here, or when its first item has
     waited ``max_wait_ms``, one of the highest priority ``urgent_wait_ms``. An item larger than the budget runs alone.
-    ``count_tokens`` tells an item's size; without it each counts as one. ``validate`` raises for an item that must not
-    get into a batch; both are plain functions. At most ``max_size`` wait. The function must not wait for the batcher it
-    runs in, which waits for the function. Raises ValueError, and TypeError for what cannot be called.
+    ``count_tokens`` tells an item's size; without it each counts as one, but an ``InferenceRequest`` as its prompt and
+    its ``max_tokens``. A batch that fails is logged with the ids, classes and sizes of its members. ``validate`` raises
+    for an item that must not get into a batch; both are plain functions. At most ``max_size`` wait. The function must
+    not wait for the batcher it runs in, which waits for the function. Raises ValueError, and TypeError for what cannot
+    be called.
     """
 
     def __init__(
@@ -102,8 +115,15 @@ class Batcher(Generic[T, R]):
 
     # ------------------------------------------------------------------ one request
 
-    async def submit(self, item: T, priority: int = 0, timeout: float | None = None, tokens: int | None = None) -> R:  # noqa: ASYNC109 - the desk keeps it
-        """The result for one item. ``priority`` from 0, larger is more urgent; ``timeout`` in seconds, from now.
+    async def submit(
+        self,
+        item: T,
+        priority: int | str = 0,
+        timeout: float | None = None,  # noqa: ASYNC109 - the desk keeps it
+        tokens: int | None = None,
+    ) -> R:
+        """The result for one item. ``priority`` from 0, larger is more urgent, or a name of three: batch, normal,
+        realtime; ``timeout`` in seconds, from now. An ``InferenceRequest`` has its own, which count unless given.
 
         Raises what ``validate`` or the function raised for this very item, Refused (Rejected, Expired, TimedOut), or
         UnknownClassError for a priority that does not exist, ValueError for a wrong ``timeout`` or ``tokens``: then
@@ -156,28 +176,41 @@ class Batcher(Generic[T, R]):
 
     # ------------------------------------------------------------------ arrivals and ends
 
-    def _enter(self, item: T, priority: int, timeout_s: float | None, tokens: int | None) -> _Member[T, R]:
+    def _enter(self, item: T, priority: int | str, timeout_s: float | None, tokens: int | None) -> _Member[T, R]:
         now_s = self._now_s()
         if self._validate is not None and inspect.iscoroutine(verdict := self._validate(item)):
             verdict.close()
             raise TypeError("validate must be a plain function: this one would have to be awaited")
-        if tokens is None:
-            tokens = 1 if self._count_tokens is None else self._count_tokens(item)
+        if isinstance(item, InferenceRequest):
+            priority = item.priority if priority == 0 else priority
+            timeout_s = item.timeout if timeout_s is None else timeout_s
+        prompt_tokens, max_tokens = self._size(item, tokens)
         ticket = Ticket(
             next(self._ids),
             class_name(priority, len(self._desk.preset.classes)),
             now_s,
             asked=Timeouts(total_s=None if timeout_s is None else number("timeout", timeout_s)),
-            prompt_tokens=max(1, whole_number("tokens", tokens, 0, MAX_TOKENS)),
-            max_tokens=0,
+            prompt_tokens=prompt_tokens,
+            max_tokens=max_tokens,
         )
         if self._closing:
             raise refusal(Reason.DRAINING, self._desk.retry_after_s(now_s))
         effects = self._desk.arrive(ticket, now_s)
-        member = self._members[ticket.id] = _Member(ticket.id, item, asyncio.get_running_loop().create_future())
+        member = self._members[ticket.id] = _Member(ticket.id, item, asyncio.get_running_loop().create_future(), ticket)
         self._at_rest.clear()
         self._carry_out(effects)
         return member
+
+    def _size(self, item: T, tokens: int | None) -> tuple[int, int]:
+        """The tokens that an item has, and those that it may generate. Raises ValueError for no whole number."""
+        most_tokens = 0
+        if tokens is None and self._count_tokens is not None:
+            tokens = self._count_tokens(item)
+        elif tokens is None and isinstance(item, InferenceRequest):
+            tokens, most_tokens = item.size_tokens, whole_number("max_tokens", item.max_tokens, 0, MAX_TOKENS)
+        elif tokens is None:
+            tokens = 1
+        return max(1, whole_number("tokens", tokens, 0, MAX_TOKENS)), most_tokens
 
     def _gone(self, member: _Member[T, R]) -> None:
         """Its submitter was cancelled."""
@@ -270,11 +303,15 @@ class Batcher(Generic[T, R]):
         try:
             results = await self._process([member.item for member in wanted])
         except Exception as error:
+            kind = type(error).__name__
             if len(wanted) == 1:
+                log.warning("a request failed, alone in its batch: %s: %s", kind, wanted[0])
                 self._fail(wanted[0], error)
                 return
+            members = ", ".join(map(str, wanted[:_LISTED]))
+            more = f" and {len(wanted) - _LISTED} more" if len(wanted) > _LISTED else ""
             log.warning(
-                "a batch of %d failed; its members are retried one by one: %s", len(wanted), type(error).__name__
+                "a batch of %d failed; its members are retried one by one: %s: %s%s", len(wanted), kind, members, more
             )
             for member in wanted:
                 await self._serve([member])

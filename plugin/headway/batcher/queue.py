@@ -11,7 +11,9 @@ from typing import Generic, TypedDict
 
 from headway.batcher.arguments import whole_number
 from headway.batcher.function import T
+from headway.batcher.request import InferenceRequest
 from headway.batcher.settings import class_name
+from headway.errors import UnknownClassError
 from headway_policies import PriorityClass, Ticket
 from headway_policies.queueing import Lane, OrderSettings, QueueSettings, WaitQueue, make_order
 
@@ -23,14 +25,17 @@ class PrioritizedRequest(Generic[T]):
     """One request that waited: what was put in, its priority, and since when, in seconds of a monotonic clock."""
 
     request: T
-    priority: int
+    priority: int | str
     enqueued_s: float = field(default_factory=time.monotonic)
 
 
 class QueueStats(TypedDict):
-    """``queue_sizes`` counts waiting requests, by priority from 0 up; ``dropped`` found no room, or were evicted."""
+    """``queue_sizes`` counts waiting requests, by priority from 0 up; ``total_queued`` is ``size``; ``dropped``
+    found no room, or were evicted.
+    """
 
     size: int
+    total_queued: int
     max_size: int
     queue_sizes: list[int]
     enqueued: int
@@ -41,14 +46,18 @@ class QueueStats(TypedDict):
 class PriorityRequestQueue(Generic[T]):
     """A bounded queue: the most urgent first, and inside one priority first come, first served.
 
-    Priorities count from 0 up, larger is more urgent, as in ``Batcher``. In a full queue a new request evicts the
-    newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and any thread may
-    call it. Strict priority has no bound on the wait of those below: ``Batcher`` has one.
+    Priorities count from 0 up, larger is more urgent, as in ``Batcher``; three have the names batch, normal, realtime.
+    An unknown one is an error, unless ``default_class`` names the class that it gets instead. In a full queue a new
+    request evicts the newest of the least urgent ones, if it is more urgent than that. Every operation is O(log n), and
+    any thread may call it. Strict priority has no bound on the wait of those below: ``Batcher`` has one.
     """
 
-    def __init__(self, max_size: int = 10_000, priority_classes: int = 3) -> None:
+    def __init__(
+        self, max_size: int = 10_000, priority_classes: int = 3, *, default_class: int | str | None = None
+    ) -> None:
         whole_number("max_size", max_size, 1, _MAX_WAITING)
         count = whole_number("priority_classes", priority_classes, 1, 8)
+        self._default = None if default_class is None else class_name(default_class, count)
         classes = {
             class_name(priority, count): PriorityClass(priority=priority, max_waiting=_MAX_WAITING)
             for priority in range(count)
@@ -60,9 +69,14 @@ class PriorityRequestQueue(Generic[T]):
         self._lock = threading.Lock()
         self._enqueued = self._dequeued = self._dropped = 0
 
-    def enqueue(self, request: T, priority: int = 0) -> bool:
-        """Put a request in; False when there is no room for it. Raises UnknownClassError for another priority."""
-        name = class_name(priority, len(self._room.classes))
+    def enqueue(self, request: T, priority: int | str = 0) -> bool:
+        """Put a request in; False when there is no room for it. Raises UnknownClassError for another priority.
+
+        An ``InferenceRequest`` has its own priority, which counts unless another one is given.
+        """
+        if isinstance(request, InferenceRequest) and priority == 0:
+            priority = request.priority
+        name = self._class_of(priority)
         with self._lock:
             ticket = Ticket(next(self._ids), name, 0.0)
             if self._room.refusal(ticket) is not None:
@@ -105,12 +119,21 @@ class PriorityRequestQueue(Generic[T]):
         with self._lock:
             return QueueStats(
                 size=self.size,
+                total_queued=self.size,
                 max_size=self._room.queue.max_waiting,
                 queue_sizes=[one.requests for one in self._room.by_class.values()],
                 enqueued=self._enqueued,
                 dequeued=self._dequeued,
                 dropped=self._dropped,
             )
+
+    def _class_of(self, priority: int | str) -> str:
+        try:
+            return class_name(priority, len(self._room.classes))
+        except UnknownClassError:
+            if self._default is None:
+                raise
+            return self._default
 
     def _head(self) -> Ticket:
         head = self._room.lanes[0].order.head(0.0)

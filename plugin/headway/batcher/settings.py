@@ -10,6 +10,8 @@ from headway.errors import UnknownClassError
 from headway_policies import Batching, Preset, PriorityClass
 from headway_policies.queueing import OrderSettings, QueueSettings
 
+#: The names of three priorities, from 0 up: the classes of the bundled presets.
+CLASS_NAMES = ("batch", "normal", "realtime")
 MAX_TOKENS = 2**53  # more cannot be counted exactly in a float
 _WHOLE = {
     "max_batch_size": (1, 65_536),
@@ -69,12 +71,18 @@ def without_window(preset: Preset) -> Preset:
     return preset.model_copy(update={"batching": batching})
 
 
-def class_name(priority: int, priority_classes: int) -> str:
-    """The class of a priority, 0 and up; larger is more urgent. Raises UnknownClassError for any other number.
+def class_name(priority: int | str, priority_classes: int) -> str:
+    """The class of a priority, 0 and up, or of its name; larger is more urgent. Raises UnknownClassError for any other.
 
-    Nothing is clamped: a program that counts the other way round gets an error for its first request.
+    Nothing is clamped: a program that counts the other way round gets an error for its first request. Three priorities
+    have names, too: ``CLASS_NAMES``.
     """
     whole_number("priority_classes", priority_classes, *_WHOLE["priority_classes"])
+    if isinstance(priority, str) and priority_classes == len(CLASS_NAMES):
+        if priority not in CLASS_NAMES:
+            names = ", ".join(CLASS_NAMES)
+            raise UnknownClassError(f"priority must be a whole number or one of {names}, not {shown(priority)}")
+        priority = CLASS_NAMES.index(priority)
     try:
         rank = whole_number("priority", priority, 0, priority_classes - 1)
     except ValueError as error:

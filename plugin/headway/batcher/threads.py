@@ -45,7 +45,9 @@ class SyncBatcher(Generic[T, R]):
             self._thread.start()
         return self
 
-    def submit(self, item: T, priority: int = 0, timeout: float | None = None, tokens: int | None = None) -> Future[R]:
+    def submit(
+        self, item: T, priority: int | str = 0, timeout: float | None = None, tokens: int | None = None
+    ) -> Future[R]:
         """Hand in one item, with the terms of ``Batcher.submit``; the future has its result, or its error.
 
         Raises Rejected once the batcher is stopped, and RuntimeError before it is started.

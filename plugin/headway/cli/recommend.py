@@ -29,6 +29,8 @@ decision tree:
   do total tokens per second matter most?     throughput
   none of these                               balanced
 
+`dynamic` (whole batches) and `serial` (one request at a time) are chosen by name, never recommended.
+
 Nothing is changed; `headway preset use NAME` switches. --url needs the admin token of the server.
 exit codes: 0 done   2 wrong usage   3 not reachable   4 token missing or wrong
 """

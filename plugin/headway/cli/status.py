@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from headway.api import AdminClient, ClassStatus, Status
+from headway.api import AdminClient, ClassStatus, EngineStatus, Status
 from headway.console import Exit, add_json, add_url, connect, duration, seconds, table
 
 NAME = "status"
@@ -62,6 +62,8 @@ def text(status: Status, url: str) -> str:
         ("seats", f"{status.seats_taken} taken of {status.limit.live} (ceiling {status.limit.ceiling})"),
         ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
     ]
+    if status.engine.dtype:
+        facts.append(("engine", _engine(status.engine)))
     if suspects := status.engine.crash_suspects:
         facts.append(
             ("retries", f"{suspects} that were running when the engine died: one at a time, before all others")
@@ -70,6 +72,14 @@ def text(status: Status, url: str) -> str:
     ranked = sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
     head = ["class", "queued", "oldest wait", "in flight", "arrived", "outcomes"]
     return "\n".join([*lines, "", table(head, [_row(one) for one in ranked], indent="")])
+
+
+def _engine(engine: EngineStatus) -> str:
+    """What decides how many sequences its memory holds."""
+    quantised = "" if engine.quantization in ("", "none") else f", weights quantised ({engine.quantization})"
+    length = "" if engine.max_model_len is None else f", sequences of at most {engine.max_model_len} tokens"
+    room = "" if engine.kv_cache_tokens is None else f", KV cache for {engine.kv_cache_tokens} tokens"
+    return f"{engine.dtype}{quantised}, KV cache {engine.kv_cache_dtype}{length}{room}"
 
 
 def _row(one: ClassStatus) -> list[object]:

@@ -4,7 +4,16 @@ vLLM's own side of the port is ``headway.vllm_adapter``.
 """
 
 from headway.engine.pending_queries import Confirmation, PendingQueries
-from headway.engine.port import Answer, Ended, Engine, EngineAdapter, PlainAdapter, StepListener, prompt_tokens
+from headway.engine.port import (
+    Answer,
+    Ended,
+    Engine,
+    EngineAdapter,
+    EngineSettings,
+    PlainAdapter,
+    StepListener,
+    prompt_tokens,
+)
 
 __all__ = [
     "Answer",
@@ -12,6 +21,7 @@ __all__ = [
     "Ended",
     "Engine",
     "EngineAdapter",
+    "EngineSettings",
     "PendingQueries",
     "PlainAdapter",
     "StepListener",

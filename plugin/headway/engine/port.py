@@ -96,6 +96,10 @@ class EngineAdapter(Protocol):
         """The most sequences the engine can run at once, or None when it is unknown."""
         ...
 
+    def settings(self, engine: Any) -> EngineSettings:
+        """The settings that decide how many sequences its memory holds, as far as they are known."""
+        ...
+
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the engine's own limit between two steps; returns what it is now, None when it has no such setting."""
         ...
@@ -107,6 +111,16 @@ class EngineAdapter(Protocol):
     def listen(self, engine: Any, listener: StepListener) -> None:
         """Have each engine step reported: its load, the sequences in it, and those that ended."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How an engine keeps weights and KV cache; "" and None where it is not known, "none" for no quantisation."""
+
+    dtype: str = ""
+    quantization: str = ""
+    kv_cache_dtype: str = ""
+    max_model_len: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +214,10 @@ class PlainAdapter:
         """The engine's ``max_num_seqs`` where it has one."""
         seats = getattr(engine, "max_num_seqs", None)
         return None if seats is None else int(seats)
+
+    def settings(self, engine: Any) -> EngineSettings:
+        """Nothing is known."""
+        return EngineSettings()
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """No such setting."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headway.admission import Gateway
+from headway.engine import EngineSettings
 from headway.fallback import FallbackController
 from headway.operator.presets import PresetCatalogue
 from headway.supervision import (
@@ -85,12 +86,16 @@ class PresetReading:
 
 @dataclass(frozen=True, slots=True)
 class LimitReading:
-    """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason."""
+    """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason.
+
+    ``scale_ratio`` is how many times the live limit the demand would fill.
+    """
 
     live: int
     proposed: int
     ceiling: int
     why: str
+    scale_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +146,15 @@ class SupervisorReading:
 
 @dataclass(frozen=True, slots=True)
 class EngineReading:
-    """The engine: its state, whether requests go to it, its own limit, its last step, its supervisor where one runs."""
+    """The engine: its state, whether requests go to it, its own limit, its last step, its settings, its supervisor
+    where one runs.
+    """
 
     state: EngineState
     up: bool
     core_limit: int | None
     load: Load
+    settings: EngineSettings
     supervisor: SupervisorReading | None
 
 
@@ -226,7 +234,7 @@ class SnapshotReader:
 
     def _limit(self, desk: Desk, now_s: float) -> LimitReading:
         ceiling = self.catalogue.max_seats() if desk.ceiling is None else desk.ceiling
-        return LimitReading(desk.limit, desk.proposed_limit(now_s), ceiling, desk.limit_reason)
+        return LimitReading(desk.limit, desk.proposed_limit(now_s), ceiling, desk.limit_reason, desk.scale_ratio(now_s))
 
     def _fallback(self) -> FallbackReading:
         ladder, degraded = self.fallback.ladder, self.gateway.gate.degraded
@@ -253,7 +261,9 @@ class SnapshotReader:
                 hangs=supervisor.hangs,
                 suspects=desk.suspects,
             )
-        return EngineReading(desk.engine, desk.engine_up, self.gateway.link.core_limit, self.activity.load, reading)
+        link = self.gateway.link
+        settings = link.adapter.settings(link.engine)
+        return EngineReading(desk.engine, desk.engine_up, link.core_limit, self.activity.load, settings, reading)
 
 
 def _queue(desk: Desk, now_s: float) -> QueueReading:

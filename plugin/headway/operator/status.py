@@ -24,6 +24,7 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "preset": {"name": shot.preset.name, "revision": shot.preset.revision},
         "limit": {"live": limit.live, "proposed": limit.proposed, "ceiling": limit.ceiling, "reason": limit.why},
         "ordering": {"between": queue.between, "inside": queue.inside, "error": queue.order_failed},
+        "scale_ratio": round(limit.scale_ratio, 4),
         "window_s": round(queue.window_s, 6),
         "seats_taken": shot.seats_taken,
         "queued": queue.tickets,
@@ -90,6 +91,11 @@ def _engine(backend: str, engine: EngineReading) -> dict[str, Any]:
         "running": load.running,
         "waiting": load.waiting,
         "kv_cache_usage_ratio": round(load.kv_usage_ratio, 4),
+        "kv_cache_tokens": load.kv_capacity_tokens,
+        "dtype": engine.settings.dtype,
+        "quantization": engine.settings.quantization,
+        "kv_cache_dtype": engine.settings.kv_cache_dtype,
+        "max_model_len": engine.settings.max_model_len,
     }
 
 

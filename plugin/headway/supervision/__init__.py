@@ -14,6 +14,7 @@ from headway.supervision.overload_log import OverloadLog
 from headway.supervision.readiness import not_ready
 from headway.supervision.supervisor import Replacer, Supervisor
 from headway.supervision.warmup_report import WarmupReport, WarmupState
+from headway.supervision.window_log import WindowLog
 
 __all__ = [
     "TRIGGERS",
@@ -32,6 +33,7 @@ __all__ = [
     "Supervisor",
     "WarmupReport",
     "WarmupState",
+    "WindowLog",
     "not_ready",
     "resident_bytes",
 ]

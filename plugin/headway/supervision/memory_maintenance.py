@@ -19,7 +19,7 @@ from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.gc_control import GcControl
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
 from headway.supervision.memory_report import MemoryReport
-from headway_policies import CapReason
+from headway_policies import CapReason, Outcome
 from headway_policies.memory import Cache, CapSeats, Clear, MemoryPolicy, Reading, Recycle, Remedy
 
 log = logging.getLogger(__name__)
@@ -119,6 +119,7 @@ class MemoryMaintenance:
             engine_bytes=use.engine_bytes,
             queue_bytes=desk.waiting_bytes(),
             largest_job_tokens=self._activity.take_largest_job(),
+            requests=sum(one.outcomes[Outcome.COMPLETED] for one in desk.ledger.classes.values()),
         )
 
     async def _act(self, remedy: Remedy) -> None:

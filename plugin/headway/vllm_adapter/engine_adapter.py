@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from headway.engine import Answer, StepListener, prompt_tokens
+from headway.engine import Answer, EngineSettings, StepListener, prompt_tokens
 from headway.errors import Refused
 from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, SET_LIMITS
 from headway.vllm_adapter.process.progress import ProgressReader
@@ -131,6 +131,19 @@ class VllmAdapter:
         scheduler = engine.vllm_config.scheduler_config
         most = getattr(scheduler, "max_num_queued_reqs", None)
         return int(scheduler.max_num_seqs if most is None else max(1, min(scheduler.max_num_seqs, most)))
+
+    def settings(self, engine: Any) -> EngineSettings:
+        """From the engine's configuration; a KV type of "auto" is that of the model."""
+        config = getattr(engine, "vllm_config", None)
+        model, cache = getattr(config, "model_config", None), getattr(config, "cache_config", None)
+        dtype = str(getattr(model, "dtype", "")).removeprefix("torch.")
+        kv_dtype, length = str(getattr(cache, "cache_dtype", "")), getattr(model, "max_model_len", None)
+        return EngineSettings(
+            dtype=dtype,
+            quantization="" if model is None else str(getattr(model, "quantization", None) or "none"),
+            kv_cache_dtype=dtype if kv_dtype == "auto" else kv_dtype,
+            max_model_len=length if isinstance(length, int) else None,
+        )
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the scheduler's limit between two steps, through the method that the general plugin added."""

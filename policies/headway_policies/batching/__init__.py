@@ -5,7 +5,7 @@ They decide when a batch is dispatched; the queue decides which requests are in 
 
 from headway_policies.batching.length_bins import LengthBins
 from headway_policies.batching.strategy import Batching, Strategy, make_strategy
-from headway_policies.batching.window import Gathered, Window, make_window
+from headway_policies.batching.window import Gathered, Window, WindowReason, make_window
 
 __all__ = [
     "Batching",
@@ -13,6 +13,7 @@ __all__ = [
     "LengthBins",
     "Strategy",
     "Window",
+    "WindowReason",
     "make_strategy",
     "make_window",
 ]

@@ -10,18 +10,28 @@ then run for a + b; with the others it runs at once, for a*(n + 1) + b. So wait 
 
     g < patience,    patience = (b - n*a) / (n + 1)
 
-and dispatch when none has arrived for that long: length = min(longest, last arrival + patience - opened). It is 0 when
-g is above the patience (many have gathered: load) or above the longest window (no arrival is expected in time: idle).
+and dispatch when none has arrived for that long: length = min(longest, last arrival + patience - opened). It has four
+regions, named by ``reason``:
+
+    filling   low load, and the next arrival is expected in time: up to the longest window, for a fuller batch
+    load      g is above the patience: as many have gathered as it pays to wait for, down to 0 under high load
+    idle      g is above the longest window: no arrival is expected in time, so a lone request waits for none: 0
+    latency   first tokens come late: the longest window shrinks as their mean goes from half of the objective to all
+              of it, where it is 0; a breached objective outranks an under-filled batch
+
+The texts stretch the window whenever the load is low. That helps only while other requests are about to arrive: on an
+idle server the whole window would be added to each answer, and the batch would still have one member.
 
 Bound: the wait of one batch costs its members at most what the next request saves, if the gap is as expected. Weak
 spots: b includes whatever else varies (the longest answer of the batch); with bins, arrivals in every bin count for
 each, so the gap is underestimated and batches wait longer, never past the longest; requests that arrive while this
-batch runs are left out of the sum.
+batch runs are left out of the sum; the first few requests after a busy time still wait for a following one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal, Protocol
 
 from headway_policies.prediction import LinearFit
@@ -29,7 +39,9 @@ from headway_policies.prediction import LinearFit
 _MIN_BATCHES = 4
 _BATCHES = 32  # batches remembered
 _ARRIVALS = 16  # arrivals remembered
-_CLIP = 4  # a pause counts as at most so many longest windows: an idle night must not dominate the mean
+_FIRST_TOKENS = 16  # first tokens remembered
+_EASY_SLO_RATIO = 0.5  # first tokens within this part of their objective leave the window whole
+_CLIP = 4  # a pause counts as at most so many longest windows, a first token as so many objectives: means stay mobile
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +59,26 @@ class Gathered:
     urgent_s: float | None = None
 
 
+class WindowReason(StrEnum):
+    """What decided the length of a window."""
+
+    FIXED = "fixed"
+    LEARNING = "learning"
+    FILLING = "filling"
+    LOAD = "load"
+    IDLE = "idle"
+    LATENCY = "latency"
+
+
 class Window(Protocol):
     """Decides how long a batch may gather, from its first arrival on."""
 
     def length_s(self, gathered: Gathered, now_s: float) -> float:
         """The length of the window, in seconds; 0 dispatches the batch at once."""
+        ...
+
+    def reason(self, gathered: Gathered, now_s: float) -> WindowReason:
+        """What decides that length."""
         ...
 
     def arrived(self, seats: int, now_s: float) -> None:
@@ -60,6 +87,10 @@ class Window(Protocol):
 
     def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
         """Learn from a batch: how many seats it filled and how long it took."""
+        ...
+
+    def first_token(self, slo_ratio: float) -> None:
+        """Learn from a first token: the time since the arrival, as a share of the objective of its class."""
         ...
 
 
@@ -73,10 +104,17 @@ class FixedWindow:
         """The length given."""
         return self.window_s
 
+    def reason(self, gathered: Gathered, now_s: float) -> WindowReason:
+        """Always the same."""
+        return WindowReason.FIXED
+
     def arrived(self, seats: int, now_s: float) -> None:
         """Nothing to learn."""
 
     def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
+        """Nothing to learn."""
+
+    def first_token(self, slo_ratio: float) -> None:
         """Nothing to learn."""
 
 
@@ -89,17 +127,34 @@ class AdaptiveWindow:
         self._gaps = 0
         self._gap_s = 0.0
         self._last_s: float | None = None
+        self._first_tokens = 0
+        self._slo_ratio = 0.0
 
     def length_s(self, gathered: Gathered, now_s: float) -> float:
-        """From the first arrival to the end of patience; only arrivals and batches change it, not time."""
+        """From the first arrival to the end of patience; only events change it, not time."""
+        return self._decide(gathered)[0]
+
+    def reason(self, gathered: Gathered, now_s: float) -> WindowReason:
+        """What decides the length now."""
+        return self._decide(gathered)[1]
+
+    def _decide(self, gathered: Gathered) -> tuple[float, WindowReason]:
+        longest_s = self.longest_s * max(0.0, min(1.0, (1 - self._slo_ratio) / (1 - _EASY_SLO_RATIO)))
+        bounded = WindowReason.LATENCY if longest_s < self.longest_s else None
         if self._batch.samples < _MIN_BATCHES or self._last_s is None or not self._gaps:
-            return self.longest_s
+            return longest_s, bounded or WindowReason.LEARNING
+        if self._gap_s > self.longest_s:
+            return 0.0, WindowReason.IDLE
         seats = max(1, gathered.seats)
         patience_s = (self._batch.intercept - seats * self._batch.slope) / (seats + 1)
-        if self._gap_s > min(patience_s, self.longest_s):
-            return 0.0
-        last_s = max(self._last_s, gathered.opened_s)
-        return min(self.longest_s, last_s + patience_s - gathered.opened_s)
+        if self._gap_s > patience_s:
+            return 0.0, WindowReason.LOAD
+        if self._gap_s > longest_s:
+            return 0.0, WindowReason.LATENCY
+        length_s = max(self._last_s, gathered.opened_s) + patience_s - gathered.opened_s
+        if length_s < longest_s:
+            return length_s, WindowReason.FILLING
+        return longest_s, bounded or WindowReason.FILLING
 
     def arrived(self, seats: int, now_s: float) -> None:
         """Learn the mean gap between requested seats."""
@@ -112,6 +167,12 @@ class AdaptiveWindow:
     def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
         """Learn the cost of a batch and of a member."""
         self._batch.add(seats, duration_s)
+
+    def first_token(self, slo_ratio: float) -> None:
+        """Learn how near the first tokens are to their objectives, as a mean over about the last sixteen."""
+        self._first_tokens += 1
+        ratio = min(slo_ratio, _CLIP)
+        self._slo_ratio += (ratio - self._slo_ratio) / min(self._first_tokens, _FIRST_TOKENS)
 
 
 def make_window(kind: Literal["fixed", "adaptive"], window_ms: float) -> Window:

@@ -1,10 +1,11 @@
 """Conformance suites for batching windows and length predictors.
 
 Pseudo-random, hostile histories: arrivals all at once and after a long pause, batches of zero duration or an hour, of
-constant or random size; requests of many tenants that use nothing, all they asked for, or more. Checked after every
-step: a window is between 0 and its longest, the same on a second call, and never delays a batch only because time has
-passed; a predicted length is finite, not negative and within the request's limit, prediction changes no state, and the
-accuracy is consistent. Not checked: whether a window or a prediction is any good, and the cost.
+constant or random size, first tokens early and late; requests of many tenants that use nothing, all they asked for, or
+more. Checked after every step: a window is between 0 and its longest, the same on a second call, and never delays a
+batch only because time has passed; a predicted length is finite, not negative and within the request's limit,
+prediction changes no state, and the accuracy is consistent. Not checked: whether a window or a prediction is any good,
+and the cost.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def _run_window(window: Window, longest_s: float, seed: int) -> None:
         now_s += random.choice(pauses_s)
         if random.random() < 0.6:
             window.arrived(random.choice((1, 1, 7, 65_536)), now_s)
+        elif random.random() < 0.3:
+            window.first_token(random.choice((0.0, 0.5, 0.9, 1.0, 500.0)))
         else:
             window.batch_done(random.choice((1, 8, 8, 65_536)), random.choice(_BATCHES_S), now_s)
             opened_s = now_s

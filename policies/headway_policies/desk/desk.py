@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from headway_policies.batching import WindowReason
 from headway_policies.desk.admit import Admission
 from headway_policies.desk.capacity import Capacity, CapReason
 from headway_policies.desk.dispatch import SLICE, Dispatcher
@@ -47,7 +48,7 @@ from headway_policies.desk.transitions import Phase
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
 from headway_policies.limits import LimitFailure, Load, Signals
-from headway_policies.prediction import Accuracy
+from headway_policies.prediction import Accuracy, scale_ratio
 from headway_policies.preset import Preset
 from headway_policies.request import Ending, Reason, Ticket, Usage, shorter
 
@@ -353,6 +354,16 @@ class Desk:
     def window_s(self, now_s: float) -> float:
         """How long a batch may gather now; 0 under a strategy that gathers none."""
         return self._scheduler.window_s(now_s)
+
+    def window_reason(self, now_s: float) -> WindowReason | None:
+        """What decides how long a batch may gather now; None under a strategy that uses no window."""
+        return self._scheduler.window_reason(now_s)
+
+    def scale_ratio(self, now_s: float) -> float:
+        """How many times the limit the demand would fill: the signal for a number of replicas."""
+        scheduler = self._scheduler
+        demand_seats = self._forecast.demand.total_seats(now_s)
+        return scale_ratio(demand_seats, scheduler.seats.taken, scheduler.queue.total.seats, scheduler.limit)
 
     def waiting_tokens(self) -> int:
         """Prompt tokens waiting."""

@@ -148,6 +148,8 @@ class Lifecycle:
         """Its first token is here."""
         record.token_s = now_s
         self._forecast.first_token(record, now_s)
+        if record.crash is None:
+            self._scheduler.first_token(record.queue_class, now_s - record.ticket.arrived_s)
         if record.timeouts.stall_s is not None:
             self.deadlines.hasten(record.ticket.id, now_s + record.timeouts.stall_s)
 

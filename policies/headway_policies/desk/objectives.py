@@ -65,14 +65,13 @@ class Objectives:
     # ------------------------------------------------------------------ events
 
     def arrived(self, ticket: Ticket, now_s: float) -> None:
-        """A ticket arrived: its class demands seats."""
+        """A ticket arrived: its class demands seats, whether it gets them or not."""
+        self._forecast.demand.arrived(ticket.class_name, ticket.seats, now_s)
         delay = self._delays.get(ticket.class_name)
         if delay is None:
             return
         if not self._scheduler.queue.by_class[ticket.class_name].requests:
             delay.empty(now_s)
-        if ticket.class_name in self._following:
-            self._forecast.demand.arrived(ticket.class_name, ticket.seats, now_s)
 
     def dispatched(self, record: Record, now_s: float) -> None:
         """A ticket left the queue. One that was running before, on an engine that died, says nothing of the queue."""

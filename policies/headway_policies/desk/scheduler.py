@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from headway_policies.batching import Gathered, LengthBins, Strategy, Window, make_strategy, make_window
+from headway_policies.batching import Gathered, LengthBins, Strategy, Window, WindowReason, make_strategy, make_window
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.seats import Seats
 from headway_policies.fallback import Rung, bypasses
@@ -185,6 +185,18 @@ class Scheduler:
         if not self.strategy.barrier:
             return 0.0
         return self.window.length_s(Gathered(0, self.limit, now_s), now_s)
+
+    def window_reason(self, now_s: float) -> WindowReason | None:
+        """What decides how long a batch may gather now; None under a strategy that uses no window."""
+        if self._preset.batching.strategy != "dynamic":
+            return None
+        return self.window.reason(Gathered(0, self.limit, now_s), now_s)
+
+    def first_token(self, queue_class: str, delay_s: float) -> None:
+        """A first token came so long after the arrival of its request: where its class has an objective, it matters."""
+        terms = self._preset.classes.get(queue_class)
+        if self.strategy.barrier and terms is not None and terms.ttft_slo_s is not None:
+            self.window.first_token(delay_s / terms.ttft_slo_s)
 
     def batch_due_s(self, now_s: float) -> float | None:
         """When the next batch leaves if no ticket arrives until then; None when that is not a matter of time."""

@@ -5,9 +5,12 @@ A policy proposes from the means of an ``Interval``. The governor applies these 
     kv, preemption   KV near full, or sequences preempted: a tenth fewer than are taken, whatever the proposal
     slo              no growth while the time between tokens is over the SLO, however long the queue is
     idle             no change while no request waited for the limit and the SLO is kept: there is nothing to learn
+    saturated        no growth while the GPU computes all the time and the last growth only made the tokens come more
+                     slowly: the engine is bound by its compute, and more sequences give no more tokens
     settling         no growth for ``_SETTLE_S`` after a fall, so that the limit does not oscillate
     step             up to half as many again as are taken, down to half of what is allowed; for ``_CAREFUL_S`` after
-                     KV pressure or preemption one seat at a time, since new sequences have yet to fill the cache
+                     KV pressure or preemption one seat at a time, since new sequences have yet to fill the cache; and
+                     by more than a quarter only as far as requests wait in the queue
     min_seats        the preset's lower bound
     ceiling          the preset's upper bound and the engine's capacity; ``kv``: what its KV cache holds
 
@@ -27,6 +30,7 @@ from headway_policies.limits.interval import Interval, IntervalMeter
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Signals
 from headway_policies.limits.memory_bound import MemoryBound
 from headway_policies.limits.model_fit import ModelFit
+from headway_policies.limits.saturation import Saturation
 from headway_policies.limits.sla_search import SlaSearch
 
 #: Every value of ``Limit.why``, with its meaning.
@@ -37,6 +41,7 @@ WHYS = {
     "kv": "the KV cache is near full, or holds no more sequences",
     "preemption": "the engine preempted sequences",
     "slo": "no growth: the time between tokens is over the SLO",
+    "saturated": "no growth: the GPU is saturated, and more sequences made tokens slower but no more",
     "settling": "no growth: the limit fell a moment ago",
     "idle": "unchanged: no request waited for the limit",
     "step": "towards the proposal, one bounded step at a time",
@@ -111,6 +116,7 @@ class Governor:
         self._slo_s = settings.inter_token_slo_ms / 1000
         self._memory = MemoryBound(settings.kv_reserve_ratio) if settings.memory_aware else None
         self._meter = IntervalMeter(stall_s=settings.stale_after_s)
+        self._saturation = Saturation()
         self._decided = "start"
         self._failed = self._stale = self._running = False
         self._seen_s = self._timed_s = 0.0
@@ -142,6 +148,7 @@ class Governor:
 
     def _decide(self, seen: Interval, now_s: float) -> None:
         before = self._allowed
+        self._saturation.update(seen)
         try:
             proposal = int(self._policy.propose(seen, before))
         except FAILURES as error:  # a custom policy may raise anything; the reason is "failed"
@@ -179,6 +186,7 @@ class Governor:
             return allowed, no_change
         careful = now_s < self._careful_until_s
         highest = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
+        highest = min(highest, allowed + max(1, allowed // 4, seen.queued))
         target = max(lowest, min(proposal, highest))
         return target, "policy" if target == proposal else "step"
 
@@ -195,6 +203,8 @@ class Governor:
             return "slo"
         if not breach and not seen.limited:
             return "idle"
+        if proposal > self._allowed and self._saturation.saturated:
+            return "saturated"
         return "settling" if proposal > self._allowed and now_s < self._grows_from_s else None
 
     def _clamp(self, seen: Interval, target: int, why: str) -> tuple[int, str]:

@@ -4,6 +4,7 @@
     KV cache over ``kv_usage_ratio``        fewer seats; the engine evicts cached prefixes by itself
     GPU memory over ``gpu_usage_ratio``     fewer seats, and the caches are cleared
     a job of ``large_job_tokens`` ended     the caches are cleared as soon as at most ``clear_max_running`` run
+    ``clear_every_requests`` have ended     the same; off unless it is set
     server grown by ``server_growth_bytes`` its heap is trimmed then, and growth counts anew from what is left
     engine grown by ``recycle_growth_bytes``, or older than ``recycle_every_s``: it is replaced
 
@@ -56,6 +57,7 @@ class Memory(BaseModel):
     caches: tuple[_Cache, ...] = Field(default=(Cache.WORKER,), strict=False)
     clear_every_s: float = Field(default=300.0, ge=1, le=86_400)
     large_job_tokens: int = Field(default=32_768, ge=1, le=100_000_000)
+    clear_every_requests: int | None = Field(default=None, ge=1, le=1_000_000_000)
     clear_max_running: int = Field(default=0, ge=0, le=65_536)
     server_growth_bytes: int = Field(default=_GIB, ge=2**20, le=2**50)
     recycle_every_s: float | None = Field(default=None, ge=60, le=31_536_000)
@@ -68,7 +70,8 @@ class Reading:
     """Memory use at one moment.
 
     ``gpu_usage_ratio`` is of the fullest card, None without one. ``largest_job_tokens`` is the largest sequence, prompt
-    and output, that has ended since the last reading; 0 when none has.
+    and output, that has ended since the last reading; 0 when none has. ``requests`` have been completed since the
+    server started.
     """
 
     running: int = 0
@@ -78,6 +81,7 @@ class Reading:
     engine_bytes: int = 0
     queue_bytes: int = 0
     largest_job_tokens: int = 0
+    requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class CapSeats:
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Clear these caches now; ``why`` is ``GPU memory``, ``growth`` or ``large job``."""
+    """Clear these caches now; ``why`` is ``GPU memory``, ``growth``, ``large job`` or ``requests``."""
 
     caches: tuple[Cache, ...]
     why: str
@@ -127,6 +131,7 @@ class MemoryPolicy:
         self._replaced_s = now_s
         self._cleared_s = -math.inf
         self._large_job = False
+        self._cleared_requests: int | None = None
         self._gpu_base_ratio: float | None = None
         self._server_base_bytes: int | None = None
         self._engine_base_bytes: int | None = None
@@ -154,6 +159,8 @@ class MemoryPolicy:
 
     def _remember(self, reading: Reading, config: Memory) -> None:
         self._large_job = self._large_job or reading.largest_job_tokens >= config.large_job_tokens
+        if self._cleared_requests is None:
+            self._cleared_requests = reading.requests
         if self._gpu_base_ratio is None:
             self._gpu_base_ratio = reading.gpu_usage_ratio
         if self._server_base_bytes is None:
@@ -180,7 +187,7 @@ class MemoryPolicy:
         if Cache.HEAP in caches:
             self._server_base_bytes = None
         else:
-            self._large_job = False
+            self._large_job, self._cleared_requests = False, reading.requests
         yield Clear(caches, why)
 
     def _to_clear(self, reading: Reading, config: Memory) -> tuple[tuple[Cache, ...], str]:
@@ -191,7 +198,10 @@ class MemoryPolicy:
             return (), ""
         if _own_bytes(reading) - (self._server_base_bytes or 0) > config.server_growth_bytes:
             return (Cache.HEAP,), "growth"
-        return (config.caches, "large job") if self._large_job else ((), "")
+        if self._large_job:
+            return config.caches, "large job"
+        every, ended = config.clear_every_requests, reading.requests - (self._cleared_requests or 0)
+        return (config.caches, "requests") if every is not None and ended >= every else ((), "")
 
     def _check_engine(self, reading: Reading, config: Memory, now_s: float) -> Iterator[Remedy]:
         age_s = now_s - self._replaced_s

@@ -6,6 +6,7 @@ They learn from finished requests; no part of a prompt enters them.
 from headway_policies.prediction.demand import Demand
 from headway_policies.prediction.estimators import Accuracy, LengthPredictor, QuantileLengths, WaitEstimate
 from headway_policies.prediction.linear_fit import LinearFit
+from headway_policies.prediction.scale import scale_ratio
 from headway_policies.prediction.size_stats import SizeStats
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "QuantileLengths",
     "SizeStats",
     "WaitEstimate",
+    "scale_ratio",
 ]

@@ -43,6 +43,10 @@ class Demand:
         one.ended = min(one.ended, _SEATS) + seats
         one.residence_s += (residence_s - one.residence_s) * seats / one.ended
 
+    def total_seats(self, now_s: float) -> float:
+        """The seats that all classes fill on average, as far as that is known."""
+        return sum(self.seats(name, now_s) for name in self._classes)
+
     def seats(self, class_name: str, now_s: float) -> float:
         """The seats that a class fills on average; 0 while too few of its requests have ended."""
         one = self._classes.get(class_name)

@@ -2,8 +2,9 @@
 
 First a decision tree (is latency what counts? is throughput? else a balance of both), extended by offline work and by a
 required time between tokens. Then rules applied to the traffic of a running server. A violated time between tokens has
-precedence over load: more seats are never advised meanwhile. Known weak spot: a few seconds of traffic are a sample;
-measure again under the load that matters.
+precedence over load: more seats are never advised meanwhile. ``dynamic`` and ``serial`` are never advised: on an engine
+that refills its running batch both are slower, and are chosen for another reason. Known weak spot: a few seconds of
+traffic are a sample; measure again under the load that matters.
 """
 
 from __future__ import annotations

@@ -194,6 +194,11 @@ def press(app: AppTest, label: str) -> AppTest:
     return next(one for one in app.button if one.label == label and not one.disabled).click().run()
 
 
+def compare(app: AppTest) -> AppTest:
+    """Press the button of the card of latency."""
+    return app.button(key="compare-latency").click().run()
+
+
 def apply_button(app: AppTest) -> bool:
     """Whether the apply button can be pressed."""
     return not next(one for one in app.button if one.label.startswith("Apply")).disabled
@@ -202,7 +207,7 @@ def apply_button(app: AppTest) -> bool:
 def test_control_applies_a_preset(visit: Open, stub: StubServer) -> None:
     """Compare, see the difference, give a reason, apply; the log has it, and the card moves."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    press(app, "Compare")
+    compare(app)
     difference = app.table[0].value
     shown = zip(difference["Setting"], difference["Now"], difference["After"], strict=True)
     assert list(shown)[:2] == [("batching.seats", "32", "8"), ("batching.window\\_ms", "50", "10")]
@@ -229,7 +234,7 @@ def test_control_prints_settings_exactly(visit: Open, stub: StubServer) -> None:
     answer = {"current": {"name": "balanced", "revision": 1}, "presets": listed}
     stub.forced["GET", "/headway/v1/presets"] = (200, answer)
     app.run()
-    press(app, "Compare")
+    compare(app)
     difference = app.table[0].value
     assert [text.replace("\\", "") for text in difference["Now"]] == ["0.98", '["worker"]', "10000"]
     assert [text.replace("\\", "") for text in difference["After"]] == ["0.985", "[]", "10001"]
@@ -255,7 +260,7 @@ def test_a_card_has_the_window_where_it_applies(visit: Open, stub: StubServer) -
 def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
     """Another operator switched meanwhile: nothing is applied, and the page says so and shows the new state."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    press(app, "Compare")
+    compare(app)
     stub.world.switch("throughput", {"actor": "ben", "role": "operator", "address": "-"}, "")
     press(app, "Apply latency")
     assert stub.world.preset == "throughput"
@@ -266,7 +271,7 @@ def test_control_refuses_on_an_old_view(visit: Open, stub: StubServer) -> None:
 def test_control_says_that_a_switch_changed_nothing(visit: Open, stub: StubServer) -> None:
     """The preset is in force already when the order comes: the server answers with the revision of the page."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    press(app, "Compare")
+    compare(app)
     answer = {"name": "latency", "revision": 1, "previous": "latency", "changes": []}
     stub.forced["PUT", "/headway/v1/preset"] = (200, answer)
     press(app, "Apply latency")
@@ -286,7 +291,7 @@ def test_control_read_only(visit: Open, stub: StubServer, environment: dict[str,
     """Without the right to change, the page shows everything else and says what to set."""
     app = visit("control", stub.url, **environment)
     assert sentence in app.info[0].value
-    press(app, "Compare")
+    compare(app)
     assert not apply_button(app)
     assert ("PUT", "/headway/v1/preset") not in stub.requests
 
@@ -294,7 +299,7 @@ def test_control_read_only(visit: Open, stub: StubServer, environment: dict[str,
 def test_control_learns_that_its_token_only_reads(visit: Open, stub: StubServer) -> None:
     """A viewer's token given as the operator's: refused once by the server, then not offered again."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=VIEWER_TOKEN)
-    press(app, "Compare")
+    compare(app)
     press(app, "Apply latency")
     assert stub.world.preset == "balanced"
     assert "only read" in app.info[0].value
@@ -305,7 +310,7 @@ def test_control_when_the_server_refuses(visit: Open, stub: StubServer) -> None:
     """The server's own sentence, in red; nothing has changed."""
     stub.forced["PUT", "/headway/v1/preset"] = (422, {"detail": "that preset has no seats."})
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    press(app, "Compare")
+    compare(app)
     press(app, "Apply latency")
     assert "that preset has no seats" in app.error[0].value.replace("\\", "")
 
@@ -340,7 +345,7 @@ def test_control_stale(visit: Open, stub: StubServer, monkeypatch: pytest.Monkey
 def test_the_token_is_nowhere_on_a_page(visit: Open, stub: StubServer) -> None:
     """Neither in the text, nor in the state, nor in the address."""
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    press(app, "Compare")
+    compare(app)
     sent = repr(app.main) + repr(app.session_state) + repr(app.query_params)
     assert OPERATOR_TOKEN not in sent
 

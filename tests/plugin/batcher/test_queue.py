@@ -39,7 +39,8 @@ def test_a_full_queue_gives_way_to_the_more_urgent_only() -> None:
     assert not queue.enqueue("late", 1)
     assert [one.request for one in queue.dequeue_batch(2)] == ["urgent", "more"]
     assert queue.stats() == {
-        "size": 0, "max_size": 2, "queue_sizes": [0, 0, 0], "enqueued": 4, "dequeued": 2, "dropped": 4,
+        "size": 0, "total_queued": 0, "max_size": 2, "queue_sizes": [0, 0, 0],
+        "enqueued": 4, "dequeued": 2, "dropped": 4,
     }  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def test_an_open_admin_api_is_warned_about(
     [
         pytest.param(
             ["--preset", "nope"],
-            "latency, interactive, balanced, offline, throughput",
+            "serial, latency, interactive, balanced, dynamic, offline, throughput",
             id="unknown preset lists the known",
         ),
         pytest.param(["--preset", "./nope.toml"], "cannot be read", id="no such file"),

@@ -43,6 +43,23 @@ def test_requests_that_are_retried_one_at_a_time_are_shown(operator: Stub) -> No
     assert "3 that were running when the engine died" in line
 
 
+def test_what_decides_how_many_sequences_fit_is_shown(operator: Stub) -> None:
+    """The types of weights and KV cache, the longest sequence, the room; no line where nothing is known of them."""
+    now = operator.status()
+    assert "KV cache" not in status.text(now, operator.url)
+    known = EngineStatus(
+        dtype="bfloat16", quantization="awq", kv_cache_dtype="fp8", max_model_len=4096, kv_cache_tokens=65_536
+    )
+    line = next(
+        one
+        for one in status.text(now.model_copy(update={"engine": known}), operator.url).splitlines()
+        if one.startswith("engine")
+    )
+    assert line.split(maxsplit=1)[1] == (
+        "bfloat16, weights quantised (awq), KV cache fp8, sequences of at most 4096 tokens, KV cache for 65536 tokens"
+    )
+
+
 def test_json_is_what_the_server_said(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is lost, not even what this version does not know."""
     assert main(["status", "--json"]) == 0

@@ -128,7 +128,7 @@ def test_a_demo_that_can_run_passes(runnable: Options) -> None:
     ("change", "expected"),
     [
         ({"model": "/no/such"}, "make demo"),
-        ({"preset": "nope"}, "latency, interactive, balanced, offline, throughput"),
+        ({"preset": "nope"}, "serial, latency, interactive, balanced, dynamic, offline, throughput"),
         ({"dashboard_port": None}, "are the same"),
     ],
     ids=["model", "preset", "ports"],

@@ -93,6 +93,7 @@ async def test_the_policies_show_what_they_do() -> None:
     seats = float(control.preset.batching.seats)
     assert [scrape("headway_limit", kind=kind) for kind in ("live", "proposed", "ceiling")] == [seats, seats, 64.0]
     assert (scrape("headway_queue_tokens"), scrape("headway_queue_bytes")) == (60.0, 240.0)
+    assert scrape("headway_scale_ratio") == gate.desk.scale_ratio(gate.now_s()) > 0
     assert scrape("headway_batch_window_seconds") == gate.desk.window_s(gate.now_s())
     accuracy = gate.desk.accuracy()
     assert set(accuracy) == {"output_tokens", "queue_wait", "first_token"}

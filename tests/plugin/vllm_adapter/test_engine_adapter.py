@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headway.engine.port import Ended, PlainAdapter, prompt_tokens
+from headway.engine.port import Ended, EngineSettings, PlainAdapter, prompt_tokens
 from headway.errors import refusal
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway_policies import Hold, Load, Reason, Usage
@@ -81,6 +81,23 @@ def test_a_step_without_a_second_token_has_no_time_between_tokens(logger_class: 
     load, _, _ = record(logger_class, SCHEDULER, iteration(inter_token_latencies_iter=[]))
     assert load is not None
     assert load.inter_token_s is None
+
+
+@pytest.mark.parametrize(
+    ("quantization", "kv_type", "expected"),
+    [
+        (None, "auto", EngineSettings("bfloat16", "none", "bfloat16", 4096)),
+        ("awq", "fp8", EngineSettings("bfloat16", "awq", "fp8", 4096)),
+    ],
+)
+def test_the_settings_that_decide_how_many_sequences_fit(
+    quantization: str | None, kv_type: str, expected: EngineSettings
+) -> None:
+    """Types as words; a KV cache of type auto has that of the model; nothing is known of an engine without them."""
+    model = SimpleNamespace(dtype="torch.bfloat16", quantization=quantization, max_model_len=4096)
+    config = SimpleNamespace(model_config=model, cache_config=SimpleNamespace(cache_dtype=kv_type))
+    assert VllmAdapter().settings(SimpleNamespace(vllm_config=config)) == expected
+    assert VllmAdapter().settings(SimpleNamespace()) == PlainAdapter().settings(object()) == EngineSettings()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from headway_policies.batching.strategy import Dynamic
-from headway_policies.batching.window import AdaptiveWindow, FixedWindow, Gathered, Window, make_window
+from headway_policies.batching.window import AdaptiveWindow, FixedWindow, Gathered, Window, WindowReason, make_window
 from headway_policies.conformance.windows import check_window
 
 LONGEST_S = 0.2
@@ -148,6 +148,41 @@ def test_a_lone_request_waits_only_for_an_expected_arrival(gap_s: float, expecte
     """While batches are dear, the window of a lone request is as long as it may be, if arrivals are near enough."""
     window, now_s = taught(gap_s)
     assert length_s(window, 1, now_s) == expected_s
+
+
+@pytest.mark.parametrize(
+    ("gap_s", "seats", "reason"),
+    [
+        pytest.param(0.1, 1, WindowReason.FILLING, id="low load, an arrival is expected: stretched"),
+        pytest.param(0.01, 63, WindowReason.LOAD, id="high load: many have gathered"),
+        pytest.param(40.0, 1, WindowReason.IDLE, id="truly idle: no other request is expected"),
+    ],
+)
+def test_it_names_what_decides_its_length(gap_s: float, seats: int, reason: WindowReason) -> None:
+    """Stretched at low load, 0 under high load, and 0 as well where a lone request would wait for no other."""
+    window, now_s = taught(gap_s)
+    assert window.reason(Gathered(seats, 64, now_s), now_s) is reason
+    assert length_s(window, seats, now_s) == (LONGEST_S if reason is WindowReason.FILLING else 0)
+
+
+@pytest.mark.parametrize(("slo_ratio", "part"), [(0.1, 1.0), (0.5, 1.0), (0.75, 0.5), (1.0, 0.0), (30.0, 0.0)])
+def test_late_first_tokens_shorten_it(slo_ratio: float, part: float) -> None:
+    """Whole while first tokens come within half of their objective, 0 from the objective on, whatever the load."""
+    window, now_s = taught(gap_s=0.01)
+    new = AdaptiveWindow(LONGEST_S)
+    for one in (window, new):
+        for _ in range(16):
+            one.first_token(slo_ratio)
+        assert length_s(one, 1, now_s) == pytest.approx(part * LONGEST_S)
+        assert (one.reason(Gathered(1, 64, now_s), now_s) is WindowReason.LATENCY) is (part < 1)
+
+
+def test_it_is_whole_again_when_first_tokens_are_early_again() -> None:
+    """A breach of the objective is forgotten within some thirty first tokens."""
+    window, now_s = taught(gap_s=0.01)
+    for slo_ratio in [30.0] * 16 + [0.1] * 48:
+        window.first_token(slo_ratio)
+    assert length_s(window, 1, now_s) == LONGEST_S
 
 
 def test_it_is_the_marginal_rule() -> None:

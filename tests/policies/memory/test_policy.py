@@ -33,6 +33,18 @@ def often(reading: Reading, until_s: int = 60, every_s: int = 5) -> list[tuple[f
     return [(float(now_s), reading) for now_s in range(every_s, until_s + 1, every_s)]
 
 
+def test_caches_are_cleared_after_so_many_requests_where_the_preset_says_so() -> None:
+    """Off by default; else after each so many, as soon as none runs, and never more often than clear_every_s allows."""
+    busy = [(float(now_s), seen(running=4, requests=now_s)) for now_s in range(1, 100)]
+    idle = [(float(now_s), seen(running=0, requests=now_s)) for now_s in range(100, 400)]
+    assert walk(Memory(), *busy, *idle) == []
+    every = Memory(clear_every_requests=50, clear_every_s=1)
+    times_s = [100.0, 150.0, 200.0, 250.0, 300.0, 350.0]
+    assert walk(every, *busy, *idle) == [(now_s, Clear(WORKER, "requests")) for now_s in times_s]
+    rarely = Memory(clear_every_requests=50, clear_every_s=200)
+    assert [now_s for now_s, _ in walk(rarely, *busy, *idle)] == [100.0, 300.0]
+
+
 NOTHING_WRONG: dict[str, Reading] = {
     "the usual": USUAL,
     "no GPU": seen(gpu_usage_ratio=None),

@@ -70,7 +70,11 @@ def test_a_file_is_looked_for_beside_the_one_that_extends_it(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("parent", "message"),
     [
-        ('"balance"', "there is no bundled preset 'balance' (balanced, interactive, latency, offline, throughput)"),
+        (
+            '"balance"',
+            "there is no bundled preset 'balance' "
+            "(balanced, dynamic, interactive, latency, offline, serial, throughput)",
+        ),
         ('"gone.toml"', "gone.toml: cannot be read: No such file or directory"),
         ('"./"', "cannot be read: Is a directory"),
         ('""', "must be the name of a bundled preset, or a file"),

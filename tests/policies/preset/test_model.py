@@ -16,12 +16,12 @@ from headway_policies.limits.limit import LimitSettings
 from headway_policies.preset import lint
 
 BALANCED = (resources.files("headway_policies.preset") / "bundled" / "balanced.toml").read_text(encoding="utf-8")
-BUNDLED = ["latency", "interactive", "balanced", "offline", "throughput"]
+BUNDLED = ["serial", "latency", "interactive", "balanced", "dynamic", "offline", "throughput"]
 SEATS_AND_WINDOWS = {"latency": (8, 10), "balanced": (32, 50), "throughput": (64, 100)}
 
 
 def test_the_bundled_presets_come_fewest_seats_first() -> None:
-    """Five ship, in this order, each under its own name."""
+    """Seven ship, in this order, each under its own name."""
     presets = bundled_presets()
     assert list(presets) == BUNDLED
     assert [one.name for one in presets.values()] == BUNDLED
@@ -47,6 +47,13 @@ def test_offline_work_runs_in_full_batches_and_interactive_work_under_an_adaptiv
     assert interactive.batching.strategy == "continuous"
     assert interactive.limit.policy != "fixed"
     assert interactive.classes["realtime"].ttft_slo_s == 1
+
+
+def test_dynamic_has_the_three_numbers_of_the_texts_and_serial_runs_one_at_a_time() -> None:
+    """32 requests, 50 ms and 8192 tokens, whichever comes first; serial is a single seat without any window."""
+    dynamic, serial = (bundled_presets()[name].batching for name in ("dynamic", "serial"))
+    assert (dynamic.strategy, dynamic.seats, dynamic.window_ms, dynamic.max_total_tokens) == ("dynamic", 32, 50, 8192)
+    assert (serial.strategy, serial.seats, serial.window_ms) == ("continuous", 1, 0)
 
 
 @pytest.mark.parametrize("preset", bundled_presets().values(), ids=BUNDLED)
