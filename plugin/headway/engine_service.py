@@ -18,7 +18,7 @@ from headway.engine import EngineAdapter
 from headway.errors import HeadwayError
 from headway.fallback import OtherModel
 from headway.operator import Meters, MetricsCollector, PresetCatalogue, ServerIdentity, install, prepare
-from headway.supervision import MemoryMaintenance, OverloadLog, Replacer, Supervisor
+from headway.supervision import MemoryMaintenance, OverloadLog, Replacer, Supervisor, WindowLog
 from headway.warmup import KeepWarm, Source, Warmer
 from headway_policies import Hold, Preset
 
@@ -140,6 +140,7 @@ class EngineService:
             tasks.start("keep-warm", self._keep_warm.run())
         tasks.start("supervisor", self.supervisor.run())
         tasks.start("overload_log", OverloadLog(gateway.gate).run())
+        tasks.start("window_log", WindowLog(gateway.gate).run())
         tasks.start("fallback_controller", control.fallback_controller.run())
         MemoryMaintenance(
             gateway,

@@ -70,7 +70,15 @@ class ServingEngine(TrippingEngine):
 #: What runs for as long as an engine is wrapped by a program.
 BACKGROUND = {
     f"headway {name}"
-    for name in ("supervisor", "overload_log", "fallback_controller", "memory maintenance", "keep-warm", "ping")
+    for name in (
+        "supervisor",
+        "overload_log",
+        "window_log",
+        "fallback_controller",
+        "memory maintenance",
+        "keep-warm",
+        "ping",
+    )
 }
 
 

@@ -2,7 +2,7 @@
 
 A server that refuses hundreds of requests a second has nothing else to say of it: vLLM never sees them, and a line for
 each would hide all others. Each line has what was refused and why, what waits, and the classes whose waits are cut to
-their objective; one more line says that it is over. Each round reports the moves of the batch window, too.
+their objective; one more line says that it is over.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import logging
 from collections import Counter
 
 from headway.admission import Gate
-from headway.supervision.window_log import WindowLog
 from headway_policies import Reason
 
 log = logging.getLogger(__name__)
@@ -40,7 +39,6 @@ class OverloadLog:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._window = WindowLog(gate)
         self._refused = self._count()
         self._arrived = self._arrivals()
         self._overload = 0  # refused since the overload began
@@ -50,7 +48,6 @@ class OverloadLog:
         while True:
             await asyncio.sleep(EVERY_S)
             self.report()
-            self._window.report()
 
     def report(self) -> None:
         """Log what was refused since the last report."""

@@ -6,6 +6,7 @@ and what decides it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from headway.admission import Gate
@@ -13,6 +14,7 @@ from headway_policies.batching import WindowReason
 
 log = logging.getLogger(__name__)
 
+EVERY_S = 10.0
 #: A move is logged when it is at least this part of the longest window.
 _MOVE_RATIO = 0.2
 
@@ -33,6 +35,12 @@ class WindowLog:
         self._gate = gate
         self._revision = 0
         self._length_s = 0.0
+
+    async def run(self) -> None:
+        """Report every ten seconds, for as long as the server runs."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self.report()
 
     def report(self) -> None:
         """Log the move since the last report, if it is large enough."""

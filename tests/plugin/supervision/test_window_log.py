@@ -10,7 +10,7 @@ from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
 from headway.admission import Gate
-from headway.supervision import OverloadLog, WindowLog
+from headway.supervision import WindowLog
 from headway_policies import Ending
 from headway_policies.batching import WindowReason
 
@@ -43,7 +43,7 @@ async def test_late_first_tokens_close_the_window_and_one_line_says_so(caplog: p
     caplog.set_level(logging.INFO, LOGGER)
     gate = gate_with()
     assert gate.desk.window_s(gate.now_s()) == 0.2
-    logging_task = asyncio.create_task(OverloadLog(gate).run())
+    logging_task = asyncio.create_task(WindowLog(gate).run())
     await serve(gate, 3, first_token_s=2.0)
     assert gate.desk.window_s(gate.now_s()) == 0.0
     assert gate.desk.window_reason(gate.now_s()) is WindowReason.LATENCY
