@@ -16,6 +16,7 @@ from headway.console.exits import (
     as_cli_error,
 )
 from headway.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
+from headway.console.machine import Machine, cpu_backend, read_machine
 from headway.console.parser import Parser, add_command, add_json, add_url, formatter, port, seconds
 from headway.console.preflight import VLLM_PORT, check_vllm, missing_dashboard_packages, try_bind
 from headway.console.serve_flags import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
@@ -29,6 +30,7 @@ __all__ = [
     "CliError",
     "Exit",
     "FailedError",
+    "Machine",
     "Parser",
     "ServeWords",
     "ServerUnreachableError",
@@ -41,6 +43,7 @@ __all__ = [
     "as_cli_error",
     "check_vllm",
     "connect",
+    "cpu_backend",
     "duration",
     "find_preset",
     "formatter",
@@ -51,6 +54,7 @@ __all__ = [
     "open_catalogue",
     "port",
     "preset_dir",
+    "read_machine",
     "seconds",
     "setting_text",
     "split",

@@ -128,7 +128,7 @@ def demo(mode: str, exit_after_s: float | None) -> int:
 
     server_port, dashboard_port = _free_port(), _free_port()
     me = [sys.executable, __file__]
-    play.server_command = lambda options, gpu: [*me, "server", str(server_port), mode]
+    play.server_command = lambda options: [*me, "server", str(server_port), mode]
     play.dashboard_command = lambda options: [*me, "server", str(dashboard_port), "well"]
     show.check = lambda options: None
     show._GRACE_S = 0.5
