@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.cli.environment import value_in
 from headway.console import Machine, has, model_of, value_of
 
 _GIB = 2**30
@@ -65,7 +66,7 @@ def choose(machine: Machine, engine: Sequence[str], config: str, environ: Mappin
     warning = None
 
     def given(*names: str) -> bool:
-        return any(has(engine, name) or _value_in(config, name) is not None for name in names)
+        return any(has(engine, name) or value_in(config, name) is not None for name in names)
 
     workers = math.prod(_whole(_first(engine, config, names)) for names in _WORKER_FLAGS)
     if not environ.get(_SPACE) and not given(*_SPACE_FLAGS):
@@ -79,7 +80,7 @@ def choose(machine: Machine, engine: Sequence[str], config: str, environ: Mappin
                 f"only {free / _GIB:.1f} GiB of memory are free for each worker; the weights and vLLM's processes need "
                 f"about {(free - left) / _GIB:.1f} GiB, the KV cache 1 GiB or more: free some, or take a smaller model"
             )
-    eager = has(engine, "--enforce-eager") or _value_in(config, "--enforce-eager") in _TRUE
+    eager = has(engine, "--enforce-eager") or value_in(config, "--enforce-eager") in _TRUE
     if not given("--enforce-eager", *_COMPILE_FLAGS) and not _level(engine) and _EAGER not in environ:
         why = _why_eager(machine)
         if why:
@@ -142,7 +143,7 @@ def _level(engine: Sequence[str]) -> bool:
 def _first(engine: Sequence[str], config: str, names: Sequence[str]) -> str | None:
     readings: tuple[Callable[[str], str | None], ...] = (
         lambda name: value_of(engine, name),
-        lambda name: _value_in(config, name),
+        lambda name: value_in(config, name),
     )
     return next((text for read in readings for name in names if (text := read(name)) is not None), None)
 
@@ -150,10 +151,3 @@ def _first(engine: Sequence[str], config: str, names: Sequence[str]) -> str | No
 def _whole(text: str | None) -> int:
     """A number of workers; 1 for what vLLM will refuse."""
     return max(1, int(text)) if text is not None and text.isascii() and text.isdecimal() else 1
-
-
-def _value_in(config: str, flag: str) -> str | None:
-    """The value of a key on a line of its own in a ``--config`` file. vLLM alone reads the file in full."""
-    key = flag.lstrip("-").replace("-", "[-_]")
-    found = re.search(rf"^\s*[\"']?{key}[\"']?\s*:[ \t]*([^\n#]*)", config, re.MULTILINE)
-    return found and found[1].strip()

@@ -54,7 +54,7 @@ def engine_defaults(engine: Sequence[str], seats: int) -> list[str]:
     return [
         word
         for flag, value in defaults.items()
-        if not has(engine, flag) and not _set_in(config, flag)
+        if not has(engine, flag) and value_in(config, flag) is None
         for word in (flag, value)
     ]
 
@@ -68,7 +68,8 @@ def config_text(engine: Sequence[str]) -> str:
         return ""  # vLLM explains what is wrong with it
 
 
-def _set_in(config: str, flag: str) -> bool:
-    """Whether a line of the file sets this key. Looks for the key only; vLLM alone reads the file."""
-    key = flag.removeprefix("--").replace("-", "[-_]")
-    return re.search(rf"^\s*[\"']?{key}[\"']?\s*:", config, re.MULTILINE) is not None
+def value_in(config: str, flag: str) -> str | None:
+    """The value of a key on a line of its own in a ``--config`` file, None without one. vLLM alone reads the whole."""
+    key = flag.lstrip("-").replace("-", "[-_]")
+    found = re.search(rf"^\s*[\"']?{key}[\"']?\s*:[ \t]*([^\n#]*)", config, re.MULTILINE)
+    return found and found[1].strip()

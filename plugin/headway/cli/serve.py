@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.cli.cpu_start import CpuStart, choose
-from headway.cli.environment import config_text, engine_defaults, plugin_environment
+from headway.cli.environment import config_text, engine_defaults, plugin_environment, value_in
 from headway.console import (
     DEFAULT_PRESET,
     Parser,
@@ -27,7 +27,7 @@ from headway.console import (
     value_of,
     with_defaults,
 )
-from headway.operator import Listed
+from headway.operator import Listed, PresetCatalogue
 from headway.release import version
 
 NAME = "serve"
@@ -121,6 +121,7 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
         cpu.warning,
         preflight.exposure(ours.engine, admin_on=admin_on),
         _too_few_seats(ours.engine, chosen),
+        _ceiling(ours.engine, chosen, catalogue),
     )
     return Plan(
         chosen=chosen,
@@ -172,6 +173,24 @@ def _too_few_seats(engine: Sequence[str], chosen: Listed) -> str | None:
             f"--max-num-seqs {text} is less than the {seats} seats of preset {chosen.preset.name}: {text} is the limit"
         )
     return None
+
+
+def _ceiling(engine: Sequence[str], chosen: Listed, catalogue: PresetCatalogue) -> str | None:
+    """What a file of the user's asks for beyond the bundled presets, or beyond the seats that vLLM is given."""
+    largest, usual = catalogue.largest(), catalogue.bundled_seats()
+    seats = largest.preset.max_seats()
+    if not largest.is_file:
+        return None
+    given = value_of(engine, "--max-num-seqs") or value_in(config_text(engine), "--max-num-seqs")
+    asks = f"{largest.source} asks for {seats} seats (preset {largest.preset.name})"
+    if given is None:
+        raised = f"--max-num-seqs is {seats}, and the engine sets memory aside for them under every preset"
+        return f"{asks}, the bundled presets for {usual} at most: {raised}" if seats > usual else None
+    if not (given.isascii() and given.isdecimal()) or seats <= int(given):
+        return None
+    if largest is chosen and _too_few_seats(engine, chosen):
+        return None  # said already
+    return f"{asks}, more than --max-num-seqs {given}: {given} is the limit"
 
 
 def _print_help() -> None:

@@ -31,6 +31,7 @@ from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, Tok
 from headway.operator import (
     Control,
     EngineParts,
+    Listed,
     Meters,
     MetricsCollector,
     PresetCatalogue,
@@ -150,7 +151,7 @@ class HeadwayEndpoint:
         )
         self._control = HeadwayEndpoint.serving = state.headway = control
         ceiling = control.snapshot().limit.ceiling
-        _log_degraded_modes(catalogue.max_seats(), ceiling, args)
+        _log_degraded_modes(catalogue.largest(), ceiling, args)
         REGISTRY.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
         await gateway.link.limit_engine()
         if settings.warm:
@@ -223,12 +224,13 @@ def _served_name(args: Namespace) -> str:
     return str(names[0] if names else getattr(args, "model", ""))
 
 
-def _log_degraded_modes(wanted: int, ceiling: int, args: Namespace) -> None:
-    """One warning for each thing that this server cannot do. ``wanted`` is the most seats that a preset asks for."""
+def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
+    """One warning for each thing that this server cannot do. ``largest`` is the preset that asks for the most seats."""
+    wanted = largest.preset.max_seats()
     if ceiling < wanted:
         log.warning(
-            "the engine has %d seats at most, but a preset asks for %d; start with --max-num-seqs %d to use them",
-            ceiling, wanted, wanted,
+            "the engine has %d seats at most, but preset %s (%s) asks for %d; start with --max-num-seqs %d to use them",
+            ceiling, largest.preset.name, largest.source, wanted, wanted,
         )  # fmt: skip
     if (getattr(args, "api_server_count", None) or 1) > 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         log.warning("several API servers: each has a queue of its own, and /metrics lacks the ticket counts")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pydantic
 import pytest
 from batch_functions import Recorder, double, settle
 from virtual_time import on_virtual_time
@@ -704,3 +705,11 @@ class _OnLoop:
 
     def __call__(self, items: list[int]) -> Any:  # type: ignore[no-redef]  # the instance's hides it from is_async
         return self._call(items)
+
+
+async def test_its_counts_are_a_response_that_pydantic_can_describe() -> None:
+    """What a web framework makes of a return type, on Python 3.11 as well."""
+    adapter = pydantic.TypeAdapter(headway.BatcherStats)
+    async with Batcher(Recorder()) as batcher:
+        assert adapter.validate_python(batcher.stats()) == batcher.stats()
+    assert "queue_sizes" in adapter.json_schema()["properties"]
