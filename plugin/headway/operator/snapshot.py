@@ -32,6 +32,9 @@ from headway_policies.memory import Cache
 from headway_policies.prediction import Accuracy
 
 
+_NO_LOAD = Load(running=0, waiting=0, kv_usage_ratio=0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
     """The model that a server serves, by its public name, and the device type that it runs on."""
@@ -141,7 +144,10 @@ class SupervisorReading:
 
 @dataclass(frozen=True, slots=True)
 class EngineReading:
-    """The engine: its state, whether requests go to it, its own limit, its last step, its supervisor where one runs."""
+    """The engine: its state, whether requests go to it, its own limit, its last step, its supervisor where one runs.
+
+    One that is gone has no last step: nothing runs in it, and nothing waits.
+    """
 
     state: EngineState
     up: bool
@@ -253,7 +259,9 @@ class SnapshotReader:
                 hangs=supervisor.hangs,
                 suspects=desk.suspects,
             )
-        return EngineReading(desk.engine, desk.engine_up, self.gateway.link.core_limit, self.activity.load, reading)
+        link = self.gateway.link
+        load = _NO_LOAD if link.engine_gone or link.engine_lost else self.activity.load
+        return EngineReading(desk.engine, desk.engine_up, link.core_limit, load, reading)
 
 
 def _queue(desk: Desk, now_s: float) -> QueueReading:
