@@ -31,7 +31,6 @@ from headway_policies.fallback import Degradation, Rung, Trigger
 from headway_policies.memory import Cache
 from headway_policies.prediction import Accuracy
 
-
 _NO_LOAD = Load(running=0, waiting=0, kv_usage_ratio=0.0)
 
 
