@@ -7,6 +7,7 @@ async for out in engine.generate(prompt, params, request_id, priority="realtime"
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -111,6 +112,9 @@ def _check_engine(engine: object) -> None:
     takes = "headway.wrap takes an engine, such as an AsyncLLM of vLLM or a headway.engine.fake.FakeEngine"
     if isinstance(engine, type):
         raise TypeError(f"{takes}: {engine.__name__} is a class, of which it takes an instance")
+    if inspect.iscoroutine(engine):
+        engine.close()  # it will not be awaited, and would warn of that
+        raise TypeError(f"{takes}: this is a coroutine; await it first")
     missing = [name for name in ("generate", "abort", "errored") if not hasattr(engine, name)]
     if missing:
         raise TypeError(f"{takes}: {type(engine).__name__} lacks {', '.join(missing)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -54,6 +55,45 @@ def test_an_engine_that_cannot_start_ends_in_one_clear_line(real_engine: None) -
     assert _last_line(done).startswith("headway: error: the engine did not start:")
     assert "max_model_len" in _last_line(done) or "99999999" in _last_line(done)
     assert _descendants() <= before
+
+
+def test_an_error_of_the_engines_worker_is_the_last_line(real_engine: None) -> None:
+    """A KV cache larger than the memory: vLLM's server says only that its engine failed, and its worker says why."""
+    before = _descendants()
+    done = _serve(str(TINY_MODEL), *ENGINE_FLAGS, "--port", str(free_port()), VLLM_CPU_KVCACHE_SPACE="100000")
+    assert done.returncode == 1, done.stderr[-2000:]
+    assert _last_line(done).startswith("headway: error: the engine did not start: Available memory on node")
+    assert "requested memory for kv" in _last_line(done)
+    assert _descendants() <= before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+def test_a_signal_ends_a_start_with_all_its_processes(
+    number: signal.Signals, code: int, real_engine: None, tmp_path: Path
+) -> None:
+    """Its worker is stopped, so that the engine never gets ready, and running requests would have five minutes: there
+    are none, so nothing is waited for."""
+    server = RunningServer.headway(tmp_path / "server.log", "--shutdown-timeout", "300").launch()
+    assert server.process is not None
+    try:
+        wait_until(lambda: len(_engine_processes(server)) == 2, "its worker begins to import", 240)
+        worker = max(_engine_processes(server), key=lambda one: one.create_time())
+        worker.suspend()
+        server.process.send_signal(number)
+        assert server.process.wait(60) == code, server.log()[-2000:]
+        wait_until(lambda: session(server) == [], "no process is left", 30)
+    finally:
+        server.process.kill()
+        server.process.wait(10)
+        for one in session(server):
+            one.kill()
+    assert "headway: error" not in server.log()
+
+
+def _engine_processes(server: RunningServer) -> list[psutil.Process]:
+    """EngineCore and its worker, also before they bear their names."""
+    words = {one: " ".join(one.cmdline()) for one in session(server)}
+    return [one for one, line in words.items() if "spawn_main" in line or "VLLM::" in line]
 
 
 def test_a_taken_port_is_refused_before_the_engine_loads(real_engine: None) -> None:
@@ -130,9 +170,15 @@ def _curl(server: RunningServer) -> list[str]:
 
 def test_a_dead_engine_is_a_503_and_exit_code_1(real_engine: None, tmp_path: Path) -> None:
     """EngineCore is killed with two requests running and three waiting: all five get 503 with Retry-After, none counts
-    as completed, and the process ends with exit code 1 and leaves no process."""
-    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
+    as completed, and the process ends with exit code 1 and leaves no process. Before, it started with what Headway
+    chose for this machine, which is said in one line."""
+    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup")
+    server.chooses = True
+    server.start()
     try:
+        (chosen,) = [line for line in server.log().splitlines() if line.startswith("  CPU start  ")]
+        assert "VLLM_CPU_KVCACHE_SPACE=" in chosen
+        assert "VLLM_CPU_OMP_THREADS_BIND=" in chosen
         clients = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
         wait_until(lambda: server.status()["queued"] == 3, "two run and three wait")
         (core,) = [child for child in server.children if "EngineCore" in " ".join(child.cmdline())]

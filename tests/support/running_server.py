@@ -92,6 +92,7 @@ class RunningServer:
     token: str = field(default_factory=lambda: secrets.token_hex(32))
     port: int = field(default_factory=free_port)
     access_log: bool = False
+    chooses: bool = False  # `headway serve` chooses what makes the CPU backend start
     process: subprocess.Popen[bytes] | None = None
     children: list[psutil.Process] = field(default_factory=list)
 
@@ -116,9 +117,16 @@ class RunningServer:
 
     def launch(self) -> RunningServer:
         """Start it, in a session of its own, and wait for nothing."""
-        flags = [flag for flag in ENGINE_FLAGS if not (self.access_log and flag == "--disable-uvicorn-access-log")]
+        left_out = {"--disable-uvicorn-access-log"} if self.access_log else set()
+        offline, inherited = dict(OFFLINE), dict(os.environ)
+        if self.chooses:
+            left_out.add("--enforce-eager")
+            for name in ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "TORCHDYNAMO_DISABLE"):
+                del offline[name]
+                inherited.pop(name, None)
+        flags = [flag for flag in ENGINE_FLAGS if flag not in left_out]
         command = ending_with_us([*self.command, *flags, "--port", str(self.port)])
-        environment = {**os.environ, **OFFLINE, "HEADWAY_ADMIN_TOKEN": self.token, **self.environment}
+        environment = {**inherited, **offline, "HEADWAY_ADMIN_TOKEN": self.token, **self.environment}
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment, start_new_session=True

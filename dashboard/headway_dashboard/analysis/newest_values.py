@@ -12,7 +12,7 @@ from headway_dashboard.analysis.panels import Panel, Tile, for_classes
 from headway_dashboard.analysis.reading import Reading
 from headway_dashboard.analysis.status import Status
 from headway_dashboard.analysis.units import MISSING, Unit, compact, written
-from headway_dashboard.analysis.verdict import ClassFacts, Facts, troubles, verdict
+from headway_dashboard.analysis.verdict import ClassFacts, Facts, doubling_gain, troubles, verdict
 
 
 def now(reading: Reading, expression: Expression) -> Point:
@@ -69,6 +69,9 @@ def _facts(reading: Reading, status: Status) -> Facts:
         kv_ratio=now(reading, panels.KV_USE),
         error_share=now(reading, panels.ERROR_SHARE),
         ttft_p95_s=now(reading, panels.TTFT[0.95]),
+        ceiling=now(reading, panels.CEILING),
+        limit_reason=status.limit_reason,
+        doubling_gain=doubling_gain(reading[panels.BATCH].line(), reading[panels.TOKENS].line()),
         causes=causes_now(reading),
         classes=tuple(_class_facts(reading, status, name) for name in classes_of(reading)),
     )

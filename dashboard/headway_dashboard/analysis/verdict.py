@@ -8,9 +8,10 @@ rests on: where one is unknown, the load is stated without a judgement, and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headway_dashboard.analysis.model import Point
 from headway_dashboard.analysis.units import compact, duration, written
 
 #: Above this share errors are named; as in the alert HeadwayErrorShare, exactly this much is still allowed.
@@ -20,6 +21,18 @@ MAJORITY = 0.5
 KV_FULL = 0.95
 AT_LIMIT = 0.9
 FAR_BELOW = 0.5
+#: Twice the seats must give so many more tokens a second, as a share, to be worth their longer steps.
+WORTHWHILE_GAIN = 0.2
+_MIN_PAIRS = 8
+_MIN_SPREAD = 1.5
+#: Reasons of a limit that an adaptive policy keeps down because the engine could not serve more in time.
+_HELD = {
+    "policy": "the limit policy holds it there",
+    "slo": "the time between tokens is over its SLO",
+    "settling": "the limit fell a moment ago",
+    "preemption": "the engine preempted sequences",
+    "kv": "the KV cache holds no more sequences",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +54,9 @@ class ClassFacts:
 class Facts:
     """The newest points the verdict rests on; None for what was not measured.
 
-    ``causes`` has the errors a second of each cause, by its words.
+    ``causes`` has the errors a second of each cause, by its words. ``limit_reason`` is why the limit is what it is, a
+    key of ``headway_policies.limits.WHYS``; ``doubling_gain`` how many more tokens a second twice the seats would give,
+    as a share of the present ones.
     """
 
     batch: float | None = None
@@ -52,6 +67,9 @@ class Facts:
     kv_ratio: float | None = None
     error_share: float | None = None
     ttft_p95_s: float | None = None
+    ceiling: float | None = None
+    limit_reason: str = ""
+    doubling_gain: float | None = None
     causes: Mapping[str, float] = field(default_factory=dict)
     classes: tuple[ClassFacts, ...] = ()
 
@@ -121,8 +139,53 @@ def _limiting(facts: Facts) -> str:
     if facts.queued is None or facts.queued < 1:
         return ""
     if used / facts.limit >= AT_LIMIT:
-        return f"Limited by seats: {_load(facts)} A preset with more seats, or another server, would help."
+        return f"Limited by {_advice(facts)}"
     return f"Requests wait although seats are free: {_load(facts)}"
+
+
+def _advice(facts: Facts) -> str:
+    """What holds requests up while all seats are taken, and what would help: more seats only where they serve more."""
+    load = _load(facts)
+    if why := _HELD.get(facts.limit_reason):
+        return f"the engine: {load} More seats will not help ({why}); another server would."
+    gain = facts.doubling_gain
+    if gain is not None and gain < WORTHWHILE_GAIN:
+        more = f"twice the seats would give about {written(gain, 'ratio')} more tokens a second" if gain >= 0.01 else ""
+        more = more or "twice the seats would give no more tokens a second"
+        return f"the engine: {load} More seats will not help ({more}); another server would."
+    if facts.ceiling is not None and facts.limit is not None and facts.limit >= facts.ceiling:
+        return (
+            f"seats: {load} This engine has no more: another server would help, or a start with more "
+            f"(--max-num-seqs){_gain(gain)}."
+        )
+    if gain is None:
+        return (
+            f"seats: {load} Another server would help; more seats only if tokens a second still rise with the batch, "
+            "which the traffic so far does not show."
+        )
+    return f"seats: {load} A preset with more seats{_gain(gain)}, or another server, would help."
+
+
+def _gain(gain: float | None) -> str:
+    return "" if gain is None else f" (about {written(gain, 'ratio')} more tokens a second from twice the seats)"
+
+
+def doubling_gain(batches: Sequence[Point], tokens_per_s: Sequence[Point]) -> float | None:
+    """How many more tokens a second twice the newest batch would give, as a share; None where it cannot be told.
+
+    From what has been measured together: a step takes ``batch / tokens_per_s``, fitted by a straight line over batches.
+    A line needs batches that differ. Known weak spot: while the engine is idle part of the time its steps look longer.
+    """
+    pairs = [(batch, batch / rate) for batch, rate in zip(batches, tokens_per_s, strict=False) if batch and rate]
+    if len(pairs) < _MIN_PAIRS or max(pairs)[0] < _MIN_SPREAD * min(pairs)[0]:
+        return None
+    mean_batch = math.fsum(batch for batch, _ in pairs) / len(pairs)
+    mean_s = math.fsum(step_s for _, step_s in pairs) / len(pairs)
+    spread = math.fsum((batch - mean_batch) ** 2 for batch, _ in pairs)
+    slope_s = max(0.0, math.fsum((batch - mean_batch) * (step_s - mean_s) for batch, step_s in pairs) / spread)
+    base_s = max(0.0, mean_s - slope_s * mean_batch)
+    now = pairs[-1][0]
+    return base_s / (base_s + 2 * slope_s * now)
 
 
 def _unlimited(facts: Facts) -> str:
@@ -186,6 +249,8 @@ def _measured(facts: Facts) -> Facts:
         kv_ratio=_number(facts.kv_ratio),
         error_share=_number(facts.error_share),
         ttft_p95_s=_number(facts.ttft_p95_s),
+        ceiling=_number(facts.ceiling),
+        doubling_gain=_number(facts.doubling_gain),
         classes=tuple(
             replace(
                 one,

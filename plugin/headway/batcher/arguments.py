@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import reprlib
@@ -35,3 +36,11 @@ def shown(value: Any) -> str:
         return reprlib.repr(value)
     except Exception:  # a number of thousands of digits, or an object whose repr fails
         return f"this {type(value).__name__}"
+
+
+def without_coroutine(value: Any) -> bool:
+    """Whether it is no coroutine. One is closed: it stands where none is awaited, and would warn of that at its end."""
+    if inspect.iscoroutine(value):
+        value.close()
+        return False
+    return True

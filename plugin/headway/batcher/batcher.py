@@ -11,7 +11,6 @@ its members, the desk those that wait; a cancelled submitter's seat stays taken 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import itertools
 import logging
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, assert_never
 
-from headway.batcher.arguments import number, whole_number
+from headway.batcher.arguments import number, whole_number, without_coroutine
 from headway.batcher.function import BatchFunction, ProcessBatch, R, T, is_async
 from headway.batcher.request import InferenceRequest
 from headway.batcher.settings import MAX_TOKENS, batch_preset, class_name, without_window
@@ -178,9 +177,8 @@ class Batcher(Generic[T, R]):
 
     def _enter(self, item: T, priority: int | str, timeout_s: float | None, tokens: int | None) -> _Member[T, R]:
         now_s = self._now_s()
-        if self._validate is not None and inspect.iscoroutine(verdict := self._validate(item)):
-            verdict.close()
-            raise TypeError("validate must be a plain function: this one would have to be awaited")
+        if self._validate is not None and not without_coroutine(self._validate(item)):
+            raise _must_be_plain("validate")
         if isinstance(item, InferenceRequest):
             priority = item.priority if priority == 0 else priority
             timeout_s = item.timeout if timeout_s is None else timeout_s
@@ -206,6 +204,8 @@ class Batcher(Generic[T, R]):
         most_tokens = 0
         if tokens is None and self._count_tokens is not None:
             tokens = self._count_tokens(item)
+            if not without_coroutine(tokens):
+                raise _must_be_plain("count_tokens")
         elif tokens is None and isinstance(item, InferenceRequest):
             tokens, most_tokens = item.size_tokens, whole_number("max_tokens", item.max_tokens, 0, MAX_TOKENS)
         elif tokens is None:
@@ -339,9 +339,14 @@ def _check_functions(process_batch: Any, count_tokens: Any, validate: Any) -> No
     """Raises TypeError at construction, not at the first request."""
     for name, one in (("process_batch", process_batch), ("count_tokens", count_tokens), ("validate", validate)):
         if not callable(one) and (one is not None or name == "process_batch"):
+            without_coroutine(one)
             raise TypeError(f"{name} must be a function, not {type(one).__name__}")
         if name != "process_batch" and is_async(one):
-            raise TypeError(f"{name} must be a plain function: this one would have to be awaited")
+            raise _must_be_plain(name)
+
+
+def _must_be_plain(name: str) -> TypeError:
+    return TypeError(f"{name} must be a plain function: this one would have to be awaited")
 
 
 def _refuse(member: _Member[T, R], reason: Reason, retry_after_s: int) -> None:

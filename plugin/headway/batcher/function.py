@@ -83,6 +83,8 @@ class BatchFunction(Generic[T, R]):
             raise BatchFunctionError("the batch function was cancelled") from None
         finally:
             self._call = None
+            if inspect.iscoroutine(results):
+                results.close()  # cancelled before its first step, it was never awaited; else this does nothing
 
 
 def is_async(function: Any) -> bool:

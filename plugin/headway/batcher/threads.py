@@ -11,6 +11,7 @@ from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import Generic, Self
 
+from headway.batcher.arguments import without_coroutine
 from headway.batcher.batcher import Batcher
 from headway.batcher.function import R, T
 from headway.batcher.stats import BatcherStats
@@ -27,6 +28,7 @@ class SyncBatcher(Generic[T, R]):
     def __init__(self, batcher: Batcher[T, R]) -> None:
         if not isinstance(batcher, Batcher):
             kind = type(batcher).__name__
+            without_coroutine(batcher)
             raise TypeError(f"SyncBatcher takes a Batcher, as in SyncBatcher(Batcher(process_batch)), not {kind}")
         self._batcher = batcher
         self._lock = threading.Lock()

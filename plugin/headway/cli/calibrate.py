@@ -12,7 +12,7 @@ from pathlib import Path
 import requests
 
 from headway.console import Bar, FailedError, ServerUnreachableError, UsageError, add_json, add_url, seconds, table
-from headway.simulator.engine_model.fit import CalibrationError, Fit, Point, fit
+from headway.simulator.engine_model.fit import CalibrationError, Fit, Point, doubts, fit
 from headway.simulator.engine_model.probe import Measured, Probe
 
 NAME = "calibrate"
@@ -26,6 +26,7 @@ examples:
 
 Works with any OpenAI-compatible server. It is loaded with up to 32 short requests at once for the time given: run it
 while the server has no other traffic, under a preset with at least 32 seats; with fewer, fewer requests run together.
+A poor fit (mean error above 15 %) is a warning on standard error with likely causes, and in the JSON under "warnings".
 exit codes: 0 done   1 the server refused or too little was measured   2 wrong usage   3 not reachable
 """
 _WITHIN_S = 60.0
@@ -56,7 +57,10 @@ def run(chosen: argparse.Namespace) -> int:
         raise UsageError(f"--url must look like http://HOST:PORT, not {chosen.url!r}") from None
     except requests.RequestException:
         raise ServerUnreachableError(f"{chosen.url} does not answer, or broke off; is it running?") from None
-    answer = json.dumps({**asdict(fitted), "flags": fitted.flags(), **asdict(measured)})
+    doubtful = doubts(fitted, measured.inter_token, measured.first_token)
+    for one in doubtful:
+        print(f"headway: warning: {one}", file=sys.stderr)
+    answer = json.dumps({**asdict(fitted), "flags": fitted.flags(), "warnings": doubtful, **asdict(measured)})
     if chosen.output:
         _write(chosen.output, answer)
     if chosen.flags:

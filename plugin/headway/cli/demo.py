@@ -6,6 +6,7 @@ import argparse
 
 from headway.cli.dashboard import PORT as DASHBOARD_PORT
 from headway.console import DEFAULT_PRESET, VLLM_PORT, add_json, port, seconds
+from headway.demo.check import check
 from headway.demo.options import DEFAULT_MODEL, DEFAULT_RATE, Options
 
 NAME = "demo"
@@ -46,17 +47,17 @@ def rate(text: str) -> float:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run the demo and return its exit code."""
-    from headway.demo.show import run as run_demo  # it needs the openai package, which other commands do not
-
-    return run_demo(
-        Options(
-            model=chosen.model,
-            preset=chosen.preset,
-            server_port=chosen.port,
-            dashboard_port=chosen.dashboard_port,
-            rate_per_s=chosen.rate,
-            exit_after_s=chosen.exit_after,
-            as_json=chosen.json,
-        )
+    """Run the demo and return its exit code. Raises UsageError before anything is started, FailedError after."""
+    options = Options(
+        model=chosen.model,
+        preset=chosen.preset,
+        server_port=chosen.port,
+        dashboard_port=chosen.dashboard_port,
+        rate_per_s=chosen.rate,
+        exit_after_s=chosen.exit_after,
+        as_json=chosen.json,
     )
+    check(options)
+    from headway.demo.show import run as run_demo  # it needs the openai package, which is checked by now
+
+    return run_demo(options)

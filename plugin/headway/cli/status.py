@@ -53,13 +53,13 @@ def _show(client: AdminClient, *, as_json: bool) -> int:
 
 def text(status: Status, url: str) -> str:
     """The status as text."""
-    readiness = "ready" if status.ready else f"NOT READY: {'; '.join(status.reasons) or 'no reason given'}"
+    readiness = "ready" if status.ready else f"NOT READY: {', '.join(status.reasons) or 'no reason given'}"
     facts = [
         ("server", f"{url}  (headway {status.version}, up {duration(status.uptime_s)})"),
         ("model", status.model or "-"),
-        ("state", f"{status.state}, {readiness}"),
+        ("state", f"{readiness}; {_admission(status)}"),
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
-        ("seats", f"{status.seats_taken} taken of {status.limit.live} (ceiling {status.limit.ceiling})"),
+        ("seats", _seats(status)),
         ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
     ]
     if status.engine.dtype:
@@ -80,6 +80,28 @@ def _engine(engine: EngineStatus) -> str:
     length = "" if engine.max_model_len is None else f", sequences of at most {engine.max_model_len} tokens"
     room = "" if engine.kv_cache_tokens is None else f", KV cache for {engine.kv_cache_tokens} tokens"
     return f"{engine.dtype}{quantised}, KV cache {engine.kv_cache_dtype}{length}{room}"
+
+
+def _admission(status: Status) -> str:
+    """What happens to requests now."""
+    if status.state == "draining":
+        return "new requests are refused, running ones finish"
+    if status.engine.state == "lost":
+        return "requests are refused"
+    if status.state == "paused" or status.engine.state in ("silent", "restarting"):
+        return "requests wait in the queue"
+    return "requests are dispatched"
+
+
+def _seats(status: Status) -> str:
+    """Taken and allowed seats; after a switch to fewer, those above the limit are not filled again."""
+    taken, limit = status.seats_taken, status.limit
+    if taken <= limit.live:
+        return f"{taken} taken of {limit.live} (ceiling {limit.ceiling})"
+    return (
+        f"{taken} taken, the limit is {limit.live}: {taken - limit.live} above it until they finish "
+        f"(ceiling {limit.ceiling})"
+    )
 
 
 def _row(one: ClassStatus) -> list[object]:

@@ -16,8 +16,9 @@ from headway.console.exits import (
     as_cli_error,
 )
 from headway.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
+from headway.console.machine import Machine, cpu_backend, read_machine
 from headway.console.parser import Parser, add_command, add_json, add_url, formatter, port, seconds
-from headway.console.preflight import VLLM_PORT, check_vllm, missing_dashboard_packages, try_bind
+from headway.console.preflight import VLLM_PORT, has_vllm, missing_dashboard_packages, try_bind
 from headway.console.serve_flags import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
 from headway.console.table import duration, milliseconds, setting_text, table
 
@@ -29,6 +30,7 @@ __all__ = [
     "CliError",
     "Exit",
     "FailedError",
+    "Machine",
     "Parser",
     "ServeWords",
     "ServerUnreachableError",
@@ -39,18 +41,20 @@ __all__ = [
     "add_json",
     "add_url",
     "as_cli_error",
-    "check_vllm",
     "connect",
+    "cpu_backend",
     "duration",
     "find_preset",
     "formatter",
     "has",
+    "has_vllm",
     "milliseconds",
     "missing_dashboard_packages",
     "model_of",
     "open_catalogue",
     "port",
     "preset_dir",
+    "read_machine",
     "seconds",
     "setting_text",
     "split",

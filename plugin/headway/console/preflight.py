@@ -106,9 +106,14 @@ def check_bounds(environ: Mapping[str, str]) -> Bounds:
         raise UsageError(str(error)) from None
 
 
+def has_vllm() -> bool:
+    """Whether vLLM is installed."""
+    return importlib.util.find_spec("vllm") is not None
+
+
 def check_vllm() -> None:
     """Refuse to go on without vLLM."""
-    if importlib.util.find_spec("vllm") is None:
+    if not has_vllm():
         raise UsageError(
             "vLLM is not installed; install it with: pip install 'vllm-headway[gpu]' (NVIDIA GPU) "
             "or pip install 'vllm-headway[cpu]'"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from headway.console import (
     UsageError,
-    check_vllm,
     find_preset,
+    has_vllm,
     missing_dashboard_packages,
     open_catalogue,
     preset_dir,
@@ -21,6 +21,7 @@ from headway.demo.traffic import CLASSES
 
 def check(options: Options) -> None:
     """Raise UsageError with one line that says what to do, if the demo cannot run."""
+    _check_packages()
     if not (Path(options.model) / "config.json").is_file():
         raise UsageError(
             f"no model in {options.model}; `make demo` in a clone of the repository prepares the small one, "
@@ -29,12 +30,21 @@ def check(options: Options) -> None:
     preset = find_preset(options.preset, open_catalogue(preset_dir(None, os.environ))).preset
     if missing := [name for name in CLASSES if name not in preset.classes]:
         raise UsageError(f"preset {preset.name} has no class {', '.join(missing)}, which the demo's traffic uses")
-    check_vllm()
-    if parts := missing_dashboard_packages():
-        raise UsageError(f"the demo needs {', '.join(parts)}; pip install 'vllm-headway[dashboard]'")
-    if importlib.util.find_spec("openai") is None:
-        raise UsageError("the demo's clients need the openai package; install it with: pip install openai")
     if options.server_port == options.dashboard_port:
         raise UsageError("--port and --dashboard-port are the same; give two different ones")
     try_bind(HOST, options.server_port)
     try_bind(HOST, options.dashboard_port, "--dashboard-port")
+
+
+def _check_packages() -> None:
+    """All that is not installed, in one line: a newcomer who lacks one of them lacks several."""
+    engine = [] if has_vllm() else ["vLLM"]
+    dashboard = missing_dashboard_packages()
+    clients = [] if importlib.util.find_spec("openai") else ["openai"]
+    if engine:  # which brings the openai package
+        extras = "cpu,dashboard" if dashboard else "cpu"
+        advice = f"'vllm-headway[{extras}]' (gpu instead of cpu with an NVIDIA GPU); `make demo` in a clone does it"
+    else:
+        advice = " ".join([*(["'vllm-headway[dashboard]'"] if dashboard else []), *clients])
+    if missing := [*engine, *dashboard, *clients]:
+        raise UsageError(f"the demo needs {', '.join(missing)}; install with: pip install {advice}")

@@ -6,7 +6,6 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 from headway.demo.options import HOST, Options
@@ -24,13 +23,12 @@ def write_token(folder: Path) -> Path:
     return file
 
 
-def server_command(options: Options, *, gpu: bool) -> list[str]:
-    """``headway serve`` by this same interpreter."""
+def server_command(options: Options) -> list[str]:
+    """``headway serve`` by this same interpreter, which chooses what makes it start on this machine."""
     command = [sys.executable, "-m", "headway", "serve", options.model, "--preset", options.preset]
     command += ["--host", HOST, "--port", str(options.server_port)]
     command += ["--served-model-name", options.model_name, "--max-model-len", _MAX_MODEL_LEN_TOKENS]
-    command += ["--disable-uvicorn-access-log"]
-    return command if gpu else [*command, "--enforce-eager"]
+    return [*command, "--disable-uvicorn-access-log"]
 
 
 def dashboard_command(options: Options) -> list[str]:
@@ -39,22 +37,11 @@ def dashboard_command(options: Options) -> list[str]:
     return [sys.executable, "-m", "headway", "dashboard", *where]
 
 
-def environment(environ: Mapping[str, str], token_file: Path, *, gpu: bool) -> dict[str, str]:
+def environment(environ: Mapping[str, str], token_file: Path) -> dict[str, str]:
     """The children's environment: our token and no other, no model hub, no usage statistics."""
     defaults = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
-    if not gpu:
-        defaults |= {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": "auto", "TORCHDYNAMO_DISABLE": "1"}
     inherited = {key: value for key, value in environ.items() if key not in _TOKEN_VARIABLES}
     return defaults | inherited | {"HEADWAY_ADMIN_TOKEN_FILE": str(token_file)}
-
-
-def has_gpu() -> bool:
-    """Whether vLLM will find an NVIDIA GPU: a device is there, and the CPU build is not what is installed."""
-    try:
-        metadata.version("vllm-cpu")
-    except metadata.PackageNotFoundError:
-        return any(Path("/dev").glob("nvidia[0-9]*"))
-    return False
 
 
 def own_command() -> str:

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TextIO
 
-from headway.console import FailedError
+from headway.console import FailedError, cpu_backend
 from headway.demo.children import Family
 from headway.demo.drive import Driver, Served
 from headway.demo.loading import Progress
 from headway.demo.options import Options
-from headway.demo.parts import dashboard_command, environment, has_gpu, own_command, server_command, write_token
+from headway.demo.parts import dashboard_command, environment, own_command, server_command, write_token
 from headway.demo.server import Servers
 from headway.demo.summary import Check, Summary, check_that, checks, summarise
 from headway.demo.traffic import CLASSES, arrivals
@@ -54,11 +54,10 @@ class Play:
             await driver.close()
 
     async def _start(self) -> None:
-        gpu = has_gpu()
-        environ = environment(os.environ, self._token_file, gpu=gpu)
-        self._say(f"Loading {self._options.model} into vLLM on {'the GPU' if gpu else 'the CPU'}")
+        environ = environment(os.environ, self._token_file)
+        self._say(f"Loading {self._options.model} into vLLM on {'the CPU' if cpu_backend() else 'the GPU'}")
         log = self._folder / "server.log"
-        self._family.start("server", server_command(self._options, gpu=gpu), environ, log)
+        self._family.start("server", server_command(self._options), environ, log)
         progress = Progress(self._out)
         await self._until(self._servers.server_ready, _READY_WITHIN_S, "server", lambda: progress.show(log))
         progress.done()

@@ -13,7 +13,6 @@ from typing import TextIO
 
 from headway.api import AdminError
 from headway.console import INTERRUPTED, CliError, Exit, FailedError, as_cli_error
-from headway.demo.check import check
 from headway.demo.children import Child, Family, adopt_orphans
 from headway.demo.options import Options
 from headway.demo.play import Play
@@ -30,8 +29,7 @@ Result = tuple[Summary, list[Check]]
 
 
 def run(options: Options) -> int:
-    """Run the demo; returns its exit code. Raises UsageError before anything is started, FailedError after."""
-    check(options)
+    """Run the demo, which was checked; returns its exit code. Raises FailedError."""
     adopt_orphans()
     return asyncio.run(_Show(options).run())
 

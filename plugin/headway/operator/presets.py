@@ -27,6 +27,11 @@ class Listed:
     preset: Preset
     source: str
 
+    @property
+    def is_file(self) -> bool:
+        """Whether it came from a file of the operator's."""
+        return self.source not in (BUNDLED, GIVEN)
+
 
 class PresetCatalogue:
     """The presets known to this server, by name."""
@@ -86,6 +91,14 @@ class PresetCatalogue:
         """Every class of every preset, in a fixed order."""
         return list(dict.fromkeys(name for one in self for name in one.preset.by_urgency()))
 
+    def largest(self) -> Listed:
+        """The preset that may come to ask for the most seats; of several, the first."""
+        return max(self, key=lambda one: one.preset.max_seats())
+
     def max_seats(self) -> int:
         """The largest number of seats any preset may come to ask for."""
-        return max(one.preset.max_seats() for one in self)
+        return self.largest().preset.max_seats()
+
+    def bundled_seats(self) -> int:
+        """The same of the bundled presets, also of one that a file replaces."""
+        return max(preset.max_seats() for preset in bundled_presets().values())

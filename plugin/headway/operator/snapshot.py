@@ -32,6 +32,8 @@ from headway_policies.fallback import Degradation, Rung, Trigger
 from headway_policies.memory import Cache
 from headway_policies.prediction import Accuracy
 
+_NO_LOAD = Load(running=0, waiting=0, kv_usage_ratio=0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
@@ -148,6 +150,8 @@ class SupervisorReading:
 class EngineReading:
     """The engine: its state, whether requests go to it, its own limit, its last step, its settings, its supervisor
     where one runs.
+
+    One that is gone has no last step: nothing runs in it, and nothing waits.
     """
 
     state: EngineState
@@ -263,7 +267,8 @@ class SnapshotReader:
             )
         link = self.gateway.link
         settings = link.adapter.settings(link.engine)
-        return EngineReading(desk.engine, desk.engine_up, link.core_limit, self.activity.load, settings, reading)
+        load = _NO_LOAD if link.engine_gone or link.engine_lost else self.activity.load
+        return EngineReading(desk.engine, desk.engine_up, link.core_limit, load, settings, reading)
 
 
 def _queue(desk: Desk, now_s: float) -> QueueReading:

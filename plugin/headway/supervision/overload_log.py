@@ -66,8 +66,9 @@ class OverloadLog:
         now_s, desk = self._gate.now_s(), self._gate.desk
         standing = desk.standing_queues(now_s)
         log.warning(
-            "overload: %d requests refused and %d arrived within %.0f s (%s); waiting: %d, the oldest for %.1f s%s",
+            "overload: %d %s refused and %d arrived within %.0f s (%s); waiting: %d, the oldest for %.1f s%s",
             refused.total(),
+            "request" if refused.total() == 1 else "requests",
             arrived,
             EVERY_S,
             ", ".join(f"{reason}: {number}" for reason, number in refused.most_common()),

@@ -28,7 +28,7 @@ from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.fallback import FallbackClient, FallbackSettings
 from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, Tokens, hide_queries, routes
-from headway.operator import Control, PresetCatalogue, ServerIdentity
+from headway.operator import Control, Listed, PresetCatalogue, ServerIdentity
 from headway.variables import whole_number
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
@@ -133,7 +133,7 @@ class HeadwayEndpoint:
         control, gateway = service.control, service.parts.gateway
         self._control = HeadwayEndpoint.serving = state.headway = control
         ceiling = control.snapshot().limit.ceiling
-        _log_degraded_modes(catalogue.max_seats(), ceiling, args)
+        _log_degraded_modes(catalogue.largest(), ceiling, args)
         await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
@@ -191,12 +191,13 @@ def _served_name(args: Namespace) -> str:
     return str(names[0] if names else getattr(args, "model", ""))
 
 
-def _log_degraded_modes(wanted: int, ceiling: int, args: Namespace) -> None:
-    """One warning for each thing that this server cannot do. ``wanted`` is the most seats that a preset asks for."""
+def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
+    """One warning for each thing that this server cannot do. ``largest`` is the preset that asks for the most seats."""
+    wanted = largest.preset.max_seats()
     if ceiling < wanted:
         log.warning(
-            "the engine has %d seats at most, but a preset asks for %d; start with --max-num-seqs %d to use them",
-            ceiling, wanted, wanted,
+            "the engine has %d seats at most, but preset %s (%s) asks for %d; start with --max-num-seqs %d to use them",
+            ceiling, largest.preset.name, largest.source, wanted, wanted,
         )  # fmt: skip
     if (getattr(args, "api_server_count", None) or 1) > 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         log.warning("several API servers: each has a queue of its own, and /metrics lacks the ticket counts")

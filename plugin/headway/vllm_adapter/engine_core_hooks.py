@@ -12,7 +12,8 @@ import sys
 from typing import Any
 
 from headway.vllm_adapter.process.cpu_yield import yield_cpu
-from headway.vllm_adapter.process.death_cause import listen_for_death_cause
+from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
+from headway.vllm_adapter.process.interrupted_start import interruptible
 from headway.vllm_adapter.process.parent_watch import watch_starts
 from headway.vllm_adapter.process.progress import prepare_progress, report_progress
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
@@ -31,7 +32,8 @@ def register() -> None:
     """Add the methods to EngineCore, in the process that has one; prepare a process that will start one; on a small CPU
     machine, make vLLM's processes yield the CPU."""
     yield_cpu()
-    watch_starts(_manager_of_engines(), prepare_progress)
+    listen_for_failed_starts()
+    watch_starts(_manager_of_engines(), _prepare_start)
     watch_starts(getattr(sys.modules.get("vllm.v1.executor.multiproc_executor"), "MultiprocExecutor", None))
     module = sys.modules.get("vllm.v1.engine.core")
     core = getattr(module, "EngineCore", None)
@@ -45,6 +47,11 @@ def register() -> None:
         report_progress(core, proc)
     if proc is not None:
         listen_for_death_cause(proc)
+
+
+def _prepare_start() -> None:
+    prepare_progress()
+    interruptible.listen()
 
 
 def _manager_of_engines() -> Any:

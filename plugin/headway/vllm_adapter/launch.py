@@ -7,18 +7,26 @@ distribution name and its command dies on that; and it ends with one clear line 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from headway.errors import HeadwayError, NoEngineError
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
-from headway.vllm_adapter.process.death_cause import forget_death_cause, prepare_death_cause
+from headway.vllm_adapter.process.death_cause import (
+    forget_death_cause,
+    one_line,
+    prepare_death_cause,
+    why_not_started,
+)
+from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED, interruptible
 from headway_policies import PresetError
 
 DRAIN_S = 30
 _DRAIN = "--shutdown-timeout"
 _MAX_CAUSE_CHARS = 400
+_KILLED = "-9}"  # of vLLM's list of processes that ended, with their exit codes
 
 #: Where releases keep the launcher's parts (0.33, 0.29 to 0.32, before).
 _ARGUMENTS = (
@@ -43,10 +51,13 @@ def serve(vllm_argv: Sequence[str]) -> int:
     run_server = _find(_SERVERS, "run_server")
     HeadwayEndpoint.replaces_engine = True
     prepare_death_cause()
+    _silence_resource_trackers()
+    interruptible.armed = True
     try:
         uvloop.run(run_server(args))
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as interrupt:
+        sys.stderr.write("headway: stopped before the server was ready\n")
+        return TERMINATED if interrupt.args else INTERRUPTED  # vLLM's for SIGTERM has a text, Python's for SIGINT none
     except (HeadwayError, PresetError):
         raise
     except OSError as error:
@@ -64,6 +75,15 @@ def serve(vllm_argv: Sequence[str]) -> int:
 def show_help() -> None:
     """Print vLLM's own options."""
     _parser().print_help(sys.stdout)
+
+
+def _silence_resource_trackers() -> None:
+    """Keep multiprocessing's warnings of shared memory out of the log: they come after the end, behind its last line.
+
+    The trackers remove the memory of processes that were killed all the same.
+    """
+    others = [one for one in os.environ.get("PYTHONWARNINGS", "").split(",") if one]
+    os.environ["PYTHONWARNINGS"] = ",".join([*others, "ignore:resource_tracker:UserWarning"])
 
 
 def _parse(vllm_argv: Sequence[str]) -> Any:
@@ -98,10 +118,12 @@ def _find(modules: Sequence[str], name: str) -> Any:
 
 
 def _cause(error: BaseException) -> str:
-    """One line: what a validation found, or the error's first line and where the details are."""
+    """One line: what a validation found, or the error of the process that failed and where the details are."""
     findings = getattr(error, "errors", None)
     if callable(findings):
         text = "; ".join(str(one.get("msg", one)).removeprefix("Value error, ") for one in findings())
         return " ".join(text.split())[:_MAX_CAUSE_CHARS]
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"{lines[0][:_MAX_CAUSE_CHARS]} (the engine's own log is above)"
+    text = why_not_started() or one_line(error)
+    if _KILLED in text:
+        text += "; it was killed (SIGKILL), which the system does when memory runs out"
+    return f"{text} (the engine's own log is above)"

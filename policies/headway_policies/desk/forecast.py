@@ -28,6 +28,10 @@ class Forecast:
         """The seats that come free in a second while all of ``limit`` are taken; 0 while nothing is known."""
         return self._waits.freed_per_s(limit)
 
+    def turnover_per_s(self, limit: int) -> float | None:
+        """The same, from however little is known; None until a seat has come free."""
+        return self._waits.turnover_per_s(limit)
+
     def waited(self, predicted_s: float, waited_s: float) -> None:
         """A wait is over: what was predicted, and what it was."""
         self._waits.waited(predicted_s, waited_s)

@@ -64,20 +64,21 @@ class Lifecycle:
 
     def retry_after_s(self, now_s: float) -> int:
         """Whole seconds after which a refused client may be served."""
-        return self._drain_rate.retry_after_s(self._scheduler.queue.total.requests, now_s)
+        scheduler = self._scheduler
+        freed_per_s = self._forecast.turnover_per_s(scheduler.limit)
+        return self._drain_rate.retry_after_s(scheduler.queue.total.seats, freed_per_s, now_s)
 
     # ------------------------------------------------------------------ arrival
 
     def refuse_arrival(self, ticket: Ticket, reason: Reason, now_s: float) -> None:
         """It is refused on arrival."""
         self._ledger.classes[ticket.class_name].refused_on_arrival(reason)
-        retry_after_s = self._drain_rate.retry_after_s(self._scheduler.queue.total.requests, now_s)
-        self.effects.append(Reject(ticket.id, reason, retry_after_s))
+        self.effects.append(Reject(ticket.id, reason, self.retry_after_s(now_s)))
 
     def enqueue(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> Record:
         """A new ticket takes its place in the queue."""
         record = self._expect(ticket, stages, queue_due_s)
-        self._push(record, now_s)
+        self._join(record, now_s)
         return record
 
     def seat_arrival(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> None:
@@ -185,7 +186,7 @@ class Lifecycle:
         left = record.run_due()
         record.queue_due_s = None if left is None else left[0]
         self._place(record)
-        self._push(record, now_s)
+        self._join(record, now_s)
         self.crash_suspects.suspect(ticket.id)
         self.deadlines.drop(ticket.id)
         if record.queue_due_s is not None:
@@ -255,6 +256,12 @@ class Lifecycle:
         record.queue_class = self._scheduler.class_of(record.ticket)
         record.lane = self._scheduler.lane(self._forecast.lengths.output_tokens(record.ticket), learn=False)
 
+    def _join(self, record: Record, now_s: float) -> None:
+        """It takes its place in the queue, perhaps as the first."""
+        if not self._scheduler.queue.total.requests:
+            self._drain_rate.began(now_s)
+        self._push(record, now_s)
+
     def _push(self, record: Record, now_s: float) -> None:
         self._scheduler.queue.push(record.ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
 
@@ -282,7 +289,7 @@ class Lifecycle:
         self._ledger.classes[ticket.class_name].dispatched()
         record.dispatched_s, record.revision = now_s, mode.revision
         self._objectives.dispatched(record, now_s)
-        self._drain_rate.departed(now_s)
+        self._drain_rate.departed(record.seats, now_s)
         if mode.in_force:
             most_tokens = capped_tokens(ticket, mode.terms(ticket), mode.in_force)
             if most_tokens is not None:

@@ -37,6 +37,7 @@ _KEYS = 512  # at about 5 KB, when all are full
 _SCORED = 256
 _SEATS = 64
 _HORIZON_S = 600.0
+_MIN_RESIDENCE_S = 1e-6
 _FIRST_TOKENS = 128
 
 
@@ -167,6 +168,10 @@ class WaitEstimate:
     def freed_per_s(self, limit: int) -> float:
         """The seats that come free in a second while ``limit`` are taken; 0 while too little is known."""
         return limit / self._residence_s if self._weight >= MIN_SAMPLES and self._residence_s > 0 else 0.0
+
+    def turnover_per_s(self, limit: int) -> float | None:
+        """The same from the first seat on; None before."""
+        return limit / max(self._residence_s, _MIN_RESIDENCE_S) if self._weight else None
 
     def waited(self, predicted_s: float, actual_s: float) -> None:
         """Learn how good a predicted wait was."""

@@ -17,7 +17,7 @@ from headway_dashboard.analysis.condition import Condition, State
 from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import Series
 from headway_dashboard.analysis.status import Status
-from headway_dashboard.analysis.verdict import ClassFacts, Facts, main_causes, troubles, verdict
+from headway_dashboard.analysis.verdict import ClassFacts, Facts, doubling_gain, main_causes, troubles, verdict
 from headway_dashboard.sources import Health, Reading
 
 INF, NAN = math.inf, math.nan
@@ -352,3 +352,82 @@ def test_an_idle_server_still_names_its_errors() -> None:
     assert idle(None) == idle(0.01) == "Idle: no verdict until requests arrive."
     named = "100\u00a0% of requests end without an answer, most of them: timed out waiting."
     assert idle(1.0) == f"{named} No requests arrive now."
+
+
+# ---------------------------------------------------------------------- what more seats would give
+
+
+@pytest.mark.parametrize(
+    ("known", "limited_by", "advice"),
+    [
+        (
+            {"doubling_gain": 0.35},
+            "seats",
+            "A preset with more seats (about 35\u00a0% more tokens a second from twice the seats), or another "
+            "server, would help.",
+        ),
+        (
+            {"doubling_gain": 0.35, "ceiling": 32},
+            "seats",
+            "This engine has no more: another server would help, or a start with more (--max-num-seqs) (about "
+            "35\u00a0% more tokens a second from twice the seats).",
+        ),
+        (
+            {"doubling_gain": 0.1, "ceiling": 64},
+            "the engine",
+            "More seats will not help (twice the seats would give about 10\u00a0% more tokens a second); another "
+            "server would.",
+        ),
+        (
+            {"doubling_gain": 0.0},
+            "the engine",
+            "More seats will not help (twice the seats would give no more tokens a second); another server would.",
+        ),
+        (
+            {"limit_reason": "slo", "doubling_gain": 0.9},
+            "the engine",
+            "More seats will not help (the time between tokens is over its SLO); another server would.",
+        ),
+        (
+            {"limit_reason": "fixed", "ceiling": 64},
+            "seats",
+            "Another server would help; more seats only if tokens a second still rise with the batch, which the "
+            "traffic so far does not show.",
+        ),
+    ],
+    ids=["worth it", "none left", "hardly", "not at all", "an adaptive limit", "not known"],
+)
+def test_more_seats_are_advised_only_where_they_would_serve_more(
+    known: dict[str, object], limited_by: str, advice: str
+) -> None:
+    """Where a step grows with its batch, or the limit policy has found its place, they only make tokens slower."""
+    full = replace(WELL, seats_taken=32, queued=41, **known)  # type: ignore[arg-type]  # a table's values
+    assert verdict(full) == f"Limited by {limited_by}: 32 of 32 seats taken, 41 waiting. {advice}"
+
+
+def rates(batches: list[float], base_s: float, seat_s: float) -> list[float]:
+    """The tokens a second of an engine whose step grows by a straight line."""
+    return [batch / (base_s + seat_s * batch) for batch in batches]
+
+
+RISING = [float(batch) for batch in range(4, 33, 2)]
+
+
+@pytest.mark.parametrize(
+    ("base_s", "seat_s", "gain"),
+    [(0.03, 0.0, 1.0), (0.032, 0.001, 1 / 3), (0.0, 0.01, 0.0)],
+    ids=["a flat step", "half of it grows", "all of it grows"],
+)
+def test_the_gain_of_twice_the_seats_is_read_from_what_was_measured(base_s: float, seat_s: float, gain: float) -> None:
+    """A step of 32 ms and 1 ms a sequence: 32 take 64 ms, 64 take 96 ms, so a third more tokens a second."""
+    assert doubling_gain(RISING, rates(RISING, base_s, seat_s)) == pytest.approx(gain, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [[], RISING[:7], [32.0] * 20, [None, 0.0, *[30.0, 32.0] * 10]],
+    ids=["nothing", "too few", "always full", "too narrow"],
+)
+def test_batches_that_hardly_differ_tell_no_gain(batches: list[float | None]) -> None:
+    """A line through one point has any slope."""
+    assert doubling_gain(batches, [100.0] * len(batches)) is None

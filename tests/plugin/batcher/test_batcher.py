@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pydantic
 import pytest
 from batch_functions import Recorder, double, settle
 from virtual_time import on_virtual_time
 
-from headway import Batcher, BatchFunctionError, Expired, Rejected, TimedOut
+import headway
+from headway import Batcher, BatchFunctionError, Expired, Rejected, SyncBatcher, TimedOut
 from headway_policies import Degrade, Outcome, Requeue
 
 
@@ -612,3 +615,101 @@ async def test_an_effect_that_cannot_follow_is_an_error(effect: object, error: s
     async with Batcher(Recorder()) as batcher:
         with pytest.raises(AssertionError, match=error):
             batcher._carry_out([effect])  # type: ignore[list-item]  # one of them is no effect at all
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["from the first batch", "after single items"])
+@on_virtual_time
+async def test_the_first_retry_after_fits_the_speed_of_the_function(warm: bool) -> None:
+    """2000 items wait for a function that takes 20 ms for 32 of them, a second and a quarter in all: the first refusals
+    advise that, also where single items have come slowly before."""
+    async with Batcher(Recorder(takes_s=0.02), max_size=2000, max_wait_ms=5) as batcher:
+        if warm:
+            for item in range(3):
+                await batcher.submit(item)
+                await asyncio.sleep(5)
+        tasks = []
+        for _ in range(4):
+            tasks += [asyncio.create_task(batcher.submit(item)) for item in range(2100)]
+            await asyncio.sleep(0.03)
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+    advice = {one.retry_after_s for one in answers if isinstance(one, Rejected)}
+    assert advice == {1, 2}
+
+
+async def _async(*_: object) -> list[int]:
+    return [1]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: Batcher(_async, count_tokens=_async), id="a coroutine function counts tokens"),
+        pytest.param(lambda: Batcher(_async, validate=_async), id="a coroutine function validates"),
+        pytest.param(lambda: Batcher(_async()), id="a coroutine as the function"),
+        pytest.param(lambda: Batcher(_async, count_tokens=_async()), id="a coroutine counts tokens"),
+        pytest.param(lambda: Batcher(_async, validate=_async()), id="a coroutine validates"),
+        pytest.param(lambda: SyncBatcher(_async), id="a function for threads"),
+        pytest.param(lambda: SyncBatcher(_async()), id="a coroutine for threads"),
+        pytest.param(lambda: headway.wrap(_async()), id="a coroutine as an engine"),
+    ],
+)
+def test_wrong_arguments_leave_no_coroutine_behind(make: Callable[[], object]) -> None:
+    """Each is one TypeError; a coroutine in the wrong place is closed, for it would warn that it was never awaited."""
+    with pytest.raises(TypeError) as raised:
+        make()
+    assert "\n" not in str(raised.value)
+    gc.collect()  # the warning comes when it is destroyed; here warnings are errors
+
+
+@pytest.mark.parametrize("argument", ["count_tokens", "validate"])
+@on_virtual_time
+async def test_a_function_that_hands_out_a_coroutine_is_refused_and_leaves_none(argument: str) -> None:
+    """A lambda around a coroutine function is seen at its first call only: a TypeError that names the argument."""
+    async with Batcher(Recorder(), **{argument: lambda item: _async(item)}) as batcher:
+        with pytest.raises(TypeError, match=f"{argument} must be a plain function"):
+            await batcher.submit(1)
+    gc.collect()
+
+
+@on_virtual_time
+async def test_a_call_that_is_cancelled_before_its_first_step_leaves_no_coroutine() -> None:
+    """The only submitter goes away in the very turn of the loop in which the function was called."""
+    called = asyncio.Event()
+
+    async def process(items: list[int]) -> list[int]:
+        return items
+
+    def call(items: list[int]) -> Any:
+        task.cancel()
+        called.set()
+        return process(items)
+
+    batcher = Batcher(_OnLoop(call), max_wait_ms=0)
+    task = asyncio.create_task(batcher.submit(1))
+    await called.wait()
+    await asyncio.wait([task])
+    await batcher.drain()
+    assert task.cancelled()
+    gc.collect()
+
+
+class _OnLoop:
+    """A batch function that counts as a coroutine function, though what it calls only makes a coroutine."""
+
+    def __init__(self, call: Callable[[list[int]], Any]) -> None:
+        self._call = call
+        self.__call__: Any = self.run  # what is_async looks at
+
+    async def run(self, items: list[int]) -> Any:
+        raise AssertionError("only its kind is looked at")
+
+    def __call__(self, items: list[int]) -> Any:  # type: ignore[no-redef]  # the instance's hides it from is_async
+        return self._call(items)
+
+
+async def test_its_counts_are_a_response_that_pydantic_can_describe() -> None:
+    """What a web framework makes of a return type, on Python 3.11 as well."""
+    adapter = pydantic.TypeAdapter(headway.BatcherStats)
+    async with Batcher(Recorder()) as batcher:
+        assert adapter.validate_python(batcher.stats()) == batcher.stats()
+    assert "queue_sizes" in adapter.json_schema()["properties"]

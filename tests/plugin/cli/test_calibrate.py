@@ -72,6 +72,24 @@ def test_the_fit_and_the_measurements_are_kept_in_a_file(
     assert written["first_token"][2] == {"at": 1000, "seconds": 0.525}
 
 
+@pytest.mark.parametrize("words", [["--flags"], ["--json"], []], ids=["flags", "json", "text"])
+def test_a_poor_fit_is_a_warning_beside_the_output(
+    words: list[str], server: CompletionsStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error, so that the flags can still be put into another command."""
+    scattered = [Point(number, seconds) for number, seconds in ((1, 0.03), (8, 0.12), (16, 0.04), (32, 0.11))]
+    monkeypatch.setattr(Probe, "measure", lambda probe, within_s, progress: Measured(scattered, FIRST))
+    assert main(["calibrate", "--url", server.url, *words]) == 0
+    out, err = capsys.readouterr()
+    (line,) = [line for line in err.splitlines() if "warning" in line]
+    assert line.startswith("headway: warning: poor fit of the time between tokens: mean error ")
+    if words == ["--flags"]:
+        assert out.startswith("--step-ms ")
+        assert out.count("\n") == 1
+    if words == ["--json"]:
+        assert [f"headway: warning: {one}" for one in json.loads(out)["warnings"]] == [line]
+
+
 def test_a_server_is_measured_from_end_to_end(
     server: CompletionsStandIn, side_by_side: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from headway.cli import main
-from headway.console import preflight
+from headway.cli import serve as serve_command
+from headway.console import Machine, preflight
 from headway.errors import NoEngineError
 
 PRESET = """
@@ -48,6 +49,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
     monkeypatch.setattr(headway.vllm_adapter, "launch", module, raising=False)
     monkeypatch.setattr(preflight, "check_vllm", lambda: None)
+    monkeypatch.setattr(serve_command, "cpu_backend", lambda: False)
     monkeypatch.setattr(os, "environ", os.environ.copy())
     return calls
 
@@ -111,6 +113,68 @@ def test_fewer_engine_seats_than_the_preset_asks_for_are_warned_about(
     assert main(["serve", str(tmp_path), "--port", port, "--max-num-seqs", "4"]) == 0
     assert launched[0][3:] == ("--port", port, "--max-num-seqs", "4")
     assert "warning: --max-num-seqs 4 is less than the 32 seats" in capsys.readouterr().err
+
+
+def test_a_file_that_raises_the_ceiling_is_named_with_its_number(
+    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More seats than any bundled preset are memory for the engine's whole life; one that no preset uses, too."""
+    file = tmp_path / "night.toml"
+    file.write_text(PRESET)
+    words = ["serve", str(tmp_path), "--preset-dir", str(tmp_path), "--port", port]
+    assert main(words) == 0
+    (line,) = _warnings(capsys)
+    assert line.startswith(f"headway: warning: {file} asks for 96 seats (preset night), the bundled presets for 64 at ")
+    assert "--max-num-seqs is 96" in line
+    assert main([*words, "--max-num-seqs", "80"]) == 0
+    assert main([*words, "--max-num-seqs", "96"]) == 0
+    (line,) = _warnings(capsys)
+    assert line.startswith(f"headway: warning: {file} asks for 96 seats (preset night), more than --max-num-seqs 80")
+    file.write_text(PRESET.replace("seats = 96", "seats = 64"))
+    assert main(words) == 0
+    assert main([*words, "--preset", "night", "--max-num-seqs", "8"]) == 0
+    (line,) = _warnings(capsys)
+    assert "less than the 64 seats of preset night" in line
+
+
+def test_a_number_of_seats_in_the_configuration_file_counts(
+    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There it is vLLM's limit just as well."""
+    (tmp_path / "night.toml").write_text(PRESET)
+    config = tmp_path / "vllm.yaml"
+    config.write_text("max-num-seqs: 80\n")
+    words = ["--preset-dir", str(tmp_path), "--port", port, "--config", str(config)]
+    assert main(["serve", str(tmp_path), *words]) == 0
+    (line,) = _warnings(capsys)
+    assert line.endswith("more than --max-num-seqs 80: 80 is the limit")
+
+
+def _warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+
+
+def test_the_cpu_backend_gets_what_makes_it_start_here(
+    launched: list[tuple[str, ...]],
+    tmp_path: Path,
+    port: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the environment and among the flags, said in one line; what is set already stays as it is."""
+    machine = Machine(cores=(0, 1), cpus=2.0, node_bytes=(3 * 2**30,), group_bytes=None, compiles=True)
+    monkeypatch.setattr(serve_command, "cpu_backend", lambda: True)
+    monkeypatch.setattr(serve_command, "read_machine", lambda environ: machine)
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "1")
+    for name in ("VLLM_CPU_KVCACHE_SPACE", "TORCHDYNAMO_DISABLE"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["serve", str(tmp_path), "--port", port]) == 0
+    assert launched[0][-3:] == ("--enforce-eager", "--port", port)
+    assert [os.environ[name] for name in ("VLLM_CPU_KVCACHE_SPACE", "TORCHDYNAMO_DISABLE")] == ["1", "1"]
+    assert os.environ["VLLM_CPU_OMP_THREADS_BIND"] == "1"
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "VLLM_CPU" in line)
+    assert line.startswith("  CPU start  VLLM_CPU_KVCACHE_SPACE=1 ")
+    assert "VLLM_CPU_OMP_THREADS_BIND" not in line
 
 
 def test_an_open_admin_api_is_warned_about(

@@ -16,7 +16,7 @@ def test_a_ready_server_is_a_table_and_exit_code_zero(operator: Stub, capsys: py
     """State, preset, limit, and a row for each class, most urgent first."""
     assert main(["status"]) == 0
     out = capsys.readouterr().out
-    assert "open, ready" in out
+    assert "state     ready; requests are dispatched\n" in out
     assert "balanced  (revision 3)" in out
     assert "5 taken of 32 (ceiling 64)" in out
     assert "up 1 h 2 min" in out
@@ -31,7 +31,37 @@ def test_a_server_that_is_not_ready_is_shown_and_exit_code_one(
     """The reasons are printed."""
     operator.ready, operator.reasons = False, ["warming up", "draining"]
     assert main(["status"]) == 1
-    assert "NOT READY: warming up; draining" in capsys.readouterr().out
+    assert "NOT READY: warming up, draining; " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("admission", "engine", "sentence"),
+    [
+        ("open", "up", "NOT READY: why; requests are dispatched"),
+        ("open", "restarting", "NOT READY: why; requests wait in the queue"),
+        ("open", "silent", "NOT READY: why; requests wait in the queue"),
+        ("open", "lost", "NOT READY: why; requests are refused"),
+        ("paused", "up", "NOT READY: why; requests wait in the queue"),
+        ("draining", "up", "NOT READY: why; new requests are refused, running ones finish"),
+        ("draining", "lost", "NOT READY: why; new requests are refused, running ones finish"),
+    ],
+)
+def test_the_state_says_what_happens_to_requests(admission: str, engine: str, sentence: str, operator: Stub) -> None:
+    """A server whose engine restarts is not "open": its requests wait."""
+    changed = {"state": admission, "ready": False, "reasons": ["why"], "engine": EngineStatus(state=engine)}
+    (line,) = [
+        one
+        for one in status.text(operator.status().model_copy(update=changed), operator.url).splitlines()
+        if one.startswith("state")
+    ]
+    assert line == f"state     {sentence}"
+
+
+def test_seats_above_the_limit_are_named_as_such(operator: Stub) -> None:
+    """After a switch to fewer seats "32 taken of 8" would look like an error."""
+    now = operator.status()
+    fewer = now.model_copy(update={"seats_taken": 32, "limit": now.limit.model_copy(update={"live": 8})})
+    assert "32 taken, the limit is 8: 24 above it until they finish (ceiling 64)" in status.text(fewer, operator.url)
 
 
 def test_requests_that_are_retried_one_at_a_time_are_shown(operator: Stub) -> None:
@@ -161,7 +191,7 @@ def test_watch_shows_it_again_until_ctrl_c(
     monkeypatch.setattr(status.time, "sleep", sleep)
     assert main(["status", "--watch", "0.5"]) == 130
     assert slept == [0.5, 0.5]
-    assert capsys.readouterr().out.count("open, ready") == 2
+    assert capsys.readouterr().out.count("ready; requests are dispatched") == 2
 
 
 def test_a_netrc_entry_does_not_replace_the_token(

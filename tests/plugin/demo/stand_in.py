@@ -128,9 +128,8 @@ def demo(mode: str, exit_after_s: float | None) -> int:
 
     server_port, dashboard_port = _free_port(), _free_port()
     me = [sys.executable, __file__]
-    play.server_command = lambda options, gpu: [*me, "server", str(server_port), mode]
+    play.server_command = lambda options: [*me, "server", str(server_port), mode]
     play.dashboard_command = lambda options: [*me, "server", str(dashboard_port), "well"]
-    show.check = lambda options: None
     show._GRACE_S = 0.5
     show._CRASH_SHOWS_WITHIN_S = 5.0
     options = Options("some/model", "balanced", server_port, dashboard_port, 30.0, exit_after_s, mode == "miscount")

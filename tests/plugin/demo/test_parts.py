@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import io
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from headway.console.exits import UsageError
+from headway.console.exits import Exit, UsageError
 from headway.console.serve_flags import split, value_of
 from headway.demo import check as checking
 from headway.demo.loading import STAGES, Progress, stage_of
@@ -28,14 +30,14 @@ OPTIONS = Options(
 
 
 def test_the_server_is_the_command_a_user_would_type() -> None:
-    """Loopback only; eager where there is no GPU."""
-    command = server_command(OPTIONS, gpu=False)
+    """Loopback only; what makes it start on this machine is chosen by ``headway serve``, not here."""
+    command = server_command(OPTIONS)
     assert command[1:4] == ["-m", "headway", "serve"]
     words = split(command[4:])
     assert (words.preset, words.engine[0]) == ("latency", OPTIONS.model)
     assert value_of(words.engine, "--host") == "127.0.0.1"
     assert value_of(words.engine, "--served-model-name") == "smollm2"
-    assert [word for word in command if word not in server_command(OPTIONS, gpu=True)] == ["--enforce-eager"]
+    assert "--enforce-eager" not in command
 
 
 def test_the_dashboard_reads_that_server() -> None:
@@ -49,13 +51,13 @@ def test_the_dashboard_reads_that_server() -> None:
 def test_the_children_get_our_token_and_no_other(tmp_path: Path) -> None:
     """A token in a variable would win over the file; what the user set otherwise stays."""
     environ = {"HEADWAY_ADMIN_TOKEN": "x", "HEADWAY_VIEWER_TOKEN": "y", "VLLM_CPU_KVCACHE_SPACE": "8", "PATH": "p"}
-    got = environment(environ, tmp_path / "t", gpu=False)
+    got = environment(environ, tmp_path / "t")
     assert "HEADWAY_ADMIN_TOKEN" not in got
     assert "HEADWAY_VIEWER_TOKEN" not in got
     assert got["HEADWAY_ADMIN_TOKEN_FILE"] == str(tmp_path / "t")
-    assert (got["VLLM_CPU_KVCACHE_SPACE"], got["VLLM_CPU_OMP_THREADS_BIND"], got["PATH"]) == ("8", "auto", "p")
+    assert (got["VLLM_CPU_KVCACHE_SPACE"], got["PATH"]) == ("8", "p")
     assert got["HF_HUB_OFFLINE"] == got["VLLM_NO_USAGE_STATS"] == got["DO_NOT_TRACK"] == "1"
-    assert "VLLM_CPU_KVCACHE_SPACE" not in environment({}, tmp_path / "t", gpu=True)
+    assert not {"VLLM_CPU_KVCACHE_SPACE", "TORCHDYNAMO_DISABLE"} & environment({}, tmp_path / "t").keys()
 
 
 def test_the_token_is_fresh_long_and_private(tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_progress_is_one_line_on_a_terminal(tmp_path: Path) -> None:
 def runnable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
     """Options that pass every check, whatever is installed here."""
     (tmp_path / "config.json").touch()
-    monkeypatch.setattr(checking, "check_vllm", lambda: None)
+    monkeypatch.setattr(checking, "has_vllm", lambda: True)
     monkeypatch.setattr(checking, "missing_dashboard_packages", list)
     ports = []
     for _ in range(2):
@@ -150,12 +152,45 @@ def test_a_taken_port_is_named_with_its_own_flag(field: str, flag: str, runnable
             checking.check(dataclasses.replace(runnable, **{field: port}))
 
 
-def test_missing_packages_are_named(runnable: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The dashboard's and the clients'."""
-    monkeypatch.setattr(checking, "missing_dashboard_packages", lambda: ["streamlit"])
-    with pytest.raises(UsageError, match=r"needs streamlit"):
-        checking.check(runnable)
-    monkeypatch.setattr(checking, "missing_dashboard_packages", list)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"openai"):
-        checking.check(runnable)
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [
+        pytest.param(
+            {"vllm", "streamlit", "openai"},
+            r"needs vLLM, streamlit, openai; install with: pip install 'vllm-headway\[cpu,dashboard\]' \(gpu instead",
+            id="everything",
+        ),
+        pytest.param({"vllm"}, r"needs vLLM; install with: pip install 'vllm-headway\[cpu\]' ", id="the engine"),
+        pytest.param({"plotly"}, r"needs plotly; .* 'vllm-headway\[dashboard\]'$", id="the dashboard"),
+        pytest.param({"openai"}, r"needs openai; install with: pip install openai$", id="the clients"),
+    ],
+)
+def test_all_missing_packages_are_named_in_one_line(
+    missing: set[str], expected: str, runnable: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the model: a newcomer without vLLM has none either."""
+    monkeypatch.undo()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in missing else name)
+    with pytest.raises(UsageError, match=expected):
+        checking.check(dataclasses.replace(runnable, model="/no/such"))
+
+
+WITHOUT = """
+import importlib.machinery, sys
+class Without(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {"vllm", "openai", "streamlit"} else super().find_spec(name, path)
+sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Without
+from headway.cli import main
+sys.exit(main(["demo"]))
+"""
+
+
+@pytest.mark.slow
+def test_the_command_says_what_to_install_where_nothing_is() -> None:
+    """In an interpreter that finds no vLLM, and nothing that comes with it: one line, and the code of wrong usage."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.startswith("headway: error: the demo needs vLLM, streamlit, openai; install with: pip install ")
+    assert done.stderr.count("\n") == 1

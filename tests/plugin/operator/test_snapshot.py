@@ -21,7 +21,7 @@ from headway.http.auth import Role, Tokens
 from headway.operator.control import Control
 from headway.operator.metrics import MetricsCollector
 from headway.supervision.supervisor import POLL_S, Supervisor
-from headway_policies import Cause, Ending, EngineState
+from headway_policies import Cause, Ending, EngineState, Load
 from headway_policies.desk import dump
 
 TOKEN = "viewer-token-0123456789-0123456789ab"
@@ -162,3 +162,23 @@ async def test_a_snapshot_does_not_change_any_more() -> None:
     assert after.fallback.rung.word == "pause"
     permit.leave(Ending.COMPLETED)
     control.gateway.gate.close()
+
+
+@on_virtual_time
+async def test_nothing_runs_in_an_engine_that_is_gone() -> None:
+    """What its last step reported would stay on the charts for as long as it takes to start another."""
+    engine = TrippingEngine(step_s=1.0)
+    replacement = Replacement(engine)
+    control, parts = installed(engine, small_preset(1), supervise=lambda one: Supervisor(one.gateway, replacement))
+    parts.activity.load = Load(running=7, waiting=2, kv_usage_ratio=0.9)
+    supervisor = control.reader.supervisor
+    assert supervisor is not None
+    assert control.status()["engine"]["running"] == 7
+    parts.tasks.start("supervisor", supervisor.run())
+    engine.die()
+    await asyncio.sleep(POLL_S + 0.01)
+    assert control.snapshot().engine.state is EngineState.RESTARTING
+    read = control.status()["engine"]
+    assert (read["running"], read["waiting"], read["kv_cache_usage_ratio"]) == (0, 0, 0.0)
+    parts.tasks.stop_all()
+    await asyncio.sleep(2)

@@ -49,6 +49,20 @@ async def test_an_overload_is_one_line_every_ten_seconds(caplog: pytest.LogCaptu
 
 
 @on_virtual_time
+async def test_one_refused_request_is_one_request(caplog: pytest.LogCaptureFixture) -> None:
+    """In the singular."""
+    gate = Gate(small_preset(1, classes={"normal": terms(1, places=0, queue_s=None, total_s=None)}))
+    overload = OverloadLog(gate)
+    permit = gate.enter()
+    with suppress(Refused):
+        gate.enter()
+    overload.report()
+    (line,) = (record.getMessage() for record in caplog.records if record.name == LOGGER)
+    assert line.startswith("overload: 1 request refused and 2 arrived within 10 s")
+    permit.leave(Ending.CANCELLED)
+
+
+@on_virtual_time
 async def test_the_classes_whose_waits_are_cut_are_named(caplog: pytest.LogCaptureFixture) -> None:
     """A queue that has stood above the objective of its class, with what was refused for it."""
     classes = {"normal": terms(1, places=3, queue_s=None, total_s=None, ttft_slo_s=1.0)}

@@ -1,12 +1,16 @@
-"""The cause of EngineCore's death, passed on in a file.
+"""The cause of EngineCore's death, or of its failure to start, passed on in a file.
 
 EngineCore tells its client that it is dead, but not why. So the process that dies writes one word into a file, and the
-one that starts another engine reads it. A process that was killed writes nothing; that counts as a crash.
+one that starts another engine reads it. A process that was killed writes nothing; that counts as a crash. A start that
+fails has a second line, the error of the process that failed first: it is that of a worker most often, of which the
+error that reaches the server says nothing.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +19,13 @@ from typing import Any
 from headway_policies import Cause
 
 VARIABLE = "HEADWAY_DEATH_CAUSE"
+_MAX_CHARS = 400
+#: The loggers and the end of the message with which vLLM logs a start that fails, in the process where it does.
+_LOGGERS = ("vllm.v1.engine.core", "vllm.v1.executor.multiproc_executor")
+_FAILED = "failed to start."
+_PLAIN = (ValueError, RuntimeError)
+#: How EngineCore reports an error that a worker answered with (v1/executor/multiproc_executor.py).
+_OF_WORKER = re.compile(r"Worker failed with error '(.+)', please check the stack trace", re.DOTALL)
 _OUT_OF_MEMORY = ("out of memory", "outofmemory", "cannot allocate memory", "bad_alloc")
 
 
@@ -47,6 +58,48 @@ def listen_for_death_cause(core: type[Any]) -> None:
     core.headway_last_words = True
 
 
+def listen_for_failed_starts() -> None:
+    """In EngineCore's process and its workers': write the error down when vLLM logs that the start failed."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        if not any(isinstance(one, _FailedStart) for one in logger.handlers):
+            logger.addHandler(_FailedStart(logging.ERROR))
+
+
+class _FailedStart(logging.Handler):
+    """Writes the error of a failed start, unless a process below this one has written its own already."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        path, error = os.environ.get(VARIABLE), record.exc_info and record.exc_info[1]
+        if path is None or not error or not str(record.msg).endswith(_FAILED):
+            return
+        try:
+            if not Path(path).stat().st_size:
+                Path(path).write_text(f"{cause_of(error)}\n{one_line(error)}", encoding="utf-8")
+        except OSError:
+            self.handleError(record)
+
+
+def why_not_started() -> str | None:
+    """The error of the engine's process that did not start; None where none was written."""
+    path = os.environ.get(VARIABLE)
+    try:
+        return None if path is None else Path(path).read_text(encoding="utf-8").partition("\n")[2] or None
+    except (OSError, ValueError):
+        return None
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an error's text; with the kind of error, where the text alone may say too little."""
+    text = str(error).strip()
+    worker = _OF_WORKER.match(text)
+    lines = (worker[1] if worker else text).splitlines()
+    kind = type(error).__name__
+    if not lines:
+        return kind
+    return (lines[0] if type(error) in _PLAIN else f"{kind}: {lines[0]}")[:_MAX_CHARS]
+
+
 def write_last_words(error: BaseException | None) -> None:
     """Write one word: the cause of death."""
     path = os.environ.get(VARIABLE)
@@ -60,9 +113,9 @@ def read_death_cause() -> Cause:
     if path is None:
         return Cause.CRASH
     try:
-        said = Path(path).read_text(encoding="ascii")
-        Path(path).write_text("", encoding="ascii")
-        return Cause(said)
+        said = Path(path).read_text(encoding="utf-8")
+        Path(path).write_text("", encoding="utf-8")
+        return Cause(said.partition("\n")[0])
     except (OSError, ValueError):
         return Cause.CRASH
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.simulator.engine_model.fit import CalibrationError, Point, fit
+from headway.simulator.engine_model.fit import CalibrationError, Point, doubts, fit
 
 
 def test_exact_measurements_give_the_constants_back() -> None:
@@ -49,3 +49,32 @@ def test_too_little_is_refused_by_name(between: list[Point], first: list[Point],
     """Two different points of each series at least."""
     with pytest.raises(CalibrationError, match=needed):
         fit(between, first)
+
+
+LINE = [Point(number, 0.03 + 0.001 * number) for number in (1, 8, 32)]
+SCATTERED = [Point(number, seconds) for number, seconds in ((1, 0.03), (8, 0.12), (16, 0.04), (32, 0.11))]
+
+
+@pytest.mark.parametrize(
+    ("between", "first", "expected"),
+    [
+        pytest.param(LINE, LINE, [], id="good"),
+        pytest.param(SCATTERED, LINE, ["poor fit of the time between tokens"], id="between tokens"),
+        pytest.param(LINE, SCATTERED, ["poor fit of the time to first token"], id="first tokens"),
+        pytest.param(SCATTERED, SCATTERED, ["poor fit of the time between", "poor fit of the time to"], id="both"),
+        pytest.param(LINE[:2], LINE, ["the fit of the time between tokens cannot be judged"], id="two points"),
+    ],
+)
+def test_a_fit_that_may_not_be_trusted_is_said_with_advice(
+    between: list[Point], first: list[Point], expected: list[str]
+) -> None:
+    """A mean error beyond the bound, or too few points to have one; each in one line that says what to do."""
+    found = doubts(fit(between, first), between, first)
+    assert [one.startswith(words) for one, words in zip(found, expected, strict=True)] == [True] * len(expected)
+    assert all("--within 120" in one and "\n" not in one for one in found)
+
+
+def test_an_error_within_the_bound_is_no_doubt() -> None:
+    """10 % up and down: noise of a busy machine, not another shape."""
+    between = [Point(number, 0.03 * factor) for number in (1, 8, 32) for factor in (0.9, 1.1)]
+    assert doubts(fit(between, LINE), between, LINE) == []

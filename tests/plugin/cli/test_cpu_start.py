@@ -1,0 +1,129 @@
+"""What ``headway serve`` chooses on vLLM's CPU backend, for machines that are described here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headway.cli.cpu_start import choose
+from headway.console import Machine
+
+GIB = 2**30
+SMALL = Machine(cores=(0, 1), cpus=2.0, node_bytes=(17 * GIB,), group_bytes=None, compiles=True)
+LARGE = Machine(cores=tuple(range(32)), cpus=32.0, node_bytes=(100 * GIB, 90 * GIB), group_bytes=None, compiles=True)
+SPACE, EAGER, BIND = "VLLM_CPU_KVCACHE_SPACE", "TORCHDYNAMO_DISABLE", "VLLM_CPU_OMP_THREADS_BIND"
+
+
+def test_a_small_machine_gets_all_of_it_in_one_line() -> None:
+    """17 GiB free, 3 for vLLM's processes: half of the other 14. Each choice has its reason."""
+    chosen = choose(SMALL, ["m"], "", {})
+    assert chosen.environment == {SPACE: "7", EAGER: "1", BIND: "auto"}
+    assert chosen.flags == ("--enforce-eager",)
+    assert chosen.warning is None
+    assert chosen.line() == (
+        "VLLM_CPU_KVCACHE_SPACE=7 (GiB, of 17.0 free); --enforce-eager (a compiled start takes minutes on 2 cores); "
+        "TORCHDYNAMO_DISABLE=1; VLLM_CPU_OMP_THREADS_BIND=auto (a core is left to the front end); "
+        "set your own to override"
+    )
+
+
+def test_many_cores_compile() -> None:
+    """There vLLM's own way is kept; its memory is still bounded, by the node with least."""
+    chosen = choose(LARGE, ["m"], "", {})
+    assert chosen.environment == {SPACE: "43", BIND: "auto"}
+    assert chosen.flags == ()
+
+
+@pytest.mark.parametrize(
+    ("environ", "engine", "config", "left_alone"),
+    [
+        pytest.param({SPACE: "2"}, [], "", {SPACE}, id="space"),
+        pytest.param({}, ["--kv-cache-memory-bytes=1G"], "", {SPACE}, id="space as a flag"),
+        pytest.param({}, ["--gpu-memory-utilization", "0.5"], "", {SPACE}, id="a share of all memory"),
+        pytest.param({}, [], "gpu_memory_utilization: 0.5\n", {SPACE}, id="a share in the file"),
+        pytest.param({BIND: "0-1"}, [], "", {BIND}, id="cores"),
+        pytest.param({EAGER: "0"}, [], "", {EAGER, "--enforce-eager"}, id="compile, by variable"),
+        pytest.param({}, ["--no-enforce-eager"], "", {EAGER, "--enforce-eager"}, id="compile, by flag"),
+        pytest.param({}, ["-O2"], "", {EAGER, "--enforce-eager"}, id="compile, by level"),
+        pytest.param({}, ["-cc.mode=3"], "", {EAGER, "--enforce-eager"}, id="compile, by setting"),
+        pytest.param({}, ["--compilation-config", "{}"], "", {EAGER, "--enforce-eager"}, id="compile, by settings"),
+        pytest.param({}, [], "enforce-eager: false\n", {EAGER, "--enforce-eager"}, id="compile, in the file"),
+        pytest.param({}, ["--enforce-eager"], "", {"--enforce-eager"}, id="eager, by flag"),
+        pytest.param({}, [], "enforce_eager: true\n", {"--enforce-eager"}, id="eager, in the file"),
+    ],
+)
+def test_what_the_user_chose_is_left_alone(
+    environ: dict[str, str], engine: list[str], config: str, left_alone: set[str]
+) -> None:
+    """By variable, by flag or in vLLM's configuration file; everything else is still chosen."""
+    chosen = choose(SMALL, ["m", *engine], config, environ)
+    assert {*chosen.environment, *chosen.flags} == {SPACE, EAGER, BIND, "--enforce-eager"} - left_alone
+    for name in left_alone:
+        assert f"{name}=" not in chosen.line()
+        assert f"{name} " not in chosen.line()
+
+
+def test_nothing_left_to_choose_is_no_line() -> None:
+    """All of it is the user's."""
+    chosen = choose(SMALL, ["m"], "", {SPACE: "2", EAGER: "1", BIND: "auto"})
+    assert (chosen.environment, chosen.flags, chosen.line()) == ({}, (), "")
+
+
+def test_without_a_compiler_nothing_is_compiled() -> None:
+    """The engine would die of its first request with logprobs; so also where the user asks for a compiled model."""
+    machine = replace(LARGE, compiles=False)
+    assert choose(machine, ["m"], "", {}).flags == ("--enforce-eager",)
+    assert choose(machine, ["m", "-O3"], "", {}).flags == ()
+    assert choose(machine, ["m", "-O3"], "", {}).environment[EAGER] == "1"
+
+
+def test_weights_and_workers_share_the_memory(tmp_path: Path) -> None:
+    """10 GiB of weights, and what loading them takes: of 100 GiB on a node 85 are left."""
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.truncate(10 * GIB)
+    (tmp_path / "model.bin").write_bytes(b"the same weights in another format")
+    whole = replace(LARGE, node_bytes=(100 * GIB,))
+    assert choose(whole, [str(tmp_path)], "", {}).environment[SPACE] == "42"
+    assert choose(whole, [str(tmp_path), "-tp", "2"], "", {}).environment[SPACE] == "20"
+    assert choose(whole, [str(tmp_path)], "tensor-parallel-size: 2 # two\n", {}).environment[SPACE] == "20"
+    assert choose(LARGE, [str(tmp_path), "--tensor-parallel-size=2"], "", {}).environment[SPACE] == "40"
+
+
+def test_a_limit_of_the_control_group_counts_for_all_workers() -> None:
+    """12 GiB for two workers are 6 for each, 3 of them for its processes."""
+    limited = replace(LARGE, group_bytes=12 * GIB)
+    assert choose(limited, ["m"], "", {}).environment[SPACE] == "4"
+    assert choose(limited, ["m", "-tp", "2"], "", {}).environment[SPACE] == "1"
+
+
+def test_too_little_memory_is_warned_about_with_numbers() -> None:
+    """The least is still tried: an estimate must not refuse what may work."""
+    chosen = choose(replace(SMALL, group_bytes=int(3.5 * GIB)), ["m"], "", {})
+    assert chosen.environment[SPACE] == "1"
+    assert chosen.warning is not None
+    assert "only 3.5 GiB of memory are free" in chosen.warning
+    assert "about 3.0 GiB" in chosen.warning
+
+
+@pytest.mark.parametrize(
+    ("machine", "workers", "binding"),
+    [
+        pytest.param(SMALL, "1", "auto", id="one worker"),
+        pytest.param(LARGE, "2", "auto", id="a worker on each node"),
+        pytest.param(replace(SMALL, cores=(4, 5, 6, 7, 8), cpus=5.0), "2", "5,6|7,8", id="two workers on one node"),
+        pytest.param(SMALL, "2", "nobind", id="too few cores"),
+        pytest.param(SMALL, "two", "auto", id="a number that vLLM will refuse"),
+    ],
+)
+def test_a_core_is_left_to_the_front_end(machine: Machine, workers: str, binding: str) -> None:
+    """vLLM's own choice does so where it can be made; several workers on one node need lists."""
+    assert choose(machine, ["m", "-tp", workers], "", {}).environment[BIND] == binding
+
+
+def test_a_quota_bounds_the_threads_and_binds_none() -> None:
+    """Four processors of 32 cores: bound to fixed cores, servers beside each other would all share the same."""
+    machine = replace(LARGE, cpus=4.0)
+    assert choose(machine, ["m"], "", {}).environment.items() >= {BIND: "nobind", "OMP_NUM_THREADS": "3"}.items()
+    assert "OMP_NUM_THREADS" not in choose(machine, ["m"], "", {"OMP_NUM_THREADS": "2"}).environment
