@@ -62,7 +62,7 @@ def test_every_import_is_declared(folder: str, allowed: set[str]) -> None:
 
 
 def test_every_declared_package_is_imported() -> None:
-    """Nothing is installed for nothing: each base dependency is imported by the plugin, the policies or the dashboard."""
+    """Nothing is installed for nothing: each base dependency is imported by one of the packages."""
     folders = ("plugin/headway", "policies/headway_policies", "dashboard/headway_dashboard")
     assert BASE - {name for folder in folders for _, name in _imported(folder)} == set()
 

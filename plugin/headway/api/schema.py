@@ -132,6 +132,7 @@ class Status(Answer):
     limit: LimitStatus
     ordering: OrderingStatus = OrderingStatus()
     window_s: float = Field(default=0.0, description="How long a batch may gather now.")
+    window_error: str | None = Field(default=None, description="Why a custom window was disabled; null while it works.")
     seats_taken: int
     queued: int
     queued_tokens: int = 0

@@ -25,6 +25,7 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "limit": {"live": limit.live, "proposed": limit.proposed, "ceiling": limit.ceiling, "reason": limit.why},
         "ordering": {"between": queue.between, "inside": queue.inside, "error": queue.order_failed},
         "window_s": round(queue.window_s, 6),
+        "window_error": queue.window_failed,
         "seats_taken": shot.seats_taken,
         "queued": queue.tickets,
         "queued_tokens": queue.tokens,

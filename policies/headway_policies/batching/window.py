@@ -22,7 +22,7 @@ batch runs are left out of the sum.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from headway_policies.prediction import LinearFit
 
@@ -48,7 +48,11 @@ class Gathered:
 
 
 class Window(Protocol):
-    """Decides how long a batch may gather, from its first arrival on."""
+    """Decides how long a batch may gather, from its first arrival on.
+
+    A custom window is created as ``Class(longest_s)``. Its answer is between 0 and ``longest_s``, the preset's
+    ``window_ms``; two calls in a row return the same, and a later one without an event never a longer one.
+    """
 
     def length_s(self, gathered: Gathered, now_s: float) -> float:
         """The length of the window, in seconds; 0 dispatches the batch at once."""
@@ -112,8 +116,3 @@ class AdaptiveWindow:
     def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
         """Learn the cost of a batch and of a member."""
         self._batch.add(seats, duration_s)
-
-
-def make_window(kind: Literal["fixed", "adaptive"], window_ms: float) -> Window:
-    """The window a preset names. ``window_ms`` may have any fraction: 0.001 is a microsecond."""
-    return FixedWindow(window_ms / 1000) if kind == "fixed" else AdaptiveWindow(window_ms / 1000)

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from virtual_time import on_virtual_time
 
 from headway import Batcher, BatcherStats, BatchFunctionError, Expired, Rejected, TimedOut
+from headway.batcher.queue import QueueStats
 from headway_policies import Degrade, Outcome, Requeue
 
 
@@ -602,10 +603,11 @@ async def test_the_figures_show_what_waits_runs_and_has_happened() -> None:
     assert set(after["outcomes"]) == {str(outcome) for outcome in Outcome}
 
 
-def test_the_figures_are_a_type_that_pydantic_accepts() -> None:
+@pytest.mark.parametrize("figures", [BatcherStats, QueueStats])
+def test_the_figures_are_a_type_that_pydantic_accepts(figures: type) -> None:
     """A response of FastAPI, or a field of a model: a schema with every key, on any Python that Headway supports."""
-    schema = TypeAdapter(BatcherStats).json_schema()
-    assert set(schema["properties"]) == set(schema["required"]) == set(BatcherStats.__annotations__)
+    schema = TypeAdapter(figures).json_schema()
+    assert set(schema["properties"]) == set(schema["required"]) == set(figures.__annotations__)
 
 
 @pytest.mark.parametrize(
