@@ -50,6 +50,7 @@ check: setup ## lint, format check, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy deploy
+	$(BIN)/mypy plugin/examples
 	$(BIN)/lint-imports
 
 format: setup ## format the code

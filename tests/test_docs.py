@@ -17,7 +17,10 @@ from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.operator.metrics import METRIC_NAMES
 from headway_policies import Outcome, bundled_presets, parse_preset
 
-DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md")])
+DOCUMENTS = sorted(
+    path.relative_to(ROOT)
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md"), *ROOT.glob("plugin/*/README.md")]
+)
 SOURCES = [*ROOT.glob("plugin/headway/**/*.py"), *ROOT.glob("dashboard/**/*.py")]
 
 
