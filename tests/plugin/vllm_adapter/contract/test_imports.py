@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +14,16 @@ from headway.admission.policy_client import PolicyClient, make_policy_class
 from headway.vllm_adapter import launch
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _root_levels() -> Iterator[None]:
+    """Some releases set the levels of the root logger and its handlers when they are imported."""
+    root = logging.getLogger()
+    levels = [(one, one.level) for one in (root, *root.handlers)]
+    yield
+    for one, level in levels:
+        one.setLevel(level)
 
 
 @pytest.fixture(scope="module")
