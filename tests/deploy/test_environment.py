@@ -81,8 +81,8 @@ def test_vllm_has_a_name(tmp_path: Path) -> None:
     """`importlib.metadata` finds the stub under the name that vLLM's commands ask for, once and only once."""
     packages = tmp_path / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
-    environment._name_vllm(tmp_path)
-    environment._name_vllm(tmp_path)
+    environment.name_vllm(tmp_path, environment.ENGINE_VERSION)
+    environment.name_vllm(tmp_path, environment.ENGINE_VERSION)
     (found,) = metadata.distributions(path=[str(packages)])
     assert (found.metadata["Name"], found.version) == ("vllm", f"{environment.ENGINE_VERSION}+cpu")
     assert [file.name for file in found.files or []] == ["METADATA", "INSTALLER", "RECORD"]

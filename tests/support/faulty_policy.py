@@ -111,6 +111,28 @@ class StumblingLimit(FaultyLimit):
         return self._fixed
 
 
+class FaultyWindow:
+    """A window that raises from its third question on."""
+
+    _asked = 0
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+
+    def length_s(self, gathered: object, now_s: float) -> float:
+        """Raise after a while."""
+        self._asked += 1
+        if self._asked > 2:
+            raise LookupError("no\nfigure")
+        return self._longest_s / 2
+
+    def arrived(self, seats: int, now_s: float) -> None:
+        """Nothing to learn."""
+
+    def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
+        """Nothing to learn."""
+
+
 class Unwilling:
     """Cannot be made."""
 

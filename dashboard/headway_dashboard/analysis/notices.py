@@ -66,6 +66,9 @@ def notices(now: Situation, status: Status) -> list[Notice]:
         text = f"Its {status.order_error}. Until a preset with another order is in force, "
         text += "waiting requests are dispatched by class share and evenly by tenant."
         found.append(Notice("warning", "The custom order of this preset was disabled", text))
+    if status.window_error:
+        text = f"Its {status.window_error}. Batches gather for the preset's fixed window_ms."
+        found.append(Notice("warning", "The custom window of this preset was disabled", text))
     return [one for one in found if one is not None]
 
 

@@ -27,6 +27,7 @@ class Status:
     queued: int = 0
     limit_reason: str = ""
     order_error: str = ""
+    window_error: str = ""
     recycling: bool = False
     longest_gc_pause_s: float | None = None
     engine: EngineStatus = field(default_factory=EngineStatus)
@@ -47,6 +48,7 @@ def status_of(
         queued=answer.queued,
         limit_reason=answer.limit.reason,
         order_error=answer.ordering.error or "",
+        window_error=answer.window_error or "",
         recycling=answer.memory.recycling,
         longest_gc_pause_s=answer.memory.longest_gc_pause_s,
         engine=answer.engine,

@@ -140,6 +140,7 @@ class Status(Answer):
     ordering: OrderingStatus = OrderingStatus()
     scale_ratio: float = Field(default=0.0, description="How many times the live limit the demand would fill.")
     window_s: float = Field(default=0.0, description="How long a batch may gather now.")
+    window_error: str | None = Field(default=None, description="Why a custom window was disabled; null while it works.")
     seats_taken: int
     queued: int
     queued_tokens: int = 0

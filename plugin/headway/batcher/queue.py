@@ -7,7 +7,9 @@ import operator
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Generic, TypedDict
+from typing import Generic
+
+from typing_extensions import TypedDict  # pydantic and FastAPI accept typing's only from Python 3.12 on
 
 from headway.batcher.arguments import whole_number
 from headway.batcher.function import T

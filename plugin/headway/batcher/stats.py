@@ -6,7 +6,7 @@ latency rises means it is time for another instance.
 
 from __future__ import annotations
 
-from typing_extensions import TypedDict  # of pydantic's needs: before Python 3.12 it refuses that of typing
+from typing_extensions import TypedDict  # pydantic and FastAPI accept typing's only from Python 3.12 on
 
 from headway_policies import Desk, Outcome, Reason
 

@@ -71,6 +71,7 @@ class FallbackController:
         self._moves: deque[Move] = deque(maxlen=_MOVES_KEPT)
         self._applied: frozenset[Rung] = frozenset()
         self._order_failed: str | None = None
+        self._window_failed: str | None = None
         preset = gate.desk.preset
         self.ladder = Ladder(preset.fallback, self._usable_rungs(preset))
 
@@ -88,8 +89,9 @@ class FallbackController:
                 await self.other_model.close()
 
     def update(self) -> Rung:
-        """Give the ladder the present signals; log a custom order that was disabled."""
+        """Give the ladder the present signals; log a custom order or window that was disabled."""
         self._log_disabled_order()
+        self._log_disabled_window()
         before, now_s = self.ladder.rung, self._gate.now_s()
         self.ladder.update(self.signals(now_s), now_s)
         return self._moved(before, self.ladder.why)
@@ -189,6 +191,17 @@ class FallbackController:
                 ordering.between, ordering.inside, failed,
             )  # fmt: skip
         self._order_failed = failed
+
+    def _log_disabled_window(self) -> None:
+        """Once for each."""
+        failed = self._gate.desk.window_failed
+        if failed is not None and failed != self._window_failed:
+            log.error(
+                "the preset's custom window was disabled (window = %r): %s; batches gather for the fixed window_ms "
+                "until a preset with other batching settings is in force",
+                self._gate.desk.preset.batching.window, failed,
+            )  # fmt: skip
+        self._window_failed = failed
 
     def _usable_rungs(self, preset: Preset) -> frozenset[Rung]:
         return usable_rungs(preset, fallback_model=self.other_model is not None)

@@ -215,6 +215,7 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
     failed = _gauge("headway_policy_failed", "policy")
     failed.add_metric(["order"], shot.queue.order_failed is not None)
     failed.add_metric(["limit"], shot.limit.why == "failed")
+    failed.add_metric(["window"], shot.queue.window_failed is not None)
     error, samples = _gauge("headway_prediction_error_ratio", "of"), _gauge("headway_prediction_samples", "of")
     for of, accuracy in shot.accuracy.items():
         error.add_metric([of], accuracy.error_ratio)

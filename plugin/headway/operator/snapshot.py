@@ -111,6 +111,7 @@ class QueueReading:
     between: str
     inside: str
     order_failed: str | None
+    window_failed: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +281,7 @@ def _queue(desk: Desk, now_s: float) -> QueueReading:
         between=desk.preset.ordering.between,
         inside=desk.preset.ordering.inside,
         order_failed=desk.order_failed,
+        window_failed=desk.window_failed,
     )
 
 

@@ -26,6 +26,7 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "ordering": {"between": queue.between, "inside": queue.inside, "error": queue.order_failed},
         "scale_ratio": round(limit.scale_ratio, 4),
         "window_s": round(queue.window_s, 6),
+        "window_error": queue.window_failed,
         "seats_taken": shot.seats_taken,
         "queued": queue.tickets,
         "queued_tokens": queue.tokens,

@@ -25,6 +25,7 @@ _WHY = {
     WindowReason.LOAD: "waiting for another request costs more than it saves",
     WindowReason.IDLE: "idle: no request is expected within the window",
     WindowReason.LATENCY: "first tokens come near their objective, or after it",
+    WindowReason.CUSTOM: "a custom window",
 }
 
 

@@ -20,9 +20,10 @@ class Batching(BaseModel):
     """``[batching]`` of a preset: the strategy, the seats it may fill and the window in which a batch may gather.
 
     ``window_ms`` and the keys after it only matter to ``static`` and ``dynamic``: under ``continuous`` a request never
-    waits for a batch. ``urgent_window_ms`` is how long the most urgent class may wait for a batch. ``bins`` forms
-    batches of similar predicted length. ``flush_after_s`` dispatches a static batch that does not fill.
-    ``max_total_tokens`` bounds prompt + possible output over all that runs, under every strategy.
+    waits for a batch. ``window`` is ``fixed``, ``adaptive``, or the import path ``package.module:Class`` of a custom
+    one, created with the length of ``window_ms`` in seconds. ``urgent_window_ms`` is how long the most urgent class may
+    wait for a batch. ``bins`` forms batches of similar predicted length. ``flush_after_s`` dispatches a static batch
+    that does not fill. ``max_total_tokens`` bounds prompt + possible output over all that runs, under every strategy.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -30,7 +31,7 @@ class Batching(BaseModel):
     strategy: Literal["static", "dynamic", "continuous"] = "continuous"
     seats: int = Field(ge=1, le=65_536)
     window_ms: float = Field(ge=0, le=60_000)
-    window: Literal["fixed", "adaptive"] = "fixed"
+    window: str = Field(default="fixed", pattern=r"^(fixed|adaptive|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")
     urgent_window_ms: float = Field(default=0, ge=0, le=60_000)
     max_total_tokens: int | None = Field(default=None, ge=1)
     preferred_batch_sizes: tuple[int, ...] = Field(default=(), strict=False)  # TOML has lists only

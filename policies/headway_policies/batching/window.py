@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Protocol
 
 from headway_policies.prediction import LinearFit
 
@@ -68,17 +68,18 @@ class WindowReason(StrEnum):
     LOAD = "load"
     IDLE = "idle"
     LATENCY = "latency"
+    CUSTOM = "custom"
 
 
 class Window(Protocol):
-    """Decides how long a batch may gather, from its first arrival on."""
+    """Decides how long a batch may gather, from its first arrival on.
+
+    A custom window is created as ``Class(longest_s)``. Its answer is between 0 and ``longest_s``, the preset's
+    ``window_ms``; two calls in a row return the same, and a later one without an event never a longer one.
+    """
 
     def length_s(self, gathered: Gathered, now_s: float) -> float:
         """The length of the window, in seconds; 0 dispatches the batch at once."""
-        ...
-
-    def reason(self, gathered: Gathered, now_s: float) -> WindowReason:
-        """What decides that length."""
         ...
 
     def arrived(self, seats: int, now_s: float) -> None:
@@ -87,6 +88,14 @@ class Window(Protocol):
 
     def batch_done(self, seats: int, duration_s: float, now_s: float) -> None:
         """Learn from a batch: how many seats it filled and how long it took."""
+        ...
+
+
+class ReportingWindow(Window, Protocol):
+    """What the desk needs of a window besides: the reason for its length. A custom one is wrapped by ``SafeWindow``."""
+
+    def reason(self, gathered: Gathered, now_s: float) -> WindowReason:
+        """What decides the length."""
         ...
 
     def first_token(self, slo_ratio: float) -> None:
@@ -173,8 +182,3 @@ class AdaptiveWindow:
         self._first_tokens += 1
         ratio = min(slo_ratio, _CLIP)
         self._slo_ratio += (ratio - self._slo_ratio) / min(self._first_tokens, _FIRST_TOKENS)
-
-
-def make_window(kind: Literal["fixed", "adaptive"], window_ms: float) -> Window:
-    """The window a preset names. ``window_ms`` may have any fraction: 0.001 is a microsecond."""
-    return FixedWindow(window_ms / 1000) if kind == "fixed" else AdaptiveWindow(window_ms / 1000)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from headway_policies.conformance.limits import RULES, violations
 from headway_policies.conformance.orders import check_discipline, check_order
+from headway_policies.conformance.windows import check_window
 from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.preset import Issue, Preset, one_line, shown
 
@@ -16,7 +17,7 @@ ACCEPTABLE = tuple(rule.name for rule in RULES.values() if rule.acceptable)
 def failures(preset: Preset) -> list[Issue]:
     """The violations by the custom policies of a preset, in the suite of their kind.
 
-    A limit policy has an issue for each rule that it breaks; an order or a discipline has one, for the first failure.
+    A limit policy has an issue for each rule that it breaks; any other has one, for the first failure.
     """
     return [
         Issue(key, f"{path}: {text}", shown(path), rule=rule)
@@ -53,4 +54,5 @@ _SUITES: dict[str, Callable[[type], list[tuple[str | None, str]]]] = {
     "ordering.between": _by(check_order),
     "ordering.inside": _by(check_discipline),
     "limit.policy": _of_limit,
+    "batching.window": _by(check_window),
 }

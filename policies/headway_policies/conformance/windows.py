@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from headway_policies.batching import Gathered, Window
+from headway_policies.batching.window import AdaptiveWindow
 from headway_policies.prediction import LengthPredictor
 from headway_policies.request import Ticket, Usage
 
@@ -47,7 +48,7 @@ def _run_window(window: Window, longest_s: float, seed: int) -> None:
         now_s += random.choice(pauses_s)
         if random.random() < 0.6:
             window.arrived(random.choice((1, 1, 7, 65_536)), now_s)
-        elif random.random() < 0.3:
+        elif isinstance(window, AdaptiveWindow) and random.random() < 0.3:
             window.first_token(random.choice((0.0, 0.5, 0.9, 1.0, 500.0)))
         else:
             window.batch_done(random.choice((1, 8, 8, 65_536)), random.choice(_BATCHES_S), now_s)

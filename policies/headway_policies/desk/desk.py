@@ -163,10 +163,11 @@ class Desk:
         now on; None leaves them as they are. Where they change, they act as by ``fall_back``.
         """
         limit = self._capacity.limit_for(preset)
+        window = self._scheduler.window_for(preset)
         lanes = self._scheduler.lanes_for(preset)  # a custom policy may raise until here: nothing has changed
         self._begin(now_s)
         waiting = sorted(self._scheduler.queue, key=lambda ticket: (ticket.arrived_s, ticket.id))
-        self._scheduler.switch(preset, lanes)
+        self._scheduler.switch(preset, lanes, window)
         closed = not self.mode.open
         self.mode.adopt(preset)
         falls_back = rungs is not None and rungs != self.mode.in_force
@@ -336,6 +337,11 @@ class Desk:
     def order_failed(self) -> str | None:
         """How a custom order failed and was disabled; None while the preset's order is in force."""
         return self._scheduler.order_failed
+
+    @property
+    def window_failed(self) -> str | None:
+        """How a custom window failed and was disabled; None while the preset's window is in force."""
+        return self._scheduler.window_failed
 
     def proposed_limit(self, now_s: float) -> int:
         """What the limit policy would set without the shadow mode, where it is another number than ``limit``."""

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from headway_policies.batching import Gathered, LengthBins, Strategy, Window, WindowReason, make_strategy, make_window
+from headway_policies.batching import (
+    Gathered,
+    LengthBins,
+    ReportingWindow,
+    SafeWindow,
+    Strategy,
+    WindowReason,
+    make_strategy,
+    make_window,
+)
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.seats import Seats
 from headway_policies.fallback import Rung, bypasses
@@ -25,7 +34,7 @@ class Scheduler:
     """
 
     strategy: Strategy
-    window: Window
+    window: ReportingWindow
 
     def __init__(self, preset: Preset, forecast: Forecast) -> None:
         self.limit = 1
@@ -37,7 +46,7 @@ class Scheduler:
         self._batch_s = 0.0
         self._preset = preset
         self._bins = LengthBins(preset.batching.bins, preset.batching.seats)
-        self._install_batching(preset)
+        self._install_batching(preset, _window(preset))
         self.queue = WaitQueue(preset.classes, preset.queue, _lanes(preset))
         self._rank(preset)
 
@@ -48,15 +57,25 @@ class Scheduler:
         """
         return None if _order_part(self._preset) == _order_part(preset) else _lanes(preset)
 
-    def switch(self, preset: Preset, lanes: list[Lane] | None) -> None:
-        """Put another preset in force, with its lanes: where they are new, all that wait have to be enqueued again."""
+    def window_for(self, preset: Preset) -> ReportingWindow:
+        """The window a preset wants; the one in force, with all it has learnt, where that part does not change.
+
+        Raises whatever a custom policy raises while it is made.
+        """
+        return self.window if self._preset.batching == preset.batching else _window(preset)
+
+    def switch(self, preset: Preset, lanes: list[Lane] | None, window: ReportingWindow) -> None:
+        """Put another preset in force, with its window and its lanes.
+
+        Where the lanes are new, all that wait have to be enqueued again.
+        """
         before = self._preset
         self._preset = preset
         self._rank(preset)
         if (before.batching.bins, before.batching.seats) != (preset.batching.bins, preset.batching.seats):
             self._bins = LengthBins(preset.batching.bins, preset.batching.seats)
         if before.batching != preset.batching:
-            self._install_batching(preset)
+            self._install_batching(preset, window)
         if lanes is not None:
             self.queue = WaitQueue(preset.classes, preset.queue, lanes)
         self.queue.classes, self.queue.queue = preset.classes, preset.queue
@@ -114,6 +133,11 @@ class Scheduler:
         """How a custom order failed and was disabled; None while the preset's own is in force."""
         orders = (lane.order for lane in self.queue.lanes)
         return next((one.failed for one in orders if isinstance(one, SafeOrder) and one.failed), None)
+
+    @property
+    def window_failed(self) -> str | None:
+        """How a custom window failed and was disabled; None while the preset's own is in force."""
+        return self.window.failed if isinstance(self.window, SafeWindow) else None
 
     # ------------------------------------------------------------------ what goes next
 
@@ -207,8 +231,8 @@ class Scheduler:
 
     # ------------------------------------------------------------------ inside
 
-    def _install_batching(self, preset: Preset) -> None:
-        self.window = make_window(preset.batching.window, preset.batching.window_ms)
+    def _install_batching(self, preset: Preset, window: ReportingWindow) -> None:
+        self.window = window
         self.strategy = make_strategy(preset.batching, self.window)
 
     def _rank(self, preset: Preset) -> None:
@@ -257,6 +281,10 @@ class Scheduler:
         if self._urgent is None or not lane.order.waiting(self._urgent):
             return None
         return min(one.arrived_s for one in lane.order.oldest() if self.class_of(one) == self._urgent)
+
+
+def _window(preset: Preset) -> ReportingWindow:
+    return make_window(preset.batching.window, preset.batching.window_ms)
 
 
 def _lanes(preset: Preset) -> list[Lane]:

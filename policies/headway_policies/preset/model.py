@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from headway_policies.batching import Batching
+from headway_policies.batching import Batching, make_window
 from headway_policies.engine import Recovery, Warmup
 from headway_policies.fallback import Fallback
 from headway_policies.import_path import FAILURES, cause, find_class
@@ -143,6 +143,7 @@ class Preset(BaseModel):
             "ordering.inside": lambda: make_discipline(self.ordering.inside, terms),
             "ordering.between": lambda: make_order(self.ordering.model_copy(update={"inside": "fifo"}), self.classes),
             "limit.policy": lambda: make_limit(self.limit, self.batching.seats, None),
+            "batching.window": lambda: make_window(self.batching.window, self.batching.window_ms),
         }
         for key, policy in self.named_policies().items():
             try:
@@ -161,6 +162,7 @@ class Preset(BaseModel):
             "ordering.between": self.ordering.between,
             "ordering.inside": self.ordering.inside,
             "limit.policy": self.limit.policy,
+            "batching.window": self.batching.window,
         }
         return {key: policy for key, policy in named.items() if ":" in policy}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from headway_policies.queueing.disciplines import Discipline, Fifo
@@ -79,6 +79,13 @@ class ClassQueues:
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class that has one."""
         return (ticket for one in self._queues if (ticket := one.discipline.oldest()) is not None)
+
+    def heads(self, now_s: float, excluded: Collection[str] = ()) -> Iterator[tuple[str, Ticket]]:
+        """(class, next ticket) of each class that has one and is not excluded, the most urgent class first."""
+        for one in self._queues:
+            ticket = one.discipline.head(now_s) if one.waiting and one.name not in excluded else None
+            if ticket is not None:
+                yield one.name, ticket
 
     def __len__(self) -> int:
         return len(self._by_ticket)

@@ -13,10 +13,12 @@ from typing import Any
 import pydantic
 import pytest
 from batch_functions import Recorder, double, settle
+from pydantic import TypeAdapter
 from virtual_time import on_virtual_time
 
 import headway
-from headway import Batcher, BatchFunctionError, Expired, Rejected, SyncBatcher, TimedOut
+from headway import Batcher, BatcherStats, BatchFunctionError, Expired, Rejected, SyncBatcher, TimedOut
+from headway.batcher.queue import QueueStats
 from headway_policies import Degrade, Outcome, Requeue
 
 
@@ -602,6 +604,13 @@ async def test_the_figures_show_what_waits_runs_and_has_happened() -> None:
     assert (during["total_queued"], during["running"], during["max_size"], during["dropped"]) == (4, 1, 4, 0)
     assert (after["batches"], after["total_requests"], after["avg_batch_size"]) == (3, 5, pytest.approx(5 / 3))
     assert set(after["outcomes"]) == {str(outcome) for outcome in Outcome}
+
+
+@pytest.mark.parametrize("figures", [BatcherStats, QueueStats])
+def test_the_figures_are_a_type_that_pydantic_accepts(figures: type) -> None:
+    """A response of FastAPI, or a field of a model: a schema with every key, on any Python that Headway supports."""
+    schema = TypeAdapter(figures).json_schema()
+    assert set(schema["properties"]) == set(schema["required"]) == set(figures.__annotations__)
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,10 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys:
             'limit.policy = "faulty_policy:StumblingLimit"',
             "the limit: faulty_policy:StumblingLimit failed once, first at 1.6 s with KeyError: 'inter_token_s'",
         ),
+        (
+            'batching.strategy = "dynamic"\nbatching.window = "faulty_policy:FaultyWindow"',
+            "the window: length_s raised LookupError",
+        ),
     ],
 )
 def test_figures_that_are_not_those_of_the_preset_are_said_to_be_others(

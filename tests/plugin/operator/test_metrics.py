@@ -135,6 +135,30 @@ async def test_a_failed_policy_is_shown_logged_once_and_removed_with_its_preset(
     assert control.gateway.gate.desk.ledger.classes["normal"].outcomes == {"completed": 6}
 
 
+async def test_a_failed_window_is_shown_logged_once_and_removed_with_its_preset(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In the status, in the metric and in the log; the batch leaves all the same."""
+    _, control, registry = exported()
+    gate, fallback_controller = control.gateway.gate, control.fallback_controller
+
+    def failure() -> tuple[float, object, int]:
+        fallback_controller.update()
+        scrape = Scrape(generate_latest(registry).decode())
+        errors = [one for one in caplog.records if "custom window was disabled" in one.message]
+        return scrape("headway_policy_failed", policy="window"), control.status()["window_error"], len(errors)
+
+    batching = {"strategy": "dynamic", "window_ms": 1, "window": "faulty_policy:FaultyWindow"}
+    gate.switch(small_preset(seats=1, name="foreign", batching=batching))
+    assert failure() == (0, None, 0)
+    for _ in range(3):
+        gate.desk.window_s(gate.now_s())
+    assert [failure() for _ in range(2)] == [(1, "length_s raised LookupError", 1)] * 2
+    gate.switch(small_preset(seats=1))
+    assert failure() == (0, None, 1)
+    gate.close()
+
+
 async def test_every_scrape_balances_while_the_loop_is_busy() -> None:
     """Scrapes from other threads, during traffic with cancels: arrivals equal queued + in flight + ended."""
     engine, control, registry = exported()

@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
+from headway_policies.batching import make_window
 from headway_policies.batching.strategy import Dynamic
-from headway_policies.batching.window import AdaptiveWindow, FixedWindow, Gathered, Window, WindowReason, make_window
+from headway_policies.batching.window import AdaptiveWindow, FixedWindow, Gathered, Window, WindowReason
 from headway_policies.conformance.windows import check_window
 
 LONGEST_S = 0.2

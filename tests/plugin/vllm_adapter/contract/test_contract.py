@@ -1,0 +1,208 @@
+"""The parts of vLLM that Headway uses, by feature: each exists in the installed release.
+
+vLLM's source is read and not imported, so all of it takes seconds. `make test-versions` runs this file against other
+releases and prints which feature fits where; that an engine serves with it is tested by tests/engine, on one release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from vllm_source import VllmSource
+
+SOURCE = VllmSource.found()
+
+pytestmark = pytest.mark.skipif(SOURCE is None, reason="there is no vLLM")
+
+CLIENT = ("vllm.v1.engine.async_llm", "AsyncLLM")
+CORE = ("vllm.v1.engine.core", "EngineCore")
+Check = Callable[[VllmSource], list[str]]
+
+
+def members(module: str, class_name: str, *names: str) -> Check:
+    """A class has these methods or attributes."""
+
+    def missing(source: VllmSource) -> list[str]:
+        found = source.members(module, class_name)
+        return [f"{module}:{class_name}.{name}" for name in names if name not in found]
+
+    return missing
+
+
+def takes(module: str, class_name: str, method: str, *parameters: str) -> Check:
+    """A method takes these parameters by name."""
+
+    def missing(source: VllmSource) -> list[str]:
+        found = source.members(module, class_name).get(method)
+        absent = [name for name in parameters if name not in (found or [])]
+        return [f"{module}:{class_name}.{method}({name})" for name in absent]
+
+    return missing
+
+
+def defines(module: str, *names: str) -> Check:
+    """A module has these names."""
+
+    def missing(source: VllmSource) -> list[str]:
+        found = source.names(module)
+        return [f"{module}:{name}" for name in names if name not in found]
+
+    return missing
+
+
+def any_of(*checks: Check) -> Check:
+    """One of several places is enough, as in the code that looks in each."""
+
+    def missing(source: VllmSource) -> list[str]:
+        found = [check(source) for check in checks]
+        return [] if [] in found else ["one of " + ", ".join(one[0] for one in found)]
+
+    return missing
+
+
+def launcher(name: str, *modules: str) -> Check:
+    """A function of the launcher, in one of the places where ``headway serve`` looks."""
+    return any_of(*(defines(module, name) for module in modules))
+
+
+ARGUMENTS = tuple(f"vllm.entrypoints.{one}.cli_args" for one in ("common", "launchers", "openai"))
+SERVERS = ("vllm.entrypoints.launchers.api_server.entry", "vllm.entrypoints.openai.api_server")
+STARTUP = ("vllm.entrypoints.common.startup", "vllm.entrypoints.serve.utils.api_utils", "vllm.entrypoints.utils")
+
+#: (feature, what of it, check). The features are the columns of the table in plugin/README.md.
+USED: list[tuple[str, str, Check]] = [
+    ("wrap", "engine", defines("vllm.engine.async_llm_engine", "AsyncLLMEngine")),
+    ("wrap", "arguments", defines("vllm", "AsyncEngineArgs", "SamplingParams")),
+    ("wrap", "generate", takes(*CLIENT, "generate", "prompt", "sampling_params", "request_id", "priority")),
+    ("wrap", "encode", takes(*CLIENT, "encode", "prompt", "pooling_params", "request_id", "priority")),
+    ("wrap", "state", members(*CLIENT, "errored", "abort", "check_health", "output_processor", "vllm_config")),
+    ("wrap", "end", takes(*CLIENT, "shutdown", "timeout")),
+    ("wrap", "seats", members("vllm.config.scheduler", "SchedulerConfig", "max_num_seqs")),
+    ("wrap", "dead engine", defines("vllm.v1.engine.exceptions", "EngineDeadError")),
+    ("wrap", "requests", members("vllm.v1.engine.output_processor", "OutputProcessor", "request_states")),
+    (
+        "plain",
+        "plugin",
+        members("vllm.plugins.endpoint_plugins.interface", "EndpointPlugin", "attach_router", "init_state"),
+    ),
+    (
+        "plain",
+        "groups",
+        defines("vllm.plugins", "ENDPOINT_PLUGINS_GROUP", "DEFAULT_PLUGINS_GROUP", "STAT_LOGGER_PLUGINS_GROUP"),
+    ),
+    ("plain", "early admission", takes(*CLIENT, "check_admission", "n", "request_id")),
+    ("plain", "metrics", defines("vllm.v1.metrics.prometheus", "get_prometheus_registry")),
+    ("plain", "errors", defines("vllm.exceptions", "GracefulHTTPError", "GenerationError")),
+    ("serve", "parser", launcher("make_arg_parser", *ARGUMENTS)),
+    ("serve", "check", launcher("validate_parsed_serve_args", *ARGUMENTS)),
+    ("serve", "server", launcher("run_server", *SERVERS)),
+    ("serve", "environment", launcher("cli_env_setup", *STARTUP)),
+    ("serve", "flags", defines("vllm.utils.argparse_utils", "FlexibleArgumentParser")),
+    ("limit", "calls", members("vllm.v1.engine.core_client", "AsyncMPClient", "call_utility_async", "outputs_queue")),
+    ("limit", "scheduler", members(*CORE, "scheduler", "model_executor")),
+    (
+        "limit",
+        "number",
+        any_of(
+            members("vllm.v1.core.sched.scheduler", "Scheduler", "max_num_active_reqs"),
+            members("vllm.v1.core.sched.scheduler", "Scheduler", "max_num_running_reqs"),
+        ),
+    ),
+    ("limit", "configuration", members("vllm.v1.core.sched.scheduler", "Scheduler", "scheduler_config")),
+    ("steps", "logger", members("vllm.v1.metrics.loggers", "AggregateStatLoggerBase", "record")),
+    (
+        "steps",
+        "record",
+        takes("vllm.v1.metrics.loggers", "AggregateStatLoggerBase", "record", "scheduler_stats", "iteration_stats"),
+    ),
+    ("steps", "manager", members("vllm.v1.metrics.loggers", "StatLoggerManager", "stat_loggers")),
+    ("steps", "client", members(*CLIENT, "logger_manager")),
+    (
+        "steps",
+        "scheduler",
+        members("vllm.v1.metrics.stats", "SchedulerStats", "num_running_reqs", "num_waiting_reqs", "kv_cache_usage"),
+    ),
+    (
+        "steps",
+        "iteration",
+        members(
+            "vllm.v1.metrics.stats",
+            "IterationStats",
+            "inter_token_latencies_iter",
+            "time_to_first_tokens_iter",
+            "finished_requests",
+            "num_preempted_reqs",
+        ),
+    ),
+    (
+        "steps",
+        "ended",
+        members(
+            "vllm.v1.metrics.stats", "FinishedRequestStats", "request_id", "num_prompt_tokens", "num_generation_tokens"
+        ),
+    ),
+    ("restart", "client", members(*CLIENT, "output_handler", "_run_output_handler", "log_stats", "engine_core")),
+    (
+        "restart",
+        "core",
+        takes(
+            "vllm.v1.engine.core_client",
+            "EngineCoreClient",
+            "make_async_mp_client",
+            "vllm_config",
+            "executor_class",
+            "log_stats",
+        ),
+    ),
+    ("restart", "executor", members("vllm.v1.executor.abstract", "Executor", "get_class")),
+    ("restart", "processes", members("vllm.v1.engine.utils", "CoreEngineProcManager", "processes")),
+    ("restart", "resources", members("vllm.v1.engine.core_client", "BackgroundResources", "engine_manager")),
+    ("restart", "open calls", members("vllm.v1.engine.core_client", "AsyncMPClient", "utility_results", "resources")),
+    (
+        "restart",
+        "forget",
+        takes("vllm.v1.engine.output_processor", "OutputProcessor", "abort_requests", "request_ids", "internal"),
+    ),
+    ("restart", "cause", members("vllm.v1.engine.core", "EngineCoreProc", "_send_engine_dead")),
+    ("hangs", "steps", members(*CORE, "step", "step_with_batch_queue")),
+    ("hangs", "calls", members("vllm.v1.engine.core", "EngineCoreProc", "_handle_client_request")),
+    ("hangs", "workers", defines("vllm.v1.executor.multiproc_executor", "MultiprocExecutor")),
+    (
+        "pause",
+        "client",
+        members(*CLIENT, "pause_generation", "resume_generation", "is_paused", "sleep", "wake_up", "is_sleeping"),
+    ),
+    ("pause", "core", members(*CORE, "is_scheduler_paused")),
+    ("warm-up", "prompt", defines("vllm.inputs", "TokensPrompt")),
+    ("warm-up", "schema", defines("vllm.sampling_params", "StructuredOutputsParams")),
+    (
+        "warm-up",
+        "parameters",
+        members("vllm.sampling_params", "SamplingParams", "ignore_eos", "logprobs", "structured_outputs"),
+    ),
+    ("warm-up", "prefix cache", members(*CLIENT, "reset_prefix_cache")),
+    ("memory", "workers", members(*CORE, "collective_rpc")),
+    ("memory", "yielding", defines("vllm.distributed.device_communicators.shm_broadcast", "sched_yield")),
+]
+
+
+@pytest.mark.parametrize(("feature", "part", "check"), USED, ids=[f"{feature}/{part}" for feature, part, _ in USED])
+def test_vllm_has_what_headway_uses(feature: str, part: str, check: Check) -> None:
+    """What is missing is named with its module."""
+    assert SOURCE is not None
+    assert check(SOURCE) == []
+
+
+def test_what_a_release_lacks_is_found() -> None:
+    """The checks can fail: by a module, a class, a member, a parameter or a name that does not exist."""
+    assert SOURCE is not None
+    for check in (
+        members("vllm.no_such_module", "AsyncLLM", "generate"),
+        members(*CLIENT, "no_such_member"),
+        takes(*CLIENT, "generate", "no_such_parameter"),
+        takes(*CLIENT, "no_such_method", "prompt"),
+        defines("vllm.exceptions", "NoSuchError"),
+        any_of(defines("vllm.exceptions", "NoSuchError"), defines("vllm.no_such_module", "anything")),
+    ):
+        assert len(check(SOURCE)) == 1

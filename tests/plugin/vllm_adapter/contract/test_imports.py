@@ -1,0 +1,83 @@
+"""The adapter with the classes of the installed vLLM: imported for real, without an engine."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headway.admission.policy_client import PolicyClient, make_policy_class
+from headway.vllm_adapter import launch
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _root_levels() -> Iterator[None]:
+    """Some releases set the levels of the root logger and its handlers when they are imported."""
+    root = logging.getLogger()
+    levels = [(one, one.level) for one in (root, *root.handlers)]
+    yield
+    for one, level in levels:
+        one.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    """vLLM's engine client, a class."""
+    return pytest.importorskip("vllm.v1.engine.async_llm").AsyncLLM
+
+
+def test_the_policy_client_overrides_what_vllms_client_has(client: type[Any]) -> None:
+    """Each method of the policy client replaces one of vLLM's, and takes no parameter that vLLM's lacks."""
+    made = make_policy_class(client, None)  # type: ignore[arg-type]  # nothing is called
+    own = {name for name, value in vars(PolicyClient).items() if inspect.isfunction(value) and name[0] != "_"}
+    assert {"generate", "encode", "check_admission", "shutdown", "pause_generation", "sleep", "wake_up"} <= own
+    assert [name for name in sorted(own) if name not in vars(made)] == []
+    for name in own:
+        theirs = inspect.signature(getattr(client, name)).parameters
+        positional = [
+            one.name
+            for one in inspect.signature(getattr(PolicyClient, name)).parameters.values()
+            if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        ]
+        assert [one for one in positional if one not in theirs] == []
+
+
+def test_the_stat_logger_is_one_of_vllms(client: type[Any]) -> None:
+    """It derives from vLLM's base, and can be made: no abstract method is left."""
+    module = importlib.import_module("headway.vllm_adapter.stats")
+    assert not inspect.isabstract(module.HeadwayStatLogger)
+    assert module.HeadwayStatLogger(None).listener is None
+
+
+@pytest.mark.parametrize(
+    ("modules", "name"),
+    [
+        (launch._ARGUMENTS, "make_arg_parser"),
+        (launch._ARGUMENTS, "validate_parsed_serve_args"),
+        (launch._SERVERS, "run_server"),
+        (launch._STARTUP, "cli_env_setup"),
+    ],
+)
+def test_the_launcher_finds_its_parts(client: type[Any], modules: tuple[str, ...], name: str) -> None:
+    """`headway serve` calls functions of vLLM's own command."""
+    assert callable(launch._find(modules, name))
+
+
+def test_the_general_plugin_adds_its_methods_to_engine_core(client: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit, the holds and the cache clearing are callable as utility methods."""
+    hooks = importlib.import_module("headway.vllm_adapter.engine_core_hooks")
+    core = importlib.import_module("vllm.v1.engine.core")
+    stand_in = type("EngineCore", (core.EngineCore,), {})
+    monkeypatch.setattr(core, "EngineCore", stand_in)
+    monkeypatch.setattr(core, "EngineCoreProc", type("EngineCoreProc", (stand_in,), {}))
+    monkeypatch.setattr(hooks, "watch_starts", lambda *_: None)
+    monkeypatch.setattr(hooks, "yield_cpu", lambda: None)
+    hooks.register()
+    for name in (hooks.GET_LIMITS, hooks.SET_LIMITS, hooks.CLEAR_WORKERS, hooks.GET_HOLDS):
+        assert callable(getattr(stand_in, name))
