@@ -129,7 +129,7 @@ def test_a_real_prometheus_scrapes_with_the_shipped_configuration(prometheus: st
     deadline_s = time.monotonic() + 30
     result: list[dict[str, object]] = []
     while not result and time.monotonic() < deadline_s:
-        with suppress(requests.ConnectionError):
+        with suppress(requests.RequestException):  # not there yet, or not ready: then its answer is no JSON
             answer = requests.get(f"{prometheus}/api/v1/query", params={"query": "headway_ready"}, timeout=2)
             result = answer.json().get("data", {}).get("result", [])
         threading.Event().wait(0.2)
