@@ -25,7 +25,7 @@ async def test_a_switch_changes_the_running_batch_and_drops_no_request(server: R
 
     async def until(holds: str) -> float:
         checks = {"full": full, "more": lambda: running() > 16, "back": lambda: running() <= 8}
-        return float(await asyncio.to_thread(wait_until, checks[holds], f"the running batch is {holds}", 120))
+        return float(await asyncio.to_thread(wait_until, checks[holds], f"the running batch is {holds}", 300))
 
     await until("full")
     limit = server.status()["limit"]
