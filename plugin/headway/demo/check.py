@@ -37,7 +37,7 @@ def check(options: Options) -> None:
 
 
 def _check_packages() -> None:
-    """All that is not installed, in one line: a newcomer who lacks one of them lacks several."""
+    """All that is not installed, in one line: where one of them is missing, others are too."""
     engine = [] if has_vllm() else ["vLLM"]
     dashboard = missing_dashboard_packages()
     clients = [] if importlib.util.find_spec("openai") else ["openai"]

@@ -25,13 +25,14 @@ _CORE_NAME = "EngineCore"  # of the processes that vLLM's CoreEngineProcManager 
 class VllmReplacer:
     """Replaces the engine of one ``AsyncLLM`` (see ``headway.supervision.supervisor.Replacer``).
 
-    ``owns_process``: every process that this one starts from now on belongs to the engine. In a program only those do
-    that vLLM names so.
+    ``owns_process``: every process that this one starts from now on belongs to the engine. In a program, which may have
+    other children and other engines, only the present core does, and those that vLLM starts while this starts one.
     """
 
     def __init__(self, client: Any, *, owns_process: bool = True) -> None:
         self._client = client
         self._owns_process = owns_process
+        self._cores_before: set[int | None] | None = None  # while another core is starting: those that were there
         engine = _processes(client.engine_core)
         self._others = {one.pid for one in psutil.Process().children(recursive=True) if one not in engine}
 
@@ -59,7 +60,11 @@ class VllmReplacer:
         _end_questions(client.engine_core)
         await asyncio.to_thread(_bury, client.engine_core)
         read_death_cause()
-        core = await asyncio.to_thread(_another_core, client)
+        self._cores_before = {one.pid for one in _cores()}
+        try:
+            core = await asyncio.to_thread(_another_core, client)
+        finally:
+            self._cores_before = None
         _forget_requests(client.output_processor)
         client.engine_core = core
         client.output_handler = None
@@ -67,8 +72,9 @@ class VllmReplacer:
 
     def _engine_processes(self) -> list[psutil.Process]:
         """The engine's processes in a program, also of an engine that is still starting."""
-        starting = [one for one in multiprocessing.active_children() if one.name.startswith(_CORE_NAME)]
-        return _processes(self._client.engine_core) + [each for one in starting for each in _family(one.pid)]
+        before = self._cores_before
+        starting = [] if before is None else [one.pid for one in _cores() if one.pid not in before]
+        return _processes(self._client.engine_core) + [each for pid in starting for each in _family(pid)]
 
 
 def replaceable(client: Any) -> bool:
@@ -76,6 +82,11 @@ def replaceable(client: Any) -> bool:
     resources = getattr(getattr(client, "engine_core", None), "resources", None)
     parts = ("output_handler", "output_processor", "_run_output_handler", "log_stats", "vllm_config")
     return getattr(resources, "engine_manager", None) is not None and all(hasattr(client, one) for one in parts)
+
+
+def _cores() -> list[multiprocessing.process.BaseProcess]:
+    """The engine cores of this process, of all its engines."""
+    return [one for one in multiprocessing.active_children() if one.name.startswith(_CORE_NAME)]
 
 
 def _another_core(client: Any) -> Any:
