@@ -16,6 +16,8 @@ from closed_loop import ClosedLoop, percentile
 from headway.simulator import WORKLOADS, EngineModel, Slo, simulate
 from headway.simulator.run.visit import Visit
 from headway_policies import Outcome, Preset, Reason, bundled_presets
+from headway_policies.batching import Batching
+from headway_policies.queueing import QueueSettings
 
 MODEL = EngineModel()
 #: The ceiling is that of an engine that must keep 100 ms between tokens: at 32 seats it takes 63 ms, plus prompts.
@@ -166,3 +168,37 @@ def test_shares_hold_while_waits_are_cut() -> None:
     )
     assert served["normal"] / served["batch"] == pytest.approx(3.0, rel=0.1)
     assert any(one.how == Reason.OBJECTIVE_INFEASIBLE for one in loop.records)
+
+
+def test_a_request_that_would_be_late_takes_no_place_from_others() -> None:
+    """The queue of all classes is full while normal requests come at twice the rate that is served: most of them would
+    wait beyond their target and are refused, so that few batch requests lose their place for them.
+    """
+    balanced = bundled_presets()["balanced"]
+    loop = served_alike(1.0, preset=balanced.model_copy(update={"queue": QueueSettings(max_waiting=200)}))
+
+    def flood(name: str, every_s: float) -> None:
+        loop.ask(name)
+        loop.at(loop.now_s + every_s, lambda: flood(name, every_s))
+
+    loop.at(0.0, lambda: flood("batch", 1 / 40))
+    loop.at(20.0, lambda: flood("normal", 1 / 60))
+    loop.run(90.0)
+    ended = Counter((one.ticket.class_name, one.how) for one in loop.records if one.ticket.arrived_s > 50.0)
+    assert ended["normal", "completed"] >= 700
+    assert 0 < ended["batch", "evicted"] <= ended["normal", "completed"] / 2
+
+
+def test_no_seat_is_held_for_a_demand_of_almost_nothing() -> None:
+    """Eight seats and answers of half a minute: seats are held for normal requests while they come, and three minutes
+    after the last one none is.
+    """
+    balanced = bundled_presets()["balanced"]
+    loop = served_alike(30.0, preset=balanced.model_copy(update={"batching": Batching(seats=8, window_ms=0)}))
+    for number in range(16):
+        loop.at(4.0 * number, lambda: loop.ask("normal"))
+    loop.at(250.0, lambda: loop.ask("batch"))
+    loop.run(90.0)
+    assert loop.desk.held_seats()["normal"] >= 1
+    loop.run(255.0)
+    assert loop.desk.held_seats()["normal"] == 0

@@ -74,7 +74,7 @@ class Admission:
             return Reason.OBJECTIVE_INFEASIBLE if opened and self._objectives.infeasible(ticket, now_s) else None
         if full is not Reason.QUEUE_FULL or not (bounds.evict and ticket.may_wait and queue.could_evict_for(ticket)):
             return full
-        if self._infeasible(ticket, due_s, now_s):
+        if self._infeasible(ticket, due_s, now_s) or (opened and self._objectives.infeasible(ticket, now_s)):
             return full
         while queue.refusal(ticket) is not None and (worst := queue.worst_below(ticket.class_name)) is not None:
             self._lifecycle.refuse_all((worst,), Reason.EVICTED, now_s)

@@ -15,7 +15,7 @@ strategy with a barrier none are held: they would stay empty for a whole batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil, inf, sqrt
+from math import inf, sqrt
 
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.record import Record
@@ -129,4 +129,4 @@ class Objectives:
     def _needed(self, class_name: str, now_s: float) -> int:
         limit, offered = self._scheduler.limit, self._forecast.demand.seats(class_name, now_s)
         freed = self._forecast.freed_per_s(limit) * self._delays[class_name].target_s
-        return min(ceil(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))
+        return min(round(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))
