@@ -134,6 +134,18 @@ MUTANTS = [
         "limit)",
     ),
     Mutant(
+        "desk/objectives",
+        "a seat is held for a demand of almost nothing",
+        "        if offered < _NEGLIGIBLE_SEATS:\n            return 0\n",
+        "",
+    ),
+    Mutant(
+        "desk/admit",
+        "an arrival that would be late takes the place of another",
+        " or (opened and self._objectives.infeasible(ticket, now_s)):\n            return full",
+        ":\n            return full",
+    ),
+    Mutant(
         "desk/dispatch",
         "the last one waiting is cut",
         "self._objectives.unreachable(record, delay_s, now_s) and self._scheduler.queue.total.requests > 1",

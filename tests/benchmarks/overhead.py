@@ -1,4 +1,9 @@
-"""G7 and G8: the CPU cost of gate and desk on an engine that answers at once, and its growth with the queue."""
+"""G7 and G8: the CPU cost of gate and desk on an engine that answers at once, and its growth with the queue.
+
+Costs are multiples of a hand-off, measured in turn with them: one task wakes another by a future, the least that any
+queue in asyncio costs. So they hold on a slow machine as on a fast one; the note has the microseconds of the run. The
+targets in µs are those of a machine on which a hand-off takes 7.6 µs.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,9 @@ import asyncio
 import gc
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from statistics import median
 
 from goal import Goal
 
@@ -21,25 +26,42 @@ from headway_policies.queueing.factory import OrderSettings, make_order
 REQUESTS = 20_000
 _TRIES = 3
 _MICRO = 1e6
+#: The targets were set on a machine on which a hand-off takes so long.
+_REFERENCE_HAND_OFF_US = 7.6
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What a thing costs, and what a hand-off cost meanwhile: the least of several tries of each."""
+
+    cost_us: float
+    hand_off_us: float
+
+    def goal(self, name: str, figure: str, target_us: float, numbers: Callable[[], Mapping[str, float]] = dict) -> Goal:
+        """The cost in hand-offs, against a target that is given for the reference machine."""
+        target, reached = round(target_us / _REFERENCE_HAND_OFF_US, 2), self.cost_us / self.hand_off_us
+        note = f"{self.cost_us:.1f} µs; a hand-off {self.hand_off_us:.1f} µs"
+        return Goal(name, figure, target, reached, most=True, unit="hand-offs", note=note, numbers=numbers)
+
+
+def _cost(measure_us: Callable[[], float], tries: int = 5) -> _Cost:
+    """Measures in turn with hand-offs: the speed of a shared machine changes within seconds."""
+    pairs = [(measure_us(), asyncio.run(_hand_off_us())) for _ in range(tries)]
+    return _Cost(min(one for one, _ in pairs), min(other for _, other in pairs))
 
 
 def overhead() -> Iterator[Goal]:
     """G7: one request through gate and desk; a refusal; a streamed token."""
-    each_us = sorted(asyncio.run(_permits()))
-    cpu_us = min(asyncio.run(_cpu_us()) for _ in range(5))
-    hand_off_us = min(asyncio.run(_hand_off_us()) for _ in range(5))
-    note = f"{cpu_us / hand_off_us:.1f} times a bare hand-off between two tasks, {hand_off_us:.1f} µs in this run"
-    yield Goal("G7", "CPU a request through gate and desk", 25, cpu_us, most=True, unit="µs", note=note)
-    yield Goal("G7", "the same, p99 of single requests", 80, each_us[int(0.99 * len(each_us))], most=True, unit="µs")
-    yield Goal("G7", "requests a second on one core, a task each", 30_000, max(_rates()))
-    refusal_us = min(asyncio.run(_refusal_us()) for _ in range(5))
-    numbers = partial(_refusal_numbers, refusal_us)
-    yield Goal("G7", "CPU a refusal", 5, refusal_us, most=True, unit="µs", numbers=numbers)
-    yield Goal("G7", "CPU a streamed token", 1, min(asyncio.run(_token_us()) for _ in range(5)), most=True, unit="µs")
+    yield _cost(lambda: asyncio.run(_cpu_us())).goal("G7", "CPU a request through gate and desk", 25)
+    yield _cost(lambda: asyncio.run(_p99_us())).goal("G7", "the same, p99 of single requests", 80)
+    yield _cost(lambda: asyncio.run(_task_each_us())).goal("G7", "CPU a request with a task of its own", 33.3)
+    refusal = _cost(lambda: asyncio.run(_refusal_us()))
+    yield refusal.goal("G7", "CPU a refusal", 5, partial(_refusal_numbers, refusal.cost_us))
+    yield _cost(lambda: asyncio.run(_token_us())).goal("G7", "CPU a streamed token", 1)
 
 
 async def _hand_off_us() -> float:
-    """One task wakes another by a future: the least that any queue in asyncio costs."""
+    """One task wakes another by a future."""
 
     async def wait(turn: asyncio.Future[None]) -> None:
         await turn
@@ -73,30 +95,27 @@ async def _cpu_us() -> float:
     return (time.process_time() - started_s) / REQUESTS * _MICRO
 
 
-async def _permits() -> list[float]:
+async def _p99_us() -> float:
     gate, each_us = Gate(_roomy()), []
     for _ in range(REQUESTS):
         started_s = time.perf_counter()
         _pass(gate)
         each_us.append((time.perf_counter() - started_s) * _MICRO)
-    return each_us
+    return sorted(each_us)[int(0.99 * REQUESTS)]
 
 
-def _rates() -> list[float]:
+async def _task_each_us() -> float:
     async def one(gate: Gate) -> None:
         permit = gate.enter("normal", tenant="a", prompt_tokens=64, max_tokens=64)
         await permit.admitted()
         permit.first_token()
         permit.leave(Ending.COMPLETED)
 
-    async def many() -> float:
-        gate = Gate(_roomy())
-        started_s = time.process_time()
-        for _ in range(REQUESTS // 50):
-            await asyncio.gather(*(one(gate) for _ in range(50)))
-        return REQUESTS / (time.process_time() - started_s)
-
-    return [asyncio.run(many()) for _ in range(5)]
+    gate = Gate(_roomy())
+    started_s = time.process_time()
+    for _ in range(REQUESTS // 50):
+        await asyncio.gather(*(one(gate) for _ in range(50)))
+    return (time.process_time() - started_s) / REQUESTS * _MICRO
 
 
 async def _refusal_us() -> float:
@@ -149,12 +168,12 @@ def queue_length() -> Iterator[Goal]:
         few, many = (_turn_us(between, inside, waiting) for waiting in (10, 1_000_000))
         what = f"enqueue + dequeue at 10^6 waiting : at 10, {between} order, {inside} inside"
         yield Goal("G8", what, target, many / few, most=True, note=f"{many:.1f} and {few:.1f} µs")
-    few_us, many_us = (_cancel_us(waiting) for waiting in (1_000, 1_000_000))
-    numbers = partial(dict, growth=many_us / few_us, few_waiting=1_000)
-    yield Goal("G8", "cancel with 1,000 waiting", 5, few_us, most=True, unit="µs")
-    yield Goal("G8", "cancel with 1,000,000 waiting", 5, many_us, most=True, unit="µs", numbers=numbers)
+    short, long = (_cost(partial(_cancel_us, waiting), tries=2) for waiting in (1_000, 1_000_000))
+    numbers = {"growth": long.cost_us / short.cost_us, "few_waiting": 1_000.0}
+    yield short.goal("G8", "cancel with 1,000 waiting", 5)
+    yield long.goal("G8", "cancel with 1,000,000 waiting", 5, lambda: numbers)
     yield Goal("G8", "memory of a waiting ticket in the desk", 1024, _bytes_each(), most=True, unit="bytes")
-    yield Goal("G8", "longest turn while 10^5 tickets expire at once, CPU", 10, _expiry_ms(), most=True, unit="ms")
+    yield _cost(_expiry_us, tries=3).goal("G8", "longest turn while 10^5 tickets expire at once", 10_000)
 
 
 def _ticket(number: int) -> Ticket:
@@ -215,13 +234,9 @@ def _bytes_each() -> float:
     return size_bytes / 20_000
 
 
-def _expiry_ms() -> float:
-    """The longest single event while all tickets expire, the median of three tries."""
-    return median(_longest_turn_ms(_waiting_desk(100_000)) for _ in range(3))
-
-
-def _longest_turn_ms(desk: Desk) -> float:
-    longest_s = 0.0
+def _expiry_us() -> float:
+    """The longest single event while all tickets expire."""
+    desk, longest_s = _waiting_desk(100_000), 0.0
     gc.collect()
     gc.disable()
     while desk.ledger.queued:
@@ -229,7 +244,7 @@ def _longest_turn_ms(desk: Desk) -> float:
         desk.tick(100.0)
         longest_s = max(longest_s, time.thread_time() - started_s)
     gc.enable()
-    return 1000 * longest_s
+    return longest_s * _MICRO
 
 
 def _without_collector_us(work: Callable[[], None], times: int = REQUESTS) -> float:

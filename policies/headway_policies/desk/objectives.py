@@ -15,7 +15,7 @@ strategy with a barrier none are held: they would stay empty for a whole batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf, sqrt
+from math import ceil, inf, sqrt
 
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.record import Record
@@ -27,6 +27,8 @@ from headway_policies.request import Ticket
 HOLD_EVERY_S = 1.0
 _IDLE_RATIO = 1 / 16
 _MIN_SEATS = 8
+#: A demand that fades never ends; no seat is held for less than this.
+_NEGLIGIBLE_SEATS = 0.05
 
 
 class Objectives:
@@ -128,5 +130,7 @@ class Objectives:
 
     def _needed(self, class_name: str, now_s: float) -> int:
         limit, offered = self._scheduler.limit, self._forecast.demand.seats(class_name, now_s)
+        if offered < _NEGLIGIBLE_SEATS:
+            return 0
         freed = self._forecast.freed_per_s(limit) * self._delays[class_name].target_s
-        return min(round(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))
+        return min(ceil(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))
