@@ -12,6 +12,7 @@ from headway.admission import engine_calls as calls
 from headway.api import client
 from headway.cli import traffic
 from headway.fallback import client as upstream
+from headway.fallback import fixed_reply
 from headway.http import admin, bounds, header_values, json_shape, orders
 from headway.http import auth as tokens
 from headway.http.bounds import Bounds
@@ -73,6 +74,8 @@ BOUNDS = {
     "an answer of the other model": f"{size(upstream.MAX_ANSWER_BYTES)}, {JSON_BOUNDS}",
     "one event of its stream": size(upstream.MAX_EVENT_BYTES),
     "all of both that is held at once": size(upstream.MAX_HELD_BYTES),
+    "choices of a fixed reply; the model's name in it": f"{fixed_reply.MAX_CHOICES}; "
+    f"{fixed_reply.MAX_MODEL_CHARS} characters",
     "a line of the head of its answer": f"{upstream.MAX_HEADER_BYTES} bytes",
     "a preset file, and one of its lines": f"{size(inheritance.MAX_FILE_BYTES)} of a regular file, "
     f"{inheritance.MAX_LINE_CHARS} characters",

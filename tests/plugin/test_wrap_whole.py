@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -234,6 +234,20 @@ async def test_a_refused_request_runs_on_the_other_engine_once_there_is_reason()
     await asyncio.sleep(2)
     assert len(await read(engine, "c")) == 3
     assert other.started == ["c"]
+
+
+@on_virtual_time
+async def test_a_function_gives_a_fixed_reply() -> None:
+    """One output that no engine made, to every request on the rung; the function's name is shown."""
+
+    async def busy(prompt: Any, params: Any, request_id: str, **options: Any) -> AsyncGenerator[str, None]:
+        yield "We are busy."
+
+    engine = headway.wrap(FakeEngine(step_s=0.1), preset(), fallback=busy)
+    engine.headway.order_fallback("divert", caller=ME)
+    assert await read(engine, "a") == ["We are busy."]
+    assert engine.started == []
+    assert engine.headway.fallback_controller.status()["fallback_model"]["model"] == "busy"
 
 
 @on_virtual_time

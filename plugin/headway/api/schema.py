@@ -204,7 +204,10 @@ class Switched(PresetInForce):
 
 
 class FallbackModel(Answer):
-    """The other model that may answer, and the state of its circuit breaker: closed, open or half_open."""
+    """The other model that may answer, and the state of its circuit breaker: closed, open or half_open.
+
+    In the place of a model may be a ``fixed reply``.
+    """
 
     model: str
     breaker: str

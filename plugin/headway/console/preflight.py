@@ -17,7 +17,7 @@ from headway.console.exits import UsageError
 from headway.console.serve_flags import has, model_of, value_of
 from headway.console.token import check_length, find_token
 from headway.errors import HeadwayError
-from headway.fallback import FallbackSettings
+from headway.fallback import FallbackTarget, target_from_environment
 from headway.http import Bounds
 
 VLLM_PORT = 8000
@@ -90,10 +90,10 @@ def check_tokens(environ: Mapping[str, str]) -> bool:
     return tokens[0] is not None
 
 
-def check_upstream(environ: Mapping[str, str]) -> FallbackSettings | None:
-    """Refuse incomplete settings of a fallback model. Returns them, if there are any."""
+def check_upstream(environ: Mapping[str, str]) -> FallbackTarget | None:
+    """Refuse incomplete settings of a fallback model or a fixed reply. Returns the target, if there is one."""
     try:
-        return FallbackSettings.from_environment(environ)
+        return target_from_environment(environ)
     except HeadwayError as error:
         raise UsageError(str(error)) from None
 

@@ -22,13 +22,12 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive, Send
 
-from headway.api_errors import error_event
+from headway.fallback.answer import EVENTS, JSON, Answer, ClientGoneError, ForwardResult
 from headway.fallback.settings import FallbackSettings
 from headway.fallback.sse import EventTooLargeError, SseEvents
 from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
@@ -55,21 +54,11 @@ MAX_JSON_ELEMENTS = 250_000
 #: aiohttp's bound on a line of the answer's head.
 MAX_HEADER_BYTES = 8190
 
-_JSON, _EVENTS = "application/json", "text/event-stream"
 _MAX_DIGITS = 400  # int() takes a time that grows with the square of them
 _MAX_AT_ONCE = 64
 _CONNECT_S = 5.0
 #: Errors of this one request, which say nothing about the other model.
 _REQUEST_ERRORS = frozenset({400, 413, 422})
-
-
-class ForwardResult(StrEnum):
-    """The result of forwarding a request. After any but NOT_SERVED there is nothing left to answer."""
-
-    SERVED = "served"
-    NOT_SERVED = "not_served"
-    BROKEN_OFF = "broken_off"
-    CLIENT_GONE = "client_gone"
 
 
 class _NotServedError(Exception):
@@ -78,10 +67,6 @@ class _NotServedError(Exception):
     def __init__(self, verdict: Verdict) -> None:
         super().__init__()
         self.verdict = verdict
-
-
-class _ClientGoneError(Exception):
-    """The client has disconnected."""
 
 
 class FallbackClient:
@@ -136,7 +121,7 @@ class FallbackClient:
             number = self.breaker.begin(self._now_s())
             if number is None:
                 return ForwardResult.NOT_SERVED
-            answer = _Answer(path, send, self.model, class_name)
+            answer = Answer(path, send, class_name, f"model={self.model}")
             exchange = self._exchange(path, message, self._headers(headers), answer, self._within_s(timeout_s))
             return await self._watched(number, exchange, answer, receive)
         finally:
@@ -154,7 +139,7 @@ class FallbackClient:
         self,
         number: int,
         exchange: Coroutine[Any, Any, tuple[ForwardResult, Verdict]],
-        answer: _Answer,
+        answer: Answer,
         receive: Receive,
     ) -> ForwardResult:
         """Run an exchange, and report its result to the circuit breaker."""
@@ -175,13 +160,13 @@ class FallbackClient:
         sent = {
             name: headers[name] for name, most in TRACING_CHARS.items() if _is_forwardable(headers.get(name, ""), most)
         }
-        sent |= {"content-type": _JSON, "accept": f"{_JSON}, {_EVENTS}", "accept-encoding": "identity", HOP_HEADER: "1"}
+        sent |= {"content-type": JSON, "accept": f"{JSON}, {EVENTS}", "accept-encoding": "identity", HOP_HEADER: "1"}
         if self._settings.api_key is not None:
             sent["authorization"] = f"Bearer {self._settings.api_key}"
         return sent
 
     async def _exchange(
-        self, path: str, message: bytes, headers: dict[str, str], answer: _Answer, within_s: float
+        self, path: str, message: bytes, headers: dict[str, str], answer: Answer, within_s: float
     ) -> tuple[ForwardResult, Verdict]:
         """Send the request, and forward the answer. A failure before its first byte is only logged."""
         from aiohttp import ClientError, ClientTimeout
@@ -192,11 +177,11 @@ class FallbackClient:
             async with self._opened().post(
                 url, data=message, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
-                if _checked(response) == _EVENTS:
+                if _checked(response) == EVENTS:
                     await _stream(response, answer)
                 else:
                     await _whole(response, answer, self._held)
-        except _ClientGoneError:
+        except ClientGoneError:
             return ForwardResult.CLIENT_GONE, Verdict.UNDECIDED
         except _NotServedError as error:
             return ForwardResult.NOT_SERVED, error.verdict
@@ -251,55 +236,6 @@ class _Held:
         self.size_bytes -= size_bytes
 
 
-class _Answer:
-    """The answer to the client."""
-
-    def __init__(self, path: str, send: Send, model: str, class_name: str) -> None:
-        self._path = path
-        self._send = send
-        self._signature = ((b"x-headway-class", class_name), (b"x-headway-degraded", f"model={model}"))
-        self.begun = self.ended = False
-
-    async def whole(self, body: bytes) -> None:
-        """All of it at once."""
-        await self._start(_JSON, (b"content-length", str(len(body))))
-        await self._body(body, more=False)
-
-    async def events(self, events: bytes) -> None:
-        """More of a stream."""
-        if not self.begun:
-            await self._start(f"{_EVENTS}; charset=utf-8", (b"cache-control", "no-cache"))
-        await self._body(events, more=True)
-
-    async def end(self) -> None:
-        """The stream is over."""
-        await self._body(b"", more=False)
-
-    async def break_off(self) -> None:
-        """The stream cannot go on."""
-        text = "The fallback model broke off its answer."
-        try:
-            await self._body(error_event(self._path, HTTPStatus.BAD_GATEWAY, text, "fallback_broke_off"), more=False)
-        except _ClientGoneError:
-            log.debug("the client had disconnected, too")
-
-    async def _start(self, content_type: str, header: tuple[bytes, str]) -> None:
-        fields = ((b"content-type", content_type), header, *self._signature)
-        headers = [(name, value.encode("latin-1")) for name, value in fields]
-        await self._put({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
-        self.begun = True
-
-    async def _body(self, body: bytes, *, more: bool) -> None:
-        self.ended = not more
-        await self._put({"type": "http.response.body", "body": body, "more_body": more})
-
-    async def _put(self, message: dict[str, Any]) -> None:
-        try:
-            await self._send(message)
-        except OSError as error:  # how the ASGI server says that the connection is closed
-            raise _ClientGoneError from error
-
-
 def _is_forwardable(value: str, most_chars: int) -> bool:
     """Whether this value of a tracing header may be forwarded."""
     return 0 < len(value) <= most_chars and value.isascii() and value.isprintable()
@@ -307,7 +243,7 @@ def _is_forwardable(value: str, most_chars: int) -> bool:
 
 def _forwarded(body: bytes, model: str) -> bytes | None:
     """The request for the other model; None for one that is no JSON object, or too large to be forwarded."""
-    request = _object(body, MAX_REQUEST_BYTES)
+    request = json_object(body, MAX_REQUEST_BYTES)
     if request is None:
         return None
     request.pop("priority", None)  # vLLM's own: only the class may set it
@@ -315,7 +251,7 @@ def _forwarded(body: bytes, model: str) -> bytes | None:
     return message if len(message) <= MAX_REQUEST_BYTES else None
 
 
-def _object(text: bytes | bytearray, most_bytes: int) -> dict[str, Any] | None:
+def json_object(text: bytes | bytearray, most_bytes: int) -> dict[str, Any] | None:
     """A JSON object; None for anything else, and for one whose parsing would take long."""
     if len(text) > most_bytes or sum(map(text.count, (b",", b":", b"[", b"{"))) > MAX_JSON_ELEMENTS:
         return None
@@ -339,7 +275,7 @@ def _checked(response: aiohttp.ClientResponse) -> str:
         raise _NotServedError(Verdict.SUCCESS)  # the other model works; the request is wrong
     packed = response.headers.get("content-encoding", "identity").lower() != "identity"
     kind = _kind(response.headers.get("content-type", ""))
-    if response.status != HTTPStatus.OK or packed or kind not in (_JSON, _EVENTS):
+    if response.status != HTTPStatus.OK or packed or kind not in (JSON, EVENTS):
         log.info("the fallback model answered %d, which is not forwarded", response.status)
         raise _NotServedError(Verdict.FAILURE)
     return kind
@@ -350,7 +286,7 @@ def _kind(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-async def _whole(response: aiohttp.ClientResponse, answer: _Answer, held: _Held) -> None:
+async def _whole(response: aiohttp.ClientResponse, answer: Answer, held: _Held) -> None:
     """Hand on a JSON answer once all of it is here. Raises ValueError for one that is none, or too large."""
     body = bytearray()
     try:
@@ -358,14 +294,14 @@ async def _whole(response: aiohttp.ClientResponse, answer: _Answer, held: _Held)
             if len(body) + len(piece) > MAX_ANSWER_BYTES or not held.take(len(piece)):
                 raise ValueError("the answer is too large")
             body += piece
-        if _object(body, MAX_ANSWER_BYTES) is None:
+        if json_object(body, MAX_ANSWER_BYTES) is None:
             raise ValueError("the answer is no JSON object, or has too many elements")
         await answer.whole(bytes(body))
     finally:
         held.give_back(len(body))
 
 
-async def _stream(response: aiohttp.ClientResponse, answer: _Answer) -> None:
+async def _stream(response: aiohttp.ClientResponse, answer: Answer) -> None:
     """Forward whole events as they come. Raises ValueError for a stream that ends without its last event."""
     events = SseEvents(MAX_EVENT_BYTES)
     async for piece in response.content.iter_any():
@@ -378,7 +314,7 @@ async def _stream(response: aiohttp.ClientResponse, answer: _Answer) -> None:
 
 
 async def _unless_gone(
-    exchange: Coroutine[Any, Any, tuple[ForwardResult, Verdict]], answer: _Answer, receive: Receive
+    exchange: Coroutine[Any, Any, tuple[ForwardResult, Verdict]], answer: Answer, receive: Receive
 ) -> tuple[ForwardResult, Verdict]:
     """Run an exchange as long as the client is connected. A disconnect after the whole answer changes nothing."""
     asking, leaving = asyncio.ensure_future(exchange), asyncio.ensure_future(_gone(receive))

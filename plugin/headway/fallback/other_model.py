@@ -1,4 +1,5 @@
-"""The other model, as far as the fallback controller knows it: behind HTTP, or an engine of the same program."""
+"""The other model, as far as the fallback controller knows it: behind HTTP, an engine of the same program,
+or a fixed reply in its place."""
 
 from __future__ import annotations
 

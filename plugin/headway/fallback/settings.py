@@ -1,8 +1,8 @@
-"""The settings of the fallback model: its address, name, key and time-out.
+"""The settings of the fallback model: its address, name, key and time-out; or the text of a fixed reply in its place.
 
 From the server's environment only, never from a preset, a request or the admin API: HEADWAY_FALLBACK_URL,
 HEADWAY_FALLBACK_MODEL, HEADWAY_FALLBACK_API_KEY (or the file named by HEADWAY_FALLBACK_API_KEY_FILE) and
-HEADWAY_FALLBACK_TIMEOUT_S.
+HEADWAY_FALLBACK_TIMEOUT_S; or HEADWAY_FALLBACK_REPLY.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _URL = "HEADWAY_FALLBACK_URL"
 _MODEL = "HEADWAY_FALLBACK_MODEL"
 _KEY = "HEADWAY_FALLBACK_API_KEY"
 _TIMEOUT = "HEADWAY_FALLBACK_TIMEOUT_S"
+_REPLY = "HEADWAY_FALLBACK_REPLY"
 _USUAL_TIMEOUT_S = 60.0
 _MAX_MODEL_CHARS = 200
+_MAX_REPLY_CHARS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,23 @@ class FallbackSettings:
         if importlib.util.find_spec("aiohttp") is None:
             raise HeadwayError(f"{_URL}: needs aiohttp, which comes with vLLM; install it with: pip install aiohttp")
         return settings
+
+
+def fixed_reply(environment: Mapping[str, str]) -> str | None:
+    """The text of a fixed reply; None where there is none. Raises HeadwayError in one line."""
+    text = environment.get(_REPLY)
+    if text is None:
+        return None
+    if environment.get(_URL):
+        raise HeadwayError(f"{_REPLY}: has no effect beside {_URL}; unset one of them")
+    try:
+        valid = bool(text.strip().encode()) and len(text) <= _MAX_REPLY_CHARS
+    except UnicodeEncodeError:  # bytes of the environment that are no UTF-8
+        valid = False
+    if not valid:
+        wanted = f"a text of 1 to {_MAX_REPLY_CHARS} characters, in UTF-8,"
+        raise HeadwayError(f"{_REPLY}: {wanted} is needed; unset it for no fixed reply")
+    return text
 
 
 def _nothing_else_said(environment: Mapping[str, str]) -> None:

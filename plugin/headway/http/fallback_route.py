@@ -1,4 +1,7 @@
-"""The fallback route of one request: to another model, before it queues or after a refusal, at most once."""
+"""The fallback route of one request: to another model or a fixed reply, at most once.
+
+It is taken before the request queues, or after a refusal.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,15 @@ from dataclasses import dataclass, field
 from starlette.types import Receive, Send
 
 from headway.admission import RequestContext, loop_time_s
-from headway.fallback import MAX_REQUEST_BYTES, FallbackClient, FallbackController, ForwardResult
+from headway.fallback import MAX_REQUEST_BYTES, FallbackController, FallbackTarget, ForwardResult
 
 
 @dataclass(slots=True)
 class FallbackRoute:
-    """The route of one request to the other model. ``receive`` is the client's own, after the whole body was read."""
+    """The route of one request to the target. ``receive`` is the client's own, after the whole body was read."""
 
     fallback_controller: FallbackController
-    client: FallbackClient
+    client: FallbackTarget
     context: RequestContext
     path: str
     headers: Mapping[str, str]
@@ -32,7 +35,7 @@ class FallbackRoute:
             self.body = None
 
     async def take(self) -> bool:
-        """Let the other model answer, if it should and can. True when nothing is left to answer here."""
+        """Let the target answer, if it should and can. True when nothing is left to answer here."""
         class_name = self.context.class_name
         if class_name is None or self.body is None or self._tried or self.context.detached:
             return False

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest, answer, error_body
-from headway.fallback import FallbackClient, FallbackController
+from headway.fallback import FallbackController, FallbackTarget
 from headway.http.deferred_response import DeferredResponse
 from headway.http.fallback_route import FallbackRoute
 from headway.http.request_info import read_request_info
@@ -67,9 +67,9 @@ class AdmissionMiddleware:
         receive: Receive,
         send: Send,
     ) -> FallbackRoute | None:
-        """The route to another model, where one is configured."""
+        """The route to another model or a fixed reply, where one is configured."""
         controller = None if self.fallback_controller is None else self.fallback_controller()
-        if controller is None or not isinstance(controller.other_model, FallbackClient):
+        if controller is None or not isinstance(controller.other_model, FallbackTarget):
             return None
         return FallbackRoute(controller, controller.other_model, context, scope["path"], headers, body, receive, send)
 

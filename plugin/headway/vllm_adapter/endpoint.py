@@ -3,7 +3,7 @@
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
 of the compile cache): HEADWAY_PRESET, HEADWAY_PRESET_DIR, HEADWAY_WARMUP, HEADWAY_STATUS_CODES,
 HEADWAY_MAX_REQUEST_SEATS, the bounds of requests (``headway.http.bounds``), HEADWAY_FALLBACK_URL and what belongs to
-it, and the tokens of the admin API.
+it, or HEADWAY_FALLBACK_REPLY, and the tokens of the admin API.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from starlette.routing import Route
 from headway.admission import Gateway
 from headway.engine_service import EngineService
 from headway.errors import HeadwayError
-from headway.fallback import FallbackClient, FallbackSettings
+from headway.fallback import FallbackTarget, target_from_environment
 from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, Tokens, hide_queries, routes
 from headway.operator import Control, Listed, PresetCatalogue, ServerIdentity
 from headway.variables import whole_number
@@ -51,7 +51,7 @@ class Settings:
     queue_full_status: HTTPStatus
     bounds: Bounds
     max_request_seats: int | None
-    fallback: FallbackSettings | None
+    fallback: FallbackTarget | None
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -65,7 +65,7 @@ class Settings:
             queue_full_status=_one_of("HEADWAY_STATUS_CODES", _STATUS_CODES, default="headway"),
             bounds=Bounds.from_environment(),
             max_request_seats=_max_request_seats(),
-            fallback=FallbackSettings.from_environment(),
+            fallback=target_from_environment(),
         )
 
 
@@ -128,7 +128,7 @@ class HeadwayEndpoint:
             source=WarmupRequests(engine_client),
             warm_up=settings.warm,
             replacer=replacer,
-            other_model=None if settings.fallback is None else FallbackClient(settings.fallback),
+            other_model=settings.fallback,
         )
         control, gateway = service.control, service.parts.gateway
         self._control = HeadwayEndpoint.serving = state.headway = control

@@ -6,7 +6,7 @@ Only as its class allows (``PriorityClass``), and never beyond what the request 
     cap             fallback_max_tokens is set       answers end there, unless the request asked for less
     bypass          may_bypass                       it runs beside the batch, on a few seats in total
     shed            sheddable                        it is refused
-    divert          may_divert                       another model answers, where one is configured
+    divert          may_divert                       another model or a fixed reply answers, where one is configured
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from headway_policies.preset.model import Preset
 
 
 def usable_rungs(preset: Preset, *, fallback_model: bool) -> frozenset[Rung]:
-    """The rungs that have an effect under a preset; ``fallback_model``: another model is configured."""
+    """The rungs that have an effect under a preset; ``fallback_model``: a target of diversion is configured."""
     classes, fallback = preset.classes.values(), preset.fallback
     barrier = preset.batching.strategy != "continuous"
     usable = {

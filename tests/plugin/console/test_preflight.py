@@ -139,6 +139,8 @@ def test_a_half_described_fallback_model_is_refused_before_anything_loads() -> N
     assert preflight.check_upstream({}) is None
     with pytest.raises(UsageError, match="HEADWAY_FALLBACK_MODEL: the name of the other model"):
         preflight.check_upstream({"HEADWAY_FALLBACK_URL": "http://127.0.0.1:8001/v1"})
+    with pytest.raises(UsageError, match="HEADWAY_FALLBACK_REPLY: a text of 1 to 4096 characters"):
+        preflight.check_upstream({"HEADWAY_FALLBACK_REPLY": ""})
 
 
 def test_bounds_that_contradict_each_other_are_refused_before_anything_loads() -> None:

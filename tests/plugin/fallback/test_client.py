@@ -17,12 +17,12 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from upstream_stand_in import CHUNKS, DONE, Elsewhere, elsewhere
 
+from headway.fallback.answer import ForwardResult
 from headway.fallback.client import (
     MAX_JSON_ELEMENTS,
     MAX_REQUEST_BYTES,
     TRACING_CHARS,
     FallbackClient,
-    ForwardResult,
     _Held,
 )
 from headway.fallback.settings import FallbackSettings

@@ -15,8 +15,11 @@ from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
 import headway
+from headway.api import FallbackState
+from headway.cli import fallback
 from headway.engine.fake import FakeEngine
 from headway.errors import UnknownRungError
+from headway.fallback import FixedReply, OtherModel
 from headway.fallback.client import FallbackClient
 from headway.fallback.settings import FallbackSettings
 from headway.http.admin import routes
@@ -40,7 +43,7 @@ def preset(**fallback: Any) -> Preset:
 
 
 def control_room(
-    *, other_model: FallbackClient | None = None, **fallback: Any
+    *, other_model: OtherModel | None = None, **fallback: Any
 ) -> tuple[headway.Control, list[frozenset[Rung]]]:
     """The control of a fake engine, and the rungs that its fallback controller has applied."""
     control, _ = installed(FakeEngine(), preset(**fallback), other_model=other_model)
@@ -133,6 +136,17 @@ async def test_errors_and_a_dead_engine_divert() -> None:
     assert fallback_controller.ladder.rung is Rung.NORMAL
     gate.engine_lost()
     assert (fallback_controller.update(), fallback_controller.ladder.why) == (Rung.DIVERT, "engine_down")
+
+
+@on_virtual_time
+async def test_a_fixed_reply_is_a_target_and_is_shown_as_one() -> None:
+    """The rung can be used, and status and command line name what answers there."""
+    control, _ = control_room(other_model=FixedReply("We are busy."))
+    assert control.fallback_controller.order("divert") is Rung.DIVERT
+    status = control.fallback_controller.status()
+    assert status["fallback_model"] == {"model": "fixed reply", "breaker": "closed", "in_flight": 0}
+    shown = fallback.text(FallbackState.model_validate(status))
+    assert "divert to fixed reply, breaker closed, 0 in flight" in shown
 
 
 @on_virtual_time

@@ -30,12 +30,12 @@ from headway.audit import Audit, Caller
 from headway.cli.traffic import read_samples
 from headway.engine.fake import FakeEngine
 from headway.errors import HeadwayError
+from headway.fallback.answer import Answer
 from headway.fallback.client import (
     MAX_ANSWER_BYTES,
     MAX_EVENT_BYTES,
     TRACING_CHARS,
     FallbackClient,
-    _Answer,
     _checked,
     _forwarded,
     _Held,
@@ -335,7 +335,7 @@ def answer(length: int) -> Reads:
 
         def read() -> None:
             response: Any = SimpleNamespace(content=SimpleNamespace(iter_any=pieces))
-            to_client = _Answer("/v1/completions", send, "small", "normal")
+            to_client = Answer("/v1/completions", send, "normal", "model=small")
             with asyncio.Runner() as runner, refused():
                 runner.run(_whole(response, to_client, _Held(MAX_ANSWER_BYTES)))
 

@@ -1,0 +1,21 @@
+"""The target of a server's diverted requests: another model behind HTTP, or a fixed reply."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from headway.fallback.client import FallbackClient
+from headway.fallback.fixed_reply import FixedReply
+from headway.fallback.settings import FallbackSettings, fixed_reply
+
+FallbackTarget = FallbackClient | FixedReply
+
+
+def target_from_environment(environment: Mapping[str, str] | None = None) -> FallbackTarget | None:
+    """What the environment names; None where it names neither. Raises HeadwayError in one line."""
+    environment = os.environ if environment is None else environment
+    text, settings = fixed_reply(environment), FallbackSettings.from_environment(environment)
+    if text is not None:
+        return FixedReply(text)
+    return None if settings is None else FallbackClient(settings)
