@@ -148,5 +148,6 @@ class EngineService:
             parts.memory,
             control.engine_recycle.begin,
             deaths=self.supervisor.deaths.total,
+            recycling=lambda: control.engine_recycle.running,
             collects=self._owns_process,
         ).start(tasks)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
+import psutil
 import requests
 from client_accounting import ClientGroup, mixed
 from engine_parts import engine_core
@@ -42,14 +41,46 @@ def test_caches_are_cleared_behind_a_large_job(chaos: RunningServer) -> None:
 
 
 async def test_a_recycled_engine_loses_no_request(chaos: RunningServer) -> None:
-    """By command, under load: running requests finish, new ones wait, and another engine serves them."""
-    before = engine_core(chaos).pid
-    group = ClientGroup(chaos, mixed(12))
-    load = asyncio.create_task(group.run())
-    await asyncio.to_thread(wait_until, lambda: chaos.status()["in_flight"] == 4, "four run")
+    """By command: the old engine serves while the new one starts beside it; then they are swapped, under load.
+
+    Nothing is left of the old one, and no third one was started.
+    """
+    before, deaths = engine_core(chaos), chaos.status()["engine"]["deaths"]
+    processes = set(_below(chaos))
     assert chaos.admin("POST", "recycle", json={"reason": "test"}).status_code == httpx.codes.ACCEPTED
-    await load
-    assert group.audit()["completed"] == len(group.clients)
-    wait_until(lambda: not chaos.status()["memory"]["recycling"], "it is over", 60)
-    assert engine_core(chaos).pid != before
+    wait_until(lambda: set(_below(chaos)) - processes, "the new engine begins to start")
+    served = [_served_by_the_old_engine(chaos, before) for _ in range(3)]
+    assert any(served), "no request was served before the engines were swapped"
+    chaos.settle()
+    while chaos.status()["memory"]["recycling"]:
+        group = ClientGroup(chaos, mixed(12))
+        await group.run()
+        assert group.audit()["completed"] == len(group.clients)
+    assert "s: started beside the old engine" in _last_result(chaos)
+    assert chaos.status()["memory"]["recycle_form"] == "beside the old engine"
+    assert not before.is_running()
+    assert engine_core(chaos).pid != before.pid
+    wait_until(lambda: len(_below(chaos)) == len(processes), "as many processes are left as there were")
+    assert chaos.status()["engine"]["deaths"] == {**deaths, "recycle": deaths["recycle"] + 1}
     assert chaos.scrape()("headway_recycles_total", trigger="command") >= 1
+
+
+def _below(server: RunningServer) -> list[psutil.Process]:
+    """All processes below the server."""
+    assert server.process is not None
+    return psutil.Process(server.process.pid).children(recursive=True)
+
+
+def _served_by_the_old_engine(server: RunningServer, old: psutil.Process) -> bool:
+    """A request is answered whole; whether dispatch was never suspended and the old core lived when it was."""
+    body = {"model": "tiny", "prompt": "word", "max_tokens": 4, "ignore_eos": True}
+    answer = requests.post(f"{server.url}/v1/completions", json=body, timeout=120)
+    assert answer.status_code == requests.codes.ok, answer.text
+    status = server.status()
+    return bool(old.is_running() and status["state"] == "open" and status["memory"]["recycling"])
+
+
+def _last_result(server: RunningServer) -> str:
+    """What the audit has of the last recycle."""
+    entries = server.admin("GET", "audit").json()["entries"]
+    return str(next(one["result"] for one in entries if one["action"] == "recycle_engine"))

@@ -160,6 +160,21 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
         requests.get(f"{server.url}/headway/healthz", timeout=2)
 
 
+def test_sigterm_while_a_spare_engine_starts_ends_everything(real_engine: None, tmp_path: Path) -> None:
+    """A recycle has begun to start the new engine beside the old one: exit code 0, and neither of them remains."""
+    server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()
+    try:
+        assert server.admin("POST", "recycle", json={"reason": "test"}).status_code == 202
+        wait_until(lambda: len(_engine_processes(server)) > 2, "the new engine begins to start")
+        assert server.status()["memory"]["recycle_form"] == "beside the old engine"
+        assert server.stop() == 0, server.log()[-2000:]
+        wait_until(lambda: session(server) == [], "no process is left", 30)
+        assert "Traceback" not in server.log()
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            server.process.kill()
+
+
 def _curl(server: RunningServer) -> list[str]:
     code = (
         "import sys, requests; r = requests.post(sys.argv[1], json=eval(sys.argv[2]), timeout=300,"

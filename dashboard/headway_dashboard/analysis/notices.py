@@ -6,7 +6,7 @@ status is known too, the notice names the attempt, the stage and the reason.
     engine state   notice    content
     silent         warning   for how long, and how many requests wait
     restarting     warning   the attempt, its current step, and how many requests wait
-    recycle        info      how many seats are still taken, or the current step
+    recycle        info      whether the old engine still serves, how many seats are taken, or the current step
     lost           error     whether another attempt follows
     warm-up        info      which attempt, what is done; failed: error, with the reason
     order          warning   which error disabled it, and which order is used instead
@@ -90,12 +90,18 @@ def _engine(state: str, now: Situation, status: Status) -> Notice | None:
             return _restarting(now, status)
         case "lost":
             return _lost(now, status)
-    if status.recycling:
-        running = status.seats_taken
-        still = f"{_number(running, 'seat is', 'seats are')} still taken" if running else "no seat is taken any more"
-        text = f"No new request is sent to the engine; {still}, {_waiting(now)}. Once it is empty, it is replaced."
-        return Notice("info", "Recycle: the engine is about to be replaced", text)
-    return None
+    return _recycling(now, status) if status.recycling else None
+
+
+def _recycling(now: Situation, status: Status) -> Notice:
+    """The old engine serves while the new one starts beside it; then it is emptied."""
+    title = "Recycle: the engine is about to be replaced"
+    if status.dispatching:
+        return Notice("info", title, "The new engine starts beside the old one, which goes on serving until it is up.")
+    running = status.seats_taken
+    still = f"{_number(running, 'seat is', 'seats are')} still taken" if running else "no seat is taken any more"
+    text = f"No new request is sent to the engine; {still}, {_waiting(now)}. Once it is empty, it is replaced."
+    return Notice("info", title, text)
 
 
 def _restarting(now: Situation, status: Status) -> Notice:

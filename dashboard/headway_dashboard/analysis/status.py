@@ -28,6 +28,7 @@ class Status:
     limit_reason: str = ""
     order_error: str = ""
     window_error: str = ""
+    dispatching: bool = False
     recycling: bool = False
     longest_gc_pause_s: float | None = None
     engine: EngineStatus = field(default_factory=EngineStatus)
@@ -49,6 +50,7 @@ def status_of(
         limit_reason=answer.limit.reason,
         order_error=answer.ordering.error or "",
         window_error=answer.window_error or "",
+        dispatching=answer.state == "open",
         recycling=answer.memory.recycling,
         longest_gc_pause_s=answer.memory.longest_gc_pause_s,
         engine=answer.engine,

@@ -73,8 +73,9 @@ def _stands(server_status: StatusSource) -> None:
 def _recycle(settings: Settings, rights: Rights) -> None:
     st.markdown("**Recycle the engine**", help="The running engine is replaced by another one.")
     st.markdown(
-        "Running requests finish first, within the preset's time; new ones wait. Then the engine is replaced, "
-        "which takes as long as loading the model. Time-outs keep running meanwhile."
+        "Where memory allows two engines, the new one is started first, while the old one serves. Then running "
+        "requests finish, within the preset's time; new ones wait until the engine is replaced, without room for two "
+        "as long as loading the model takes. Time-outs keep running meanwhile."
     )
     _form("recycle", RECYCLE, "Recycle the engine", settings, rights)
     st.code(shlex.join(["headway", "recycle", "--url", settings.url]), language="bash")

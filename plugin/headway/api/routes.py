@@ -119,7 +119,7 @@ RECYCLE = Route(
     "recycle",
     "POST",
     "/headway/v1/recycle",
-    "Replace the engine when its running requests have finished.",
+    "Replace the engine when its running requests have finished; where memory allows, the new one is started first.",
     Role.OPERATOR,
     schema.RecycleAccepted,
     order=schema.Order,

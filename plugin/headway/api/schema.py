@@ -98,6 +98,11 @@ class MemoryStatus(Answer):
     recycled: dict[str, int] = Field(default={}, description="Engines that were replaced alive, by trigger.")
     longest_gc_pause_s: float | None = Field(default=None, description="The longest pause by Python's collector.")
     recycling: bool = Field(default=False, description="Whether a recycle is in progress.")
+    recycle_form: str = Field(
+        default="",
+        description="How the new engine of the last recycle was started: beside the old engine, or after the old "
+        "engine ended, and why. Empty before the first.",
+    )
 
 
 class EngineStatus(Answer):
@@ -236,7 +241,7 @@ class FallbackState(Answer):
 
 
 class RecycleAccepted(Answer):
-    """A recycle has begun; the engine is replaced when its seats are free."""
+    """A recycle has begun; the engine is replaced when its seats are free, and the new one is up if memory allows."""
 
     accepted: bool
     seats_taken: int

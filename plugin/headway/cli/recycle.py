@@ -15,8 +15,10 @@ examples:
   headway recycle --reason "memory fragmented after a week"
   headway status                                    state: paused, then open again; memory.recycled counts it
 
-Running requests finish first, within memory.recycle_drain_s of the preset; new requests wait meanwhile. Then the
-engine is replaced, which takes as long as loading the model. The result is in the server's audit log.
+Where memory allows two engines, the new one is started first, while the old one serves; memory.recycle_form of the
+status says so, or why not. Then running requests finish, within memory.recycle_drain_s of the preset, and new requests
+wait until the engine is replaced: without room for two, as long as loading the model takes. The result is in the
+server's audit log.
 exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reachable   4 token missing or wrong
 """
 
@@ -42,4 +44,4 @@ def run(chosen: argparse.Namespace) -> int:
 def text(accepted: RecycleAccepted) -> str:
     """What happens now, as text."""
     first = "at once" if not accepted.seats_taken else f"when {accepted.seats_taken} running requests have finished"
-    return f"accepted: the engine is replaced {first}; new requests wait meanwhile"
+    return f"accepted: the engine is replaced {first}; where memory allows, the new one is started before that"

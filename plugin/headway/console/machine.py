@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import psutil
 
+from headway.control_groups import cpu_quota, memory_left
+
 _FREE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
-_UNLIMITED = 1 << 62  # what version 1 of control groups reports, about
 _COMPILERS = ("g++", "c++", "clang++")
 
 
@@ -33,7 +34,8 @@ class Machine:
     @property
     def free_bytes(self) -> int:
         """All free memory that this process may use."""
-        return min(sum(self.node_bytes), _UNLIMITED if self.group_bytes is None else self.group_bytes)
+        node_bytes = sum(self.node_bytes)
+        return node_bytes if self.group_bytes is None else min(node_bytes, self.group_bytes)
 
 
 def cpu_backend() -> bool:
@@ -46,9 +48,9 @@ def read_machine(environ: Mapping[str, str], root: Path = Path("/")) -> Machine:
     cores = tuple(sorted(os.sched_getaffinity(0)))
     return Machine(
         cores=cores,
-        cpus=min(float(len(cores)), *_quotas(root)),
+        cpus=min(float(len(cores)), cpu_quota(root)),
         node_bytes=_nodes(root) or (psutil.virtual_memory().available,),
-        group_bytes=min(_headrooms(root), default=None),
+        group_bytes=memory_left(root),
         compiles="CXX" in environ or any(shutil.which(name) for name in _COMPILERS),
     )
 
@@ -69,47 +71,6 @@ def _nodes(root: Path) -> tuple[int, ...]:
         if kib.get("MemTotal"):
             found.append(1024 * sum(kib.get(name, 0) for name in _FREE))
     return tuple(found)
-
-
-def _headrooms(root: Path) -> Iterator[int]:
-    """What each limit of memory leaves."""
-    for hierarchy, limit, usage in (
-        ("", "memory.max", "memory.current"),
-        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
-        for folder in _groups(root, hierarchy):
-            most = _number(folder / limit)
-            if most is not None and most < _UNLIMITED:
-                yield max(0, most - (_number(folder / usage) or 0))
-
-
-def _quotas(root: Path) -> Iterator[float]:
-    """The processors that each quota of processor time allows; infinity ends the list, which is never empty."""
-    for folder in _groups(root, ""):
-        quota, _, period = _text(folder / "cpu.max").partition(" ")
-        if quota.isdecimal() and period.strip().isdecimal() and int(period):
-            yield int(quota) / int(period)
-    for folder in _groups(root, "cpu"):
-        quota_us, period_us = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
-        if quota_us and period_us:
-            yield quota_us / period_us
-    yield float("inf")
-
-
-def _groups(root: Path, hierarchy: str) -> list[Path]:
-    """The folders of this process's control group and of those above it; in a container the top is its own group."""
-    top = root / "sys/fs/cgroup" / hierarchy
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if hierarchy in controllers.split(","):
-            own = top / path.strip("/")
-            return [folder for folder in (own, *own.parents) if folder == top or top in folder.parents]
-    return [top]
-
-
-def _number(file: Path) -> int | None:
-    text = _text(file).strip()
-    return int(text) if text.isdecimal() else None
 
 
 def _text(file: Path) -> str:

@@ -80,7 +80,8 @@ def install(
     gate, audit, history = gateway.gate, Audit(), SwitchHistory()
     fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, other_model=other_model)
     record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
-    recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, deaths=deaths)
+    spare = None if supervisor is None else supervisor.spare
+    recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, spare=spare, deaths=deaths)
     reader = SnapshotReader(
         identity=identity,
         gateway=gateway,

@@ -133,6 +133,7 @@ class MemoryReading:
     recycled: Mapping[str, int]
     gc_pauses: tuple[Distribution, ...]
     recycling: bool
+    recycle_form: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +254,7 @@ class SnapshotReader:
             recycled={trigger: report.recycled[trigger] for trigger in TRIGGERS},
             gc_pauses=tuple(one.copy() for one in report.pauses.generations),
             recycling=self.recycle.running,
+            recycle_form=report.recycle_form,
         )
 
     def _engine(self, desk: Desk) -> EngineReading:

@@ -79,6 +79,7 @@ def _memory(memory: MemoryReading) -> dict[str, Any]:
         "recycled": dict(memory.recycled),
         "longest_gc_pause_s": round(max(one.longest_s for one in memory.gc_pauses), 6),
         "recycling": memory.recycling,
+        "recycle_form": memory.recycle_form,
     }
 
 

@@ -12,6 +12,7 @@ from headway.supervision.memory_probe import Gpus, resident_bytes
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
 from headway.supervision.overload_log import OverloadLog
 from headway.supervision.readiness import not_ready
+from headway.supervision.spare_engine import SpareStarter
 from headway.supervision.supervisor import Replacer, Supervisor
 from headway.supervision.warmup_report import WarmupReport, WarmupState
 from headway.supervision.window_log import WindowLog
@@ -30,6 +31,7 @@ __all__ = [
     "NotNowError",
     "OverloadLog",
     "Replacer",
+    "SpareStarter",
     "Supervisor",
     "WarmupReport",
     "WarmupState",

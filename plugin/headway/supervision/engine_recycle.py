@@ -1,9 +1,11 @@
 """Recycle of an engine: a living engine is replaced by a new one, and no request is lost.
 
-1. Dispatch is suspended; requests that arrive wait, bounded and timed as always.
-2. Running requests finish, within ``recycle_drain_s``; otherwise the recycle is given up and service goes on.
-3. The engine is replaced and dispatch resumes. Where that fails, or the engine dies meanwhile, the supervisor takes
-   over, and the recycle ends.
+1. Where memory allows, the new engine is started beside the old one, which goes on serving. Where it does not start,
+   the recycle has failed, and nothing has changed.
+2. Dispatch is suspended; requests that arrive wait, bounded and timed as always.
+3. Running requests finish, within ``recycle_drain_s``; otherwise the recycle is given up and service goes on.
+4. The engine is replaced, by the new one or by one that starts now, and dispatch resumes. Where that fails, or the
+   engine dies at any time, the supervisor takes over, and the recycle ends.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ from collections.abc import Awaitable, Callable
 from headway.admission import Gateway
 from headway.audit import Caller
 from headway.background_tasks import BackgroundTasks
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, NoEngineError
 from headway.supervision.memory_report import MemoryReport
+from headway.supervision.spare_engine import AFTER, BESIDE, NO_SPARE, SpareStarter
 from headway_policies import AdmissionState, Hold
 
 log = logging.getLogger(__name__)
 
 TASK = "recycle"
 _POLL_S = 0.05
+_OVERTAKEN = "overtaken: the engine died, and is replaced for that"
 
 Replace = Callable[[], Awaitable[None]]
 #: Writes one line of the audit: the caller, the reason given, and the result.
@@ -37,8 +41,13 @@ class NotNowError(HeadwayError):
     """A recycle is under way, or there is nothing to recycle."""
 
 
+class SpareFailedError(HeadwayError):
+    """The engine that was started beside the old one cannot be used."""
+
+
 class EngineRecycle:
-    """Recycles one engine. ``replace`` puts a new engine in place; ``deaths`` counts the engines that died."""
+    """Recycles one engine. ``replace`` puts a new engine in place, the one of ``spare`` where that has started one;
+    ``deaths`` counts the engines that died."""
 
     def __init__(
         self,
@@ -48,6 +57,7 @@ class EngineRecycle:
         record: Record,
         *,
         replace: Replace | None = None,
+        spare: SpareStarter | None = None,
         deaths: Callable[[], int] = lambda: 0,
     ) -> None:
         self._gateway = gateway
@@ -55,6 +65,7 @@ class EngineRecycle:
         self._report = report
         self._record = record
         self._replace = replace
+        self._spare = spare
         self._deaths = deaths
 
     @property
@@ -88,34 +99,80 @@ class EngineRecycle:
         return self._replace
 
     async def _run(self, replace: Replace, caller: Caller, reason: str, trigger: str) -> None:
-        gate = self._gateway.gate
-        gate.pause(Hold.RECYCLE)
         try:
-            result = await self._drain_and_replace(replace, trigger)
+            result = await self._recycled(replace, trigger)
         except asyncio.CancelledError:
             self._record(caller, reason, "ended: the server closes")
             raise
+        except SpareFailedError as failed:
+            log.error("recycle: %s", failed)
+            result = f"failed: {failed}"
         except Exception as error:
             log.exception("the engine could not be replaced")
             result = f"failed: {type(error).__name__}"
         finally:
-            gate.resume(Hold.RECYCLE)
+            self._end_spare()
         self._record(caller, reason, result)
 
-    async def _drain_and_replace(self, replace: Replace, trigger: str) -> str:
+    async def _recycled(self, replace: Replace, trigger: str) -> str:
         """The result, for the audit. Raises what keeps the engine from being replaced."""
         gate = self._gateway.gate
         began_s, deaths = gate.now_s(), self._deaths()
+        why_not = NO_SPARE if self._spare is None else await self._spare.why_no_spare()
+        how = self._report.recycle_form = f"{AFTER}: {why_not}" if why_not else BESIDE
+        log.info("recycle: the new engine is started %s", how)
+        if not why_not and (ended := await self._start_spare(deaths)):
+            return ended
+        gate.pause(Hold.RECYCLE)
+        try:
+            return await self._drain_and_replace(replace, trigger, how, began_s, deaths)
+        finally:
+            gate.resume(Hold.RECYCLE)
+
+    async def _start_spare(self, deaths: int) -> str:
+        """Wait until the spare is up, while the old engine serves. The result, where the recycle ends with that."""
+        assert self._spare is not None
+        if self._died_since(deaths):
+            return _OVERTAKEN
+        start = asyncio.ensure_future(self._spare.start_spare())
+        try:
+            while not start.done():
+                await asyncio.wait({start}, timeout=_POLL_S)
+                if self._died_since(deaths):
+                    return _OVERTAKEN
+                if self._gateway.link.closing or self._gateway.gate.desk.state is AdmissionState.DRAINING:
+                    return "given up: the server is draining"
+            await start
+        except NoEngineError as error:
+            raise SpareFailedError(f"the new engine did not start, and the old one goes on: {error}") from error
+        finally:
+            start.add_done_callback(lambda done: done.cancelled() or done.exception())  # it is not needed any more
+            start.cancel()
+        return ""
+
+    async def _drain_and_replace(self, replace: Replace, trigger: str, how: str, began_s: float, deaths: int) -> str:
+        gate, paused_s = self._gateway.gate, self._gateway.gate.now_s()
         drained = await self._drained()
-        if self._gateway.link.engine_gone or self._deaths() != deaths:
-            return "overtaken: the engine died, and is replaced for that"
+        if self._died_since(deaths):
+            return _OVERTAKEN
         if not drained:
-            return f"given up: {gate.desk.seats_taken} seats still taken after {gate.now_s() - began_s:.0f} s"
+            return f"given up: {gate.desk.seats_taken} seats still taken after {gate.now_s() - paused_s:.0f} s"
+        if how == BESIDE and self._spare is not None and not self._spare.spare_up():
+            raise SpareFailedError("the new engine has died, and the old one goes on")
         await replace()
         if not gate.desk.engine_up:
             raise HeadwayError("no other engine came")
         self._report.recycled[trigger] += 1
-        return f"applied after {gate.now_s() - began_s:.1f} s"
+        return f"applied after {gate.now_s() - began_s:.1f} s: started {how}"
+
+    def _died_since(self, deaths: int) -> bool:
+        return self._gateway.link.engine_gone or self._deaths() != deaths
+
+    def _end_spare(self) -> None:
+        """One that is not used. Where the engine died, the supervisor takes it, or ends it."""
+        link = self._gateway.link
+        if self._spare is not None and (link.closing or link.engine_lost or not link.engine_gone):
+            self._spare.end_spare()
 
     async def _drained(self) -> bool:
         """Wait until no request uses the engine. False when that takes too long."""

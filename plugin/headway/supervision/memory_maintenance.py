@@ -43,7 +43,8 @@ class Seats(Protocol):
 class MemoryMaintenance:
     """The memory maintenance of one server.
 
-    ``deaths`` counts the engines that died. ``seats`` is the gate unless given, ``probe`` reads this machine's memory.
+    ``deaths`` counts the engines that died; ``recycling`` says whether one is being replaced, when there may be two of
+    them. ``seats`` is the gate unless given, ``probe`` reads this machine's memory.
     ``collects``: Python's collector is set as a server needs it; in a program it stays as it is.
     """
 
@@ -55,6 +56,7 @@ class MemoryMaintenance:
         recycle: StartRecycle,
         *,
         deaths: Callable[[], int] = lambda: 0,
+        recycling: Callable[[], bool] = lambda: False,
         collects: bool = True,
         seats: Seats | None = None,
         probe: Callable[[], MemoryUse] | None = None,
@@ -65,10 +67,12 @@ class MemoryMaintenance:
         self._report = report
         self._recycle = recycle
         self._deaths = deaths
+        self._recycling = recycling
         self._seats = seats or gateway.gate
         self._probe = probe or MemoryProbe()
         self._policy = MemoryPolicy(gateway.gate.now_s())
         self._engines = self._engines_replaced()
+        self._engine_bytes = 0
         self._logged: set[str] = set()
 
     def start(self, tasks: BackgroundTasks) -> None:
@@ -92,23 +96,33 @@ class MemoryMaintenance:
         gateway, gate = self._gateway, self._gateway.gate
         if self.collector is not None:
             self.collector.update(idle=not gateway.open_calls and not gate.desk.ledger.queued)
+        recycling = self._recycling()
         use = await asyncio.to_thread(self._probe)
         self._activity.gpu_busy_ratio = use.gpu_busy_ratio
+        if not recycling:
+            self._engine_bytes = use.engine_bytes
+            self._note_replacement()
         reading = self._reading(use)
-        if self._engines_replaced() != self._engines:
-            self._engines = self._engines_replaced()
-            self._policy.replaced(gate.now_s())
         for remedy in self._policy.update(reading, gate.desk.preset.memory, gate.now_s()):
             await self._attempt(f"{type(remedy).__name__} failed", self._act(remedy))
 
     # ------------------------------------------------------------------ inside
+
+    def _note_replacement(self) -> None:
+        """Have the policy measure a new engine from its first reading."""
+        if self._engines_replaced() != self._engines:
+            self._engines = self._engines_replaced()
+            self._policy.replaced(self._gateway.gate.now_s())
 
     def _engines_replaced(self) -> int:
         """The number of engines replaced so far: the policy measures each engine by itself."""
         return self._report.recycled.total() + self._deaths()
 
     def _reading(self, use: MemoryUse) -> Reading:
-        """The probe's figures with those of the loop. An idle engine reports nothing: its last KV use is over."""
+        """The probe's figures with those of the loop. An idle engine reports nothing: its last KV use is over.
+
+        While a recycle runs, the engine's size is the last one before.
+        """
         gateway, desk = self._gateway, self._gateway.gate.desk
         running = max(desk.seats_taken, gateway.open_calls)
         return Reading(
@@ -116,7 +130,7 @@ class MemoryMaintenance:
             kv_usage_ratio=self._activity.load.kv_usage_ratio if running else 0.0,
             gpu_usage_ratio=use.gpu_usage_ratio,
             server_bytes=use.server_bytes,
-            engine_bytes=use.engine_bytes,
+            engine_bytes=self._engine_bytes,
             queue_bytes=desk.waiting_bytes(),
             largest_job_tokens=self._activity.take_largest_job(),
             requests=sum(one.outcomes[Outcome.COMPLETED] for one in desk.ledger.classes.values()),

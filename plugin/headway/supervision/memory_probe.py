@@ -72,6 +72,21 @@ class Gpus:
             found.append(Gpu(str(index), int(memory.used), int(memory.total), self._busy_ratio(handle)))
         return found
 
+    def read_of(self, pids: set[int]) -> list[Gpu]:
+        """Of the cards that these processes compute on; of all cards where none is known to be theirs.
+
+        In a container NVML may have other process numbers than the container.
+        """
+        cards = self.read()
+        return [card for card in cards if self._pids(self._handles[int(card.gpu)]) & pids] or cards
+
+    def _pids(self, handle: Any) -> set[int]:
+        """The processes that compute on it."""
+        try:
+            return {int(one.pid) for one in self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+        except self._nvml.NVMLError:
+            return set()
+
     def _busy_ratio(self, handle: Any) -> float | None:
         """Over the last sample period of the driver, a sixth of a second to a second long."""
         try:

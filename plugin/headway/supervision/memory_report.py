@@ -14,9 +14,14 @@ TRIGGERS = ("command", "schedule", "growth")
 
 @dataclass(slots=True)
 class MemoryReport:
-    """The share of the limit that may be used, what was cleared and recycled, and the collector's pauses."""
+    """The share of the limit that may be used, what was cleared and recycled, and the collector's pauses.
+
+    ``recycle_form`` says how the new engine of the last recycle was started, beside the old one or after its end, and
+    why; empty before the first.
+    """
 
     cap_ratio: float = 1.0
     cleared: Counter[Cache] = field(default_factory=Counter)
     recycled: Counter[str] = field(default_factory=Counter)
+    recycle_form: str = ""
     pauses: GcPauses = field(default_factory=GcPauses)

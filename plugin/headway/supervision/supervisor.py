@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from headway.admission import Gateway
 from headway.errors import NoEngineError
+from headway.supervision.spare_engine import SpareStarter
 from headway_policies import CapReason, Cause, EngineState, Reason, Recovery, Restart, RestartPolicy, Watchdog
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ _PING_EVERY_S = 5.0  # also while it steps: it may have been paused, and still f
 
 
 class Replacer(Protocol):
-    """Starts another engine in the place of a dead one."""
+    """Starts another engine in the place of a dead one. One that is a ``SpareStarter``, too, can do so beforehand."""
 
     def cause(self) -> Cause:
         """Why the engine died, as far as is known."""
@@ -75,6 +76,11 @@ class Supervisor:
         """The most attempts in a row; 0 where this server cannot replace its engine."""
         return self.config.max_restarts if self._replacer is not None else 0
 
+    @property
+    def spare(self) -> SpareStarter | None:
+        """What starts an engine beside the running one, where this server can do that."""
+        return self._replacer if isinstance(self._replacer, SpareStarter) else None
+
     def handle_death(self) -> None:
         """Decide what follows the engine's death, and what becomes of the requests that it was running."""
         assert self._replacer is not None
@@ -103,6 +109,7 @@ class Supervisor:
         finally:
             if self._ping is not None:
                 self._ping.cancel()
+            self._end_spare()
 
     async def recycle(self) -> None:
         """Put another engine in the place of a living one, which the caller has drained.
@@ -167,6 +174,7 @@ class Supervisor:
         try:
             await self._restart_until_up()
         finally:
+            self._end_spare()
             self._settled.set()
 
     async def _restart_until_up(self) -> None:
@@ -220,14 +228,23 @@ class Supervisor:
             while not start.done():
                 await asyncio.wait({start}, timeout=POLL_S)
                 if self._gateway.link.closing:
-                    replacer.kill()
+                    self._end_all(replacer)
             if self._gateway.link.closing:
                 raise NoEngineError("the server is closing")
             await start
         except asyncio.CancelledError:
-            replacer.kill()
+            self._end_all(replacer)
             start.cancel()
             raise
+
+    def _end_all(self, replacer: Replacer) -> None:
+        replacer.kill()
+        self._end_spare()
+
+    def _end_spare(self) -> None:
+        """One that was not used, where there is one."""
+        if (spare := self.spare) is not None:
+            spare.end_spare()
 
     # ------------------------------------------------------------------ a silent engine
 

@@ -56,6 +56,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
         ),
         (QUEUED, status_with("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
         (QUEUED, status_with("up", recycling=True), "info", ["no seat is taken any more"]),
+        (QUEUED, status_with("up", recycling=True, dispatching=True), "info", ["Recycle", "goes on serving"]),
         (QUEUED, status_with("lost", "pausing for 5 s", 2), "error", ["Attempt 2 of 3", "New requests are refused"]),
         (
             QUEUED,
@@ -112,6 +113,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
         "recycle, being replaced",
         "recycle, still empties",
         "recycle, empty",
+        "recycle, the old engine serves",
         "lost for now",
         "a disabled order",
         "a disabled window",

@@ -48,6 +48,7 @@ class Harness:
         preset = bundled_presets()["latency"].model_copy(update={"memory": config})
         self.control, self.parts = installed(FakeEngine(), preset, replace=replace)
         self.use, self.seats, self.fails = CALM, Seats(), ""
+        self.recycling = False
         self.cleared: list[str] = []
         self.control.gateway.link.adapter.clear_cache = self._clear  # type: ignore[method-assign]  # a kind with caches
         self.maintenance = self.maintain(self.seats)
@@ -56,7 +57,8 @@ class Harness:
     def maintain(self, seats: Any) -> MemoryMaintenance:
         gateway, activity, report = self.control.gateway, self.parts.activity, self.parts.memory
         recycle = self.control.engine_recycle.begin
-        return MemoryMaintenance(gateway, activity, report, recycle, seats=seats, probe=self._read)
+        recycling = lambda: self.recycling  # noqa: E731 - set by a test
+        return MemoryMaintenance(gateway, activity, report, recycle, seats=seats, probe=self._read, recycling=recycling)
 
     def _read(self) -> MemoryUse:
         if self.fails == "read":
@@ -181,6 +183,27 @@ async def test_growth_has_the_engine_replaced() -> None:
 
 
 @on_virtual_time
+async def test_two_engines_of_a_recycle_are_no_growth() -> None:
+    """Of the old one the last size counts; the new one is measured from its first reading, when the old one is gone."""
+
+    async def replacer() -> None:
+        raise AssertionError("nothing has grown")
+
+    harness = Harness(recycle_growth_bytes=GIB, replace=replacer)
+    await harness.look(700)
+    harness.recycling, harness.use = True, replace(CALM, engine_bytes=4 * GIB)
+    await harness.look(5)
+    harness.control.reader.memory.recycled["command"] += 1
+    await harness.look(5)
+    harness.recycling, harness.use = False, replace(CALM, engine_bytes=2 * GIB)
+    await harness.look(1300)
+    assert [line.action for line in harness.control.audit.entries(10)] == []
+    harness.use = replace(CALM, engine_bytes=4 * GIB)
+    await harness.look()
+    assert harness.control.audit.entries(10)[-1].result == "accepted"
+
+
+@on_virtual_time
 async def test_trouble_is_said_once_and_ends_nothing(caplog: Any) -> None:
     """A reading that fails is tried again for ever, quietly after the first time; then all goes on."""
     caplog.set_level(logging.INFO)
@@ -268,6 +291,12 @@ class Driver:
         """The same for both."""
         return SimpleNamespace(used=30, total=100)
 
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:  # noqa: N802
+        """One on the first card; of the second it does not say."""
+        if handle:
+            raise self.NVMLError("not permitted")
+        return [SimpleNamespace(pid=700, usedGpuMemory=None)]
+
     def nvmlDeviceGetUtilizationRates(self, handle: int) -> SimpleNamespace:  # noqa: N802
         """For the whole card only."""
         if handle:
@@ -280,6 +309,15 @@ def test_a_card_that_does_not_say_how_busy_it_is_is_read_all_the_same(monkeypatc
     monkeypatch.setitem(sys.modules, "pynvml", Driver())  # type: ignore[arg-type]  # all that is asked of it
     cards = memory_probe.Gpus().read()
     assert [(card.gpu, card.used_bytes, card.busy_ratio) for card in cards] == [("0", 30, 0.87), ("1", 30, None)]
+
+
+@pytest.mark.parametrize(("pids", "cards"), [({700, 701}, ["0"]), ({900}, ["0", "1"])], ids=["its own", "unknown"])
+def test_the_cards_of_an_engine_are_those_that_its_processes_compute_on(
+    monkeypatch: pytest.MonkeyPatch, pids: set[int], cards: list[str]
+) -> None:
+    """All of them, where none of its processes is known to the driver."""
+    monkeypatch.setitem(sys.modules, "pynvml", Driver())  # type: ignore[arg-type]  # all that is asked of it
+    assert [card.gpu for card in memory_probe.Gpus().read_of(pids)] == cards
 
 
 @on_virtual_time

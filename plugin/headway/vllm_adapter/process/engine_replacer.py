@@ -8,22 +8,24 @@ client's ``shutdown`` is not called on the way: it would end the renderer as wel
 from __future__ import annotations
 
 import asyncio
-import functools
-import multiprocessing
-from contextlib import suppress
+import logging
 from typing import Any
 
 import psutil
 
+from headway.errors import NoEngineError
+from headway.vllm_adapter.process.core_start import CoreStart, another_core, bury, cores, family, kill, processes
 from headway.vllm_adapter.process.death_cause import read_death_cause
 from headway.vllm_adapter.process.parent_watch import is_killer
+from headway.vllm_adapter.process.spare_memory import why_no_spare
 from headway_policies import Cause
 
-_CORE_NAME = "EngineCore"  # of the processes that vLLM's CoreEngineProcManager starts (v1/engine/utils.py)
+log = logging.getLogger(__name__)
 
 
 class VllmReplacer:
-    """Replaces the engine of one ``AsyncLLM`` (see ``headway.supervision.supervisor.Replacer``).
+    """Replaces the engine of one ``AsyncLLM``, also by a spare that was started beside it (see
+    ``headway.supervision``: ``Replacer``, ``SpareStarter``).
 
     ``owns_process``: every process that this one starts from now on belongs to the engine. In a program, which may have
     other children and other engines, only the present core does, and those that vLLM starts while this starts one.
@@ -33,7 +35,9 @@ class VllmReplacer:
         self._client = client
         self._owns_process = owns_process
         self._cores_before: set[int | None] | None = None  # while another core is starting: those that were there
-        engine = _processes(client.engine_core)
+        self._spare: CoreStart | None = None
+        self._dropped: CoreStart | None = None
+        engine = processes(client.engine_core)
         self._others = {one.pid for one in psutil.Process().children(recursive=True) if one not in engine}
 
     def cause(self) -> Cause:
@@ -41,40 +45,111 @@ class VllmReplacer:
         return read_death_cause()
 
     def kill(self) -> None:
-        """End the engine's processes, also stopped ones, and those of an engine that is still starting.
+        """End the engine's processes, also stopped ones, and those of an engine that ``start`` is starting.
 
-        Where nothing runs in it, the reading task is stopped first, so that vLLM logs no fatal error.
+        A spare lives on. Where nothing runs in the engine, the reading task is stopped first, so that vLLM logs no
+        fatal error.
         """
         reader = self._client.output_handler
         if reader is not None and not self._client.output_processor.request_states:
             reader.cancel()
         found = psutil.Process().children(recursive=True) if self._owns_process else self._engine_processes()
-        for process in found:
-            if process.pid not in self._others and not is_killer(process):
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
+        others = self._others | {one.pid for one in self._spare_processes()}
+        kill([one for one in found if one.pid not in others and not is_killer(one)])
 
     async def start(self) -> None:
-        """Start another EngineCore and connect to it; the event loop keeps running meanwhile."""
+        """Connect to the spare, where there is one, else start another EngineCore; the event loop runs meanwhile."""
         client = self._client
         _end_questions(client.engine_core)
-        await asyncio.to_thread(_bury, client.engine_core)
+        await asyncio.to_thread(bury, client.engine_core)
         read_death_cause()
-        self._cores_before = {one.pid for one in _cores()}
-        try:
-            core = await asyncio.to_thread(_another_core, client)
-        finally:
-            self._cores_before = None
+        core = await self._spare_core()
+        if core is None:
+            core = await self._new_core()
+        else:
+            self._spare = None
         _forget_requests(client.output_processor)
         client.engine_core = core
         client.output_handler = None
         client._run_output_handler()
 
+    async def why_no_spare(self) -> str:
+        """By the memory of the machine and of its devices; what cannot be read counts as not enough."""
+        try:
+            return await asyncio.to_thread(why_no_spare, self._client)
+        except Exception as error:
+            log.warning("the memory for a spare engine could not be read: %s: %s", type(error).__name__, error)
+            return "the free memory could not be read"
+
+    async def start_spare(self) -> None:
+        """Start another EngineCore beside the present one. Where the caller is cancelled, it goes on starting."""
+        if self._spare is not None:
+            raise NoEngineError("there is a spare engine already")
+        await self._dropped_is_over()
+        self._spare = spare = CoreStart(self._client)
+        try:
+            await spare.core()
+        except NoEngineError:
+            if self._spare is spare:
+                self._drop(spare)
+            raise
+
+    def spare_up(self) -> bool:
+        """Whether its core has started and lives."""
+        return self._spare is not None and self._spare.up
+
+    def end_spare(self) -> None:
+        """Kill its processes at once."""
+        if self._spare is not None:
+            self._drop(self._spare)
+
+    # ------------------------------------------------------------------ inside
+
+    async def _spare_core(self) -> Any | None:
+        """The spare's core. None where there is no spare, or it did not start or has died.
+
+        Raises NoEngineError where it was ended meanwhile: then no engine is wanted.
+        """
+        spare = self._spare
+        if spare is None:
+            return None
+        try:
+            return await spare.core()
+        except NoEngineError as error:
+            if spare.ended:
+                raise
+            log.warning("the spare engine cannot be used: %s; another one is started", error)
+            if self._spare is spare:
+                self._drop(spare)
+            return None
+
+    async def _new_core(self) -> Any:
+        await self._dropped_is_over()
+        self._cores_before = {one.pid for one in cores()}
+        try:
+            return await asyncio.to_thread(another_core, self._client)
+        finally:
+            self._cores_before = None
+
+    def _drop(self, spare: CoreStart) -> None:
+        """End it, and what is left of it."""
+        spare.end()
+        self._spare, self._dropped = None, spare
+
+    async def _dropped_is_over(self) -> None:
+        """What is killed with a spare that was starting must not be the next core."""
+        if self._dropped is not None:
+            await self._dropped.over()
+            self._dropped = None
+
+    def _spare_processes(self) -> list[psutil.Process]:
+        return [] if self._spare is None else self._spare.processes()
+
     def _engine_processes(self) -> list[psutil.Process]:
         """The engine's processes in a program, also of an engine that is still starting."""
         before = self._cores_before
-        starting = [] if before is None else [one.pid for one in _cores() if one.pid not in before]
-        return _processes(self._client.engine_core) + [each for pid in starting for each in _family(pid)]
+        starting = [] if before is None else [one.pid for one in cores() if one.pid not in before]
+        return processes(self._client.engine_core) + [each for pid in starting for each in family(pid)]
 
 
 def replaceable(client: Any) -> bool:
@@ -82,44 +157,6 @@ def replaceable(client: Any) -> bool:
     resources = getattr(getattr(client, "engine_core", None), "resources", None)
     parts = ("output_handler", "output_processor", "_run_output_handler", "log_stats", "vllm_config")
     return getattr(resources, "engine_manager", None) is not None and all(hasattr(client, one) for one in parts)
-
-
-def _cores() -> list[multiprocessing.process.BaseProcess]:
-    """The engine cores of this process, of all its engines."""
-    return [one for one in multiprocessing.active_children() if one.name.startswith(_CORE_NAME)]
-
-
-def _another_core(client: Any) -> Any:
-    from vllm.v1.engine.core_client import EngineCoreClient
-    from vllm.v1.executor import Executor
-
-    config = client.vllm_config
-    make: Any = functools.partial(EngineCoreClient.make_async_mp_client, vllm_config=config)
-    return make(executor_class=Executor.get_class(config), log_stats=client.log_stats)
-
-
-def _bury(core: Any) -> None:
-    """End what is left of the dead engine: its workers, its sockets, its request records."""
-    left = _processes(core)
-    core.shutdown(timeout=0)
-    for process in left:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(left, timeout=5)
-
-
-def _processes(core: Any) -> list[psutil.Process]:
-    """EngineCore and everything below it, as far as it still lives."""
-    processes = getattr(core.resources.engine_manager, "processes", ())
-    return [each for one in processes for each in _family(one.pid)]
-
-
-def _family(pid: int | None) -> list[psutil.Process]:
-    """A process and everything below it; nothing where it has ended."""
-    with suppress(psutil.NoSuchProcess):
-        parent = psutil.Process(pid)
-        return [parent, *(child for child in parent.children(recursive=True) if not is_killer(child))]
-    return []
 
 
 def _end_questions(core: Any) -> None:

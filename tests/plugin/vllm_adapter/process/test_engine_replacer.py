@@ -75,7 +75,7 @@ async def test_a_kill_ends_a_core_that_is_still_starting(
         raise RuntimeError("killed")
 
     monkeypatch.setattr(engine_replacer, "_end_questions", lambda core: None)  # it imports vLLM
-    monkeypatch.setattr(engine_replacer, "_another_core", starting)
+    monkeypatch.setattr(engine_replacer, "another_core", starting)
     with pytest.raises(RuntimeError, match="killed"):
         await replacer.start()
     assert other.is_alive()

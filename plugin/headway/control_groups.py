@@ -1,0 +1,66 @@
+"""Limits of Linux control groups, in version 1 and 2: of this process's own group and of all above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+_UNLIMITED = 1 << 62  # what version 1 reports, about
+
+
+def memory_left(root: Path = Path("/")) -> int | None:
+    """The bytes that the limits of memory leave; None without a limit. ``root`` is where ``/proc`` and ``/sys`` are."""
+    return min(_headrooms(root), default=None)
+
+
+def cpu_quota(root: Path = Path("/")) -> float:
+    """The processors that the quotas of processor time allow; infinity without one."""
+    return min(_quotas(root))
+
+
+def _headrooms(root: Path) -> Iterator[int]:
+    """What each limit of memory leaves."""
+    for hierarchy, limit, usage in (
+        ("", "memory.max", "memory.current"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        for folder in _groups(root, hierarchy):
+            most = _number(folder / limit)
+            if most is not None and most < _UNLIMITED:
+                yield max(0, most - (_number(folder / usage) or 0))
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    """The processors that each quota allows; infinity ends the list, which is never empty."""
+    for folder in _groups(root, ""):
+        quota, _, period = _text(folder / "cpu.max").partition(" ")
+        if quota.isdecimal() and period.strip().isdecimal() and int(period):
+            yield int(quota) / int(period)
+    for folder in _groups(root, "cpu"):
+        quota_us, period_us = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
+        if quota_us and period_us:
+            yield quota_us / period_us
+    yield float("inf")
+
+
+def _groups(root: Path, hierarchy: str) -> list[Path]:
+    """The folders of this process's control group and of those above it; in a container the top is its own group."""
+    top = root / "sys/fs/cgroup" / hierarchy
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if hierarchy in controllers.split(","):
+            own = top / path.strip("/")
+            return [folder for folder in (own, *own.parents) if folder == top or top in folder.parents]
+    return [top]
+
+
+def _number(file: Path) -> int | None:
+    text = _text(file).strip()
+    return int(text) if text.isdecimal() else None
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
