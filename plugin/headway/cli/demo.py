@@ -10,11 +10,12 @@ from headway.demo.check import check
 from headway.demo.options import DEFAULT_MODEL, DEFAULT_RATE, Options
 
 NAME = "demo"
-SUMMARY = "Run a server, the dashboard and light traffic of three classes on this machine."
+SUMMARY = "Run a server, the dashboard, light traffic of three classes and an overload on this machine."
 EPILOG = """\
 examples:
-  headway demo                          until Ctrl-C, which leaves no process behind
-  headway demo --exit-after 60          one minute with a preset switch in the middle, then a summary and checks
+  headway demo                          until Ctrl-C, which prints a summary and leaves no process behind
+  headway demo --exit-after 60          one minute with an overload and a preset switch in the middle, then a summary
+                                        and checks
   headway demo --model ./my-model --rate 3
 
 Needs vLLM, the dashboard's packages and a model; in a clone of the repository `make demo` prepares all of them.
@@ -25,7 +26,11 @@ exit codes: 0 all checks passed   1 a check or a process failed   2 a port in us
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
-        "--exit-after", type=seconds, metavar="S", help="run the traffic for S seconds, check everything, exit"
+        "--exit-after",
+        type=seconds,
+        metavar="S",
+        help="S seconds of light traffic with an overload in the middle (at most 70 s more, and until its queue is "
+        "empty), then check everything and exit",
     )
     parser.add_argument("--model", default=DEFAULT_MODEL, metavar="DIR", help=f"(default: {DEFAULT_MODEL})")
     parser.add_argument("--port", type=port, default=VLLM_PORT, help=f"of the server (default: {VLLM_PORT})")

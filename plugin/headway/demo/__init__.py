@@ -1,8 +1,9 @@
-"""The demo: a real server, the dashboard and light traffic of three classes, on one machine.
+"""The demo: a real server, the dashboard, light traffic of three classes and an overload, on one machine.
 
 options    what the command line chose              prompts, traffic   the plan of the traffic, from a seed
 parts      how the two child processes are called   drive              the plan carried out by the openai client
-children   processes that leave nothing behind      scrape, summary    what was counted, and whether it adds up
-loading    what the server is doing before it is ready
+overload   more than the engine can serve           overload_figures   what became of it
+children   processes that leave nothing behind      scrape, histogram  what the server counted
+loading    what the server is doing before ready    summary, report    whether it adds up; the text of it
 show       the whole, from the first check to the last line
 """

@@ -1,32 +1,40 @@
-"""The demo's run: start, wait until ready, traffic, one switch, the figures."""
+"""The demo's run: start, wait until ready, light traffic, an overload, one switch, light traffic, the figures."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import shlex
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TextIO
 
-from headway.console import FailedError, cpu_backend
+from headway.api import AdminError
+from headway.console import CliError, FailedError, cpu_backend
 from headway.demo.children import Family
 from headway.demo.drive import Driver, Served
 from headway.demo.loading import Progress
 from headway.demo.options import Options
+from headway.demo.overload import Lengths, Overload
+from headway.demo.overload_figures import OverloadFigures
 from headway.demo.parts import dashboard_command, environment, own_command, server_command, write_token
+from headway.demo.report import overload_lines
+from headway.demo.scrape import Counts
 from headway.demo.server import Servers
-from headway.demo.summary import Check, Summary, check_that, checks, summarise
-from headway.demo.traffic import CLASSES, arrivals
+from headway.demo.summary import Check, PresetSeen, Summary, check_that, checks, summarise
+from headway.demo.traffic import CLASSES, between
 
 SEED = 7
 _READY_WITHIN_S = 900.0
 _DASHBOARD_WITHIN_S = 90.0
 _POLL_S = 0.5
 _SETTLE_WITHIN_S = 180.0
-_KEPT_RECORDS = 1000
+_KEPT_RECORDS = 100_000  # of an endless demo; of more requests the clients' figures are those of the last ones
+_FIRST_PART_S = 60.0  # of an endless demo, before its overload
+_MEASURE_WITHIN_S = 30.0
+_EXCEED_S = 40.0
+_SO_FAR_WITHIN_S = 3.0
 
 
 class Play:
@@ -40,18 +48,48 @@ class Play:
         self._out = out
         self._token_file = write_token(folder)
         self._servers = Servers(options, self._token_file.read_text(encoding="utf-8").strip())
+        self._records: deque[Served] = deque(maxlen=_KEPT_RECORDS if options.exit_after_s is None else None)
+        self._dropped: Counter[str] = Counter()
+        self._drivers: list[Driver] = []
+        self._begin_s = 0.0
+        self._first: Counts | None = None
+        self._before: PresetSeen | None = None
+        self._overload: OverloadFigures | None = None
 
     async def run(self) -> tuple[Summary, list[Check]]:
         """Play it. Without ``exit_after_s`` it goes on until it is cancelled."""
         await self._start()
-        records: deque[Served] = deque(maxlen=_KEPT_RECORDS if self._options.exit_after_s is None else None)
-        driver = Driver(self._options.server_url, self._options.model_name, records.append)
+        part_s = self._part_s
+        self._first = await self._servers.counts()
+        self._before = await self._servers.preset_seen()
+        self._begin_s = asyncio.get_running_loop().time()
+        light = self._driver_for(lambda one: None)
         try:
+            await self._light(light, 0.0, part_s)
+            await self._overloaded(part_s)
             if self._options.exit_after_s is None:
-                await driver.send(arrivals(SEED, self._options.rate_per_s))
-            return await self._measure(driver, records, self._options.exit_after_s or 0.0)
+                self._say("\n".join(overload_lines(self._overload)) if self._overload else "")
+                self._say("Light traffic goes on. Ctrl-C stops everything.")
+                await light.send(between(SEED, self._options.rate_per_s, part_s))
+            return await self._switched(light, part_s)
         finally:
-            await driver.close()
+            for driver in self._drivers:
+                await driver.close()
+
+    @property
+    def _part_s(self) -> float:
+        """The length of the light traffic before the overload, and after it where the demo ends by itself."""
+        return _FIRST_PART_S if self._options.exit_after_s is None else self._options.exit_after_s / 2
+
+    async def so_far(self) -> Summary | None:
+        """The figures of a run that was interrupted; None before its traffic, or where the server does not answer."""
+        if self._first is None:
+            return None
+        try:
+            async with asyncio.timeout(_SO_FAR_WITHIN_S):
+                return self._summary(await self._servers.counts(), await self._servers.preset_seen())
+        except (AdminError, CliError, TimeoutError):
+            return None
 
     async def _start(self) -> None:
         environ = environment(os.environ, self._token_file)
@@ -83,32 +121,57 @@ class Play:
             meanwhile()
             await asyncio.sleep(_POLL_S)
 
-    async def _measure(self, driver: Driver, records: deque[Served], length_s: float) -> tuple[Summary, list[Check]]:
+    async def _light(self, light: Driver, from_s: float, until_s: float) -> None:
+        """Send this part of the light traffic, as long as it lasts, and wait for its answers."""
         clock = asyncio.get_running_loop().time
-        first, before = await self._servers.counts(), await self._servers.preset_seen()
         begin_s = clock()
-        due = itertools.takewhile(lambda one: one.at_s < length_s, arrivals(SEED, self._options.rate_per_s))
-        sending = asyncio.create_task(driver.send(due))
-        try:
-            await asyncio.sleep(length_s / 2)
-            name = await self._servers.switch()
-            after = await self._servers.preset_seen()
-            self._say(f"  switched from {before.name} to {name}: {before.limit} -> {after.limit} seats")
-            await asyncio.sleep(begin_s + length_s - clock())
-            await sending
-        finally:
-            sending.cancel()
-        self._say(f"  {length_s:.0f} s are over; waiting for the last answers")
-        await driver.settle(_SETTLE_WITHIN_S)
-        ran_s = clock() - begin_s
+        await light.send(between(SEED, self._options.rate_per_s, from_s, until_s))
+        await asyncio.sleep(begin_s + until_s - from_s - clock())
+        self._say(f"  {until_s - from_s:.0f} s of light traffic are over; waiting for the last answers")
+        await light.settle(_SETTLE_WITHIN_S)
+
+    async def _overloaded(self, part_s: float) -> None:
+        assert self._first is not None
+        now = await self._servers.counts()
+        lengths = Lengths(min(_MEASURE_WITHIN_S, part_s), min(_EXCEED_S, part_s * 4 / 3))
+        seats = (await self._servers.preset_seen()).limit
+        overload = Overload(self._servers, self._driver_for, self._say, SEED)
+        self._overload = await overload.run(lengths, seats, now.since(self._first))
+
+    async def _switched(self, light: Driver, part_s: float) -> tuple[Summary, list[Check]]:
+        """The second part of the light traffic, under another preset; then the figures and the checks."""
+        before, name = await self._servers.preset_seen(), await self._servers.switch()
+        after = await self._servers.preset_seen()
+        self._say(f"  switched from {before.name} to {name}: {before.limit} -> {after.limit} seats")
+        self._say("  light traffic again")
+        await self._light(light, part_s, 2 * part_s)
         healthy = await self._servers.dashboard_healthy()
-        last, after = await self._servers.counts(), await self._servers.preset_seen()
-        sent = {name: driver.sent.get(name, 0) for name in CLASSES}
-        summary = summarise(list(records), sent, ran_s, (first, last), (before, after))
+        summary = self._summary(await self._servers.counts(), await self._servers.preset_seen())
         return summary, [
             *checks(summary, CLASSES),
             check_that("the dashboard answers", healthy, "its health URL does not"),
         ]
+
+    def _driver_for(self, record: Callable[[Served], None]) -> Driver:
+        """Clients whose requests count in the summary, too."""
+
+        def recorded(one: Served) -> None:
+            if len(self._records) == self._records.maxlen:
+                self._dropped[self._records[0].class_name] += 1
+            self._records.append(one)
+            record(one)
+
+        driver = Driver(self._options.server_url, self._options.model_name, recorded)
+        self._drivers.append(driver)
+        return driver
+
+    def _summary(self, last: Counts, after: PresetSeen) -> Summary:
+        assert self._first is not None
+        assert self._before is not None
+        sent = {name: sum(driver.sent[name] for driver in self._drivers) - self._dropped[name] for name in CLASSES}
+        ran_s = asyncio.get_running_loop().time() - self._begin_s
+        presets = (self._before, after)
+        return summarise(list(self._records), sent, ran_s, (self._first, last), presets, self._overload)
 
     def _invitation(self) -> str:
         options = self._options
@@ -116,7 +179,6 @@ class Play:
             f'{{"model": "{options.model_name}", "max_tokens": 40, '
             '"messages": [{"role": "user", "content": "What is a scheduler?"}]}'
         )
-        until = "Ctrl-C stops everything." if options.exit_after_s is None else ""
         return f"""
 OpenAI API  {options.server_url}/v1
 Dashboard   {options.dashboard_url}
@@ -130,7 +192,7 @@ Try another preset, and watch the limit on the dashboard:
   HEADWAY_ADMIN_TOKEN_FILE={shlex.quote(str(self._token_file))} \\
     {own_command()} preset use throughput --url {options.server_url}
 
-Light traffic of three classes is running. {until}""".rstrip()
+Light traffic of three classes is running; an overload follows after {self._part_s:.0f} s. Ctrl-C stops everything."""
 
     def _say(self, words: str) -> None:
         print(words, file=self._out, flush=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from headway.demo.histogram import Histogram
+
 
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
@@ -16,6 +18,9 @@ class ClassCounts:
     queued: int = 0
     in_flight: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict)
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    waits: Histogram = field(default_factory=Histogram)
+    first_tokens: Histogram = field(default_factory=Histogram)
 
     @property
     def unaccounted(self) -> int:
@@ -29,16 +34,20 @@ class ClassCounts:
             queued=self.queued,
             in_flight=self.in_flight,
             outcomes={name: count - earlier.outcomes.get(name, 0) for name, count in self.outcomes.items()},
+            refusals={name: count - earlier.refusals.get(name, 0) for name, count in self.refusals.items()},
+            waits=self.waits.since(earlier.waits),
+            first_tokens=self.first_tokens.since(earlier.first_tokens),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One scrape: the classes, and the histogram of batch sizes as (sum, count)."""
+    """One scrape: the classes, batch sizes as (sum, count), and the moves of the fallback ladder by rung."""
 
     classes: Mapping[str, ClassCounts]
     batch_sum: float = 0.0
     batch_steps: float = 0.0
+    rungs: Mapping[str, int] = field(default_factory=dict)
 
     def since(self, earlier: Counts) -> Counts:
         """What was added since an earlier scrape."""
@@ -47,7 +56,13 @@ class Counts:
             {name: one.since(earlier.classes.get(name, nothing)) for name, one in self.classes.items()},
             self.batch_sum - earlier.batch_sum,
             self.batch_steps - earlier.batch_steps,
+            {rung: moves - earlier.rungs.get(rung, 0) for rung, moves in self.rungs.items()},
         )
+
+    @property
+    def open(self) -> int:
+        """Requests that wait or run."""
+        return sum(one.queued + one.in_flight for one in self.classes.values())
 
     @property
     def mean_batch(self) -> float | None:
@@ -57,24 +72,44 @@ class Counts:
 
 def read(text: str) -> Counts:
     """Read a Prometheus text exposition. Metrics that are missing count as zero."""
-    plain: dict[str, dict[str, int]] = {}
-    outcomes: dict[str, dict[str, int]] = {}
-    batch = {"headway_batch_size_sum": 0.0, "headway_batch_size_count": 0.0}
+    plain: _Nested = {}
+    counters: dict[str, _Nested] = {name: {} for name in _LABELS}
+    buckets: dict[str, _Nested] = {name: {} for name in _HISTOGRAMS}
+    sizes = {"headway_batch_size_sum": 0.0, "headway_batch_size_count": 0.0}
+    rungs: dict[str, int] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, sample.value
-            if name in batch:
-                batch[name] += value
-            elif name == "headway_outcomes_total":
-                outcomes.setdefault(labels["class"], {})[labels["outcome"]] = int(value)
+            if name in sizes:
+                sizes[name] += value
             elif name in _PLAIN:
-                plain.setdefault(labels["class"], {})[_PLAIN[name]] = int(value)
-    classes = {name: ClassCounts(**counts, outcomes=outcomes.get(name, {})) for name, counts in plain.items()}
-    return Counts(classes, *batch.values())
+                plain.setdefault(labels["class"], {})[name] = int(value)
+            elif name in counters:
+                counters[name].setdefault(labels["class"], {})[labels[_LABELS[name]]] = int(value)
+            elif name in buckets:
+                buckets[name].setdefault(labels["class"], {})[labels["le"]] = int(value)
+            elif name == "headway_fallback_steps_total":
+                rungs[labels["rung"]] = rungs.get(labels["rung"], 0) + int(value)
+    classes = {
+        name: ClassCounts(
+            arrived=counts.get(_ARRIVALS, 0),
+            queued=counts.get(_QUEUED, 0),
+            in_flight=counts.get(_IN_FLIGHT, 0),
+            outcomes=counters[_OUTCOMES].get(name, {}),
+            refusals=counters[_REFUSALS].get(name, {}),
+            waits=Histogram(buckets[_WAITS].get(name, {})),
+            first_tokens=Histogram(buckets[_FIRST_TOKENS].get(name, {})),
+        )
+        for name, counts in plain.items()
+    }
+    return Counts(classes, sizes["headway_batch_size_sum"], sizes["headway_batch_size_count"], rungs)
 
 
-_PLAIN = {
-    "headway_arrivals_total": "arrived",
-    "headway_queue_depth": "queued",
-    "headway_in_flight": "in_flight",
-}
+_Nested = dict[str, dict[str, int]]
+
+_ARRIVALS, _QUEUED, _IN_FLIGHT = "headway_arrivals_total", "headway_queue_depth", "headway_in_flight"
+_OUTCOMES, _REFUSALS = "headway_outcomes_total", "headway_refusals_total"
+_WAITS, _FIRST_TOKENS = "headway_queue_wait_seconds_bucket", "headway_time_to_first_token_seconds_bucket"
+_PLAIN = (_ARRIVALS, _QUEUED, _IN_FLIGHT)
+_LABELS = {_OUTCOMES: "outcome", _REFUSALS: "reason"}
+_HISTOGRAMS = (_WAITS, _FIRST_TOKENS)

@@ -51,6 +51,8 @@ class _Show:
         try:
             result = await self._until_the_end(play.run())
             keep_logs = False
+            if result is None and (summary := await play.so_far()) is not None:
+                print(text(summary, []), file=self._out, flush=True)
         except (AdminError, CliError) as error:
             ended = as_cli_error(error) if isinstance(error, AdminError) else error
             raise FailedError(f"{ended}; the logs are in {folder}") from None

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.demo.drive import COMPLETED, FAILED, Served
+from headway.demo.overload_figures import OverloadFigures
 from headway.demo.scrape import Counts
 
 
@@ -37,7 +38,10 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run. ``counted`` is what the server added during it, ``last`` its final scrape."""
+    """One run. ``counted`` is what the server added during it, ``last`` its final scrape.
+
+    ``overload`` is None where the run ended before it was over.
+    """
 
     length_s: float
     classes: Sequence[ClassFigures]
@@ -47,6 +51,7 @@ class Summary:
     after: PresetSeen
     counted: Counts
     last: Counts
+    overload: OverloadFigures | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ def summarise(
     length_s: float,
     scrapes: tuple[Counts, Counts],
     presets: tuple[PresetSeen, PresetSeen],
+    overload: OverloadFigures | None = None,
 ) -> Summary:
     """The figures of a run of ``length_s``; scrapes and presets are (first, last)."""
     first, last = scrapes
@@ -90,11 +96,12 @@ def summarise(
         after=presets[1],
         counted=counted,
         last=last,
+        overload=overload,
     )
 
 
-def checks(summary: Summary, wanted_classes: Iterable[str]) -> list[Check]:
-    """Everything the figures must show, in the order it is printed."""
+def checks(summary: Summary, wanted_classes: Sequence[str]) -> list[Check]:
+    """Everything the figures must show, in the order it is printed. The most urgent of the classes is the first."""
     figures = {one.class_name: one for one in summary.classes}
     none_completed = [
         name for name in wanted_classes if name not in figures or not figures[name].endings.get(COMPLETED)
@@ -121,6 +128,27 @@ def checks(summary: Summary, wanted_classes: Iterable[str]) -> list[Check]:
             _named(unaccounted) or "the server shows no classes",
         ),
         _same_count(summary),
+        *_overload_checks(summary.overload, next(iter(wanted_classes))),
+    ]
+
+
+def _overload_checks(overload: OverloadFigures | None, urgent: str) -> list[Check]:
+    """Each overload request had one outcome, for its client and for the server; the most urgent class was served."""
+    classes = () if overload is None else overload.classes
+    differences = [
+        f"{one.class_name}: {one.sent} sent, {one.ended} ended; "
+        f"{one.arrived} arrived, {sum(one.outcomes.values())} outcomes"
+        for one in classes
+        if one.sent != one.ended or one.arrived != sum(one.outcomes.values())
+    ]
+    completed = next((one.completed for one in classes if one.class_name == urgent), 0)
+    return [
+        check_that(
+            "every overload request had exactly one outcome",
+            bool(classes) and not differences,
+            "; ".join(differences) or "there was no overload",
+        ),
+        check_that(f"{urgent} was served during the overload", completed > 0, "none was completed"),
     ]
 
 

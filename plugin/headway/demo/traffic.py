@@ -2,13 +2,15 @@
 
 Arrivals are an open loop: a Poisson process whose rate and mix of classes change with the phase, by thinning a
 faster process (Lewis and Shedler, 1979), plus a small burst of batch requests now and then. The first three requests
-are one of each class, so that even a short run has all of them.
+are one of each class, so that even a short run has all of them. The overload is a Poisson process of one rate and mix.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import itertools
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +23,9 @@ BURST_EVERY_S = 20.0
 FIRST_BURST_S = 8.0
 _ROLL_CALL_GAP_S = 0.3
 _BURST_GAP_S = 0.05
+
+#: The mix of ``CLASSES`` in the overload: little is urgent, and `normal` alone asks for most of the engine.
+OVERLOAD_WEIGHTS = (0.25, 0.55, 0.2)
 
 #: Output lengths by class, as (least, most).
 MAX_TOKENS = {"realtime": (8, 16), "normal": (16, 32), "batch": (24, 48)}
@@ -64,7 +69,28 @@ def arrivals(seed: int, rate_per_s: float) -> Iterator[Arrival]:
 
 def plan(seed: int, rate_per_s: float, length_s: float) -> list[Arrival]:
     """The requests of the first ``length_s`` seconds."""
-    return list(itertools.takewhile(lambda one: one.at_s < length_s, arrivals(seed, rate_per_s)))
+    return list(between(seed, rate_per_s, 0.0, length_s))
+
+
+def between(seed: int, rate_per_s: float, begin_s: float, end_s: float = math.inf) -> Iterator[Arrival]:
+    """The requests from ``begin_s`` to ``end_s``, with times that count from ``begin_s``."""
+    due = itertools.dropwhile(lambda one: one.at_s < begin_s, arrivals(seed, rate_per_s))
+    for one in itertools.takewhile(lambda one: one.at_s < end_s, due):
+        yield dataclasses.replace(one, at_s=one.at_s - begin_s)
+
+
+def overload(seed: int, rate_per_s: float, length_s: float, at_once: int) -> Iterator[Arrival]:
+    """The requests of an overload: some at once, one of each class, and a Poisson process of a constant rate."""
+    rng = random.Random(seed)
+    first = [dataclasses.replace(one, at_s=0.0) for one in itertools.islice(mix(seed + 1), at_once)]
+    steady = _mixed(random.Random(rng.random()), rate_per_s)
+    mixed = heapq.merge(first, _roll_call(rng), steady, key=lambda one: one.at_s)
+    return itertools.takewhile(lambda one: one.at_s < length_s, mixed)
+
+
+def mix(seed: int) -> Iterator[Arrival]:
+    """Requests of the mix of the overload, without end, for clients that send when they are free."""
+    return _mixed(random.Random(seed), 1.0)
 
 
 def phase_at(at_s: float) -> Phase:
@@ -90,6 +116,13 @@ def _poisson(rng: random.Random, rate_per_s: float) -> Iterator[Arrival]:
         phase = phase_at(at_s)
         if rng.random() * fastest < phase.rate_ratio:
             yield _request(rng, at_s, rng.choices(CLASSES, phase.weights)[0])
+
+
+def _mixed(rng: random.Random, rate_per_s: float) -> Iterator[Arrival]:
+    at_s = 0.0
+    while True:
+        at_s += rng.expovariate(rate_per_s)
+        yield _request(rng, at_s, rng.choices(CLASSES, OVERLOAD_WEIGHTS)[0])
 
 
 def _bursts(rng: random.Random) -> Iterator[Arrival]:

@@ -1,6 +1,6 @@
 """Stand-ins for the demo's children, and the demo with them in place: real processes, real HTTP, no engine.
 
-stand_in.py demo MODE EXIT_AFTER_S    the demo itself; MODE: well | broken | crash | miscount | stubborn
+stand_in.py demo MODE EXIT_AFTER_S    the demo itself; MODE: well | short | broken | crash | miscount | stubborn
 stand_in.py server PORT MODE          answers like the server, and like the dashboard
 """
 
@@ -13,11 +13,13 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 CLASSES = ("realtime", "normal", "batch")
+REFUSES_EACH = 4  # of the batch requests
 SEATS = {"latency": 8, "balanced": 32, "throughput": 64}
 
 
@@ -27,6 +29,7 @@ class Server(BaseHTTPRequestHandler):
     lock = threading.Lock()
     arrived = dict.fromkeys(CLASSES, 0)
     completed = dict.fromkeys(CLASSES, 0)
+    refused = dict.fromkeys(CLASSES, 0)
     preset, revision = "balanced", 1
 
     def do_GET(self) -> None:
@@ -51,6 +54,11 @@ class Server(BaseHTTPRequestHandler):
         class_name = self.headers["x-headway-class"]
         with self.lock:
             self.arrived[class_name] += 1 if self.mode != "miscount" else 2
+            refuses = class_name == "batch" and self.mode != "miscount" and self.arrived["batch"] % REFUSES_EACH == 0
+            self.refused[class_name] += refuses
+        if refuses:
+            self._send(b"{}", "application/json", {"x-headway-reason": "shed", "Retry-After": "7"}, status=429)
+            return
         events: list[Any] = [
             {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": None}]},
             {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
@@ -88,11 +96,18 @@ class Server(BaseHTTPRequestHandler):
                 f'headway_queue_depth{{class="{name}"}} 0',
                 f'headway_in_flight{{class="{name}"}} 0',
                 f'headway_outcomes_total{{class="{name}",outcome="completed"}} {self.completed[name]}',
+                f'headway_outcomes_total{{class="{name}",outcome="shed"}} {self.refused[name]}',
+                f'headway_refusals_total{{class="{name}",reason="shed"}} {self.refused[name]}',
+                f'headway_queue_wait_seconds_bucket{{class="{name}",le="0.1"}} {self.completed[name]}',
+                f'headway_queue_wait_seconds_bucket{{class="{name}",le="+Inf"}} {self.completed[name]}',
             ]
+        lines.append(f'headway_fallback_steps_total{{rung="shed",trigger="queue_age"}} {sum(self.refused.values())}')
         return "\n".join(lines) + "\n"
 
-    def _send(self, body: bytes, content_type: str) -> None:
-        self.send_response(200)
+    def _send(self, body: bytes, content_type: str, headers: Mapping[str, str] = {}, status: int = 200) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -117,13 +132,14 @@ def serve(port: int, mode: str) -> None:
         child = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
         assert child.stdout is not None
         child.stdout.readline()
+    ThreadingHTTPServer.request_queue_size = 256  # all clients connect at once
     ThreadingHTTPServer(("127.0.0.1", port), Server).serve_forever()
 
 
 def demo(mode: str, exit_after_s: float | None) -> int:
     """Run the demo with the stand-ins for children."""
     from headway.console import CliError
-    from headway.demo import play, show
+    from headway.demo import overload, play, show
     from headway.demo.options import Options
 
     server_port, dashboard_port = _free_port(), _free_port()
@@ -131,6 +147,9 @@ def demo(mode: str, exit_after_s: float | None) -> int:
     play.server_command = lambda options: [*me, "server", str(server_port), mode]
     play.dashboard_command = lambda options: [*me, "server", str(dashboard_port), "well"]
     show._GRACE_S = 0.5
+    overload.MAX_RATE_PER_S = 20.0
+    if mode == "short":
+        play._FIRST_PART_S = 1.0
     show._CRASH_SHOWS_WITHIN_S = 5.0
     options = Options("some/model", "balanced", server_port, dashboard_port, 30.0, exit_after_s, mode == "miscount")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -51,6 +52,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream" if status == 200 else "application/json")
         if status == 429:
             self.send_header("x-headway-reason", "queue_full")
+            self.send_header("Retry-After", "4")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -103,6 +105,7 @@ async def test_each_way_to_end_is_distinguished(prompt: str, ending: str, tokens
     """Completed, refused with its reason, or failed: never lost, never retried."""
     (served,) = await drive(url, prompt)
     assert (served.class_name, served.ending, served.output_tokens, served.why) == ("batch", ending, tokens, why)
+    assert served.retry_after_s == (4 if prompt == "429" else None)
     assert (served.ttft_s is not None) is (ending == COMPLETED or prompt in {"cut", "aborted"})
 
 
@@ -120,3 +123,27 @@ async def test_many_at_once_all_end_and_carry_their_class(url: str) -> None:
     served = await drive(url, *["well"] * 20)
     assert [one.ending for one in served] == [COMPLETED] * 20
     assert {(body["class"], body["max_tokens"], body["stream"]) for body in SEEN} == {("batch", 9, True)}
+
+
+async def test_clients_of_a_closed_loop_have_one_request_each_at_a_time(url: str) -> None:
+    """Never more open than clients; all that was sent has ended when the loop returns."""
+    served: list[Served] = []
+    opened: list[int] = []
+    enough = asyncio.Event()
+
+    def requests() -> Iterator[Arrival]:
+        while True:
+            opened.append(driver.unfinished)
+            if len(opened) == 12:
+                enough.set()
+            yield Arrival(0.0, "batch", "429" if len(opened) % 5 == 0 else "well", 9)
+
+    driver = Driver(url, "m", served.append)
+    try:
+        await driver.keep_busy(requests(), 3, enough)
+        assert driver.unfinished == 0
+    finally:
+        await driver.close()
+    assert len(served) == driver.sent["batch"] == len(opened) >= 12
+    assert max(opened) < 3
+    assert {one.ending for one in served} <= {COMPLETED, REFUSED}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,7 +41,7 @@ class Demo:
         return (self.folder / "err").read_text()
 
     def wait_for(self, words: str) -> None:
-        until_s = time.monotonic() + 30
+        until_s = time.monotonic() + 240
         while words not in self.out():
             assert self.process.poll() is None, self.out() + self.err()
             assert time.monotonic() < until_s
@@ -49,7 +50,7 @@ class Demo:
         self._look()
 
     def end(self) -> int:
-        until_s = time.monotonic() + 40
+        until_s = time.monotonic() + 240
         while self.process.poll() is None:
             assert time.monotonic() < until_s
             self._look()
@@ -104,7 +105,38 @@ def test_a_run_that_works_is_summed_up_and_leaves_nothing(start: Start) -> None:
     assert "switched from balanced to throughput: 32 -> 64 seats" in out
     assert "balanced (revision 1, 32 seats) -> throughput (revision 2, 64 seats)" in out
     assert "FAILED" not in out
-    assert out.count("\n  ok ") == 8
+    assert out.count("\n  ok ") == 10
+    assert demo.left() == []
+    assert demo.folders() == []
+
+
+def test_the_overload_is_announced_and_summed_up(start: Start) -> None:
+    """Between two parts of light traffic: measured, offered, drained; then what was refused, and why."""
+    demo = start("well", "2.5")
+    assert demo.end() == 0, demo.out() + demo.err()
+    out = demo.out()
+    steps = ["light traffic are over", "measuring", "overload: ", "the overload is over", "switched from", "Summary of"]
+    assert [out.index(step) for step in steps] == sorted(out.index(step) for step in steps)
+    (offered,) = re.findall(r"\n  overload +(\d+) requests in .* without an answer", out)
+    counted = re.search(r"realtime (\d+) completed, 0 refused; normal (\d+) .* batch (\d+) .* (\d+) refused", out)
+    assert counted is not None
+    assert sum(map(int, counted.groups())) == int(offered)
+    assert f"(shed {counted[4]})" in out
+    assert "; 0 without an answer" in out
+    assert "Retry-After 7 s; fallback rungs entered: shed" in out
+
+
+def test_an_endless_demo_has_one_overload_and_a_summary_when_it_is_interrupted(start: Start) -> None:
+    """After the overload the light traffic goes on; Ctrl-C then prints what has been counted, without checks."""
+    demo = start("short", "-")
+    demo.wait_for("Light traffic goes on")
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.end() == 0, demo.err()
+    summary = demo.out().partition("Summary of")[2]
+    assert "without an answer" in summary
+    assert "shed" in summary
+    assert "  ok " not in summary
+    assert "Stopped; no process is left." in summary
     assert demo.left() == []
     assert demo.folders() == []
 

@@ -1,4 +1,4 @@
-"""The arithmetic of a run, and each check that can fail it."""
+"""The arithmetic of a run, each check that can fail it, and its report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.demo.drive import COMPLETED, FAILED, REFUSED, Served
-from headway.demo.report import as_json, text
+from headway.demo.overload_figures import ClassInOverload, Delays, OverloadFigures
+from headway.demo.report import as_json, overload_lines, text
 from headway.demo.scrape import ClassCounts, Counts
 from headway.demo.summary import PresetSeen, Summary, checks, percentile, summarise
 
@@ -35,8 +36,23 @@ LAST = Counts(
 )
 
 
+OVERLOAD = OverloadFigures(
+    length_s=10.0,
+    capacity_per_s=20.0,
+    classes=[
+        ClassInOverload("realtime", 100, 100, 100, {"completed": 98, "failed": 2}, {}),
+        ClassInOverload("batch", 200, 200, 200, {"completed": 120, "shed": 80}, {"shed": 70, "evicted": 10}),
+    ],
+    answered=299,
+    retry_after_s=(2, 14),
+    before=Delays(0.004, 0.2),
+    during=Delays(0.15, None),
+    rungs=["cap", "shed"],
+)
+
+
 def good() -> Summary:
-    return summarise(SERVED, SENT, 4.0, (FIRST, LAST), (BEFORE, AFTER))
+    return summarise(SERVED, SENT, 4.0, (FIRST, LAST), (BEFORE, AFTER), OVERLOAD)
 
 
 def failed(summary: Summary, wanted: tuple[str, ...] = ("realtime", "batch")) -> dict[str, str]:
@@ -108,8 +124,53 @@ def test_each_thing_that_is_not_so_is_named(change: dict[str, object], promise: 
         4.0,
         (FIRST, facts["last"]),  # type: ignore[arg-type] # same
         (BEFORE, facts["after"]),  # type: ignore[arg-type] # same
+        OVERLOAD,
     )
     assert failed(summary)[promise] == detail
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "promise", "detail"),
+    [
+        pytest.param(
+            1,
+            {"ended": 199},
+            "every overload request had exactly one outcome",
+            "batch: 200 sent, 199 ended; 200 arrived, 200 outcomes",
+            id="no end for the client",
+        ),
+        pytest.param(
+            0,
+            {"outcomes": {"completed": 99, "failed": 2}},
+            "every overload request had exactly one outcome",
+            "realtime: 100 sent, 100 ended; 100 arrived, 101 outcomes",
+            id="two outcomes in the server",
+        ),
+        pytest.param(
+            0,
+            {"outcomes": {"shed": 100}},
+            "realtime was served during the overload",
+            "none was completed",
+            id="all realtime refused",
+        ),
+    ],
+)
+def test_an_overload_that_lost_something_fails_the_run(
+    place: int, change: dict[str, object], promise: str, detail: str
+) -> None:
+    """One outcome for each request, and the most urgent class is served."""
+    classes = list(OVERLOAD.classes)
+    classes[place] = dataclasses.replace(classes[place], **change)  # type: ignore[arg-type] # a table of mixed facts
+    summary = dataclasses.replace(good(), overload=dataclasses.replace(OVERLOAD, classes=classes))
+    assert failed(summary) == {promise: detail}
+
+
+def test_a_run_without_its_overload_fails() -> None:
+    """A check that looked at nothing does not hold."""
+    assert set(failed(dataclasses.replace(good(), overload=None))) == {
+        "every overload request had exactly one outcome",
+        "realtime was served during the overload",
+    }
 
 
 def test_a_class_that_was_never_sent_is_missed() -> None:
@@ -143,6 +204,39 @@ def test_the_report_says_the_figures_and_what_failed() -> None:
     assert "FAILED  the preset switch took effect: revision 1 -> 1, limit 32 -> 32" in shown
 
 
+def test_the_report_says_what_the_policies_did() -> None:
+    """Four lines, every figure from the overload's."""
+    assert overload_lines(OVERLOAD) == [
+        "  overload    300 requests in 10 s: 30.0 a second, 1.5 times the 20.0 of the full engine; 1 without an answer",
+        "  outcomes    realtime 98 completed, 0 refused, 2 otherwise; "
+        "batch 120 completed, 80 refused (shed 70, evicted 10)",
+        "  realtime    p95 before -> in the overload: wait 4 -> 150 ms, first token 200 -> - ms",
+        "  policies    Retry-After 2 to 14 s; fallback rungs entered: cap, shed",
+    ]
+    assert "\n".join(overload_lines(OVERLOAD)) in text(good(), [])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param({"retry_after_s": None}, "no refusal had a Retry-After", id="no refusal"),
+        pytest.param({"retry_after_s": (3, 3)}, "Retry-After 3 s;", id="one value"),
+        pytest.param({"rungs": []}, "fallback rungs entered: none", id="no rung"),
+        pytest.param({"capacity_per_s": 0.0}, "more than the 0.0 of the full engine", id="nothing was measured"),
+    ],
+)
+def test_the_report_of_an_overload_says_what_was_not_seen(change: dict[str, object], words: str) -> None:
+    """In words, not in empty places."""
+    lines = overload_lines(dataclasses.replace(OVERLOAD, **change))  # type: ignore[arg-type] # a table of mixed facts
+    assert words in "\n".join(lines)
+
+
+def test_requests_that_were_open_at_an_interruption_are_shown() -> None:
+    """Sent is the sum of the endings and of the open ones."""
+    summary = summarise(SERVED[:3], SENT, 4.0, (FIRST, LAST), (BEFORE, AFTER))
+    assert "completed 1, open 1" in text(summary, [])
+
+
 def test_the_report_is_json_for_scripts() -> None:
     """The same figures, and one key that says whether all held."""
     summary = good()
@@ -150,3 +244,4 @@ def test_the_report_is_json_for_scripts() -> None:
     assert answer["ok"] is True
     assert answer["after"] == {"name": "throughput", "revision": 2, "limit": 64}
     assert answer["classes"][0]["ttft_p95_s"] == 0.3
+    assert answer["overload"]["classes"][1]["refused"] == {"shed": 70, "evicted": 10}

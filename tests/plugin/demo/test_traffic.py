@@ -18,6 +18,9 @@ from headway.demo.traffic import (
     MAX_TOKENS,
     PHASES,
     arrivals,
+    between,
+    mix,
+    overload,
     phase_at,
     plan,
 )
@@ -83,3 +86,33 @@ def test_a_burst_of_batch_requests_comes_now_and_then() -> None:
 def test_there_is_no_last_request() -> None:
     """The endless demo draws from the same plan."""
     assert len(list(itertools.islice(arrivals(1, 1.0), 5000))) == 5000
+
+
+@given(seeds, rates, st.floats(0.1, 30))
+@settings(max_examples=40)
+def test_two_parts_are_the_whole(seed: int, rate_per_s: float, cut_s: float) -> None:
+    """Nothing is lost or sent twice where the overload comes between."""
+    first, second = plan(seed, rate_per_s, cut_s), list(between(seed, rate_per_s, cut_s, 60))
+    assert len(first) + len(second) == len(plan(seed, rate_per_s, 60))
+    assert all(0 <= one.at_s < 60 - cut_s for one in second)
+    assert [one.prompt for one in first + second] == [one.prompt for one in plan(seed, rate_per_s, 60)]
+
+
+def test_the_overload_has_its_rate_from_the_beginning_to_the_end() -> None:
+    """Within four standard deviations of a Poisson count, in each half; all classes, also where it is short."""
+    times = [one.at_s for one in overload(5, 20.0, 100.0, at_once=32)]
+    assert times[:33].count(0.0) == 32
+    times = times[32:]
+    assert times == sorted(times)
+    assert times[-1] < 100
+    for begin_s in (0.0, 50.0):
+        assert abs(sum(begin_s <= at_s < begin_s + 50 for at_s in times) - 1000) < 4 * 1000**0.5 + len(CLASSES)
+    assert {one.class_name for one in overload(5, 0.5, 1.0, at_once=0)} == set(CLASSES)
+
+
+def test_the_engine_is_measured_with_the_mix_of_the_overload() -> None:
+    """The same shares of the classes, so that a multiple of the measured rate is one of the load."""
+    few = [one.class_name for one in itertools.islice(mix(5), 2000)]
+    many = [one.class_name for one in overload(6, 20.0, 100.0, at_once=32)]
+    for name in CLASSES:
+        assert abs(few.count(name) / len(few) - many.count(name) / len(many)) < 0.05
