@@ -140,8 +140,13 @@ def kill(found: list[psutil.Process]) -> None:
 
 
 def bury(core: Any) -> None:
-    """End what is left of an engine: its workers, its sockets, its request records."""
+    """End what is left of an engine: its workers, its sockets, its request records.
+
+    Its own processes are joined: multiprocessing takes a child whose end is read elsewhere for a living one.
+    """
     left = processes(core)
     core.shutdown(timeout=0)
     kill(left)
+    for process in getattr(core.resources.engine_manager, "processes", ()):
+        process.join(_END_WITHIN_S / 2)
     psutil.wait_procs(left, timeout=5)
