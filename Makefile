@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench-policies check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench-policies bench-engine check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -46,6 +46,9 @@ mutants: setup ## faults made by mutmut, and whether the tests notice them; ARGS
 
 bench-policies: setup ## the policies against their goals, about five minutes; ARGS: --strict, --write, --only G4
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)
+
+bench-engine: setup ## the default preset in an overload of the real engine, about five minutes; ARGS: --strict, --write
+	@$(BIN)/python deploy/models.py tiny && exec $(BIN)/python tests/benchmarks/engine.py $(ARGS)
 
 check: setup ## lint, format check, types, import contracts
 	@set -e

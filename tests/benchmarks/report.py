@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from accepted import Accepted
 from goal import Goal
 
-MARKS = ("<!-- bench-policies -->", "<!-- /bench-policies -->")
+MARKS = ("<!-- figures -->", "<!-- /figures -->")
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,11 +86,11 @@ def test_the_same_figure_of_another_goal_is_not_accepted(tmp_path: Path) -> None
 def test_write_puts_the_table_between_its_marks(tmp_path: Path) -> None:
     """And leaves the text around them as it was."""
     readme = tmp_path / "README.md"
-    readme.write_text("before <!-- bench-policies -->old<!-- /bench-policies --> after")
+    readme.write_text("before <!-- figures -->old<!-- /figures --> after")
     assert outcome(tmp_path, 1.9, {}, "--write") == 0
     text = readme.read_text()
-    assert text.startswith("before <!-- bench-policies -->\n| goal | figure |")
-    assert text.endswith("|\n<!-- /bench-policies --> after")
+    assert text.startswith("before <!-- figures -->\n| goal | figure |")
+    assert text.endswith("|\n<!-- /figures --> after")
     assert "old" not in text
 
 

@@ -1,0 +1,88 @@
+"""``make bench-engine``: the default preset in a lasting overload, on the real engine.
+
+--strict   exit code 1 on a miss
+--write    put the table into plugin/README.md
+
+The tiny model of the tests, on the processor; about five minutes. The capacity is measured anew before each arm, and
+each figure is a ratio to it: the speed of a shared machine changes within minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "TORCHDYNAMO_DISABLE": "1"}
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+
+from accepted import ACCEPTED
+from command import Goals, run
+from goal import Goal
+from real_engine import TINY, Answered, Asked, closed_loop, named, open_loop, real_engine
+
+from headway_policies import Preset, bundled_presets
+
+README = Path(__file__).resolve().parents[2] / "plugin" / "README.md"
+
+CAPACITY_S, OVERLOAD_S, BEGIN_S, LOAD = 20.0, 70.0, 25.0, 1.3
+LEAD_S, CLIENTS = 15.0, 48  # half as many again as there are seats: none is ever free
+
+
+def overload() -> Iterator[Goal]:
+    """Default: ``balanced`` at 1.3 times what the engine serves, with its objectives and without ..."""
+    served_of, late, cut = asyncio.run(_overload())
+    note = f"without objectives {late:.2f}; served at all {served_of:.2f}"
+    yield Goal("default", "served within the objective at load 1.3 : capacity", 0.75, cut, note=note)
+    yield Goal("default", "the same, with objectives : without", 1.5, cut / max(late, 1e-9))
+
+
+def _classes(random: Random) -> Asked:
+    """Chat of three classes: 15 % realtime, 65 % normal, 20 % batch; answers of 100 to 300 tokens."""
+    (name,) = random.choices(("realtime", "normal", "batch"), (0.15, 0.65, 0.2))
+    return Asked(name, random.randint(16, 64), random.randint(100, 300))
+
+
+def _without_objectives(preset: Preset) -> Preset:
+    classes = {
+        name: one.model_copy(update={"ttft_slo_s": None, "reserved_seats": 0}) for name, one in preset.classes.items()
+    }
+    return named(preset, "without-objectives", classes=classes)
+
+
+async def _overload() -> tuple[float, float, float]:
+    """Served at all, and within the objective without and with objectives, each as a share of the capacity.
+
+    The capacity is measured anew before each arm.
+    """
+    balanced = bundled_presets()["balanced"]
+    without, shares = _without_objectives(balanced), []
+    async with real_engine(TINY, without) as engine:
+        for preset in (without, balanced):
+            await engine.use(without)
+            capacity = len(await closed_loop(engine.send, _classes, CLIENTS, CAPACITY_S, LEAD_S)) / CAPACITY_S
+            await engine.use(preset)
+            answers = await open_loop(engine.send, _classes, LOAD * capacity, OVERLOAD_S, seed=1)
+            shares.append([rate / capacity for rate in _rates(answers, balanced)])
+    (_, late), (served, cut) = shares
+    return served, late, cut
+
+
+def _rates(answers: list[Answered], preset: Preset) -> tuple[float, float]:
+    """Requests a second that were served, and that were served within the objectives, once the queue could stand."""
+    began_s = min(one.sent_s for one in answers) + BEGIN_S
+    seen = [one for one in answers if one.sent_s >= began_s]
+    length_s = OVERLOAD_S - BEGIN_S
+    slo_s = {name: one.ttft_slo_s or float("inf") for name, one in preset.classes.items()}
+    in_time = sum(one.in_time(slo_s[one.asked.class_name]) for one in seen)
+    return sum(one.completed for one in seen) / length_s, in_time / length_s
+
+
+GOALS: Goals = {"overload": overload}
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:], GOALS, ACCEPTED, README, help_text=__doc__ or ""))
