@@ -44,7 +44,12 @@ async def test_at_every_scrape_all_sequences_in_the_engine_have_a_seat(server: R
             leave_after(client, server, rng.choice(kinds) | {"stream": rng.random() < 0.5}, rng.uniform(0.05, 4.0))
             for _ in range(60)
         ]
-        work = asyncio.gather(*leavers)
+
+        async def all_of_them() -> None:
+            await asyncio.gather(*leavers)
+            await leave_after(client, server, {**kinds[3], "max_tokens": 100}, 240.0)  # one that certainly runs
+
+        work = asyncio.create_task(all_of_them())
         scrapes = []
         while not work.done():
             scrapes.append(await asyncio.to_thread(server.scrape))
