@@ -108,7 +108,7 @@ Send = Callable[[Asked, Random], Coroutine[Any, Any, Answered]]
 Mix = Callable[[Random], Asked]
 
 
-async def closed_loop(send: Send, mix: Mix, clients: int, length_s: float, lead_s: float = 5.0) -> list[Answered]:
+async def closed_loop(send: Send, mix: Mix, clients: int, length_s: float, lead_s: float) -> list[Answered]:
     """So many clients that each send the next request when the last has ended; what ended within the time.
 
     The time begins after ``lead_s``: until the first requests have ended, nothing is served at the usual rate.

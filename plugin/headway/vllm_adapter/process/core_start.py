@@ -18,6 +18,7 @@ from headway.vllm_adapter.process.parent_watch import is_killer
 _CORE_NAME = "EngineCore"  # of the processes that vLLM's CoreEngineProcManager starts (v1/engine/utils.py)
 _POLL_S = 0.05
 _END_WITHIN_S = 10.0
+_KILLED_WITHIN_S = 5.0
 
 
 class CoreStart:
@@ -148,5 +149,5 @@ def bury(core: Any) -> None:
     core.shutdown(timeout=0)
     kill(left)
     for process in getattr(core.resources.engine_manager, "processes", ()):
-        process.join(_END_WITHIN_S / 2)
-    psutil.wait_procs(left, timeout=5)
+        process.join(_KILLED_WITHIN_S)
+    psutil.wait_procs(left, timeout=_KILLED_WITHIN_S)
