@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench-policies bench-engine check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-policies bench-engine check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -32,8 +32,8 @@ test: ## set up what the tests use and run all of them: everything a commit must
 	$(BIN)/python deploy/models.py tiny
 	exec $(BIN)/pytest $(WORKERS) $(TESTS) $(ARGS)
 
-test-fast: setup ## the quick tests: no engine, browser or installer, nothing that takes seconds
-	@exec $(BIN)/pytest $(WORKERS) -m "not engine and not browser and not slow" $(TESTS) $(ARGS)
+test-fast: setup ## the quick tests: no engine, browser or installer, nothing that takes seconds, fewer random examples
+	@exec $(BIN)/pytest $(WORKERS) --hypothesis-profile fast -m "not engine and not browser and not slow" $(TESTS) $(ARGS)
 
 test-long: ## make test, and the tests that take minutes each
 	@HEADWAY_LONG_TESTS=1 exec $(MAKE) --no-print-directory test
@@ -43,6 +43,9 @@ test-versions: setup ## the parts of vLLM that Headway uses in releases 0.29 to 
 
 mutants: setup ## faults made by mutmut, and whether the tests notice them; ARGS: --all (an hour) or words of file names
 	@exec $(BIN)/python tests/mutation/run.py $(ARGS)
+
+bench: setup ## Headway and plain vLLM side by side on the real engine, twelve minutes; ARGS: --long, --write, --strict
+	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/bench.py $(ARGS)
 
 bench-policies: setup ## the policies against their goals, about five minutes; ARGS: --strict, --write, --only G4
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)

@@ -22,6 +22,7 @@ asyncio.set_event_loop(None)
 
 # No test asserts an absolute time: on a busy machine an example may take as long as it takes.
 settings.register_profile("headway", settings(), deadline=None)
+settings.register_profile("fast", settings(), deadline=None, max_examples=25)
 settings.load_profile("headway")
 
 

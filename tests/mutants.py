@@ -38,8 +38,9 @@ POLICY_TESTS = [
     ),
     *(
         f"tests/policies/queueing/test_{name}.py"
-        for name in ("orders", "safe_order", "disciplines", "controlled_delay")
+        for name in ("orders", "safe_order", "disciplines", "controlled_delay", "prefix_share")
     ),
+    *(f"tests/policies/{name}.py" for name in ("desk/test_desk_prefixes", "prediction/test_prefix_cache")),
     *(
         f"tests/policies/{name}.py"
         for name in ("desk/test_desk_slices", "fallback/test_error_rate", "fallback/test_ladder")
@@ -50,6 +51,8 @@ PLUGIN_TESTS = [
     f"tests/plugin/{name}.py"
     for name in (
         "http/test_auth",
+        "http/test_prompt_prefix",
+        "admission/test_prefix_hashes",
         "admission/test_gateway",
         "admission/test_engine_seats",
         "batcher/test_batcher",
@@ -294,8 +297,8 @@ MUTANTS = [
     Mutant(
         "desk/desk",
         "the lost engine keeps its seats",
-        "            self._lifecycle.engine_gone(record, now_s)\n        return",
-        "        return",
+        "            self._lifecycle.engine_gone(record, now_s)\n        self._scheduler.prefixes.clear()",
+        "        self._scheduler.prefixes.clear()",
     ),
     Mutant("desk/capacity", "the ceiling is no ceiling", "max(1, min(seats, self.ceiling))", "seats"),
     Mutant(
@@ -459,6 +462,38 @@ MUTANTS = [
         "an absent tenant accumulates credit",
         "tenant.served_tokens = max(tenant.served_tokens, floor)",
         "pass",
+    ),
+    Mutant("queueing/prefix_share", "the shortest match goes first", "(-sharers.depth, self", "(sharers.depth, self"),
+    Mutant(
+        "queueing/prefix_share",
+        "a tenant needs no credit for a match",
+        "if self._waiting[tenant].served_tokens < self._allowance_tokens:",
+        "if True:",
+    ),
+    Mutant(
+        "queueing/prefix_share",
+        "a ticket may be overtaken without end",
+        "0 if first else self._overtaken.get(ticket.tenant, 0) + 1",
+        "0",
+    ),
+    Mutant(
+        "queueing/prefix_share",
+        "a block of which all were passed over takes part in no search again",
+        "sharers.resting = False\n            if self._is_match(sharers):",
+        "sharers.resting = False\n            if False:",
+    ),
+    Mutant("prediction/prefix_cache", "the oldest prompt goes first", "self._blocks.move_to_end(block)", "pass"),
+    Mutant(
+        "prediction/prefix_cache",
+        "hits correct nothing",
+        "self._capacity_tokens * self.factor",
+        "self._capacity_tokens",
+    ),
+    Mutant(
+        "desk/scheduler",
+        "an emptied prefix cache is taken for full",
+        "            prefixes.clear()\n",
+        "            pass\n",
     ),
     Mutant(
         "queueing/disciplines",
@@ -761,6 +796,13 @@ MUTANTS = [
         "a token of the least length is refused",
         "if not MIN_TOKEN_CHARS <= len(token)",
         "if not MIN_TOKEN_CHARS < len(token)",
+    ),
+    Mutant("headway/admission/prefix_hashes", "hashes have no key", "key=_KEY, ", ""),
+    Mutant(
+        "headway/http/request_info",
+        "every body is hashed",
+        "        if preset.ordering.by_prefix:\n",
+        "        if True:\n",
     ),
     Mutant("headway/batcher/batcher", "the thread outlives the batcher", "        self._process.close()\n", ""),
     Mutant(

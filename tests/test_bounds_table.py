@@ -9,8 +9,9 @@ from running_server import ROOT
 
 from headway import audit
 from headway.admission import engine_calls as calls
-from headway.api import client
-from headway.cli import traffic
+from headway.admission import prefix_hashes
+from headway.api import client, secret_text
+from headway.console import metrics_page
 from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
 from headway.http import admin, bounds, header_values, json_shape, orders
@@ -20,12 +21,13 @@ from headway.operator import presets as catalogue
 from headway.simulator.traffic import trace
 from headway_dashboard import server_client
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
-from headway_policies import secret_text
 from headway_policies.prediction import estimators as prediction
+from headway_policies.prediction import prefix_cache
 from headway_policies.preset import errors as issues
 from headway_policies.preset import extends as inheritance
 from headway_policies.preset import model as preset
 from headway_policies.queueing import fair_share as fairness
+from headway_policies.request import PREFIX_TOKENS
 
 VALUES = header_values.MAX_VALUE_CHARS
 MIB, KIB = 1024 * 1024, 1024
@@ -61,6 +63,9 @@ BOUNDS = {
     "time of head and body": f"`HEADWAY_BODY_TIMEOUT_S`, {LIMITS.body_timeout_s:g} s, extended by bytes at "
     f"`HEADWAY_MIN_BODY_BYTES_PER_S`, {LIMITS.min_body_bytes_per_s}",
     "the id of a request": f"{calls.MAX_ID_CHARS} characters, printable",
+    'the beginning of a prompt that is hashed, under `inside = "prefix"` only': f"{len(PREFIX_TOKENS)} hashes of "
+    f"{prefix_hashes.MAX_TEXT_BYTES} bytes or {PREFIX_TOKENS[-1]} token ids",
+    "blocks in the model of the prefix cache": f"one for each {prefix_cache._LEAST_TOKENS} tokens of KV space",
     "tenants without waiting requests": f"{fairness.RECENT}",
     "lengths by tenant, class and size": f"{prediction._KEYS} kinds of {prediction._HISTORY} lengths",
     "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
@@ -88,8 +93,8 @@ BOUNDS = {
     "a scrape, read by the dashboard": f"{size(scrape.MAX_ANSWER_BYTES)} within "
     f"{scrape.CONNECT_TIMEOUT_S + scrape.READ_TIMEOUT_S:g} s, {exposition.MAX_LINE_CHARS} characters a line, "
     f"{ring._MAX_SERIES} series",
-    "a scrape, read by a command": f"{size(traffic.MAX_METRICS_BYTES)} within {sum(traffic._TIMEOUT_S):g} s, "
-    f"{traffic.MAX_LINE_CHARS} characters a line",
+    "a scrape, read by a command": f"{size(metrics_page.MAX_METRICS_BYTES)} within {sum(metrics_page.TIMEOUT_S):g} s, "
+    f"{metrics_page.MAX_LINE_CHARS} characters a line",
     "an answer of Prometheus": f"{size(prometheus.MAX_ANSWER_BYTES)} within {sum(prometheus.TIMEOUT_S):g} s",
     "an answer of the admin API": f"{size(client.MAX_ANSWER_BYTES)} within {sum(client.TIMEOUT_S):g} s for a command, "
     f"{sum(server_client.TIMEOUT_S):g} s for the dashboard",

@@ -6,9 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 KILLED = """
 import os, pathlib, signal, sys
+import pytest
 from running_server import RunningServer
 server = RunningServer([sys.executable, "-c", "import signal; signal.pause()"], pathlib.Path(sys.argv[1])).launch()
 print(server.process.pid, flush=True)
@@ -16,6 +18,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_a_server_ends_with_the_test_process_that_started_it(tmp_path: Path) -> None:
     """Also where that one is killed, as Ctrl-C does with the workers of pytest-xdist."""
     support = str(Path(__file__).parent / "support")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from headway_policies.secret_text import SecretFileError, find_secret
+from headway.api.secret_text import SecretFileError, find_secret
 
 Role = Literal["operator", "viewer", "none"]
 

@@ -6,6 +6,7 @@
     ├── TooWideError          the request asks for more sequences than the engine runs at once
     ├── UnknownPresetError    no preset of that name
     ├── UnusablePresetError   one that cannot be put in force: a policy it names could not be made
+    ├── LimitOrderError       a limit that the engine cannot have, or that contradicts the preset in force
     ├── UnknownRungError      no such rung of the fallback ladder, or one that would change nothing
     ├── StaleRevisionError    the preset was changed meanwhile
     ├── BatchFunctionError    the batch function gave no list, a wrong number of results, or was cancelled
@@ -82,6 +83,10 @@ class UnusablePresetError(HeadwayError):
     def __init__(self, text: str, issues: Iterable[Issue] = ()) -> None:
         super().__init__(text)
         self.issues = tuple(issues)
+
+
+class LimitOrderError(HeadwayError):
+    """A limit that the engine cannot have, or that contradicts the preset in force."""
 
 
 class UnknownRungError(HeadwayError):

@@ -22,7 +22,6 @@ ACCEPTED: Accepted = {
     ("G6", "KV of 3200 tokens: tokens/s, memory-aware : 256 seats"): (
         "the best of {limits:.0f} fixed limits, {best_seats:.0f} seats, reaches {best_of_fixed:.3f}"
     ),
-    ("G6", "KV of 6400 tokens: tokens/s, memory-aware : best of 32/64/256"): _RECOVERY,
     ("G6", "KV of 12800 tokens: tokens/s, memory-aware : best of 32/64/256"): _RECOVERY,
     ("G7", "CPU a refusal"): (
         "the ticket, the permit and the exception alone cost {objects_us:.1f} µs; the other {rest_us:.1f} µs update "

@@ -23,13 +23,15 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 from accepted import ACCEPTED
 from command import Goals, run
 from goal import Goal
-from real_engine import TINY, Answered, Asked, closed_loop, named, open_loop, real_engine
+from serving.client import TINY, Answer, closed_loop, open_loop, started
 
+from headway.simulator.traffic.workload import Request
 from headway_policies import Preset, bundled_presets
 
 README = Path(__file__).resolve().parents[2] / "plugin" / "README.md"
 
 CAPACITY_S, OVERLOAD_S, BEGIN_S, LOAD = 20.0, 70.0, 25.0, 1.3
+SEATS, MODEL_LEN, SETTLE_S = 32, 1024, 60.0
 LEAD_S, CLIENTS = 15.0, 48  # half as many again as there are seats: none is ever free
 
 
@@ -41,17 +43,17 @@ def overload() -> Iterator[Goal]:
     yield Goal("default", "the same, with objectives : without", 1.5, cut / max(late, 1e-9))
 
 
-def _classes(random: Random) -> Asked:
+def _classes(random: Random) -> Request:
     """Chat of three classes: 15 % realtime, 65 % normal, 20 % batch; answers of 100 to 300 tokens."""
     (name,) = random.choices(("realtime", "normal", "batch"), (0.15, 0.65, 0.2))
-    return Asked(name, random.randint(16, 64), random.randint(100, 300))
+    return Request(0.0, name, random.randint(16, 64), random.randint(100, 300))
 
 
 def _without_objectives(preset: Preset) -> Preset:
     classes = {
         name: one.model_copy(update={"ttft_slo_s": None, "reserved_seats": 0}) for name, one in preset.classes.items()
     }
-    return named(preset, "without-objectives", classes=classes)
+    return preset.model_copy(update={"name": "without-objectives", "classes": classes})
 
 
 async def _overload() -> tuple[float, float, float]:
@@ -61,25 +63,33 @@ async def _overload() -> tuple[float, float, float]:
     """
     balanced = bundled_presets()["balanced"]
     without, shares = _without_objectives(balanced), []
-    async with real_engine(TINY, without) as engine:
+    async with started(TINY, without, SEATS, MODEL_LEN) as engine:
         for preset in (without, balanced):
             await engine.use(without)
-            capacity = len(await closed_loop(engine.send, _classes, CLIENTS, CAPACITY_S, LEAD_S)) / CAPACITY_S
+            full = await closed_loop(engine.gated, _classes, CLIENTS, LEAD_S, CAPACITY_S)
+            capacity = sum(one.end == "completed" for one in full) / CAPACITY_S
             await engine.use(preset)
-            answers = await open_loop(engine.send, _classes, LOAD * capacity, OVERLOAD_S, seed=1)
+            answers = await open_loop(engine.gated, list(_arrivals(LOAD * capacity)), OVERLOAD_S + SETTLE_S)
             shares.append([rate / capacity for rate in _rates(answers, balanced)])
     (_, late), (served, cut) = shares
     return served, late, cut
 
 
-def _rates(answers: list[Answered], preset: Preset) -> tuple[float, float]:
+def _arrivals(rate_per_s: float) -> Iterator[Request]:
+    """Poisson arrivals, the same ones for the same rate."""
+    random, at_s = Random(1), 0.0
+    while (at_s := at_s + random.expovariate(rate_per_s)) < OVERLOAD_S:
+        yield _classes(random)._replace(at_s=at_s)
+
+
+def _rates(answers: list[Answer], preset: Preset) -> tuple[float, float]:
     """Requests a second that were served, and that were served within the objectives, once the queue could stand."""
     began_s = min(one.sent_s for one in answers) + BEGIN_S
-    seen = [one for one in answers if one.sent_s >= began_s]
+    served = [one for one in answers if one.sent_s >= began_s and one.end == "completed"]
     length_s = OVERLOAD_S - BEGIN_S
     slo_s = {name: one.ttft_slo_s or float("inf") for name, one in preset.classes.items()}
-    in_time = sum(one.in_time(slo_s[one.asked.class_name]) for one in seen)
-    return sum(one.completed for one in seen) / length_s, in_time / length_s
+    in_time = sum((one.ttft_s or 0.0) <= slo_s[one.class_name] for one in served)
+    return len(served) / length_s, in_time / length_s
 
 
 GOALS: Goals = {"overload": overload}

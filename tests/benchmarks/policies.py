@@ -14,7 +14,7 @@ from accepted import ACCEPTED
 from command import Goals, run
 from limits import changing_mix, memory
 from overhead import overhead, queue_length
-from sharing import starvation, tenants
+from sharing import prefixes, starvation, tenants
 from strategies import multi_bin, strategies, windows
 
 README = Path(__file__).resolve().parents[2] / "policies" / "README.md"
@@ -28,6 +28,7 @@ GOALS: Goals = {
     "G9": starvation,
     "G10": tenants,
     "G12": windows,
+    "G16": prefixes,
 }
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""G9 and G10: the shares of classes and of tenants under overload."""
+"""G9, G10 and G16: the shares of classes and of tenants under overload, and what cached prefixes give."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ from goal import Goal
 
 from headway.simulator import WORKLOADS, Clients, Visit, jain, max_min, simulate, spread
 from headway_policies import Preset
+from headway_policies.queueing import OrderSettings
 
 SEEDS = (1, 2, 3)
 QUOTA = 0.1
@@ -70,6 +72,48 @@ def tenants() -> Iterator[Goal]:
         mean(ratios),
     )
     yield Goal("G10", "tokens served while the load lasts, fair : first come first served", 0.99, mean(conserved))
+
+
+def prefixes() -> Iterator[Goal]:
+    """G16: 32 system prompts of 512 tokens, KV space for 8 of them, four to each of eight tenants; 4 times the load."""
+    workload = WORKLOADS["W7"]
+    assert workload.kv_tokens == 8 * workload.prefix_tokens
+    model = replace(MODEL, kv_tokens=workload.kv_tokens, prefix_cache=True)
+    gains, fair_gains, jains, overtaken, hits = [], [], [], [], []
+    for seed in SEEDS:
+        requests = workload.requests(_SPAN_S, seed, model=model, slo=SLO)
+        fifo, fair, prefix = (
+            simulate(requests, _seats(inside, ordering={"inside": inside}), model)
+            for inside in ("fifo", "fair", "prefix")
+        )
+        gains.append(_served_tokens(prefix.visits) / _served_tokens(fifo.visits))
+        fair_gains.append(_served_tokens(prefix.visits) / _served_tokens(fair.visits))
+        jains.append(_jain(prefix.visits))
+        overtaken.append(_most_overtaken(prefix.visits))
+        hits += [one.prefix_hit_tokens / one.prefix_queried_tokens for one in (fifo, prefix)]
+    note = f"prompt tokens found in the cache: {mean(hits[::2]):.2f} and {mean(hits[1::2]):.2f}"
+    yield Goal(
+        "G16", "tokens served while the load lasts, prefix : first come first served", 1.3, mean(gains), note=note
+    )
+    yield Goal("G16", "tokens served while the load lasts, prefix : fair", 1.3, mean(fair_gains))
+    yield Goal("G16", "Jain's index over served : max-min share", 0.95, min(jains), note="the least of three runs")
+    bound = OrderSettings().prefix_max_overtakes + 1
+    figure = "dispatches of its tenant that a request waits for : in the order of arrival, the largest"
+    yield Goal("G16", figure, bound, max(overtaken), most=True)
+
+
+def _most_overtaken(visits: list[Visit]) -> float:
+    """For each request, its tenant's dispatches from its arrival to its own, by those it would have waited for."""
+    ratios = []
+    for tenant in {one.request.tenant for one in visits}:
+        own = [(one.arrived_s, one.dispatched_s) for one in visits if one.request.tenant == tenant]
+        dispatches = sorted(dispatched_s for _, dispatched_s in own if dispatched_s is not None)
+        for place, (arrived_s, dispatched_s) in enumerate(own):
+            gone = bisect_right(dispatches, arrived_s)
+            if dispatched_s is not None:
+                older = sum(at_s is None or at_s > arrived_s for _, at_s in own[:place])
+                ratios.append((bisect_left(dispatches, dispatched_s) + 1 - gone) / (older + 1))
+    return max(ratios)
 
 
 def _tokens(visits: list[Visit], until_s: float | None) -> dict[str, float]:

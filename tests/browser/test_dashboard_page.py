@@ -130,6 +130,7 @@ def test_a_restart_is_shown_while_it_lasts(page: Page, dashboard: Callable[..., 
         )
         expect(page.get_by_text("Attempt 2 of 3: starting another engine")).to_be_visible()
         expect(page.get_by_test_id("stProgress")).to_be_visible()
+        expect(page.get_by_text("engine restarts")).to_have_count(6)
         world.state, world.ready = "up", True
         world.restart_step, world.restart_attempts = "", 0
         expect(page.get_by_text("Attempt 2 of 3")).to_have_count(0)

@@ -21,7 +21,6 @@ from headway.api import (
     TokenRefusedError,
     UnreachableError,
 )
-from headway_dashboard.analysis.differences import differences
 from headway_dashboard.rights import ask
 from headway_dashboard.server_client import admin_client
 from headway_dashboard.settings import Settings
@@ -166,14 +165,3 @@ def test_what_the_page_may_do(stub: StubServer, environment: dict[str, str], may
     assert rights.may_apply is may_apply
     assert word in rights.sentence
     client.close()
-
-
-def test_differences_keep_the_order_and_name_what_is_missing() -> None:
-    """Settings that only one side has are None on the other."""
-    before = {"a": 1, "b": 2, "c": 3}
-    after = {"a": 1, "b": 5, "d": 4}
-    assert differences(before, after) == [
-        SettingChange(setting="b", before=2, after=5),
-        SettingChange(setting="c", before=3, after=None),
-        SettingChange(setting="d", before=None, after=4),
-    ]

@@ -107,6 +107,7 @@ def wait_command(folder: Path, host: str, port: int, main_pid: int) -> list[str]
     return shlex.split(text)
 
 
+@pytest.mark.slow
 def test_the_unit_has_started_when_the_server_is_ready(
     folder: Path, address: tuple[str, int], tool: Callable[[str], str]
 ) -> None:

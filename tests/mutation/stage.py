@@ -58,7 +58,7 @@ SETTINGS = """
 [tool.mutmut]
 source_paths = {packages}
 only_mutate = {files}
-also_copy = ["deploy"]
+also_copy = ["deploy", "policies", "plugin", "dashboard"]
 pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "mutant_profile"]
 pytest_add_cli_args_test_selection = {tests}
 do_not_mutate_patterns = ['\\blog\\.(debug|info|warning|error)\\(', '\\braise ValueError\\(']
@@ -105,6 +105,9 @@ class Stage:
             shutil.copytree(ROOT / stands_in / package, folder / package, ignore=skipped)
         for part in ("tests", "deploy"):
             shutil.copytree(ROOT / part, folder / part, ignore=skipped)
+        for readme in ROOT.glob("*/README.md"):  # tests compare them with the code
+            (folder / readme.parent.name).mkdir(exist_ok=True)
+            shutil.copy(readme, folder / readme.parent.name)
         (folder / "tests" / "support" / "mutant_profile.py").write_text(PROFILE, encoding="utf-8")
         project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
         settings = {"packages": list(PACKAGES), "files": list(target.files), "tests": list(target.tests)}

@@ -184,7 +184,8 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
 async def test_the_control_room_answers_and_switches() -> None:
     """engine.headway shows the state, the ceiling is the engine's own, and a switch takes effect at once."""
     engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
-    assert engine.headway.status()["limit"] == {"live": 8, "proposed": 8, "ceiling": 16, "reason": "fixed"}
+    limit = {"live": 8, "proposed": 8, "ceiling": 16, "reason": "fixed", "ordered": None}
+    assert engine.headway.status()["limit"] == limit
     assert engine.headway.status()["ready"] is True
     done = await engine.headway.switch("throughput", expected_revision=1, caller=Caller())
     assert (done.previous, done.revision) == ("latency", 2)

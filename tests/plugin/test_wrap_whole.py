@@ -17,11 +17,13 @@ from virtual_time import on_virtual_time
 import headway
 from headway import HeadwayError, Rejected
 from headway.audit import Caller
+from headway.engine import StepListener
 from headway.engine.fake import EngineDied, FakeEngine, FakeOutput, FakeParams
 from headway.supervision import CannotReplaceError
-from headway_policies import EngineState, Preset, Recovery
+from headway_policies import EngineState, Load, Preset, Recovery
 from headway_policies.engine import Warmup
 from headway_policies.fallback import Fallback
+from headway_policies.limits import LimitSettings
 from headway_policies.memory import Memory
 
 ME = Caller(actor="test", role="admin", address="-")
@@ -297,6 +299,7 @@ async def test_a_capped_answer_is_shorter_in_a_program_too() -> None:
 
 
 @on_virtual_time
+@pytest.mark.slow
 async def test_memory_rules_act_and_the_collector_stays_the_programs() -> None:
     """An engine is recycled on the preset's schedule; Python's collector is not touched."""
     before = (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count())
@@ -337,3 +340,54 @@ def test_wrapping_needs_no_event_loop_and_starts_nothing() -> None:
     for _ in range(2):
         engine = headway.wrap(FakeEngine(step_s=0.001), preset())
         assert len(asyncio.run(read(engine, "a"))) == 3
+
+
+# ---------------------------------------------------------------------- the steps of an engine
+
+
+class ListenedEngine(StoppableEngine):
+    """It can report its steps."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.listeners: list[StepListener] = []
+
+    def listen(self, listener: StepListener) -> None:
+        """One more listens."""
+        self.listeners.append(listener)
+
+
+@on_virtual_time
+async def test_the_steps_of_a_programs_own_engine_are_heard_from_its_successor_too() -> None:
+    """Once each, through its ``listen``."""
+    engine: Any = headway.wrap(ListenedEngine(step_s=0.01), preset(), engine_factory=ListenedEngine)
+    assert await read(engine, "a")
+    (first,) = engine.listeners
+    engine.die()
+    await until(lambda: not engine.errored and engine.headway.not_ready() == [])
+    assert engine.listeners == [first]
+    assert await read(engine, "b")
+    first.step(Load(3, 1, 0.5), 3, [])
+    assert engine.headway.status()["engine"]["running"] == 3
+    engine.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("engine", "limit", "warned"),
+    [
+        (StoppableEngine, LimitSettings(policy="aimd"), True),
+        (StoppableEngine, LimitSettings(memory_aware=True), True),
+        (StoppableEngine, LimitSettings(), False),
+        (ListenedEngine, LimitSettings(policy="aimd"), False),
+    ],
+    ids=["adaptive", "by memory", "fixed", "reports its steps"],
+)
+def test_an_engine_that_reports_no_steps_and_a_limit_that_needs_them_are_one_warning(
+    engine: type[StoppableEngine], limit: LimitSettings, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The limit would stay at the preset's seats, and nothing else would say so."""
+    headway.wrap(engine(), preset(limit=limit))
+    assert [one.message for one in caplog.records] == [
+        "the engine does not report its steps: the limit stays at the preset's seats; give it a method "
+        "listen(listener), which headway.engine.StepListener describes"
+    ] * warned

@@ -110,6 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(stub.fallback())
         elif self.headers.get("If-Match") != f'"{stub.revision}"':
             self._problem(412, "the preset was switched meanwhile")
+        elif self.path == "/headway/v1/limit":
+            self._limit(body["seats"])
         elif body["name"] not in bundled_presets():
             self._problem(422, f"there is no preset {body['name']!r}")
         else:
@@ -154,6 +156,16 @@ class _Handler(BaseHTTPRequestHandler):
             changes=differing,
             engine_limit_confirmed=stub.confirmed,
         )
+        self._json(answer, etag=stub.revision)
+
+    def _limit(self, seats: int | None) -> None:
+        stub = self.stub
+        stub.revision += 1
+        change = schema.SettingChange(setting="batching.seats", before=32, after=seats or 32)
+        answer = schema.Switched(
+            name=stub.current, revision=stub.revision, previous=stub.current, changes=[change],
+            engine_limit_confirmed=stub.confirmed,
+        )  # fmt: skip
         self._json(answer, etag=stub.revision)
 
     def _allowed(self, body: Any) -> bool:

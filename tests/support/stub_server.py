@@ -304,11 +304,23 @@ class World:
         return []
 
     def _families(self) -> Iterator[Metric]:
+        yield from self._ticket_families()
+        yield from self._histogram_families()
+        yield from self._limit_families()
+        yield from self._preset_families()
+        yield from self._plain_families()
+        yield from self._engine_families()
+        yield from self._ladder_families()
+        yield from self._upkeep_families()
+
+    def _ticket_families(self) -> Iterator[Metric]:
         yield labelled(CounterMetricFamily, "headway_arrivals_total", "class", {n: self.arrived[n] for n in CLASSES})
         yield labelled(GaugeMetricFamily, "headway_queue_depth", "class", {n: self.queued[n] for n in CLASSES})
         yield labelled(GaugeMetricFamily, "headway_in_flight", "class", {n: self.in_flight[n] for n in CLASSES})
         oldest = {n: self.queued[n] * 0.12 for n in CLASSES}
         yield labelled(GaugeMetricFamily, "headway_queue_oldest_wait_seconds", "class", oldest)
+        retries = {name: self.retries[name] for name in CLASSES}
+        yield labelled(CounterMetricFamily, "headway_retries_total", "class", retries)
         outcomes = CounterMetricFamily("headway_outcomes_total", "-", labels=("class", "outcome"))
         refusals = CounterMetricFamily("headway_refusals_total", "-", labels=("class", "reason"))
         for name in CLASSES:
@@ -317,22 +329,32 @@ class World:
             for reason in dict.fromkeys((*Reason, *(reason for _, reason in self.refusals))):
                 refusals.add_metric([name, reason], self.refusals[name, reason])
         yield from (outcomes, refusals)
+
+    def _histogram_families(self) -> Iterator[Metric]:
+        first_token = HistogramMetricFamily("headway_time_to_first_token_seconds", "-", labels=("class",))
+        for name in CLASSES:
+            first_token.add_metric([name], buckets(self.ttft[name], TTFT_BOUNDS), self.ttft_sum_s[name])
+        batch = HistogramMetricFamily("headway_batch_size", "-")
+        batch.add_metric([], buckets(self.batch, BATCH_BOUNDS), self.batch_sum)
+        yield from (first_token, batch)
+
+    def _limit_families(self) -> Iterator[Metric]:
         limits = {"live": self.limit, "proposed": self.limit, "ceiling": 64}
         yield labelled(GaugeMetricFamily, "headway_limit", "kind", limits)
         errors = {"output_tokens": 0.25, "queue_wait": 0.4}
         yield labelled(GaugeMetricFamily, "headway_prediction_error_ratio", "of", errors)
         yield labelled(GaugeMetricFamily, "headway_prediction_samples", "of", dict.fromkeys(errors, 100.0))
+
+    def _preset_families(self) -> Iterator[Metric]:
         preset = GaugeMetricFamily("headway_preset_info", "-", labels=("preset", "revision"))
         preset.add_metric([self.preset, str(self.revision)], 1)
         yield preset
         yield labelled(CounterMetricFamily, "headway_preset_changes_total", "preset", self.preset_changes)
-        first_token = HistogramMetricFamily("headway_time_to_first_token_seconds", "-", labels=("class",))
-        for name in CLASSES:
-            first_token.add_metric([name], buckets(self.ttft[name], TTFT_BOUNDS), self.ttft_sum_s[name])
-        yield first_token
-        batch = HistogramMetricFamily("headway_batch_size", "-")
-        batch.add_metric([], buckets(self.batch, BATCH_BOUNDS), self.batch_sum)
-        yield batch
+        build = GaugeMetricFamily("headway_build_info", "-", labels=("version", "backend"))
+        build.add_metric(["0.1.0", self.backend], 1)
+        yield build
+
+    def _plain_families(self) -> Iterator[Metric]:
         plain = {
             "headway_seats_taken": sum(self.in_flight.values()),
             "headway_queue_tokens": sum(self.queued.values()) * 60,
@@ -348,26 +370,16 @@ class World:
         }
         for name, value in plain.items():
             yield GaugeMetricFamily(name, "-", value=float(value))
+
+    def _engine_families(self) -> Iterator[Metric]:
         states = {one: float(one == self.state) for one in ("up", "silent", "restarting", "lost")}
         yield labelled(GaugeMetricFamily, "headway_engine_state", "state", states)
         deaths = {cause: self.deaths[cause] for cause in Cause}
         yield labelled(CounterMetricFamily, "headway_engine_deaths_total", "cause", deaths)
         yield CounterMetricFamily("headway_engine_hangs_total", "-", value=self.hangs)
-        retries = {name: self.retries[name] for name in CLASSES}
-        yield labelled(CounterMetricFamily, "headway_retries_total", "class", retries)
         last_s = {stage: rounds_s[-1] for stage, rounds_s in self.warmup.stages.items()}
         yield labelled(GaugeMetricFamily, "headway_warmup_duration_seconds", "stage", last_s)
-        yield from self._ladder_families()
-        yield from self._upkeep_families()
         yield labelled(CounterMetricFamily, "vllm:generation_tokens_total", "model_name", {"stub": self.tokens})
-        resident = {"api_server": 0.42 * GIB, "engine": 1.65 * GIB + self.kv_ratio * 2e7}
-        yield labelled(GaugeMetricFamily, "headway_process_resident_bytes", "process", resident)
-        if self.gpu:
-            yield labelled(GaugeMetricFamily, "headway_gpu_memory_used_bytes", "gpu", {"0": 71.3 * GIB})
-            yield labelled(GaugeMetricFamily, "headway_gpu_memory_total_bytes", "gpu", {"0": 79.6 * GIB})
-        build = GaugeMetricFamily("headway_build_info", "-", labels=("version", "backend"))
-        build.add_metric(["0.1.0", self.backend], 1)
-        yield build
 
     def _ladder_families(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("headway_fallback_rung", "-", value=float(self.rung))
@@ -388,6 +400,11 @@ class World:
         pauses = HistogramMetricFamily("headway_gc_pause_seconds", "-", labels=("generation",))
         pauses.add_metric(["0"], buckets(self.collections, GC_BOUNDS), self.collected_s)
         yield pauses
+        resident = {"api_server": 0.42 * GIB, "engine": 1.65 * GIB + self.kv_ratio * 2e7}
+        yield labelled(GaugeMetricFamily, "headway_process_resident_bytes", "process", resident)
+        if self.gpu:
+            yield labelled(GaugeMetricFamily, "headway_gpu_memory_used_bytes", "gpu", {"0": 71.3 * GIB})
+            yield labelled(GaugeMetricFamily, "headway_gpu_memory_total_bytes", "gpu", {"0": 79.6 * GIB})
 
 
 def labelled(kind: Any, name: str, label: str, values: dict[str, float]) -> Metric:

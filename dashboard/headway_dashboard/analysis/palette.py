@@ -44,6 +44,7 @@ LOSSES = {
     "order": ("out of order (bypass)", GOLD),
     "refused": ("refused", RED),
     "model": ("another model answered", PURPLE),
+    "fixed_reply": ("fixed reply", ORANGE),
 }
 
 #: What can be cleared.

@@ -17,7 +17,6 @@ from headway.api import (
     Switched,
 )
 from headway_dashboard.analysis import newest_values, panels
-from headway_dashboard.analysis.differences import differences
 from headway_dashboard.analysis.units import MISSING, compact
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import orders
@@ -27,7 +26,7 @@ from headway_dashboard.server_client import admin_client
 from headway_dashboard.settings import Settings
 from headway_dashboard.shipped import shipped
 from headway_dashboard.sources import Source, StatusSource
-from headway_policies.preset import toml_text
+from headway_policies.preset import differences, effective, toml_text
 
 _CARD_PX = 240
 _REASON_CHARS = 400
@@ -93,7 +92,8 @@ def _card(one: PresetEntry, *, running: bool) -> None:
                 st.badge("own file", color="gray", help=plain(one.source))
         st.caption(plain(one.description))
         seats, strategy = one.settings.get("batching.seats"), one.settings.get("batching.strategy")
-        window = f" · {_value(one.settings.get('batching.window_ms'))} ms window" if strategy == "dynamic" else ""
+        window_ms = effective(one.settings).get("batching.window_ms")
+        window = "" if window_ms is None else f" · {_value(window_ms)} ms window"
         st.markdown(f"{_value(seats)} seats · {plain(str(strategy or MISSING))} batching{window}")
         chosen = st.session_state["chosen"] == one.name
         st.button(
@@ -117,7 +117,7 @@ def _proposal(settings: Settings, presets: PresetList, chosen: PresetEntry | Non
         st.caption("Choose Compare on a preset to see what it would change before it is applied.")
         return
     running = next((one for one in presets.presets if one.name == presets.current.name), None)
-    changes = differences(running.settings if running else {}, chosen.settings)
+    changes = differences(effective(running.settings) if running else {}, effective(chosen.settings))
     with st.container(border=True, key="headway-proposal"):
         st.markdown(f"#### {plain(presets.current.name or 'now')} → {plain(chosen.name)}")
         if changes:

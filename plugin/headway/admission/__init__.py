@@ -9,9 +9,11 @@ from headway.admission.gate import Gate, Meter, loop_time_s
 from headway.admission.gateway import Gateway
 from headway.admission.permit import Permit
 from headway.admission.policy_client import make_policy_class
+from headway.admission.prefix_hashes import MAX_TEXT_BYTES, text_prefix
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 
 __all__ = [
+    "MAX_TEXT_BYTES",
     "REQUEST_CONTEXT",
     "DeathHandler",
     "Diversion",
@@ -25,4 +27,5 @@ __all__ = [
     "RequestContext",
     "loop_time_s",
     "make_policy_class",
+    "text_prefix",
 ]

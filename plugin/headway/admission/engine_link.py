@@ -3,7 +3,7 @@
 Ownership: the link alone says whether there is an engine (``engine_gone``, ``engine_lost``). Reading a property or
 ``errored`` never acts; a death is reported by ``check_engine`` (the supervisor's round, a call that failed, each new
 request of a program, which has no supervisor) or ``engine_died``, from any thread. It is handled once, on the gate's
-loop.
+loop: one that was reported before there was a loop, by the next report or by the first request.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class EngineLink:
     pause: EnginePause = field(init=False)
     loop: GateLoop = field(init=False)
     _engine_dead: Callable[[], bool] = field(init=False)
+    _death_pending: bool = False  # reported, and not handled yet
     _abort_failed: bool = False
     _confirmation: Confirmation = field(init=False)
 
@@ -83,7 +84,7 @@ class EngineLink:
         if not self.loop.begin():
             return
         if self.engine_gone:
-            self._handle_death()
+            self._settle_death()
         elif self.core_limit is None:
             self.resend_limit()
         if self.on_begin is not None:
@@ -109,8 +110,9 @@ class EngineLink:
         May be called from any thread.
         """
         if not self.engine_gone:
-            self.engine_gone = True
-            self.loop.call(self._closed if self.closing else self._handle_death)
+            self.engine_gone = self._death_pending = True
+        if self._death_pending:
+            self.loop.call(self._settle_death)
 
     def engine_back(self) -> None:
         """There is an engine again, and it may be lost again. Call it on the gate's loop."""
@@ -203,6 +205,12 @@ class EngineLink:
             self._abort_failed = True  # it would fail for every request alike
             log.warning("the engine could not abort a request: %s", type(error).__name__)
 
+    def _settle_death(self) -> None:
+        """Handle the death that was reported, unless that is done."""
+        if self._death_pending:
+            self._death_pending = False
+            (self._closed if self.closing else self._handle_death)()
+
     def _handle_death(self) -> None:
         self.reported = None
         self.queries.end()
@@ -225,7 +233,7 @@ class EngineLink:
         """The most seats that can be allowed under the preset in force."""
         desk, limiting = self.gate.desk, self.gate.desk.preset.limit
         bypass_seats = desk.preset.bypass_seats()
-        if limiting.shadow or (limiting.policy == "fixed" and not limiting.memory_aware):
+        if limiting.shadow or not limiting.moves:
             return desk.limit + bypass_seats
         return limiting.max_seats or desk.ceiling or max(desk.limit, desk.preset.batching.seats)
 

@@ -61,6 +61,7 @@ class TicketOptions(TypedDict, total=False):
     prompt_bytes: int
     max_tokens: int | None
     may_wait: bool
+    prefix: tuple[int, ...]
 
 
 class RequestOptions(TicketOptions, total=False):

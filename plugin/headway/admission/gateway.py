@@ -80,6 +80,7 @@ class Gateway:
                 prompt_bytes=context.prompt_bytes,
                 max_tokens=context.max_tokens,
                 may_wait=context.may_wait,
+                prefix=context.prefix,
             )
         except Refused as refused:
             # not the one that was raised: that one keeps its callers alive, the context among them

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from headway.admission.diversion import EngineCall, diverted
 from headway.admission.gateway import Gateway
 from headway.admission.max_tokens import shortened
+from headway.admission.prefix_hashes import prompt_prefix
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.errors import Refused
 from headway_policies import EngineState, Hold
@@ -105,6 +106,8 @@ class PolicyClient:
         context, own = _contexts(gateway, options)
         if context is None:
             own.prompt_tokens, own.max_tokens = gateway.link.adapter.size(prompt, params)
+            if gateway.gate.desk.preset.ordering.by_prefix:
+                own.prefix = prompt_prefix(prompt)
 
         def start(call_id: str, rank: int, most_tokens: int | None) -> AsyncGenerator[Any, None]:
             return run(self, prompt, shortened(params, most_tokens), call_id, priority=rank, **options)

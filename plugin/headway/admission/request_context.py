@@ -26,6 +26,7 @@ class RequestContext:
     prompt_tokens: int = 0
     prompt_bytes: int = 0
     max_tokens: int | None = None
+    prefix: tuple[int, ...] = ()
     may_wait: bool = True
     bypass: bool = False
     prompts: int = 1

@@ -30,6 +30,7 @@ from headway.api.schema import (
     CurrentPreset,
     FallbackOrder,
     FallbackState,
+    LimitOrder,
     Order,
     PresetList,
     Readiness,
@@ -102,6 +103,25 @@ class AdminClient:
         """Put a preset in force, if ``revision`` is still in force. Raises StaleError, InvalidOrderError."""
         order = SwitchOrder.model_construct(name=name, **_said(reason, actor))
         return self._ask(routes.SWITCH, Switched, order, headers={"If-Match": f'"{revision}"'})
+
+    def order_limit(
+        self,
+        seats: int | None,
+        *,
+        revision: int,
+        window_ms: float | None = None,
+        expires_s: float | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> Switched:
+        """Put the preset in force on so many seats, None: back on its own, if ``revision`` is still in force.
+
+        Raises StaleError, InvalidOrderError.
+        """
+        terms = {"window_ms": window_ms, "expires_s": expires_s}
+        given: dict[str, Any] = {name: value for name, value in terms.items() if value is not None}
+        order = LimitOrder.model_construct(seats=seats, **given, **_said(reason, actor))
+        return self._ask(routes.ORDER_LIMIT, Switched, order, headers={"If-Match": f'"{revision}"'})
 
     def fallback(self) -> FallbackState:
         """The state of the fallback ladder."""

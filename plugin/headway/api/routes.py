@@ -103,6 +103,17 @@ SWITCH = Route(
     problems=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     versioned=True,
 )
+ORDER_LIMIT = Route(
+    "order_limit",
+    "PUT",
+    "/headway/v1/limit",
+    "Put the preset in force on another number of seats, for a bounded time or until the next switch.",
+    Role.OPERATOR,
+    schema.Switched,
+    order=schema.LimitOrder,
+    problems=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
+    versioned=True,
+)
 FALLBACK = Route(
     "fallback", "GET", "/headway/v1/fallback", "State of the fallback ladder.", Role.VIEWER, schema.FallbackState
 )
@@ -140,5 +151,6 @@ OPENAPI = Route("openapi", "GET", "/headway/v1/openapi.json", "This document.", 
 
 #: Every route of the admin API.
 TABLE = (
-    HEALTHZ, READYZ, STATUS, DESK, PRESETS, PRESET, SWITCH, FALLBACK, ORDER_FALLBACK, RECYCLE, AUDIT, OPENAPI,
+    HEALTHZ, READYZ, STATUS, DESK, PRESETS, PRESET, SWITCH, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, AUDIT,
+    OPENAPI,
 )  # fmt: skip

@@ -31,6 +31,14 @@ class PresetInForce(Answer):
     revision: int
 
 
+class OrderedLimit(Answer):
+    """A limit that an operator has ordered in place of the preset's: its seats, its batch window, and its end."""
+
+    seats: int
+    window_ms: float | None = Field(default=None, description="null: the window of the preset.")
+    left_s: float | None = Field(default=None, description="Seconds until it ends; null: with the next switch.")
+
+
 class LimitStatus(Answer):
     """The seat limit: in force, proposed by the limit policy, and the most that any preset can get."""
 
@@ -38,6 +46,16 @@ class LimitStatus(Answer):
     proposed: int = 0
     ceiling: int
     reason: str = Field(default="", description="Why the proposed limit is what it is: fixed, slo, kv, failed, ...")
+    ordered: OrderedLimit | None = Field(default=None, description="null: the limit is that of the preset.")
+
+
+class PrefixStatus(Answer):
+    """The model of the engine's prefix cache: shares of the prompt tokens of recent requests, null before there are
+    enough."""
+
+    expected_ratio: float | None = Field(default=None, description="Expected in the cache.")
+    hit_ratio: float | None = Field(default=None, description="Found there by the engine.")
+    room_ratio: float = Field(default=1.0, description="The part of the KV space that the model uses.")
 
 
 class OrderingStatus(Answer):
@@ -46,6 +64,7 @@ class OrderingStatus(Answer):
     between: str = ""
     inside: str = ""
     error: str | None = Field(default=None, description="Why the order was disabled; null while it works.")
+    prefix: PrefixStatus | None = Field(default=None, description='Only with `inside = "prefix"`.')
 
 
 class ClassStatus(Answer):
@@ -321,6 +340,18 @@ class SwitchOrder(Order):
     """Put this preset in force."""
 
     name: str = Field(min_length=1, max_length=60)
+
+
+class LimitOrder(Order):
+    """Put the preset in force on a fixed number of seats; null puts it back.
+
+    ``expires_s`` bounds how long it holds: afterwards the server itself goes back to what was in force before. Without
+    it the order holds until the next switch, or a restart.
+    """
+
+    seats: int | None = Field(ge=1, le=65_536)
+    window_ms: float | None = Field(default=None, ge=0, le=60_000)
+    expires_s: float | None = Field(default=None, gt=0, le=3600)
 
 
 class FallbackOrder(Order):

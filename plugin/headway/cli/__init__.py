@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from headway.api import AdminError
-from headway.cli import calibrate, dashboard, demo, fallback, preset, recycle, serve, simulate, status
+from headway.cli import bench, calibrate, dashboard, demo, fallback, preset, recycle, serve, simulate, status, tune
 from headway.console import INTERRUPTED, CliError, Exit, Parser, UsageError, add_command, as_cli_error, formatter
 from headway.errors import HeadwayError
 from headway.release import version
@@ -28,6 +28,8 @@ a first session:
   headway dashboard                                charts and controls in the browser
   headway demo                                     server, dashboard and sample traffic at once
   headway simulate --preset latency                try a preset on a model of the engine
+  headway bench --load 1.5                         load a running server, and measure it by your objectives
+  headway tune --out tuned.toml                    find the seats that suit a running server
 
 environment:
   HEADWAY_URL                the server to talk to (default http://127.0.0.1:8000)
@@ -38,7 +40,7 @@ exit codes:
   0 done   1 the operation failed   2 wrong usage or input   3 server not reachable   4 token missing or wrong
 """
 
-_COMMANDS = (serve, status, preset, fallback, recycle, dashboard, demo, simulate, calibrate)
+_COMMANDS = (serve, status, preset, fallback, recycle, dashboard, demo, simulate, calibrate, bench, tune)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

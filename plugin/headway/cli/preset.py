@@ -25,6 +25,7 @@ from headway.console import (
     table,
 )
 from headway.operator import Listed
+from headway_policies.preset import effective, without_effect
 
 NAME = "preset"
 SUMMARY = "List, show, compare, check and recommend presets; switch a running server to another."
@@ -114,11 +115,8 @@ def _list(chosen: argparse.Namespace) -> int:
 def _batching(entry: PresetEntry) -> str:
     """The strategy, with the window where it applies."""
     strategy = str(entry.settings.get("batching.strategy") or "-")
-    return (
-        f"{strategy}, {setting_text(entry.settings.get('batching.window_ms'))} ms"
-        if strategy == "dynamic"
-        else strategy
-    )
+    window_ms = effective(entry.settings).get("batching.window_ms")
+    return strategy if window_ms is None else f"{strategy}, {setting_text(window_ms)} ms"
 
 
 def _show_one(chosen: argparse.Namespace) -> int:
@@ -127,7 +125,12 @@ def _show_one(chosen: argparse.Namespace) -> int:
         _print_json(entry.model_dump())
         return 0
     print(f"{entry.name}  ({entry.source})\n{entry.description}\n")
-    print(table(["setting", "value"], [[key, setting_text(value)] for key, value in entry.settings.items()]))
+    ignored = without_effect(entry.settings)
+    rows = [
+        [key, setting_text(value) + (f"  # no effect {ignored[key]}" if key in ignored else "")]
+        for key, value in entry.settings.items()
+    ]
+    print(table(["setting", "value"], rows))
     return 0
 
 

@@ -13,7 +13,7 @@ from headway.console import Exit, add_json, find_preset, open_catalogue, preset_
 from headway_policies import PresetError, changes, load_preset
 from headway_policies.conformance.limits import RULES, Rule
 from headway_policies.conformance.presets import ACCEPTABLE, failures
-from headway_policies.preset import Issue, lint
+from headway_policies.preset import Issue, differences, effective, lint
 
 DIFF_SUMMARY = "Show what differs between two presets, setting by setting."
 DIFF_EPILOG = """\
@@ -22,7 +22,8 @@ examples:
   headway preset diff balanced ./night.toml         what my file changes
   headway preset diff balanced ./night.toml --json  for scripts
 
-A dash stands for a setting that one of them does not have.
+A dash stands for a setting that one of them does not have, or that does nothing there: a window under
+continuous batching, say. Settings that do nothing in either are named below the table.
 exit codes, as those of diff: 0 no setting differs   1 some differ   2 unknown preset or bad file
 """
 
@@ -98,8 +99,13 @@ def diff(chosen: argparse.Namespace) -> int:
     if chosen.json:
         print(json.dumps({"a": one.name, "b": other.name, "changes": [asdict(change) for change in found]}))
     elif found:
-        rows = [[change.setting, setting_text(change.before), setting_text(change.after)] for change in found]
-        print(table(["setting", one.name, other.name], rows, indent=""))
+        acting = differences(effective(one.settings()), effective(other.settings()))
+        rows = [[change.setting, setting_text(change.before), setting_text(change.after)] for change in acting]
+        if rows:
+            print(table(["setting", one.name, other.name], rows, indent=""))
+        idle = {change.setting for change in found}.difference(change.setting for change in acting)
+        if idle:
+            print(f"without effect in either: {', '.join(sorted(idle))}")
     else:
         print("no setting differs")
     return Exit.FAILED if found else Exit.OK

@@ -34,6 +34,8 @@ workloads:
 {workloads}
 
 A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
+Goodput and ceiling are by the same objectives for all presets. What each states for its classes (ttft_slo_s,
+inter_token_slo_ms) judges it in rows of its own, unless --slo-ttft-ms or --slo-inter-token-ms is given.
 Traces have the columns TIMESTAMP, ContextTokens, GeneratedTokens. The engine's constants come from your own server
 with `headway calibrate`; without them they are those of a 135 M model on two CPU cores. The same seed, the same run.
 A custom policy that fails is named above the table, in the CSV file and in the JSON; the exit code stays 0.
@@ -87,10 +89,13 @@ def _add_traffic(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_engine(group: argparse._ArgumentGroup) -> None:
-    model = EngineModel()
+    model, slo = EngineModel(), Slo()
+    for flag, usual_s, words in (
+        ("--slo-ttft-ms", slo.ttft_s, "the first token must come within this, in every class"),
+        ("--slo-inter-token-ms", slo.inter_token_s, "the mean time between tokens must stay within this"),
+    ):
+        group.add_argument(flag, type=_factor, metavar="MS", help=f"{words} (default: {usual_s * 1000:g})")
     for flag, kind, value, words in (
-        ("--slo-ttft-ms", _factor, 1000.0, "the first token must come within this"),
-        ("--slo-inter-token-ms", _factor, 75.0, "the mean time between tokens must stay within this"),
         ("--step-ms", _factor, model.base_s * 1000, "a step of the engine"),
         ("--seat-ms", _cost, model.seat_s * 1000, "more for each sequence in it"),
         ("--prefill-ms", _cost, model.prefill_s * 1000, "more for each prompt token in it"),
@@ -143,7 +148,13 @@ def run(chosen: argparse.Namespace) -> int:
         raise UsageError("no request arrives in that time; give a longer --duration or a larger --load")
     with Bar(sys.stderr) as bar:
         comparison = compare(
-            arms, traffic, slo, seed=chosen.seed, clients=Clients(patience_s=chosen.patience), progress=bar.show
+            arms,
+            traffic,
+            slo,
+            seed=chosen.seed,
+            clients=Clients(patience_s=chosen.patience),
+            progress=bar.show,
+            by_own=chosen.slo_ttft_ms is None and chosen.slo_inter_token_ms is None,
         )
     return show(chosen, comparison)
 
@@ -169,12 +180,16 @@ def _engine(chosen: argparse.Namespace, workload: Workload) -> EngineModel:
         prefill_s=chosen.prefill_ms / 1000,
         max_num_seqs=chosen.max_num_seqs,
     )
+    if workload.prefixes and not chosen.trace:
+        model = replace(model, prefix_cache=True)
     kv_tokens = chosen.kv_tokens or (None if chosen.trace else workload.kv_tokens)
     return model if kv_tokens is None else replace(model, kv_tokens=max(kv_tokens, model.block_tokens))
 
 
 def _slo(chosen: argparse.Namespace) -> Slo:
-    return Slo(chosen.slo_ttft_ms / 1000, chosen.slo_inter_token_ms / 1000)
+    """The objectives by which all are judged, and that the ceiling keeps: the usual ones where none is given."""
+    given = {"ttft_s": chosen.slo_ttft_ms, "inter_token_s": chosen.slo_inter_token_ms}
+    return replace(Slo(), **{name: value_ms / 1000 for name, value_ms in given.items() if value_ms is not None})
 
 
 def _arms(chosen: argparse.Namespace, model: EngineModel) -> list[Arm]:

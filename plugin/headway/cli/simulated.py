@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from headway.console import UsageError, milliseconds, table
 from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.report.charts import Chart, charts
+from headway.simulator.report.class_slo import ClassSlo
 from headway.simulator.report.page import NoPlotlyError, page, plotly_js
 from headway.simulator.report.report import Comparison, as_csv, as_json, text_rows, text_table
+from headway.simulator.studies.knee import RULE
 from headway.simulator.studies.picture import text_timeline, timeline_chart
 from headway.simulator.studies.timeline import timelines
-from headway.simulator.studies.tuning import Point, knee
+from headway.simulator.studies.tuning import Point, knee, most_within
 
 
 def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
@@ -40,14 +42,24 @@ def _facts(comparison: Comparison) -> list[str]:
         f"{comparison.workload}, seed {comparison.seed}",
         f"engine: {milliseconds(model.base_s)} ms a step + {milliseconds(model.seat_s)} ms a sequence + "
         f"{milliseconds(model.prefill_s)} ms a prompt token; {model.kv_tokens} tokens of KV space",
-        f"objectives: first token within {milliseconds(slo.ttft_s)} ms, "
+        f"objectives for all alike: first token within {milliseconds(slo.ttft_s)} ms, "
         f"{milliseconds(slo.inter_token_s)} ms between tokens",
+        *(f"  {run.name} states its own: {_stated(run.summary.own)}" for run in comparison.runs if run.summary.own),
         *(
             f"{run.name}: a custom policy failed and was replaced by a built-in one ({run.summary.policy_failures})"
             for run in comparison.runs
             if run.summary.policy_failures
         ),
     ]
+
+
+def _stated(own: Mapping[str, ClassSlo]) -> str:
+    """The objectives of classes, first token and between tokens; a dash for one that is not stated."""
+    return "; ".join(f"{name} {_ms(one.ttft_s)}, {_ms(one.inter_token_s)}" for name, one in own.items())
+
+
+def _ms(slo_s: float | None) -> str:
+    return "-" if slo_s is None else f"{milliseconds(slo_s)} ms"
 
 
 def _explanations(comparison: Comparison) -> list[str]:
@@ -58,6 +70,11 @@ def _explanations(comparison: Comparison) -> list[str]:
             "goodput: requests served in time, within both objectives; the ceiling is the most that any policy could",
             f"reach on this engine ({comparison.ceiling_per_s:.2f}/s): beyond that load some requests must fail",
         ]
+        if any(run.summary.own for run in comparison.runs):
+            lines += [
+                "by its own objectives: those that the preset states for the class; longer ones are easier to keep, so",
+                "compare presets by goodput and by what was in time",
+            ]
     if comparison.warmup_s:
         fills_s = f"{comparison.warmup_s:.15g}"
         lines.append(
@@ -77,14 +94,16 @@ def show_timeline(chosen: argparse.Namespace) -> int:
 
 def show_sweep(chosen: argparse.Namespace, points: Sequence[Point], slo: Slo) -> int:
     """The curve of throughput and latency, and its knee as a preset."""
-    best = knee(points, slo)
+    best, bend = most_within(points, slo), knee(points)
     if chosen.json:
-        print(json.dumps({"points": [asdict(point) for point in points], "knee": best.seats}))
+        bent = None if bend is None else bend.seats
+        print(json.dumps({"points": [asdict(point) for point in points], "knee": bent, "most_within": best.seats}))
         return 0
     head = ["seats", "tokens/s", "times one seat", "inter-token ms p50", "p95", "more than one seat, ms"]
     print(table(head, [_sweep_row(point, points[0]) for point in points], indent=""))
+    print(f"\nThe knee: {'none' if bend is None else f'{bend.seats} seats'}, {RULE}.")
     print(
-        f"\nThe most seats whose 95th percentile stays within {milliseconds(slo.inter_token_s)} ms: {best.seats}. "
+        f"The most seats whose 95th percentile stays within {milliseconds(slo.inter_token_s)} ms: {best.seats}. "
         f"As a preset:\n\n[batching]\nseats = {best.seats}"
     )
     return 0

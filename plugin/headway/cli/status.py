@@ -59,7 +59,7 @@ def text(status: Status, url: str) -> str:
         ("model", status.model or "-"),
         ("state", f"{readiness}; {_admission(status)}"),
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
-        ("seats", _seats(status)),
+        ("seats", _seats(status) + _ordered(status)),
         ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
     ]
     if status.engine.dtype:
@@ -102,6 +102,15 @@ def _seats(status: Status) -> str:
         f"{taken} taken, the limit is {limit.live}: {taken - limit.live} above it until they finish "
         f"(ceiling {limit.ceiling})"
     )
+
+
+def _ordered(status: Status) -> str:
+    """An ordered limit and its end."""
+    order = status.limit.ordered
+    if order is None:
+        return ""
+    end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
+    return f"; {order.seats} ordered in place of the preset's, {end}"
 
 
 def _row(one: ClassStatus) -> list[object]:

@@ -6,19 +6,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from headway.api import AdminClient, Status, bounded_session
-from headway.console import ServerUnreachableError
+from headway.api import AdminClient, Status
+from headway.console import check_lines, fetch_metrics
 from headway_policies.limits import LimitSettings
 from headway_policies.preset import Traffic
 
-MAX_METRICS_BYTES = 8 * 1024 * 1024
-#: Prometheus' parser copies the rest of a line for each of its labels.
-MAX_LINE_CHARS = 16 * 1024
-
-_TIMEOUT_S = (3.0, 15.0)
 _INTER_TOKEN = "vllm:inter_token_latency_seconds"  # noqa: S105  # a metric, no secret
 
 #: (name of a sample, its ``le`` or "") -> the sum over all other labels
@@ -66,21 +60,12 @@ def between(before: Look, after: Look, settings: Mapping[str, object], over_s: f
 
 def fetch_samples(url: str) -> Samples:
     """What ``/metrics`` shows. Raises ServerUnreachableError."""
-    try:
-        with bounded_session(MAX_METRICS_BYTES, sum(_TIMEOUT_S)) as session:
-            response = session.get(f"{url}/metrics", timeout=_TIMEOUT_S)
-        response.raise_for_status()
-        response.encoding = "utf-8"
-        return read_samples(response.text)
-    except (requests.RequestException, ValueError) as error:
-        why = f"answered {error.response.status_code}" if isinstance(error, requests.HTTPError) else "gave no metrics"
-        raise ServerUnreachableError(f"{url}/metrics {why}; check --url") from None
+    return fetch_metrics(url, read_samples)
 
 
 def read_samples(text: str) -> Samples:
     """Prometheus text as sums. Raises ValueError for anything else."""
-    if any(len(line) > MAX_LINE_CHARS for line in text.split("\n")):
-        raise ValueError(f"a line is longer than {MAX_LINE_CHARS} characters")
+    check_lines(text)
     samples: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

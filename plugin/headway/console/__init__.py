@@ -17,6 +17,7 @@ from headway.console.exits import (
 )
 from headway.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
 from headway.console.machine import Machine, cpu_backend, read_machine
+from headway.console.metrics_page import check_lines, fetch_metrics
 from headway.console.parser import Parser, add_command, add_json, add_url, formatter, port, seconds
 from headway.console.preflight import VLLM_PORT, has_vllm, missing_dashboard_packages, try_bind
 from headway.console.serve_flags import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
@@ -41,9 +42,11 @@ __all__ = [
     "add_json",
     "add_url",
     "as_cli_error",
+    "check_lines",
     "connect",
     "cpu_backend",
     "duration",
+    "fetch_metrics",
     "find_preset",
     "formatter",
     "has",

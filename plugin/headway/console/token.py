@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from headway.api.secret_text import Secret, SecretFileError, find_secret
 from headway.console.exits import UsageError
 from headway.http import MIN_TOKEN_CHARS
-from headway_policies.secret_text import Secret, SecretFileError, find_secret
 
 
 def find_token(role: str, environ: Mapping[str, str]) -> Secret | None:

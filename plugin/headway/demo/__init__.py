@@ -2,7 +2,7 @@
 
 options    what the command line chose              prompts, traffic   the plan of the traffic, from a seed
 parts      how the two child processes are called   drive              the plan carried out by the openai client
-overload   more than the engine can serve           overload_figures   what became of it
+overload/  more than the engine can serve           server             calls to the two servers
 children   processes that leave nothing behind      scrape, histogram  what the server counted
 loading    what the server is doing before ready    summary, report    whether it adds up; the text of it
 show       the whole, from the first check to the last line

@@ -16,14 +16,14 @@ from headway.demo.children import Family
 from headway.demo.drive import Driver, Served
 from headway.demo.loading import Progress
 from headway.demo.options import Options
-from headway.demo.overload import Lengths, Overload
-from headway.demo.overload_figures import OverloadFigures
+from headway.demo.overload.figures import OverloadFigures
+from headway.demo.overload.phase import Lengths, Overload
+from headway.demo.overload.report import overload_lines
 from headway.demo.parts import dashboard_command, environment, own_command, server_command, write_token
-from headway.demo.report import overload_lines
-from headway.demo.scrape import Counts
 from headway.demo.server import Servers
 from headway.demo.summary import Check, PresetSeen, Summary, check_that, checks, summarise
 from headway.demo.traffic import CLASSES, between
+from headway.load.scrape import Counts
 
 SEED = 7
 _READY_WITHIN_S = 900.0
@@ -60,8 +60,7 @@ class Play:
         """Play it. Without ``exit_after_s`` it goes on until it is cancelled."""
         await self._start()
         part_s = self._part_s
-        self._first = await self._servers.counts()
-        self._before = await self._servers.preset_seen()
+        self._first, self._before = await self._servers.counts(), await self._servers.preset_seen()
         self._begin_s = asyncio.get_running_loop().time()
         light = self._driver_for(lambda one: None)
         try:

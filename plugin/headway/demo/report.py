@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from headway.console import table
-from headway.demo.overload_figures import ClassInOverload, OverloadFigures
+from headway.demo.overload.report import overload_lines, whole_ms
 from headway.demo.summary import Check, ClassFigures, Summary
 
 
@@ -21,8 +21,8 @@ def text(summary: Summary, checked: Sequence[Check]) -> str:
             one.class_name,
             one.sent,
             _endings(one),
-            _ms(one.ttft_p50_s),
-            _ms(one.ttft_p95_s),
+            whole_ms(one.ttft_p50_s),
+            whole_ms(one.ttft_p95_s),
         ]
         for one in summary.classes
     ]
@@ -50,33 +50,6 @@ def as_json(summary: Summary, checked: Sequence[Check]) -> str:
     )
 
 
-def overload_lines(overload: OverloadFigures) -> list[str]:
-    """What the policies did in the overload, in four lines."""
-    ratio = f"{overload.offered_per_s / overload.capacity_per_s:.1f} times" if overload.capacity_per_s else "more than"
-    advice = "no refusal had a Retry-After"
-    if overload.retry_after_s is not None:
-        least, most = overload.retry_after_s
-        advice = f"Retry-After {least} s" if least == most else f"Retry-After {least} to {most} s"
-    before, during = overload.before, overload.during
-    return [
-        f"  overload    {overload.sent} requests in {overload.length_s:.0f} s: {overload.offered_per_s:.1f} a second, "
-        f"{ratio} the {overload.capacity_per_s:.1f} of the full engine; {overload.unanswered} without an answer",
-        f"  outcomes    {'; '.join(_in_overload(one) for one in overload.classes)}",
-        f"  {overload.classes[0].class_name:<10}  p95 before -> in the overload: "
-        f"wait {_ms(before.wait_p95_s)} -> {_ms(during.wait_p95_s)} ms, "
-        f"first token {_ms(before.first_token_p95_s)} -> {_ms(during.first_token_p95_s)} ms",
-        f"  policies    {advice}; fallback rungs entered: {', '.join(overload.rungs) or 'none'}",
-    ]
-
-
-def _in_overload(one: ClassInOverload) -> str:
-    refused = sum(one.refused.values())
-    reasons = ", ".join(f"{reason} {count}" for reason, count in one.refused.items())
-    others = one.arrived - one.completed - refused
-    parts = [f"{one.class_name} {one.completed} completed", f"{refused} refused" + (f" ({reasons})" if reasons else "")]
-    return ", ".join([*parts, *([f"{others} otherwise"] if others else [])])
-
-
 def _endings(one: ClassFigures) -> str:
     """How the requests of a class ended; those that had not when the run was interrupted are open."""
     seen = [f"{ending} {count}" for ending, count in sorted(one.endings.items())]
@@ -86,7 +59,3 @@ def _endings(one: ClassFigures) -> str:
 
 def _detail(one: Check) -> str:
     return f": {one.detail}" if one.detail else ""
-
-
-def _ms(seconds: float | None) -> object:
-    return "-" if seconds is None else round(seconds * 1000)

@@ -9,8 +9,8 @@ import requests
 from headway.api import AdminClient
 from headway.console import ServerUnreachableError
 from headway.demo.options import Options
-from headway.demo.scrape import Counts, read
 from headway.demo.summary import PresetSeen
+from headway.load.scrape import Counts, read
 
 _TIMEOUT_S = 5.0
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.demo.drive import COMPLETED, FAILED, Served
-from headway.demo.overload_figures import OverloadFigures
-from headway.demo.scrape import Counts
+from headway.demo.overload.figures import OverloadFigures
+from headway.load.scrape import Counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,8 @@ class EngineAdapter(Protocol):
         """Clear one of the engine's caches; False where it has none, or cannot now. Ends no request."""
         ...
 
-    def listen(self, engine: Any, listener: StepListener) -> None:
-        """Have each engine step reported: its load, the sequences in it, and those that ended."""
+    def listen(self, engine: Any, listener: StepListener) -> bool:
+        """Have each engine step reported: its load, the sequences in it, and those that ended. False where none is."""
         ...
 
 
@@ -227,8 +227,13 @@ class PlainAdapter:
         """No caches."""
         return False
 
-    def listen(self, engine: Any, listener: StepListener) -> None:
-        """It reports nothing: a seat is free when its generator ends."""
+    def listen(self, engine: Any, listener: StepListener) -> bool:
+        """By the engine's ``listen`` where it has one. Without it, a seat is free when its generator ends."""
+        listen = getattr(engine, "listen", None)
+        if listen is None:
+            return False
+        listen(listener)
+        return True
 
 
 def prompt_tokens(prompt: Any) -> int:

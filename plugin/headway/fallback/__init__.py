@@ -6,6 +6,7 @@ The rungs, triggers and the circuit breaker are policies; this part reads the si
 from headway.fallback.answer import ForwardResult
 from headway.fallback.client import MAX_REQUEST_BYTES, FallbackClient
 from headway.fallback.controller import FallbackController
+from headway.fallback.diverted_request import DivertedRequest
 from headway.fallback.fixed_reply import FixedReply
 from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
@@ -14,6 +15,7 @@ from headway.fallback.target import FallbackTarget, target_from_environment
 
 __all__ = [
     "MAX_REQUEST_BYTES",
+    "DivertedRequest",
     "FallbackClient",
     "FallbackController",
     "FallbackSettings",

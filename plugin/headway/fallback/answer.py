@@ -7,9 +7,8 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
-from starlette.types import Send
-
 from headway.api_errors import error_event
+from headway.fallback.diverted_request import DivertedRequest
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +31,10 @@ class ClientGoneError(Exception):
 class Answer:
     """The answer to the client; ``degraded`` is its ``x-headway-degraded``. Raises ClientGoneError."""
 
-    def __init__(self, path: str, send: Send, class_name: str, degraded: str) -> None:
-        self._path = path
-        self._send = send
-        self._signature = ((b"x-headway-class", class_name), (b"x-headway-degraded", degraded))
+    def __init__(self, request: DivertedRequest, degraded: str) -> None:
+        self._path = request.path
+        self._send = request.send
+        self._signature = ((b"x-headway-class", request.class_name), (b"x-headway-degraded", degraded))
         self.begun = self.ended = False
 
     async def whole(self, body: bytes) -> None:

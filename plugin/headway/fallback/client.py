@@ -25,12 +25,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from starlette.types import Receive, Send
+from starlette.types import Receive
 
 from headway.fallback.answer import EVENTS, JSON, Answer, ClientGoneError, ForwardResult
+from headway.fallback.diverted_request import DivertedRequest
 from headway.fallback.settings import FallbackSettings
 from headway.fallback.sse import EventTooLargeError, SseEvents
-from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
+from headway_policies.fallback import BreakerState, CircuitBreaker, Degradation, Verdict
 
 if TYPE_CHECKING:
     import aiohttp
@@ -72,6 +73,8 @@ class _NotServedError(Exception):
 class FallbackClient:
     """The client of the other model. Call it on one event loop only; ``close`` it there."""
 
+    degradation = Degradation.MODEL
+
     def __init__(
         self,
         settings: FallbackSettings,
@@ -97,33 +100,21 @@ class FallbackClient:
         """Whether this request may be forwarded: a route of both, and its first hop. Header names in lower case."""
         return path in ROUTES and HOP_HEADER not in headers
 
-    async def serve(
-        self,
-        path: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        receive: Receive,
-        send: Send,
-        *,
-        class_name: str,
-        timeout_s: float | None = None,
-    ) -> ForwardResult:
-        """Let the other model answer, within its time-out and this request's own.
-
-        The whole body must have been read from ``receive``: it is only watched for the client's disconnect.
-        """
-        if self.in_flight >= self._most_at_once or not self.takes(path, headers):
+    async def serve(self, request: DivertedRequest) -> ForwardResult:
+        """Let the other model answer, within its time-out and this request's own."""
+        if self.in_flight >= self._most_at_once or not self.takes(request.path, request.headers):
             return ForwardResult.NOT_SERVED
-        message = _forwarded(body, self.model)
+        message = _forwarded(request.body, self.model)
         if message is None or not self._held.take(len(message)):
             return ForwardResult.NOT_SERVED
         try:
             number = self.breaker.begin(self._now_s())
             if number is None:
                 return ForwardResult.NOT_SERVED
-            answer = Answer(path, send, class_name, f"model={self.model}")
-            exchange = self._exchange(path, message, self._headers(headers), answer, self._within_s(timeout_s))
-            return await self._watched(number, exchange, answer, receive)
+            answer = Answer(request, f"model={self.model}")
+            headers, within_s = self._headers(request.headers), self._within_s(request.timeout_s)
+            exchange = self._exchange(request.path, message, headers, answer, within_s)
+            return await self._watched(number, exchange, answer, request.receive)
         finally:
             self._held.give_back(len(message))
 

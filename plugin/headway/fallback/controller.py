@@ -20,7 +20,6 @@ from headway.fallback.other_engine import OtherEngine
 from headway.fallback.other_model import OtherModel
 from headway_policies import Load, Outcome, Preset, Reason
 from headway_policies.fallback import (
-    Degradation,
     ErrorRate,
     FallbackSignals,
     Ladder,
@@ -146,7 +145,8 @@ class FallbackController:
 
     def count_diverted(self, class_name: str) -> None:
         """Count a request of this class that the other model answered."""
-        self._gate.count_degraded(class_name, Degradation.MODEL)
+        assert self.other_model is not None
+        self._gate.count_degraded(class_name, self.other_model.degradation)
 
     def serve(self, call: EngineCall, timeout_s: float | None) -> AsyncGenerator[Any, None]:
         """Run one call of the program on its other engine. Raises NotServedError before the first output."""

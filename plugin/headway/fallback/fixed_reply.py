@@ -18,11 +18,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.types import Receive, Send
-
 from headway.fallback.answer import Answer, ClientGoneError, ForwardResult
 from headway.fallback.client import HOP_HEADER, MAX_REQUEST_BYTES, ROUTES, json_object
-from headway_policies.fallback import CircuitBreaker
+from headway.fallback.diverted_request import DivertedRequest
+from headway_policies.fallback import CircuitBreaker, Degradation
 
 MAX_CHOICES = 128
 MAX_MODEL_CHARS = 256
@@ -32,6 +31,7 @@ class FixedReply:
     """Answers with one text. It cannot fail, so its circuit breaker stays closed."""
 
     model = "fixed reply"
+    degradation = Degradation.FIXED_REPLY
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -42,22 +42,12 @@ class FixedReply:
         """As ``FallbackClient``: another Headway that forwards a request would pass the text on as its model's."""
         return path in ROUTES and HOP_HEADER not in headers
 
-    async def serve(
-        self,
-        path: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        receive: Receive,
-        send: Send,
-        *,
-        class_name: str,
-        timeout_s: float | None = None,
-    ) -> ForwardResult:
-        """Answer at once. The arguments are those of ``FallbackClient.serve``."""
-        asked = _read(path, body) if self.takes(path, headers) else None
+    async def serve(self, request: DivertedRequest) -> ForwardResult:
+        """Answer at once."""
+        asked = _read(request.path, request.body) if self.takes(request.path, request.headers) else None
         if asked is None:
             return ForwardResult.NOT_SERVED
-        answer = Answer(path, send, class_name, "fixed_reply")
+        answer = Answer(request, self.degradation)
         try:
             if asked.streams:
                 await answer.events(b"".join(asked.events(self.text)))

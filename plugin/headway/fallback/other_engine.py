@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Any
 
 from headway.admission import EngineCall, NotServedError
-from headway_policies.fallback import CircuitBreaker, Verdict
+from headway_policies.fallback import CircuitBreaker, Degradation, Verdict
 
 #: Runs one request, as ``Engine.generate`` does: (prompt, sampling_params, request_id, **options).
 Generate = Callable[..., AsyncGenerator[Any, None]]
@@ -24,6 +24,8 @@ class OtherEngine:
 
     Raises TypeError where it is neither.
     """
+
+    degradation = Degradation.MODEL
 
     def __init__(self, other: object, *, breaker: CircuitBreaker | None = None) -> None:
         generate = getattr(other, "generate", other)

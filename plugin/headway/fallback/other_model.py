@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headway_policies.fallback import CircuitBreaker
+from headway_policies.fallback import CircuitBreaker, Degradation
 
 
 class OtherModel(Protocol):
@@ -17,6 +17,11 @@ class OtherModel(Protocol):
     @property
     def model(self) -> str:
         """Its name, for operators."""
+        ...
+
+    @property
+    def degradation(self) -> Degradation:
+        """The kind as which the requests that it answered are counted."""
         ...
 
     async def close(self) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from headway.api.secret_text import SecretFileError, find_secret, is_one_word
 from headway.errors import HeadwayError
 from headway.variables import seconds
-from headway_policies.secret_text import SecretFileError, find_secret, is_one_word
 
 _URL = "HEADWAY_FALLBACK_URL"
 _MODEL = "HEADWAY_FALLBACK_MODEL"

@@ -22,11 +22,17 @@ from headway.api import openapi, schema
 from headway.api import routes as api
 from headway.api.routes import Role, Route
 from headway.audit import Caller
-from headway.errors import StaleRevisionError, UnknownPresetError, UnknownRungError, UnusablePresetError
+from headway.errors import (
+    LimitOrderError,
+    StaleRevisionError,
+    UnknownPresetError,
+    UnknownRungError,
+    UnusablePresetError,
+)
 from headway.http.auth import Tokens
 from headway.http.orders import AnOrder, read_order
 from headway.http.problem import ProblemError, problem_response
-from headway.operator import Control
+from headway.operator import Control, Switched
 from headway.release import version
 from headway.supervision import CannotReplaceError, NotNowError
 from headway_policies.preset import Issue, shown
@@ -137,6 +143,33 @@ async def _switch(control: Control, request: Request, caller: Caller) -> Respons
     except UnknownPresetError as error:
         unknown = Issue("name", str(error), shown(wanted.name))
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
+    return _switched(done)
+
+
+async def _order_limit(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await _order(control, request, caller, schema.LimitOrder)
+    expected_revision = _if_match(control, request, caller)
+    try:
+        done = await control.order_limit(
+            wanted.seats,
+            window_ms=wanted.window_ms,
+            expires_s=wanted.expires_s,
+            expected_revision=expected_revision,
+            caller=caller,
+            reason=wanted.reason,
+        )
+    except StaleRevisionError as error:
+        raise ProblemError(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
+    except UnusablePresetError as error:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=error.issues) from None
+    except LimitOrderError as error:
+        wrong = Issue("seats", str(error), shown(wanted.seats))
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[wrong]) from None
+    return _switched(done)
+
+
+def _switched(done: Switched) -> Response:
+    """A change of the preset or its limit, with the new revision."""
     changed = [schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in done.changes]
     answer = schema.Switched(
         name=done.preset.name,
@@ -195,6 +228,7 @@ HANDLERS: Mapping[str, Handler] = {
     "presets": _presets,
     "preset": _preset,
     "switch": _switch,
+    "order_limit": _order_limit,
     "fallback": _fallback,
     "order_fallback": _order_fallback,
     "recycle": _recycle,

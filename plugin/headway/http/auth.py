@@ -12,8 +12,8 @@ import secrets
 from collections.abc import Mapping
 
 from headway.api.routes import Role
+from headway.api.secret_text import SecretFileError, find_secret, is_one_word
 from headway.errors import HeadwayError
-from headway_policies.secret_text import SecretFileError, find_secret, is_one_word
 
 MIN_TOKEN_CHARS = 32
 MAX_TOKEN_CHARS = 512

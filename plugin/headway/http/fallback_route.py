@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from starlette.types import Receive, Send
 
 from headway.admission import RequestContext, loop_time_s
-from headway.fallback import MAX_REQUEST_BYTES, FallbackController, FallbackTarget, ForwardResult
+from headway.fallback import MAX_REQUEST_BYTES, DivertedRequest, FallbackController, FallbackTarget, ForwardResult
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class FallbackRoute:
         self._tried = True
         left_s = self.fallback_controller.time_left_s(class_name, self.context.timeouts, loop_time_s() - self._began_s)
         result = await self.client.serve(
-            self.path, self.body, self.headers, self.receive, self.send, class_name=class_name, timeout_s=left_s
+            DivertedRequest(self.path, self.body, self.headers, self.receive, self.send, class_name, left_s)
         )
         if result in (ForwardResult.SERVED, ForwardResult.BROKEN_OFF):
             self.fallback_controller.count_diverted(class_name)

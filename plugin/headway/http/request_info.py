@@ -1,4 +1,4 @@
-"""The class, tenant, time-outs and size of a request, read from its headers and body.
+"""The class, tenant, time-outs, size and prefix of a request, read from its headers and body.
 
 The JSON body is searched, and parsed only where a search finds something to parse. Sizes are estimates that hold until
 vLLM has rendered the prompt: four bytes of body count as a token; images and audio are not counted.
@@ -18,6 +18,7 @@ from typing import Any
 from headway.admission import RequestContext
 from headway.api_errors import BadRequest
 from headway.http.header_values import check_values
+from headway.http.prompt_prefix import prompt_prefix
 from headway.http.timeouts import asked_timeouts
 from headway_policies import Preset
 
@@ -63,6 +64,8 @@ def read_request_info(headers: Mapping[str, str], path: str, body: bytes | None,
     )
     if body is not None:
         _measure(context, path, body)
+        if preset.ordering.by_prefix:
+            context.prefix = prompt_prefix(path, body)
     context.prompt_bytes = size_bytes
     return context
 

@@ -1,4 +1,4 @@
-"""Commands of one running server: switch of the preset, orders to the fallback ladder, recycle of the engine.
+"""Commands of one running server: switch of the preset, orders of a limit or a fallback rung, recycle of the engine.
 
 A switch is one synchronous step at the gate, then one call into the engine; everything that can refuse it is checked
 before the first of them. ``status`` and ``snapshot`` read, and change nothing.
@@ -12,14 +12,16 @@ from typing import Any
 
 from headway.admission import Gateway
 from headway.audit import Audit, Caller
-from headway.errors import HeadwayError, StaleRevisionError, UnusablePresetError
+from headway.errors import HeadwayError, LimitOrderError, StaleRevisionError, UnusablePresetError
 from headway.fallback import FallbackController
+from headway.operator.ordered_limit import LimitOrders, OrderedLimit
 from headway.operator.presets import PresetCatalogue
 from headway.operator.snapshot import Snapshot, SnapshotReader, SwitchHistory
 from headway.operator.status import status_of
 from headway.supervision import EngineRecycle
-from headway_policies import Change, Preset, changes
+from headway_policies import Change, Preset, PresetError, changes
 from headway_policies.import_path import FAILURES, cause
+from headway_policies.preset import differences, effective, with_fixed_limit
 
 APPLIED = "applied"
 UNCONFIRMED = "applied; the engine has not confirmed its limit"
@@ -28,6 +30,8 @@ UNCONFIRMED = "applied; the engine has not confirmed its limit"
 @dataclass(frozen=True, slots=True)
 class Switched:
     """The result of a switch; ``revision`` is the one before, and ``changes`` is empty, where it changed nothing.
+
+    ``changes`` leaves out settings that have no effect, such as a window under continuous batching.
 
     ``engine_limit_confirmed``: whether the engine has confirmed the limit of the preset in force, or has no limit of
     its own. Where it has not, the gate alone keeps the limit.
@@ -50,6 +54,7 @@ class Control:
     engine_recycle: EngineRecycle
     audit: Audit
     history: SwitchHistory
+    orders: LimitOrders
     reader: SnapshotReader
     warm_engine: Callable[[], Awaitable[None]] | None = None
 
@@ -70,25 +75,56 @@ class Control:
         UnknownPresetError, StaleRevisionError, or UnusablePresetError when a custom policy cannot be made; then nothing
         has changed.
         """
-        before = self.preset
+        before, words = self.preset, self._in_force_words
         try:
-            if expected_revision is not None and expected_revision != self.revision:
-                raise StaleRevisionError(self.revision)
+            self._check_revision(expected_revision)
             after = self.catalogue.get(name)
             if after.name == before.name and not changes(before, after):
-                return Switched(before.name, before, self.revision, [], self.gateway.link.limit_confirmed)
+                self.orders.leave()
+                return self._nothing_changed()
             revision = self._put_in_force(after)
         except HeadwayError as error:
-            self._record("switch_preset", caller, before.name, name[:60], reason, f"refused: {error}", self.revision)
+            self._record("switch_preset", caller, words, name[:60], reason, f"refused: {error}", self.revision)
             raise
-        self.history.switched(after.name)
+        self.orders.leave()
+        return await self._tell_engine("switch_preset", caller, before, (words, after.name), reason, revision)
+
+    async def order_limit(
+        self,
+        seats: int | None,
+        *,
+        window_ms: float | None = None,
+        expires_s: float | None = None,
+        expected_revision: int | None,
+        caller: Caller,
+        reason: str = "",
+    ) -> Switched:
+        """Put the preset in force on a fixed number of seats; None: back to what was in force before the order.
+
+        With ``expires_s`` the server goes back by itself after so long. An order that changes no setting keeps the
+        revision: only its end counts. Raises StaleRevisionError, LimitOrderError, or UnusablePresetError; then nothing
+        has changed.
+        """
+        before, words = self.preset, self._in_force_words
+        if seats is None:
+            return await self._end_order(expected_revision, caller, reason)
+        now_s = self.gateway.gate.now_s()
+        order = self.orders.next(seats, window_ms, before, None if expires_s is None else now_s + expires_s)
+        said = f"{order.words}, {'until the next switch' if expires_s is None else f'for {expires_s:g} s'}"
         try:
-            await self.gateway.link.limit_engine()
-        finally:  # also when the caller is cancelled meanwhile: the preset is in force
-            confirmed = self.gateway.link.limit_confirmed
-            result = APPLIED if confirmed else UNCONFIRMED
-            self._record("switch_preset", caller, before.name, after.name, reason, result, revision)
-        return Switched(before.name, after, revision, changes(before, after), confirmed)
+            self._check_revision(expected_revision)
+            after = self._limited(order)
+            same = not changes(before, after)
+            revision = self.revision if same else self._put_in_force(after)
+        except HeadwayError as error:
+            self._record("order_limit", caller, words, said, reason, f"refused: {error}", self.revision)
+            raise
+        self.orders.adopt(order, now_s, self._expire)
+        if same:
+            if expires_s is None:
+                self._record("order_limit", caller, words, said, reason, APPLIED, revision)
+            return self._nothing_changed()
+        return await self._tell_engine("order_limit", caller, before, (words, said), reason, revision)
 
     def order_fallback(self, word: str | None, *, caller: Caller, reason: str = "") -> None:
         """Put the fallback ladder on a rung; None: let it move by itself. Raises UnknownRungError.
@@ -139,6 +175,74 @@ class Control:
         return status_of(self.reader.snapshot())
 
     # ------------------------------------------------------------------ inside
+
+    @property
+    def _in_force_words(self) -> str:
+        """The preset in force, with the limit that is ordered, for the audit."""
+        order = self.orders.in_force
+        return self.preset.name if order is None else order.words
+
+    def _check_revision(self, expected: int | None) -> None:
+        if expected is not None and expected != self.revision:
+            raise StaleRevisionError(self.revision)
+
+    def _nothing_changed(self) -> Switched:
+        return Switched(self.preset.name, self.preset, self.revision, [], self.gateway.link.limit_confirmed)
+
+    def _limited(self, order: OrderedLimit) -> Preset:
+        """The preset of an order. Raises LimitOrderError."""
+        ceiling = self.gateway.gate.desk.ceiling
+        if ceiling is not None and order.seats > ceiling:
+            raise LimitOrderError(f"{order.seats} seats are more than the {ceiling} that the engine was started with")
+        try:
+            return with_fixed_limit(order.own, order.seats, order.window_ms)
+        except PresetError as error:
+            raise LimitOrderError(str(error)) from None
+
+    async def _end_order(self, expected_revision: int | None, caller: Caller, reason: str) -> Switched:
+        """Go back to what was in force before the order; where there is none, nothing changes."""
+        order, before, words = self.orders.in_force, self.preset, self._in_force_words
+        try:
+            self._check_revision(expected_revision)
+            if order is None or not changes(before, order.back_to):
+                self.orders.leave(None if order is None else order.beneath)
+                return self._nothing_changed()
+            revision = self._put_in_force(order.back_to)
+        except HeadwayError as error:
+            self._record("order_limit", caller, words, "its own limit", reason, f"refused: {error}", self.revision)
+            raise
+        self.orders.leave(order.beneath)
+        said = (words, self._in_force_words)
+        return await self._tell_engine("order_limit", caller, before, said, reason, revision)
+
+    async def _expire(self, order: OrderedLimit) -> None:
+        """The time of an order is over: go back to what was in force before it."""
+        before, words = self.preset, self._in_force_words
+        self.orders.expire(order)
+        if not changes(before, order.back_to):
+            return
+        caller, reason = Caller("headway"), "the ordered time is over"
+        try:
+            revision = self._put_in_force(order.back_to)
+        except HeadwayError as error:
+            self._record("order_limit", caller, words, order.back_to.name, reason, f"failed: {error}", self.revision)
+            return
+        await self._tell_engine("order_limit", caller, before, (words, self._in_force_words), reason, revision)
+
+    async def _tell_engine(
+        self, action: str, caller: Caller, before: Preset, words: tuple[str, str], reason: str, revision: int
+    ) -> Switched:
+        """Count a change that the gate has made, tell the engine its limit, and record both."""
+        after = self.preset
+        self.history.switched(after.name)
+        try:
+            await self.gateway.link.limit_engine()
+        finally:  # also when the caller is cancelled meanwhile: the preset is in force
+            confirmed = self.gateway.link.limit_confirmed
+            result = APPLIED if confirmed else UNCONFIRMED
+            self._record(action, caller, *words, reason, result, revision)
+        changed = differences(effective(before.settings()), effective(after.settings()))
+        return Switched(before.name, after, revision, changed, confirmed)
 
     def _put_in_force(self, preset: Preset) -> int:
         """Switch the gate and the fallback ladder in one synchronous step; returns the revision."""

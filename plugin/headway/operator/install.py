@@ -17,6 +17,7 @@ from headway.engine import EngineAdapter
 from headway.fallback import FallbackController, OtherEngine, OtherModel
 from headway.operator.control import Control
 from headway.operator.metrics import Meters
+from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
 from headway.operator.snapshot import ServerIdentity, SnapshotReader, SwitchHistory
 from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Supervisor, WarmupState
@@ -77,7 +78,7 @@ def install(
     ``warm_up`` warms the engine up.
     """
     gateway, activity = parts.gateway, parts.activity
-    gate, audit, history = gateway.gate, Audit(), SwitchHistory()
+    gate, audit, history, orders = gateway.gate, Audit(), SwitchHistory(), LimitOrders(parts.tasks)
     fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, other_model=other_model)
     record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
     spare = None if supervisor is None else supervisor.spare
@@ -92,15 +93,16 @@ def install(
         memory=parts.memory,
         recycle=recycle,
         fallback=fallback,
+        orders=orders,
         supervisor=supervisor,
     )
-    control = Control(gateway, catalogue, fallback, recycle, audit, history, reader, warm_up)
+    control = Control(gateway, catalogue, fallback, recycle, audit, history, orders, reader, warm_up)
     gate.desk.ledger.admit_classes(catalogue.class_names())
     engine: Any = gateway.link.engine
     gateway.diversion = fallback if isinstance(other_model, OtherEngine) else None
     engine.__class__ = make_policy_class(type(engine), gateway)
     engine.headway = control
-    gateway.link.adapter.listen(engine, activity)
+    activity.listens = gateway.link.adapter.listen(engine, activity)
     return control
 
 

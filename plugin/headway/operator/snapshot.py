@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from headway.admission import Gateway
 from headway.engine import EngineSettings
 from headway.fallback import FallbackController
+from headway.operator.ordered_limit import LimitOrders, OrderedLimit
 from headway.operator.presets import PresetCatalogue
 from headway.supervision import (
     TRIGGERS,
@@ -90,7 +91,8 @@ class PresetReading:
 class LimitReading:
     """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason.
 
-    ``scale_ratio`` is how many times the live limit the demand would fill.
+    ``scale_ratio`` is how many times the live limit the demand would fill. ``ordered`` is a limit in place of the
+    preset's, for another ``ordered_left_s``; None: there is none, or it has no end.
     """
 
     live: int
@@ -98,11 +100,26 @@ class LimitReading:
     ceiling: int
     why: str
     scale_ratio: float
+    ordered: OrderedLimit | None = None
+    ordered_left_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixReading:
+    """The model of the engine's prefix cache: the shares of prompt tokens that it expected there and that were found,
+    None where not compared yet, and the part of the KV space that it uses."""
+
+    expected_ratio: float | None
+    hit_ratio: float | None
+    room_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
 class QueueReading:
-    """Waiting requests: their number, prompt tokens and bytes, the batch window, and the order between them."""
+    """Waiting requests: their number, prompt tokens and bytes, the batch window, and the order between them.
+
+    ``prefix`` is None under an order that does not compare prompts.
+    """
 
     tickets: int
     tokens: int
@@ -112,6 +129,7 @@ class QueueReading:
     inside: str
     order_failed: str | None
     window_failed: str | None
+    prefix: PrefixReading | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +220,7 @@ class SnapshotReader:
     memory: MemoryReport
     recycle: EngineRecycle
     fallback: FallbackController
+    orders: LimitOrders
     supervisor: Supervisor | None = None
 
     def not_ready(self) -> list[str]:
@@ -240,7 +259,15 @@ class SnapshotReader:
 
     def _limit(self, desk: Desk, now_s: float) -> LimitReading:
         ceiling = self.catalogue.max_seats() if desk.ceiling is None else desk.ceiling
-        return LimitReading(desk.limit, desk.proposed_limit(now_s), ceiling, desk.limit_reason, desk.scale_ratio(now_s))
+        return LimitReading(
+            live=desk.limit,
+            proposed=desk.proposed_limit(now_s),
+            ceiling=ceiling,
+            why=desk.limit_reason,
+            scale_ratio=desk.scale_ratio(now_s),
+            ordered=self.orders.in_force,
+            ordered_left_s=self.orders.left_s(now_s),
+        )
 
     def _fallback(self) -> FallbackReading:
         ladder, degraded = self.fallback.ladder, self.gateway.gate.degraded
@@ -275,6 +302,7 @@ class SnapshotReader:
 
 
 def _queue(desk: Desk, now_s: float) -> QueueReading:
+    prefixes = desk.prefixes
     return QueueReading(
         tickets=desk.ledger.queued,
         tokens=desk.waiting_tokens(),
@@ -284,6 +312,9 @@ def _queue(desk: Desk, now_s: float) -> QueueReading:
         inside=desk.preset.ordering.inside,
         order_failed=desk.order_failed,
         window_failed=desk.window_failed,
+        prefix=None
+        if prefixes is None
+        else PrefixReading(prefixes.expected_ratio, prefixes.hit_ratio, prefixes.factor),
     )
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.operator.snapshot import ClassReading, EngineReading, MemoryReading, Snapshot
+from headway.operator.snapshot import (
+    ClassReading,
+    EngineReading,
+    LimitReading,
+    MemoryReading,
+    PrefixReading,
+    Snapshot,
+)
 from headway.release import version
 from headway.supervision import WarmupReport
 
@@ -22,8 +29,13 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "started_at": _iso(shot.started_s),
         "uptime_s": round(shot.wall_s - shot.started_s, 1),
         "preset": {"name": shot.preset.name, "revision": shot.preset.revision},
-        "limit": {"live": limit.live, "proposed": limit.proposed, "ceiling": limit.ceiling, "reason": limit.why},
-        "ordering": {"between": queue.between, "inside": queue.inside, "error": queue.order_failed},
+        "limit": _limit(limit),
+        "ordering": {
+            "between": queue.between,
+            "inside": queue.inside,
+            "error": queue.order_failed,
+            "prefix": None if queue.prefix is None else _prefix(queue.prefix),
+        },
         "scale_ratio": round(limit.scale_ratio, 4),
         "window_s": round(queue.window_s, 6),
         "window_error": queue.window_failed,
@@ -40,6 +52,31 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "warmup": _warmup(shot.warmup),
         "memory": _memory(shot.memory),
         "engine": _engine(shot.identity.backend, shot.engine),
+    }
+
+
+def _prefix(reading: PrefixReading) -> dict[str, Any]:
+    return {
+        "expected_ratio": None if reading.expected_ratio is None else round(reading.expected_ratio, 4),
+        "hit_ratio": None if reading.hit_ratio is None else round(reading.hit_ratio, 4),
+        "room_ratio": round(reading.room_ratio, 4),
+    }
+
+
+def _limit(limit: LimitReading) -> dict[str, Any]:
+    ordered, left_s = limit.ordered, limit.ordered_left_s
+    return {
+        "live": limit.live,
+        "proposed": limit.proposed,
+        "ceiling": limit.ceiling,
+        "reason": limit.why,
+        "ordered": None
+        if ordered is None
+        else {
+            "seats": ordered.seats,
+            "window_ms": ordered.window_ms,
+            "left_s": None if left_s is None else round(left_s, 3),
+        },
     }
 
 

@@ -17,6 +17,7 @@ The same seed gives the same run. What the model leaves out is said in ``engine_
 
 from headway.simulator.engine_model.capacity import Ceiling, Slo, ceiling
 from headway.simulator.engine_model.engine import Engine, EngineModel
+from headway.simulator.report.class_slo import ClassSlo, stated_by
 from headway.simulator.report.report import Comparison, Run, as_csv, as_json, text_table
 from headway.simulator.report.summary import ClassSummary, Spread, Summary, jain, max_min, spread, summarise
 from headway.simulator.run.bare import Bare
@@ -25,7 +26,7 @@ from headway.simulator.run.shell import simulate
 from headway.simulator.run.visit import Visit
 from headway.simulator.studies.comparison import compare
 from headway.simulator.studies.strategies import Arm, plain, strategy_arms
-from headway.simulator.studies.tuning import knee, sweep
+from headway.simulator.studies.tuning import knee, most_within, sweep
 from headway.simulator.traffic.clients import Clients
 from headway.simulator.traffic.lengths import Lengths, bimodal, exponential, fixed, lognormal
 from headway.simulator.traffic.trace import Trace, TraceError, read_trace
@@ -37,6 +38,7 @@ __all__ = [
     "Arm",
     "Bare",
     "Ceiling",
+    "ClassSlo",
     "ClassSummary",
     "Clients",
     "Comparison",
@@ -67,12 +69,14 @@ __all__ = [
     "knee",
     "lognormal",
     "max_min",
+    "most_within",
     "of_trace",
     "of_workload",
     "plain",
     "read_trace",
     "simulate",
     "spread",
+    "stated_by",
     "strategy_arms",
     "summarise",
     "sweep",

@@ -17,11 +17,13 @@ from headway_policies import Load
 class EngineActivity:
     """Passes each step to the gateway, the limit policy and the batch histogram, and keeps its figures.
 
-    ``load`` is that of the last step, ``stepped_s`` its time on the gate's clock. ``gpu_busy_ratio`` is the last
-    reading of the GPUs, added to every load from then on; None without a GPU. Call it on the event loop's thread only.
+    ``listens`` says whether the engine reports its steps. ``load`` is that of the last one, ``stepped_s`` its time on
+    the gate's clock. ``gpu_busy_ratio`` is the last reading of the GPUs, added to every load from then on; None without
+    a GPU. Call it on the event loop's thread only.
     """
 
     def __init__(self, gateway: Gateway, batch_meter: Callable[[int], None] | None = None) -> None:
+        self.listens = False
         self.load = Load(0, 0, 0.0)
         self.stepped_s = 0.0
         self.gpu_busy_ratio: float | None = None

@@ -33,7 +33,7 @@ class FactoryReplacer:
         self._class = type(engine)
         self._factory = factory
         self._kept: Any = None
-        self.replaced: Callable[[], None] = lambda: None
+        self.replaced: Callable[[], object] = lambda: None
 
     def cause(self) -> Cause:
         """A crash: nothing more is known of an engine in general."""

@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
@@ -134,6 +135,7 @@ class HeadwayEndpoint:
         self._control = HeadwayEndpoint.serving = state.headway = control
         ceiling = control.snapshot().limit.ceiling
         _log_degraded_modes(catalogue.largest(), ceiling, args)
+        _log_prefix_caching_off(catalogue, engine_client.vllm_config)
         await service.serve()
         if replacer is None:
             atexit.register(_exit_with_error_without_engine, gateway)
@@ -208,6 +210,17 @@ def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
         )
     if getattr(args, "scheduling_policy", None) != "priority":
         log.warning("without --scheduling-policy priority a shortage of KV space may preempt urgent requests")
+
+
+def _log_prefix_caching_off(catalogue: Iterable[Listed], vllm_config: Any) -> None:
+    """Warn where a preset orders by cached prefixes, and the engine caches none."""
+    ordering = next((one for one in catalogue if one.preset.ordering.by_prefix), None)
+    caches = getattr(getattr(vllm_config, "cache_config", None), "enable_prefix_caching", None)
+    if ordering is not None and caches is False:
+        log.warning(
+            'preset %s (%s) orders by cached prefixes (inside = "prefix"), but the engine caches none; start with '
+            "--enable-prefix-caching, or use inside = \"fair\"", ordering.preset.name, ordering.source,
+        )  # fmt: skip
 
 
 def _one_of(variable: str, allowed: dict[str, Any], *, default: str) -> Any:

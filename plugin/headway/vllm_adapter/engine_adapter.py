@@ -158,19 +158,20 @@ class VllmAdapter:
             return bool(await engine.engine_core.call_utility_async(CLEAR_WORKERS))
         return cache is Cache.PREFIX and bool(await engine.reset_prefix_cache())
 
-    def listen(self, engine: Any, listener: StepListener) -> None:
+    def listen(self, engine: Any, listener: StepListener) -> bool:
         """Through the stat logger the plugin put in, or one added now to an engine that keeps statistics."""
         from headway.vllm_adapter.stats import HeadwayStatLogger
 
         manager = getattr(engine, "logger_manager", None)
         if manager is None:
-            return
+            return False
         loggers = [one for one in manager.stat_loggers if isinstance(one, HeadwayStatLogger)]
         if not loggers:
             loggers = [HeadwayStatLogger(engine.vllm_config)]
             manager.stat_loggers.extend(loggers)
         for one in loggers:
             one.listener = listener
+        return True
 
 
 def _sequences(output: Any) -> list[Any]:

@@ -35,6 +35,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         finished = getattr(iteration_stats, "finished_requests", ())
         load = None
         if scheduler_stats is not None:
+            prefixes = getattr(scheduler_stats, "prefix_cache_stats", None)
             sequences = max(sequences, int(scheduler_stats.num_running_reqs))
             load = Load(
                 running=int(scheduler_stats.num_running_reqs),
@@ -44,6 +45,9 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
                 prefill_tokens=_prefill_tokens(iteration_stats),
                 preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
                 kv_capacity_tokens=self._kv_capacity_tokens or self._read_kv_capacity_tokens(),
+                prefix_queried_tokens=int(getattr(prefixes, "queries", 0)),
+                prefix_hit_tokens=int(getattr(prefixes, "hits", 0)),
+                prefix_cleared=bool(getattr(prefixes, "reset", False)),
             )
         self.listener.step(load, sequences, [_ended(one) for one in finished if hasattr(one, "request_id")])
 

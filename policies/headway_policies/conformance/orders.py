@@ -16,6 +16,7 @@ from headway_policies.request import NO_TIMEOUTS, PriorityClass, Ticket, Timeout
 
 _STEPS = 250
 _UNKNOWN_ID = -1
+_PREFIXES = ((), (1,), (1, 2), (1, 2, 3), (1, 2, 4), (5, 6))
 _ONLY = {"only": PriorityClass(priority=0, max_waiting=1000)}
 _CLASSES = {
     "lowest": PriorityClass(priority=-7, max_waiting=1000, queue_timeout_s=300.0),
@@ -107,7 +108,8 @@ class _History:
         asked = Timeouts(total_s=self.random.uniform(0.1, 100.0)) if self.random.random() < 0.5 else NO_TIMEOUTS
         named = self.random.choice((*self.ranked, "since removed"))
         name = named if named in self.expected else self.ranked[-1]
-        self.put(Ticket(self.made, named, self.now_s, self.random.choice(("", "a", "b", "c")), asked=asked), name)
+        tenant, prefix = self.random.choice(("", "a", "b", "c")), self.random.choice(_PREFIXES)
+        self.put(Ticket(self.made, named, self.now_s, tenant, asked=asked, prefix=prefix), name)
 
     def come_back(self) -> None:
         """Add a ticket again that has left."""

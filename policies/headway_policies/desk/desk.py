@@ -48,7 +48,7 @@ from headway_policies.desk.transitions import Phase
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
 from headway_policies.limits import LimitFailure, Load, Signals
-from headway_policies.prediction import Accuracy, scale_ratio
+from headway_policies.prediction import Accuracy, PrefixCache, scale_ratio
 from headway_policies.preset import Preset
 from headway_policies.request import Ending, Reason, Ticket, Usage, shorter
 
@@ -147,9 +147,11 @@ class Desk:
             prompt_tokens_mean=sizes.prompt_tokens,
             output_tokens_mean=sizes.output_tokens,
             sequence_tokens_std=sizes.deviation_tokens,
+            pace_spread_ratio=self._forecast.pace.ratio,
         )
         scheduler.limited = False
         self._capacity.observe(signals, now_s)
+        scheduler.observe(load)
         self._begin(now_s)
         self._dispatcher.fill(now_s)
         return self._end(now_s)
@@ -237,6 +239,7 @@ class Desk:
                 again = record.ticket.id in retryable
                 suspected = alone in (None, record.ticket.id)
                 self._requeue_or_give_up(record, now_s, retryable=again, suspected=suspected)
+        self._scheduler.prefixes.clear()
         return self._end(now_s)
 
     def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
@@ -248,6 +251,7 @@ class Desk:
             if record.phase is Phase.RUNNING:
                 self._lifecycle.abort(record, reason)
             self._lifecycle.engine_gone(record, now_s)
+        self._scheduler.prefixes.clear()
         return self._end(now_s)
 
     def engine_back(self, now_s: float) -> list[Effect]:
@@ -342,6 +346,11 @@ class Desk:
     def window_failed(self) -> str | None:
         """How a custom window failed and was disabled; None while the preset's window is in force."""
         return self._scheduler.window_failed
+
+    @property
+    def prefixes(self) -> PrefixCache | None:
+        """What the engine's prefix cache probably holds; None under an order that does not use it."""
+        return self._scheduler.prefixes if self.preset.ordering.by_prefix else None
 
     def proposed_limit(self, now_s: float) -> int:
         """What the limit policy would set without the shadow mode, where it is another number than ``limit``."""

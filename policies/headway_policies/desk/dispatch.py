@@ -22,6 +22,9 @@ from headway_policies.queueing import Lane
 from headway_policies.request import Reason, Ticket
 
 SLICE = 200  # deadlines settled in one event: about a millisecond
+#: Refused by prediction for each that goes, for their objective; for a deadline it is one. A wrong prediction must not
+#: empty the queue before a free seat.
+_MAX_SHED = 4
 
 
 class Dispatcher:
@@ -89,7 +92,7 @@ class Dispatcher:
         """Dispatch from the head of a lane as far as the seats go. Whether any ticket went."""
         scheduler, lifecycle = self._scheduler, self._lifecycle
         scheduler.open_batch(now_s)
-        sheds = True
+        sheds = _MAX_SHED
         while scheduler.batch_seats < most_seats and self.patience:
             ticket = scheduler.next(lane, now_s)
             if ticket is None:
@@ -102,10 +105,11 @@ class Dispatcher:
                 self.patience -= 1
             elif sheds and (hopeless := self._hopeless(record, now_s)) is not None:
                 lifecycle.refuse_all((ticket,), hopeless, now_s)
-                sheds = False  # one for each that goes: a wrong prediction must not empty the queue before a free seat
+                self.patience -= 1
+                sheds = sheds - 1 if hopeless is Reason.OBJECTIVE_UNREACHABLE else 0
             else:
                 lifecycle.dispatch(record, now_s)
-                sheds = True
+                sheds = _MAX_SHED
         return scheduler.batch_seats > 0
 
     def _send_beside(self, now_s: float) -> None:
@@ -140,12 +144,13 @@ class Dispatcher:
         """
         if self._scheduler.queue.total.requests == 1:
             return None
-        delay_s = self._forecast.first_token_s(record.ticket)
-        if delay_s is None:
+        least_s = self._forecast.first_token_s(record.ticket)
+        likely_s = self._forecast.likely_first_token_s(record.ticket)
+        if least_s is None or likely_s is None:
             return None
-        if self._mode.preset.queue.shed_unreachable and self._misses_deadline(record, now_s + delay_s):
+        if self._mode.preset.queue.shed_unreachable and self._misses_deadline(record, now_s + least_s):
             return Reason.DEADLINE_UNREACHABLE
-        return Reason.OBJECTIVE_UNREACHABLE if self._misses_objective(record, delay_s, now_s) else None
+        return Reason.OBJECTIVE_UNREACHABLE if self._misses_objective(record, likely_s, now_s) else None
 
     def _misses_deadline(self, record: Record, token_s: float) -> bool:
         """Whether a first token at that time would be too late for one of its time-outs."""

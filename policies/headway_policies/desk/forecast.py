@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway_policies.desk.record import Record
-from headway_policies.prediction import Accuracy, Demand, QuantileLengths, SizeStats, WaitEstimate
+from headway_policies.prediction import Accuracy, Demand, PaceSpread, QuantileLengths, SizeStats, WaitEstimate
 from headway_policies.request import Ticket, Usage
 
 
@@ -14,6 +14,7 @@ class Forecast:
         self.sizes = SizeStats()
         self.lengths = QuantileLengths()
         self.demand = Demand()
+        self.pace = PaceSpread()
         self._waits = WaitEstimate()
 
     def wait_s(self, seats_ahead: int, taken: int, limit: int) -> float | None:
@@ -47,9 +48,16 @@ class Forecast:
         self._waits.ended(record.seats, residence_s, now_s)
         self.demand.ended(record.queue_class, record.seats, residence_s)
 
-    def completed(self, ticket: Ticket, usage: Usage) -> None:
+    def likely_first_token_s(self, ticket: Ticket) -> float | None:
+        """A time within which the first token probably comes after the dispatch; None while nothing is known."""
+        return self._waits.likely_first_token_s(ticket.class_name, ticket.prompt_tokens)
+
+    def completed(self, record: Record, usage: Usage, now_s: float) -> None:
         """A request ran to its end."""
+        ticket = record.ticket
         self.lengths.ended(ticket, usage)
+        if record.first_s is not None and ticket.seats == 1:
+            self.pace.ended(usage.output_tokens, now_s - record.first_s)
         self.sizes.add(ticket.seats, usage)
 
     def accuracy(self) -> dict[str, Accuracy]:

@@ -147,7 +147,7 @@ class Lifecycle:
 
     def first_token(self, record: Record, now_s: float) -> None:
         """Its first token is here."""
-        record.token_s = now_s
+        record.first_s = record.token_s = now_s
         self._forecast.first_token(record, now_s)
         if record.crash is None:
             self._scheduler.first_token(record.queue_class, now_s - record.ticket.arrived_s)
@@ -226,7 +226,7 @@ class Lifecycle:
         if phase is not Phase.SETTLED:
             self._ledger.classes[ticket.class_name].ended(LEFT[ending][0 if waiting else 1], waiting=waiting)
         if not waiting:
-            self._learn(record, ending, usage)
+            self._learn(record, ending, usage, now_s)
             self._occupy(record, min(sequences, record.sequences), now_s)
         record.phase = after(phase, Event.LEAVE_EARLY if record.sequences else Event.LEAVE)
         if record.sequences:
@@ -338,7 +338,7 @@ class Lifecycle:
         if self.crash_suspects.suspects:
             self.crash_suspects.drop(ticket_id)
 
-    def _learn(self, record: Record, ending: Ending, usage: Usage | None) -> None:
+    def _learn(self, record: Record, ending: Ending, usage: Usage | None, now_s: float) -> None:
         """Book what was really used; learn lengths from what ran to its end."""
         ticket = record.ticket
         if usage is None and record.token_s is not None:
@@ -348,4 +348,4 @@ class Lifecycle:
             more_tokens = used.prompt_tokens + used.output_tokens - record.expected_tokens
             record.lane.order.correct(ticket, record.queue_class, more_tokens)
         if usage is not None and ending is Ending.COMPLETED:
-            self._forecast.completed(ticket, usage)
+            self._forecast.completed(record, usage, now_s)

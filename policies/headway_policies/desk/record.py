@@ -17,6 +17,7 @@ class Record:
     one. ``queue_due_s`` is when it has waited too long, None for never. ``granted`` is the number of seats it was
     given, ``seats`` how many of them it still holds, ``sequences`` how many sequences of it the engine has: more than
     seats where it is wider than the limit. ``left`` says that only those sequences are left of it.
+    ``first_s`` and ``token_s`` are the times of its first token and of the last one that was reported.
     ``beside`` says that it runs beside the batch, on a seat of the bypass. ``charged`` says that its order has booked
     the expected tokens and needs the real ones. ``crash`` is the number of the last crash it was running at.
     """
@@ -34,6 +35,7 @@ class Record:
     sequences: int = 0
     left: bool = False
     dispatched_s: float = 0.0
+    first_s: float | None = None
     token_s: float | None = None
     revision: int = 0
     charged: bool = False

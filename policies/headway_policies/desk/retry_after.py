@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 
+from headway_policies.prediction import DecayingRate, share_left
+
 _GOLDEN = 0.6180339887498949
 _MEMORY_S = 10.0
 _MIN_PER_S = 1e-9
@@ -23,27 +25,20 @@ class DrainRate:
     """The rate at which seats leave a standing queue, per second, forgotten exponentially over about ten seconds."""
 
     def __init__(self) -> None:
-        self._weight = 0.0
-        self._since_s = 0.0
-        self._began_s = 0.0
+        self.began(0.0)
         self._spread = 0.5
 
     def began(self, now_s: float) -> None:
         """The queue was empty, and begins to stand."""
-        self._weight, self._since_s, self._began_s = 0.0, now_s, now_s
+        self._departures, self._began_s = DecayingRate(_MEMORY_S, now_s), now_s
 
     def departed(self, seats: int, now_s: float) -> None:
         """So many seats left the queue for the engine."""
-        idle_s = now_s - self._since_s
-        self._weight = self._weight * math.exp(-(idle_s if idle_s > 0.0 else 0.0) / _MEMORY_S) + seats
-        self._since_s = now_s
+        self._departures.add(seats, now_s)
 
     def per_s(self, freed_per_s: float, now_s: float) -> float:
         """Seats a second, with ``freed_per_s`` for the time before the queue began to stand."""
-        idle_s, standing_s = now_s - self._since_s, now_s - self._began_s
-        left = self._weight * math.exp(-(idle_s if idle_s > 0.0 else 0.0) / _MEMORY_S)
-        before = freed_per_s * math.exp(-(standing_s if standing_s > 0.0 else 0.0) / _MEMORY_S)
-        return left / _MEMORY_S + before
+        return self._departures.per_s(now_s) + freed_per_s * share_left(now_s - self._began_s, _MEMORY_S)
 
     def retry_after_s(self, waiting: int, freed_per_s: float | None, now_s: float) -> int:
         """Whole seconds, 1 to 30, after which a refused client may try again with some hope.

@@ -21,6 +21,8 @@ from headway_policies.batching import (
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.seats import Seats
 from headway_policies.fallback import Rung, bypasses
+from headway_policies.limits import Load
+from headway_policies.prediction import PrefixCache
 from headway_policies.preset import Preset
 from headway_policies.queueing import Lane, SafeOrder, WaitQueue, make_order, shares
 from headway_policies.request import Ticket
@@ -30,7 +32,8 @@ class Scheduler:
     """The queue and the seats under one preset. ``limit`` is set by the desk before it asks anything.
 
     ``limited`` says whether a ticket has lacked a seat since the engine's last step. ``batch`` is the number of the
-    batch that was opened last, ``batch_seats`` are the seats it was given.
+    batch that was opened last, ``batch_seats`` are the seats it was given. ``prefixes`` is what the engine's prefix
+    cache probably holds; only an order ``inside = "prefix"`` feeds and reads it.
     """
 
     strategy: Strategy
@@ -42,12 +45,13 @@ class Scheduler:
         self.batch = 0
         self.batch_seats = 0
         self.seats = Seats()
+        self.prefixes = PrefixCache()
         self._forecast = forecast
         self._batch_s = 0.0
         self._preset = preset
         self._bins = LengthBins(preset.batching.bins, preset.batching.seats)
         self._install_batching(preset, _window(preset))
-        self.queue = WaitQueue(preset.classes, preset.queue, _lanes(preset))
+        self.queue = WaitQueue(preset.classes, preset.queue, self._lanes(preset))
         self._rank(preset)
 
     def lanes_for(self, preset: Preset) -> list[Lane] | None:
@@ -55,7 +59,7 @@ class Scheduler:
 
         Raises whatever a custom policy raises while it is made.
         """
-        return None if _order_part(self._preset) == _order_part(preset) else _lanes(preset)
+        return None if _order_part(self._preset) == _order_part(preset) else self._lanes(preset)
 
     def window_for(self, preset: Preset) -> ReportingWindow:
         """The window a preset wants; the one in force, with all it has learnt, where that part does not change.
@@ -76,9 +80,23 @@ class Scheduler:
             self._bins = LengthBins(preset.batching.bins, preset.batching.seats)
         if before.batching != preset.batching:
             self._install_batching(preset, window)
+        if not preset.ordering.by_prefix:
+            self.prefixes.clear()  # nothing keeps it up to date
         if lanes is not None:
             self.queue = WaitQueue(preset.classes, preset.queue, lanes)
         self.queue.classes, self.queue.queue = preset.classes, preset.queue
+
+    def observe(self, load: Load) -> None:
+        """The engine made a step: correct the model of its prefix cache, where the order uses it."""
+        prefixes = self.prefixes
+        if not self._preset.ordering.by_prefix:
+            return
+        if load.kv_capacity_tokens is not None:
+            prefixes.resize(load.kv_capacity_tokens)
+        if load.prefix_cleared:
+            prefixes.clear()
+        if load.prefix_queried_tokens:
+            prefixes.found(load.prefix_queried_tokens, load.prefix_hit_tokens)
 
     # ------------------------------------------------------------------ the queue
 
@@ -111,14 +129,14 @@ class Scheduler:
     def expected_wait_s(self, ticket: Ticket) -> float | None:
         """How long a new ticket will probably wait, all in turn by their shares; None where unknown.
 
-        Of its own class it waits for those before it: under ``fair`` for as many of each tenant as of its own. Under
+        Of its own class it waits for those before it: where tenants share, for as many of each as of its own. Under
         ``weighted`` the other classes that wait take their shares meanwhile, else those above it go first.
         """
         if self.strategy.barrier:
             return None
         queue, queue_class = self.queue, self.class_of(ticket)
         ahead = queue.seats_in(queue_class)
-        if self._preset.ordering.inside == "fair":
+        if self._preset.ordering.inside in ("fair", "prefix"):
             own = queue.seats_in(queue_class, ticket.tenant) + ticket.seats
             ahead = min(ahead, own * max(1, queue.tenants_in(queue_class)))
         if self._preset.ordering.between == "weighted":
@@ -231,6 +249,12 @@ class Scheduler:
 
     # ------------------------------------------------------------------ inside
 
+    def _lanes(self, preset: Preset) -> list[Lane]:
+        """One lane for each bin; one in all where no batch gathers."""
+        batching = preset.batching
+        bins = 1 if batching.strategy == "continuous" else batching.bins
+        return [Lane(make_order(preset.ordering, preset.classes, self.prefixes)) for _ in range(bins)]
+
     def _install_batching(self, preset: Preset, window: ReportingWindow) -> None:
         self.window = window
         self.strategy = make_strategy(preset.batching, self.window)
@@ -285,13 +309,6 @@ class Scheduler:
 
 def _window(preset: Preset) -> ReportingWindow:
     return make_window(preset.batching.window, preset.batching.window_ms)
-
-
-def _lanes(preset: Preset) -> list[Lane]:
-    """One lane for each bin; one in all where no batch gathers."""
-    batching = preset.batching
-    bins = 1 if batching.strategy == "continuous" else batching.bins
-    return [Lane(make_order(preset.ordering, preset.classes)) for _ in range(bins)]
 
 
 def _order_part(preset: Preset) -> object:

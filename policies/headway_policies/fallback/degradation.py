@@ -36,6 +36,7 @@ class Degradation(StrEnum):
     ORDER = "order"
     REFUSED = "refused"
     MODEL = "model"
+    FIXED_REPLY = "fixed_reply"
 
 
 def capped_tokens(ticket: Ticket, terms: PriorityClass, in_force: Collection[Rung]) -> int | None:

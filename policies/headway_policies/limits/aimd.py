@@ -21,13 +21,13 @@ class Aimd:
     """Proposes from the current limit and the last interval; it has no state."""
 
     def __init__(self, settings: LimitSettings, fixed: int) -> None:
-        self._set_point_s = settings.set_point_ratio * settings.inter_token_slo_ms / 1000
+        self._settings = settings
 
     def propose(self, seen: Interval, allowed: int) -> int:
         """A step up or down from ``allowed``, or no step."""
         if seen.inter_token_s is None:
             return allowed
-        ratio = seen.inter_token_s / self._set_point_s
+        ratio = seen.inter_token_s / self._settings.set_point_s(seen.pace_spread_ratio)
         if ratio > 1 + _BAND_RATIO:
             if seen.seats_taken > allowed:
                 return allowed

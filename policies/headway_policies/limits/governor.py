@@ -93,7 +93,7 @@ _POLICIES: dict[str, type[LimitPolicy]] = {"fixed": Fixed, "aimd": Aimd, "sla": 
 
 def make_limit(settings: LimitSettings, fixed: int, ceiling: int | None) -> Limit:
     """The limit that a preset describes. Raises ValueError for an import path that names no class."""
-    if settings.policy == "fixed" and not settings.memory_aware:
+    if not settings.moves:
         return FixedLimit(fixed)
     policy = _POLICIES.get(settings.policy) or find_class(settings.policy)
     return Governor(policy(settings, fixed), settings, fixed, ceiling)

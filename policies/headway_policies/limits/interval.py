@@ -37,6 +37,7 @@ class Interval:
     output_tokens_mean: float = 0.0
     sequence_tokens_std: float = 0.0
     gpu_busy_ratio: float | None = None
+    pace_spread_ratio: float = 0.0
 
 
 @dataclass(slots=True)
@@ -67,18 +68,18 @@ class IntervalMeter:
         sums, load = self._sums, signals.load
         if sums is None:
             sums = self._sums = _Sums(now_s)
-        sums.steps += 1
-        sums.running += load.running
-        sums.seats_taken += signals.seats_taken
-        sums.prefill_tokens += load.prefill_tokens
-        sums.kv_usage_ratio += load.kv_usage_ratio
+        sums.steps += load.steps
+        sums.running += load.steps * load.running
+        sums.seats_taken += load.steps * signals.seats_taken
+        sums.prefill_tokens += load.steps * load.prefill_tokens
+        sums.kv_usage_ratio += load.steps * load.kv_usage_ratio
         sums.preemptions += load.preemptions
         if signals.limited:
             sums.limited = True
         between_s = load.inter_token_s
         if between_s is not None and 0 < between_s < self._stall_s:
-            sums.timed_steps += 1
-            sums.inter_token_s += between_s
+            sums.timed_steps += load.steps
+            sums.inter_token_s += load.steps * between_s
         lasted_s = now_s - sums.opened_s
         if lasted_s < _MIN_S or (sums.timed_steps < _MIN_STEPS and lasted_s < _MAX_S):
             return None
@@ -101,4 +102,5 @@ def _means(sums: _Sums, last: Signals) -> Interval:
         output_tokens_mean=last.output_tokens_mean,
         sequence_tokens_std=last.sequence_tokens_std,
         gpu_busy_ratio=last.load.gpu_busy_ratio,
+        pace_spread_ratio=last.pace_spread_ratio,
     )

@@ -12,14 +12,18 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+_NORMAL_95 = 1.645  # standard deviations
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the engine reported for one step.
+    """What the engine reported for one step, or for ``steps`` equal ones.
 
     ``inter_token_s`` is the mean time since the previous token over the sequences that had one before; None when no
     sequence did. ``prefill_tokens`` are the prompt tokens computed in the step. ``gpu_busy_ratio`` is the share of time
-    in which the busiest GPU computed, read every few seconds; None without a GPU.
+    in which the busiest GPU computed, read every few seconds; None without a GPU. Of ``prefix_queried_tokens`` prompt
+    tokens of new sequences the engine found ``prefix_hit_tokens`` in its prefix cache; ``prefix_cleared``: it was
+    emptied.
     """
 
     running: int
@@ -30,6 +34,10 @@ class Load:
     preemptions: int = 0
     kv_capacity_tokens: int | None = None
     gpu_busy_ratio: float | None = None
+    prefix_queried_tokens: int = 0
+    prefix_hit_tokens: int = 0
+    prefix_cleared: bool = False
+    steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,8 @@ class Signals:
 
     ``limited``: since the last step a request waited for no other reason than the limit. The means are over
     finished requests, in tokens a sequence; 0 while nothing has finished. ``sequence_tokens_std`` is the standard
-    deviation of prompt + output tokens of a sequence.
+    deviation of prompt + output tokens of a sequence, ``pace_spread_ratio`` the coefficient of variation of the mean
+    times between tokens of single requests.
     """
 
     load: Load
@@ -48,6 +57,7 @@ class Signals:
     prompt_tokens_mean: float = 0.0
     output_tokens_mean: float = 0.0
     sequence_tokens_std: float = 0.0
+    pace_spread_ratio: float = 0.0
 
 
 class Limit(Protocol):
@@ -95,7 +105,9 @@ class LimitSettings(BaseModel):
 
     ``policy``: ``fixed``, ``aimd``, ``sla`` (noisy binary search, arXiv 2503.05248), ``model`` (fitted step time), or
     the import path ``package.module:Class`` of a custom policy. ``inter_token_slo_ms`` is the time between tokens
-    that must hold, where it is left out the shortest one of the classes; the policies aim at ``set_point_ratio`` of it.
+    that must hold, where it is left out the shortest one of the classes; the policies aim at ``set_point_ratio`` of it,
+    or at less where single requests differ so much that it takes less for 19 of 20 to keep it.
+    A ``fixed`` limit does not keep it; advice on a server's traffic compares with it all the same.
     ``memory_aware`` adds the bound by KV space. ``shadow`` computes and reports the limit but applies the fixed one.
     """
 
@@ -110,3 +122,16 @@ class LimitSettings(BaseModel):
     kv_reserve_ratio: float = Field(default=0.05, ge=0, lt=1)
     stale_after_s: float = Field(default=10.0, gt=0, le=3600)
     shadow: bool = False
+
+    def set_point_s(self, pace_spread_ratio: float) -> float:
+        """The mean time between tokens to aim at: so far below the objective that 19 of 20 requests keep it.
+
+        Their paces, of this coefficient of variation, are taken for normally distributed.
+        """
+        ratio = min(self.set_point_ratio, 1 / (1 + _NORMAL_95 * pace_spread_ratio))
+        return ratio * self.inter_token_slo_ms / 1000
+
+    @property
+    def moves(self) -> bool:
+        """Whether the limit follows the engine's steps: an adaptive policy, or the memory."""
+        return self.policy != "fixed" or self.memory_aware

@@ -32,7 +32,7 @@ class ModelFit:
     """Holds the fit and the recent prefill work for each sequence."""
 
     def __init__(self, settings: LimitSettings, fixed: int) -> None:
-        self._set_point_s = settings.set_point_ratio * settings.inter_token_slo_ms / 1000
+        self._settings = settings
         self._fit = StepTimeFit(_FORGETTING)
         self._model = self._fit.solve()
         self._seat_tokens: float | None = None
@@ -50,23 +50,24 @@ class ModelFit:
             self._learn(seen.running, seen.prefill_tokens, seen.inter_token_s)
         model = self._model
         seat_s = model.sequence_s + model.prefill_token_s * self._mix(seen)
-        room_s = self._set_point_s - model.base_s
+        set_point_s = self._settings.set_point_s(seen.pace_spread_ratio)
+        room_s = set_point_s - model.base_s
         if seat_s <= 0:  # more seats have cost nothing so far
             return allowed + max(1, allowed // 8) if room_s > 0 else allowed // 2
         seats = room_s / seat_s
         band = max(0.5, _BAND_RATIO * allowed)
         if abs(seats - allowed - 0.5) >= 0.5 + band:
             return int(max(0.0, min(seats, _MAX_SEATS)))
-        return allowed + (seen.inter_token_s < _PROBE_RATIO * self._set_point_s)
+        return allowed + (seen.inter_token_s < _PROBE_RATIO * set_point_s)
 
     def _mix(self, seen: Interval) -> float:
         """Prompt tokens a step for each running sequence; it grows only while the seats taken do not."""
         now, before = seen.prefill_tokens / seen.running, self._seat_tokens
         grew = seen.seats_taken > 1.02 * self._taken + 0.5
         self._taken = seen.seats_taken
-        if before is None:
+        if before is None and not grew:
             self._seat_tokens = now
-        elif now < before or not grew:
+        elif before is not None and (now < before or not grew):
             self._seat_tokens = before + _MIX_WEIGHT * (now - before)
         return self._seat_tokens or 0.0
 

@@ -26,7 +26,7 @@ class SlaSearch:
     """Remembers the two marks; starts around the preset's fixed number."""
 
     def __init__(self, settings: LimitSettings, fixed: int) -> None:
-        self._set_point_s = settings.set_point_ratio * settings.inter_token_slo_ms / 1000
+        self._settings = settings
         self._min_seats = float(settings.min_seats)
         self._max_seats = float(settings.max_seats or _MAX_SEATS)
         self._low = self._high = float(fixed)
@@ -36,12 +36,13 @@ class SlaSearch:
         tau_s, running = seen.inter_token_s, seen.running
         if tau_s is None:
             return allowed
+        set_point_s = self._settings.set_point_s(seen.pace_spread_ratio)
         alpha = max(2.0, running / 4)
         delta = alpha / 2
-        if tau_s > self._set_point_s * (1 + _BAND_RATIO):
+        if tau_s > set_point_s * (1 + _BAND_RATIO):
             self._high = max(running, self._low + alpha)
             self._low = max(self._low - delta, self._min_seats)
-        elif tau_s < self._set_point_s * (1 - _BAND_RATIO):
+        elif tau_s < set_point_s * (1 - _BAND_RATIO):
             self._low = min(running, self._high - alpha)
             self._high = min(self._high + delta, self._max_seats + alpha)
         else:

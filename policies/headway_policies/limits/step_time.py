@@ -2,9 +2,11 @@
 
 step = base + sequence * running + prefill_token * prefill_tokens, the cost of continuous batching (weights are read
 once a step; each sequence and each prompt token adds its share). It is fitted by least squares with exponential
-forgetting and no negative coefficient: coordinate descent on the 3 x 3 normal equations, starting at the last solution.
-A sweep never raises the squared error, so what the samples cannot separate (base and sequences, while the number
-running is constant) does not diverge.
+forgetting and no negative coefficient, on the 3 x 3 normal equations. Each solution is drawn a hundredth towards the
+one before (proximal point algorithm; Rockafellar, SIAM J. Control 1976): what the samples separate is found within a
+few of them, and what they do not (base and sequences, while the number running is constant) keeps its proportions.
+Before the first solution the proportions are those of ``_SHAPE``, in which a sequence costs more than on most engines,
+so that an early fit errs towards few seats.
 
 Weak spots: the model is linear, although attention costs grow with the context; a fit from a narrow range of running
 sequences is accurate there and an extrapolation elsewhere.
@@ -14,6 +16,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+_PULL = 0.01
+#: The proportions of a first guess: a sequence, a prompt token, and the base.
+_SHAPE = (1.0, 1.0, 16.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +62,57 @@ class StepTimeFit:
         self._targets = [factor * target for target in self._targets]
         self._costs = [factor * cost for cost in self._costs]
 
-    def solve(self, sweeps: int = 10) -> StepTime:
-        """The costs that fit best so far; all 0 without samples. More ``sweeps`` come closer to the exact optimum.
+    def solve(self) -> StepTime:
+        """The costs that fit best so far; all 0 without samples.
 
-        The sequences are fitted first: a single sample is attributed to them, so an early fit errs towards few seats.
+        Each solution is drawn a little towards the one before (a proximal step), and the first towards ``_SHAPE``.
         """
-        costs = self._costs
-        for _ in range(sweeps):
-            for i, (products, target) in enumerate(zip(self._products, self._targets, strict=True)):
-                if products[i] > 0:
-                    error = target - products[0] * costs[0] - products[1] * costs[1] - products[2] * costs[2]
-                    costs[i] = max(0.0, costs[i] + error / products[i])
-        sequence_s, prefill_token_s, base_s = costs
+        products = [list(row) for row in self._products]
+        targets, last = list(self._targets), self._costs
+        if not any(last):
+            last = self._first_guess()
+        for i in range(3):
+            pull = _PULL * products[i][i]
+            products[i][i] += pull
+            targets[i] += pull * last[i]
+        self._costs = _non_negative(products, targets)
+        sequence_s, prefill_token_s, base_s = self._costs
         return StepTime(base_s, sequence_s, prefill_token_s)
+
+    def _first_guess(self) -> list[float]:
+        """``_SHAPE`` at the size that fits the samples best."""
+        shaped = sum(
+            a * b * c for a, row in zip(_SHAPE, self._products, strict=True) for b, c in zip(row, _SHAPE, strict=True)
+        )
+        size = sum(a * b for a, b in zip(_SHAPE, self._targets, strict=True)) / shaped if shaped > 0 else 0.0
+        return [size * cost for cost in _SHAPE]
+
+
+def _non_negative(products: list[list[float]], targets: list[float]) -> list[float]:
+    """The least squares without negative costs: what would be negative is 0, and the others are solved again."""
+    free = [i for i in range(3) if products[i][i] > 0]
+    while free:
+        found = _solved([[products[i][j] for j in free] for i in free], [targets[i] for i in free])
+        least = min(range(len(free)), key=lambda place: found[place])
+        if found[least] >= 0:
+            costs = [0.0, 0.0, 0.0]
+            for i, cost in zip(free, found, strict=True):
+                costs[i] = cost
+            return costs
+        del free[least]
+    return [0.0, 0.0, 0.0]
+
+
+def _solved(rows: list[list[float]], targets: list[float]) -> list[float]:
+    """A positive definite system of at most three equations, by elimination."""
+    size = len(rows)
+    table = [[*row, target] for row, target in zip(rows, targets, strict=True)]
+    for i in range(size):
+        for below in range(i + 1, size):
+            factor = table[below][i] / table[i][i]
+            table[below] = [value - factor * above for value, above in zip(table[below], table[i], strict=True)]
+    found = [0.0] * size
+    for i in reversed(range(size)):
+        known = sum(table[i][j] * found[j] for j in range(i + 1, size))
+        found[i] = (table[i][size] - known) / table[i][i]
+    return found

@@ -1,21 +1,28 @@
-"""Online estimators: output lengths, waiting times, and a linear fit.
+"""Online estimators: output lengths, waiting times, rates, a linear fit, and what the engine's prefix cache holds.
 
-They learn from finished requests; no part of a prompt enters them.
+They learn from requests; no part of a prompt enters them.
 """
 
+from headway_policies.prediction.decaying_rate import DecayingRate, share_left
 from headway_policies.prediction.demand import Demand
 from headway_policies.prediction.estimators import Accuracy, LengthPredictor, QuantileLengths, WaitEstimate
 from headway_policies.prediction.linear_fit import LinearFit
+from headway_policies.prediction.pace import PaceSpread
+from headway_policies.prediction.prefix_cache import PrefixCache
 from headway_policies.prediction.scale import scale_ratio
 from headway_policies.prediction.size_stats import SizeStats
 
 __all__ = [
     "Accuracy",
+    "DecayingRate",
     "Demand",
     "LengthPredictor",
     "LinearFit",
+    "PaceSpread",
+    "PrefixCache",
     "QuantileLengths",
     "SizeStats",
     "WaitEstimate",
     "scale_ratio",
+    "share_left",
 ]

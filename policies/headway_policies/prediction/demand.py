@@ -6,9 +6,9 @@ about the last half minute; the time for which a seat is held is a mean over abo
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from headway_policies.prediction.decaying_rate import DecayingRate
 from headway_policies.prediction.estimators import MIN_SAMPLES
 
 _MEMORY_S = 30.0
@@ -17,10 +17,9 @@ _SEATS = 64.0
 
 @dataclass(slots=True)
 class _ClassDemand:
-    """``arrived`` and ``ended`` are weights, in seats; ``since_s`` is the time of the last arrival."""
+    """``arrivals`` in seats; ``ended`` is the weight of the seats whose ``residence_s`` is known."""
 
-    arrived: float = 0.0
-    since_s: float = 0.0
+    arrivals: DecayingRate = field(default_factory=lambda: DecayingRate(_MEMORY_S))
     ended: float = 0.0
     residence_s: float = 0.0
 
@@ -33,13 +32,11 @@ class Demand:
 
     def arrived(self, class_name: str, seats: int, now_s: float) -> None:
         """A request of so many sequences arrived."""
-        one = self._classes.setdefault(class_name, _ClassDemand())
-        one.arrived = one.arrived * math.exp(-max(0.0, now_s - one.since_s) / _MEMORY_S) + seats
-        one.since_s = now_s
+        self._of(class_name).arrivals.add(seats, now_s)
 
     def ended(self, class_name: str, seats: int, residence_s: float) -> None:
         """So many seats were held for ``residence_s`` seconds."""
-        one = self._classes.setdefault(class_name, _ClassDemand())
+        one = self._of(class_name)
         one.ended = min(one.ended, _SEATS) + seats
         one.residence_s += (residence_s - one.residence_s) * seats / one.ended
 
@@ -52,5 +49,7 @@ class Demand:
         one = self._classes.get(class_name)
         if one is None or one.ended < MIN_SAMPLES:
             return 0.0
-        arrived = one.arrived * math.exp(-max(0.0, now_s - one.since_s) / _MEMORY_S)
-        return arrived / _MEMORY_S * one.residence_s
+        return one.arrivals.per_s(now_s) * one.residence_s
+
+    def _of(self, class_name: str) -> _ClassDemand:
+        return self._classes.setdefault(class_name, _ClassDemand())

@@ -191,10 +191,13 @@ class WaitEstimate:
 
     def first_token_s(self, class_name: str, prompt_tokens: int) -> float | None:
         """An optimistic delay from dispatch to first token for a prompt of this size; None while unknown."""
-        fit = self._first_tokens.get(class_name)
-        if fit is None or fit.samples < MIN_SAMPLES:
-            return None
-        return max(0.0, fit.at(prompt_tokens) - fit.error)
+        fit = self._learnt(class_name)
+        return None if fit is None else max(0.0, fit.at(prompt_tokens) - fit.error)
+
+    def likely_first_token_s(self, class_name: str, prompt_tokens: int) -> float | None:
+        """A delay within which the first token of a prompt of this size probably comes; None while unknown."""
+        fit = self._learnt(class_name)
+        return None if fit is None else fit.at(prompt_tokens) + fit.error
 
     def accuracy(self) -> Accuracy:
         """How good the predicted waits have been, in seconds."""
@@ -203,6 +206,10 @@ class WaitEstimate:
     def first_token_accuracy(self) -> Accuracy:
         """How good the predicted delays of first tokens have been, in seconds."""
         return self._first_score.accuracy()
+
+    def _learnt(self, class_name: str) -> LinearFit | None:
+        fit = self._first_tokens.get(class_name)
+        return None if fit is None or fit.samples < MIN_SAMPLES else fit
 
 
 #: Class, tenant, and the bit length of ``max_tokens`` (0: not set); None: any.

@@ -4,6 +4,8 @@ Errors name the key, the line and the value; ``lint`` warns of settings without 
 """
 
 from headway_policies.preset.errors import Issue, one_line, shown
+from headway_policies.preset.fixed_limit import with_fixed_limit
+from headway_policies.preset.inert import effective, without_effect
 from headway_policies.preset.lint import lint
 from headway_policies.preset.model import (
     Change,
@@ -12,6 +14,7 @@ from headway_policies.preset.model import (
     Setting,
     bundled_presets,
     changes,
+    differences,
     load_preset,
     parse_preset,
 )
@@ -30,6 +33,8 @@ __all__ = [
     "Traffic",
     "bundled_presets",
     "changes",
+    "differences",
+    "effective",
     "lint",
     "load_preset",
     "one_line",
@@ -38,4 +43,6 @@ __all__ = [
     "shown",
     "toml_text",
     "usable_rungs",
+    "with_fixed_limit",
+    "without_effect",
 ]

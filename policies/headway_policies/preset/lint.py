@@ -11,21 +11,16 @@ from collections.abc import Iterator
 
 from headway_policies.batching import Batching
 from headway_policies.fallback import RUNG_TRIGGERS, Rung, Trigger
+from headway_policies.limits import LimitSettings
+from headway_policies.memory import Cache
+from headway_policies.preset.inert import BY_PREFIX, MOVING_LIMIT, USED_BY
 from headway_policies.preset.model import Preset
 from headway_policies.preset.rungs_used import usable_rungs
 from headway_policies.preset.toml_text import toml_text
+from headway_policies.queueing import OrderSettings
 
 _MIN_MS, _MAX_MS = 50, 200
 _KNEE_SEATS = 64
-
-#: For each setting that some strategies ignore: the strategies that use it.
-_USED_BY: dict[str, tuple[str, ...]] = {
-    "bins": ("static", "dynamic"),
-    "window": ("dynamic",),
-    "urgent_window_ms": ("dynamic",),
-    "preferred_batch_sizes": ("dynamic",),
-    "flush_after_s": ("static",),
-}
 
 #: For each rung of the fallback ladder: the key that gives it an effect.
 _ALLOWED_BY: dict[Rung, str] = {
@@ -61,8 +56,9 @@ def _batching(batching: Batching) -> Iterator[str]:
             f"batching.seats: beyond {_KNEE_SEATS} each seat adds less throughput, but costs as much memory and time "
             "between tokens; measure it on your machine"
         )
-    for key, strategies in _USED_BY.items():
-        if batching.strategy not in strategies and getattr(batching, key) != Batching.model_fields[key].default:
+    for key, strategies in USED_BY.items():
+        field = Batching.model_fields[key]
+        if batching.strategy not in strategies and not field.is_required() and getattr(batching, key) != field.default:
             why = "; bins cost throughput where no batch ends as a whole" if key == "bins" else ""
             yield f"batching.{key}: no effect under {batching.strategy}, only under {' and '.join(strategies)}{why}"
 
@@ -88,18 +84,43 @@ def _order(preset: Preset) -> Iterator[str]:
         yield "ordering.between: strict: a constant stream of urgent requests starves the classes below it"
     if between in ("strict", "ageing") and any(one.share is not None for one in preset.classes.values()):
         yield f"classes: share has no effect under {between}, only under weighted"
+    yield from _prefix(preset)
     if preset.classes[ranked[-1]].reserved_seats:
         yield f"classes.{ranked[-1]}.reserved_seats: no effect: no class is less urgent"
 
 
+def _prefix(preset: Preset) -> Iterator[str]:
+    ordering = preset.ordering
+    if ordering.by_prefix:
+        if Cache.PREFIX in preset.memory.caches:
+            yield 'memory.caches: "prefix" empties the cache on which ordering.inside = "prefix" relies'
+        return
+    for key in BY_PREFIX:
+        if getattr(ordering, key) != OrderSettings.model_fields[key].default:
+            yield f"ordering.{key}: no effect under {ordering.inside}, only under prefix"
+
+
 def _limit(preset: Preset) -> Iterator[str]:
     slo_ms = preset.limit.inter_token_slo_ms
+    if not preset.limit.moves:
+        yield from _fixed_limit(preset)
     if preset.limit.policy == "fixed":
         return
     for name, terms in preset.classes.items():
         if terms.stall_timeout_s is not None and terms.stall_timeout_s * 1000 <= slo_ms:
             slo = f"limit.inter_token_slo_ms ({toml_text(slo_ms)})"
             yield f"classes.{name}.stall_timeout_s: ends answers that still meet {slo}"
+
+
+def _fixed_limit(preset: Preset) -> Iterator[str]:
+    """Settings of a limit that never moves. An objective that follows the classes is none that its author stated."""
+    limit = preset.limit
+    of_classes_ms = [one.inter_token_slo_ms for one in preset.classes.values() if one.inter_token_slo_ms is not None]
+    for key in MOVING_LIMIT:
+        if getattr(limit, key) != LimitSettings.model_fields[key].default:
+            yield f"limit.{key}: no effect under fixed, only under another policy or with memory_aware"
+    if limit.inter_token_slo_ms != min(of_classes_ms, default=LimitSettings().inter_token_slo_ms):
+        yield 'limit.inter_token_slo_ms: no limit keeps it under fixed; set limit.policy, for example "model"'
 
 
 def _time_outs(preset: Preset) -> Iterator[str]:

@@ -67,10 +67,10 @@ class Preset(BaseModel):
         """A limit that states no ``inter_token_slo_ms`` keeps the shortest of the classes'."""
         if not isinstance(table, Mapping) or not isinstance(table.get("classes"), Mapping):
             return table
-        limit, classes = table.get("limit", {}), table["classes"].values()
-        stated = [one.get("inter_token_slo_ms") for one in classes if isinstance(one, Mapping)]
+        limit, classes = _stated(table.get("limit", {})), map(_stated, table["classes"].values())
+        stated = [one.get("inter_token_slo_ms") for one in classes if one is not None]
         numbers = [one for one in stated if isinstance(one, int | float) and not isinstance(one, bool)]
-        if not numbers or not isinstance(limit, Mapping) or "inter_token_slo_ms" in limit:
+        if not numbers or limit is None or "inter_token_slo_ms" in limit:
             return table
         return {**table, "limit": {**limit, "inter_token_slo_ms": min(numbers)}}
 
@@ -207,7 +207,11 @@ class Change:
 
 def changes(old: Preset, new: Preset) -> list[Change]:
     """What a switch from ``old`` to ``new`` changes, setting by setting."""
-    before, after = old.settings(), new.settings()
+    return differences(old.settings(), new.settings())
+
+
+def differences(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> list[Change]:
+    """The settings that differ, in the order of the first, then those only the second has."""
     keys = list(before) + [key for key in after if key not in before]
     return [Change(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)]
 
@@ -252,6 +256,13 @@ def _bundled_text(name: str) -> tuple[str, str]:
         raise PresetError(f"there is no bundled preset {name[:60]!r} ({known}); a file needs a / or the suffix .toml")
     text = (resources.files(__package__) / "bundled" / f"{name}.toml").read_text(encoding="utf-8")
     return f"bundled {name}", text
+
+
+def _stated(part: object) -> Mapping[str, Any] | None:
+    """What is stated in a table of a file, or in a model that a program has made; None for anything else."""
+    if isinstance(part, BaseModel):
+        return part.model_dump(exclude_unset=True)
+    return part if isinstance(part, Mapping) else None
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Setting]]:

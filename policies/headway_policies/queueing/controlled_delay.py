@@ -9,7 +9,7 @@ will wait longer.
 
 One objective is all there is to set. A first token that is due within ``slo_s`` leaves half of that for the wait (the
 target); the interval is twice ``slo_s``. A burst that is over within target + interval loses nothing. A queue stops
-standing when a ticket leaves it within half of the target, or when it is empty. It stands again after two targets when
+standing when a ticket leaves it within half of the target, or when it is empty. It stands again after one target when
 that was shortly before (CoDel as well remembers how hard it last had to drop).
 
 Every call is O(1). Known weak spot: a load that alternates between overload and idle, with a period of about the
@@ -22,7 +22,7 @@ from math import inf
 
 _TARGET_RATIO = 0.5
 _INTERVAL_RATIO = 2.0
-#: For so many intervals after a queue has stopped standing it stands again after two targets.
+#: For so many intervals after a queue has stopped standing it stands again after one target.
 _REMEMBERED_INTERVALS = 8.0
 
 
@@ -40,7 +40,7 @@ class ControlledDelay:
     def stands(self, now_s: float) -> bool:
         """Whether the queue, in which something waits, has stood up to now."""
         recently = now_s - self._stood_s <= _REMEMBERED_INTERVALS * self.interval_s
-        patience_s = self.target_s if recently else self.interval_s
+        patience_s = 0.0 if recently else self.interval_s
         return now_s - self._short_s > patience_s + self.target_s
 
     def empty(self, now_s: float) -> None:

@@ -49,7 +49,8 @@ class Ticket:
     ``arrived_s`` is read from the same clock as every ``now_s``. ``seats`` is the number of sequences the request will
     occupy in the engine (OpenAI's ``n``). ``asked`` holds the time-outs that the client requests; they can only
     shorten those of its class. ``prompt_tokens`` may be an estimate, 0 when unknown. ``may_wait`` is False where the
-    client prefers a refusal to queueing.
+    client prefers a refusal to queueing. ``prefix`` has the hashes of the beginnings of its prompt (``prefix``); empty
+    where nothing compares them.
     """
 
     id: int
@@ -62,6 +63,7 @@ class Ticket:
     prompt_bytes: int = 0
     max_tokens: int | None = None
     may_wait: bool = True
+    prefix: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.seats < 1:

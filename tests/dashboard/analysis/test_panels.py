@@ -12,9 +12,10 @@ from headway_dashboard.analysis import engine_panels, newest_values, panels
 from headway_dashboard.analysis.expressions import Either, Expression, Metric, Share
 from headway_dashboard.analysis.figures import figure
 from headway_dashboard.analysis.model import Mark, Series
-from headway_dashboard.analysis.palette import class_order, of_class
+from headway_dashboard.analysis.palette import LOSSES, class_order, of_class
 from headway_dashboard.analysis.panels import Panel, for_classes
 from headway_dashboard.sources import Health, Reading
+from headway_policies.fallback import Degradation
 
 ENGINE = {"vllm:generation_tokens_total", "vllm:kv_cache_usage_perc"}
 PANELS = (*panels.PANELS, *engine_panels.PANELS)
@@ -152,3 +153,9 @@ def test_classes_have_an_order_and_colours_of_their_own() -> None:
     ]  # fmt: skip
     assert len({of_class(name) for name in ("realtime", "normal", "batch")}) == 3
     assert of_class("zeta") == of_class("zeta")
+
+
+def test_each_kind_of_degradation_has_words_and_a_colour_of_its_own() -> None:
+    """Two kinds of one colour could not be told apart in the bars."""
+    assert set(LOSSES) == set(Degradation)
+    assert len(set(LOSSES.values())) == len({colour for _, colour in LOSSES.values()}) == len(LOSSES)

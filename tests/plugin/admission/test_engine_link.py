@@ -143,3 +143,41 @@ async def test_an_engine_that_will_be_replaced_is_not_errored(final: str) -> Non
     assert handler.deaths == 1
     setattr(link, final, True)
     assert engine.errored
+
+
+@on_virtual_time
+async def test_a_death_before_the_first_request_is_handled_once() -> None:
+    """Reported on the loop or from a thread, which has no loop to give it to yet, and again by the first request."""
+    for on_loop in (True, False):
+        engine, control = behind_a_gate()
+        handler, link = Handler(), control.gateway.link
+        link.death_handler = handler
+        engine.die()
+        if on_loop:
+            link.check_engine()
+        else:
+            await asyncio.to_thread(link.check_engine)
+        assert (link.engine_gone, handler.deaths) == (True, int(on_loop))
+        link.check_engine()
+        assert handler.deaths == 1
+        link.begin()
+        await asyncio.sleep(0)
+        assert (handler.deaths, link.loop.tasks) == (1, set())
+        engine.revive()
+        link.engine_back()
+        engine.die()
+        link.check_engine()
+        assert handler.deaths == 2
+
+
+@on_virtual_time
+async def test_an_engine_that_was_given_up_before_the_first_request_did_not_die_again() -> None:
+    """The first request is refused, and no death is counted for it."""
+    engine, control = behind_a_gate()
+    handler, link = Handler(), control.gateway.link
+    link.death_handler = handler
+    link.give_up()
+    with pytest.raises(Refused) as refused:
+        await read(engine, "first")
+    assert (refused.value.reason, handler.deaths) == (Reason.ENGINE_LOST, 0)
+    await assert_no_residue(control)

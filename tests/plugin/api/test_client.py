@@ -31,10 +31,13 @@ def test_both_readers_read_what_a_server_says(lenient: bool) -> None:
         assert client.status().classes[0].name == "batch"
         assert client.presets().current.name == client.preset().name == "balanced"
         assert client.switch("latency", revision=3).revision == 4
+        assert client.order_limit(48, revision=4, expires_s=30.0).changes[0].after == 48
+        assert client.order_limit(None, revision=5, window_ms=0.0, actor="a").revision == 6
         assert client.order_fallback("cap", reason="r").ordered == "cap"
         assert client.fallback().moves[0].after == "cap"
         assert client.recycle(actor="a").seats_taken == 5
-    assert _bodies(server) == [{"name": "latency"}, {"rung": "cap", "reason": "r"}, {"actor": "a"}]
+    limits = [{"seats": 48, "expires_s": 30.0}, {"seats": None, "window_ms": 0.0, "actor": "a"}]
+    assert _bodies(server) == [{"name": "latency"}, *limits, {"rung": "cap", "reason": "r"}, {"actor": "a"}]
 
 
 def test_without_a_token_nothing_is_sent_as_one() -> None:

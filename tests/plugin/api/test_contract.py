@@ -34,6 +34,7 @@ from headway_policies import bundled_presets, preset
 TOKENS = {Role.OPERATOR: "operator-token-0123456789-0123456789", Role.VIEWER: "viewer-token-0123456789-0123456789ab"}
 BODIES: dict[str, dict[str, Any]] = {
     "switch": {"name": "latency", "reason": "rush hour", "actor": "anna"},
+    "order_limit": {"seats": 12, "expires_s": 30, "reason": "a trial", "actor": "anna"},
     "order_fallback": {"rung": "pause"},
     "recycle": {},
 }

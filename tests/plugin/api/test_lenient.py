@@ -42,7 +42,11 @@ def test_anything_is_read_as_a_whole_model(answer: type[BaseModel], body: object
         ({"warmup": {"stages": {"batch": [1.5, "x", 2], "single": 1}}}, "warmup", {"batch": [1.5, 2.0]}),
         ({"engine": [1]}, "engine", schema.EngineStatus()),
         ({"ordering": {"error": 1}}, "ordering", schema.OrderingStatus()),
-        ({"limit": {"live": 8, "reason": 1}}, "limit", {"live": 8, "proposed": 0, "ceiling": 0, "reason": ""}),
+        (
+            {"limit": {"live": 8, "reason": 1}},
+            "limit",
+            {"live": 8, "proposed": 0, "ceiling": 0, "reason": "", "ordered": None},
+        ),
     ],
 )
 def test_what_is_understood_is_kept(body: dict[str, Any], field: str, expected: object) -> None:

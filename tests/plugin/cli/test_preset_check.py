@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from headway.cli import main
 from headway_policies import changes, load_preset, parse_preset
 from headway_policies.conformance.limits import RULES
+from headway_policies.preset import differences, effective
 
 SHORT_LINE = """
 from headway_policies.queueing.disciplines import Fifo
@@ -117,13 +118,20 @@ def test_what_show_prints_is_the_preset_to_the_last_digit(chosen: dict[str, Any]
 @given(CHOSEN, CHOSEN)
 @settings(max_examples=60, deadline=None)
 def test_diff_never_shows_two_equal_texts(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """A row for each setting that differs, and its two values differ to the eye."""
+    """A row for each setting that differs where it acts, and its two values differ to the eye; the others are named."""
     with TemporaryDirectory() as folder:
         files = file_of(Path(folder), "one", one), file_of(Path(folder), "other", other)
-        found = changes(*map(load_preset, files))
+        presets = [load_preset(file) for file in files]
         out = printed("diff", *files)
-    rows = [re.split(r"  +", line.strip()) for line in out.splitlines()[1:]]
-    assert [row[0] for row in rows] == [change.setting for change in found]
+    acting = [change.setting for change in differences(*(effective(preset.settings()) for preset in presets))]
+    idle = {change.setting for change in changes(*presets)}.difference(acting)
+    *lines, last = out.splitlines()[bool(acting) :] or [""]
+    if idle:
+        assert last == f"without effect in either: {', '.join(sorted(idle))}"
+    elif acting:
+        lines.append(last)
+    rows = [re.split(r"  +", line.strip()) for line in lines]
+    assert [row[0] for row in rows] == acting
     assert all(len(row) == 3 and row[1] != row[2] for row in rows)
 
 
@@ -138,10 +146,12 @@ def policies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_diff_shows_what_differs_and_ends_in_one(capsys: pytest.CaptureFixture[str]) -> None:
     """As diff does."""
     assert main(["preset", "diff", "latency", "throughput"]) == 1
-    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    *table, last = capsys.readouterr().out.splitlines()
+    head, *rows = [line.split() for line in table]
     assert head == ["setting", "latency", "throughput"]
+    assert last == "without effect in either: batching.window_ms, limit.inter_token_slo_ms"
     assert ["batching.seats", "8", "64"] in rows
-    objectives = {row[0] for row in rows} - {"batching.seats", "batching.window_ms", "fallback.queue_age_s"}
+    objectives = {row[0] for row in rows} - {"batching.seats", "fallback.queue_age_s"}
     assert {row.rsplit(".", 1)[1] for row in objectives} == {"ttft_slo_s", "inter_token_slo_ms"}
 
 

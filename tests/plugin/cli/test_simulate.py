@@ -32,7 +32,10 @@ def test_presets_are_compared_side_by_side(capsys: pytest.CaptureFixture[str]) -
     assert out[0].startswith("W1, chat")
     assert out[0].endswith("seed 1")
     assert out[1].startswith("engine: 29 ms a step + 1.06 ms a sequence + 0.7 ms a prompt token")
-    assert out[4].split() == ["latency", "throughput", "engine", "alone"]
+    assert out[2] == "objectives for all alike: first token within 1000 ms, 75 ms between tokens"
+    assert out[3] == "  latency states its own: realtime 500 ms, 50 ms; normal 2000 ms, 100 ms"
+    assert out[4] == "  throughput states its own: realtime 2000 ms, 200 ms; normal 10000 ms, 400 ms"
+    assert out[6].split() == ["latency", "throughput", "engine", "alone"]
     assert any(line.startswith("goodput, requests/s") and len(line.split()) == 5 for line in out)
 
 
@@ -72,6 +75,43 @@ def test_what_was_given_is_said_to_the_last_digit(capsys: pytest.CaptureFixture[
     assert "engine: 29.123456 ms a step + 1.0654321 ms a sequence" in out
     assert "first token within 1000.25 ms, 75.0000001 ms between tokens" in out
     assert "; 1.2345678 times the ceiling" in out
+
+
+def test_each_preset_is_judged_by_the_same_objectives_and_by_its_own_beside(capsys: pytest.CaptureFixture[str]) -> None:
+    """A longer objective is easier to keep: goodput and ceiling are the same for all, its own are in rows of their own.
+    The engine alone has none."""
+    assert main([*SHORT, "--preset", "latency", "--preset", "throughput", "--engine-alone"]) == 0
+    rows = own_rows(capsys.readouterr().out)
+    assert len(rows) == 6  # every class and two classes, of the offered and of the admitted
+    assert all(row[-1] == "-" and row[0] != "-" != row[1] for row in rows)
+    assert main([*SHORT, "--preset", "latency", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["own"] == {
+        "realtime": {"ttft_s": 0.5, "inter_token_s": 0.05}, "normal": {"ttft_s": 2.0, "inter_token_s": 0.1},
+    }  # fmt: skip
+    assert run["classes"]["normal"]["own_attained_ratio"] >= run["classes"]["normal"]["attained_ratio"]
+
+
+@pytest.mark.parametrize("flag", ["--slo-ttft-ms", "--slo-inter-token-ms"])
+def test_an_objective_that_is_given_judges_all_alone(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where it is the usual one."""
+    usual = {"--slo-ttft-ms": "1000", "--slo-inter-token-ms": "75"}[flag]
+    assert main([*SHORT, flag, usual]) == 0
+    out = capsys.readouterr().out
+    assert "objectives for all alike: first token within 1000 ms, 75 ms between tokens\n\n" in out
+    assert own_rows(out) == []
+
+
+def test_presets_without_objectives_of_their_own_have_no_rows_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor has a closed batch, of which nothing is due."""
+    assert main([*SHORT, "--strategies", "8"]) == 0
+    assert main(["simulate", "--workload", "W4", "--preset", "balanced"]) == 0
+    assert own_rows(capsys.readouterr().out) == []
+
+
+def own_rows(out: str) -> list[list[str]]:
+    """The cells of the rows about a preset's own objectives."""
+    return [line.split()[6:] for line in out.splitlines() if line.startswith("  by its own objectives,")]
 
 
 def test_json_holds_the_figures_of_every_class(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,6 +175,14 @@ def test_the_tight_workload_brings_its_kv_space_and_a_flag_overrides_it(capsys: 
         assert json.loads(capsys.readouterr().out)["model"]["kv_tokens"] == tokens
 
 
+def test_the_workload_with_system_prompts_brings_a_prefix_cache(capsys: pytest.CaptureFixture[str]) -> None:
+    """And KV space for 8 prompts; any other workload has none."""
+    for workload, cached in (("W7", True), ("W1", False)):
+        assert main(["simulate", "--workload", workload, "--duration", "5", "--json"]) == 0
+        model = json.loads(capsys.readouterr().out)["model"]
+        assert (model["prefix_cache"], model["kv_tokens"] == 8 * 512) == (cached, cached)
+
+
 def test_a_sweep_names_the_knee_as_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     """A row for each number of seats, and what to write into the file."""
     assert main(["simulate", "--sweep"]) == 0
@@ -142,7 +190,8 @@ def test_a_sweep_names_the_knee_as_a_preset(capsys: pytest.CaptureFixture[str]) 
     assert out.rstrip().endswith("[batching]\nseats = 16")
     assert main(["simulate", "--sweep", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["knee"] == 16
+    assert answer["most_within"] == 16
+    assert f"The knee: {answer['knee']} seats, the point with the largest distance to the chord" in out
     assert answer["points"][0]["speedup"] == 1.0
 
 
@@ -205,11 +254,11 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys:
         ('ordering.inside = "faulty_policy:FaultyLine"', "the order: head raised LookupError"),
         (
             'limit.policy = "faulty_policy:FaultyLimit"',
-            "the limit: faulty_policy:FaultyLimit failed 32 times, first at 1.6 s with LookupError: no figure",
+            "the limit: faulty_policy:FaultyLimit failed 44 times, first at 1.5 s with LookupError: no figure",
         ),
         (
             'limit.policy = "faulty_policy:StumblingLimit"',
-            "the limit: faulty_policy:StumblingLimit failed once, first at 1.6 s with KeyError: 'inter_token_s'",
+            "the limit: faulty_policy:StumblingLimit failed once, first at 1.5 s with KeyError: 'inter_token_s'",
         ),
         (
             'batching.strategy = "dynamic"\nbatching.window = "faulty_policy:FaultyWindow"',

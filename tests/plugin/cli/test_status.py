@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from admin_stand_in import TOKEN, Stub
 
-from headway.api.schema import EngineStatus
+from headway.api.schema import EngineStatus, LimitStatus, OrderedLimit
 from headway.cli import main, status
 
 
@@ -55,6 +55,14 @@ def test_the_state_says_what_happens_to_requests(admission: str, engine: str, se
         if one.startswith("state")
     ]
     assert line == f"state     {sentence}"
+
+
+@pytest.mark.parametrize(("left_s", "end"), [(25.0, "for another 25 s"), (None, "until the next switch")])
+def test_an_ordered_limit_is_shown_with_its_end(left_s: float | None, end: str, operator: Stub) -> None:
+    """On the line of the seats: the preset's name alone would not say it."""
+    limit = LimitStatus(live=48, ceiling=64, ordered=OrderedLimit(seats=48, left_s=left_s))
+    shown = status.text(operator.status().model_copy(update={"limit": limit}), operator.url)
+    assert f"5 taken of 48 (ceiling 64); 48 ordered in place of the preset's, {end}\n" in shown
 
 
 def test_seats_above_the_limit_are_named_as_such(operator: Stub) -> None:

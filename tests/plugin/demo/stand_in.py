@@ -139,15 +139,16 @@ def serve(port: int, mode: str) -> None:
 def demo(mode: str, exit_after_s: float | None) -> int:
     """Run the demo with the stand-ins for children."""
     from headway.console import CliError
-    from headway.demo import overload, play, show
+    from headway.demo import play, show
     from headway.demo.options import Options
+    from headway.demo.overload import phase
 
     server_port, dashboard_port = _free_port(), _free_port()
     me = [sys.executable, __file__]
     play.server_command = lambda options: [*me, "server", str(server_port), mode]
     play.dashboard_command = lambda options: [*me, "server", str(dashboard_port), "well"]
     show._GRACE_S = 0.5
-    overload.MAX_RATE_PER_S = 20.0
+    phase.MAX_RATE_PER_S = 20.0
     if mode == "short":
         play._FIRST_PART_S = 1.0
     show._CRASH_SHOWS_WITHIN_S = 5.0

@@ -74,6 +74,7 @@ async def test_a_grandchild_that_ignores_sigterm_is_killed(nursery: Nursery) -> 
     assert running(processes) == []
 
 
+@pytest.mark.slow
 async def test_a_grandchild_in_a_session_of_its_own_is_found(nursery: Nursery) -> None:
     """It was seen below its parent once, which is enough."""
     code = "import os; os.setsid(); " + WAIT
@@ -84,6 +85,7 @@ async def test_a_grandchild_in_a_session_of_its_own_is_found(nursery: Nursery) -
     assert running(processes) == []
 
 
+@pytest.mark.slow
 async def test_children_of_a_dead_child_are_ended(nursery: Nursery) -> None:
     """An orphan stays in its session and is found there."""
     child = await nursery.start(SPAWN.format(code=WAIT) + "import time; time.sleep(0.5); print('bye')", lines=1)

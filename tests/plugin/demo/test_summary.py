@@ -9,12 +9,13 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from overload_example import OVERLOAD
 
 from headway.demo.drive import COMPLETED, FAILED, REFUSED, Served
-from headway.demo.overload_figures import ClassInOverload, Delays, OverloadFigures
-from headway.demo.report import as_json, overload_lines, text
-from headway.demo.scrape import ClassCounts, Counts
+from headway.demo.overload.report import overload_lines
+from headway.demo.report import as_json, text
 from headway.demo.summary import PresetSeen, Summary, checks, percentile, summarise
+from headway.load.scrape import ClassCounts, Counts
 
 BEFORE = PresetSeen("balanced", 1, 32)
 AFTER = PresetSeen("throughput", 2, 64)
@@ -33,21 +34,6 @@ LAST = Counts(
     },
     40,
     20,
-)
-
-
-OVERLOAD = OverloadFigures(
-    length_s=10.0,
-    capacity_per_s=20.0,
-    classes=[
-        ClassInOverload("realtime", 100, 100, 100, {"completed": 98, "failed": 2}, {}),
-        ClassInOverload("batch", 200, 200, 200, {"completed": 120, "shed": 80}, {"shed": 70, "evicted": 10}),
-    ],
-    answered=299,
-    retry_after_s=(2, 14),
-    before=Delays(0.004, 0.2),
-    during=Delays(0.15, None),
-    rungs=["cap", "shed"],
 )
 
 
@@ -204,31 +190,9 @@ def test_the_report_says_the_figures_and_what_failed() -> None:
     assert "FAILED  the preset switch took effect: revision 1 -> 1, limit 32 -> 32" in shown
 
 
-def test_the_report_says_what_the_policies_did() -> None:
-    """Four lines, every figure from the overload's."""
-    assert overload_lines(OVERLOAD) == [
-        "  overload    300 requests in 10 s: 30.0 a second, 1.5 times the 20.0 of the full engine; 1 without an answer",
-        "  outcomes    realtime 98 completed, 0 refused, 2 otherwise; "
-        "batch 120 completed, 80 refused (shed 70, evicted 10)",
-        "  realtime    p95 before -> in the overload: wait 4 -> 150 ms, first token 200 -> - ms",
-        "  policies    Retry-After 2 to 14 s; fallback rungs entered: cap, shed",
-    ]
+def test_the_report_has_the_lines_of_the_overload() -> None:
+    """Where there was one."""
     assert "\n".join(overload_lines(OVERLOAD)) in text(good(), [])
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        pytest.param({"retry_after_s": None}, "no refusal had a Retry-After", id="no refusal"),
-        pytest.param({"retry_after_s": (3, 3)}, "Retry-After 3 s;", id="one value"),
-        pytest.param({"rungs": []}, "fallback rungs entered: none", id="no rung"),
-        pytest.param({"capacity_per_s": 0.0}, "more than the 0.0 of the full engine", id="nothing was measured"),
-    ],
-)
-def test_the_report_of_an_overload_says_what_was_not_seen(change: dict[str, object], words: str) -> None:
-    """In words, not in empty places."""
-    lines = overload_lines(dataclasses.replace(OVERLOAD, **change))  # type: ignore[arg-type] # a table of mixed facts
-    assert words in "\n".join(lines)
 
 
 def test_requests_that_were_open_at_an_interruption_are_shown() -> None:

@@ -25,6 +25,7 @@ from headway.fallback.client import (
     FallbackClient,
     _Held,
 )
+from headway.fallback.diverted_request import DivertedRequest
 from headway.fallback.settings import FallbackSettings
 from headway_policies.fallback.circuit_breaker import BreakerState, CircuitBreaker
 
@@ -82,8 +83,8 @@ async def send_on(
     headers = {"authorization": "Bearer client-key", "cookie": "c=1", "traceparent": "00-1-2-01", "x-evil": "1"}
     options: dict[str, Any] = {"class_name": "normal", "headers": headers} | more
     path = options.pop("path", CHAT)
-    hop = await way.serve(path, body, options.pop("headers"), client.receive, client.send, **options)
-    return hop, client
+    asked = DivertedRequest(path, body, options.pop("headers"), client.receive, client.send, **options)
+    return await way.serve(asked), client
 
 
 async def test_an_answer_comes_back_signed() -> None:
@@ -307,6 +308,7 @@ async def test_the_bound_on_an_event_is_none_on_the_stream() -> None:
     assert (hop, len(client.body)) == (ForwardResult.SERVED, 4 * len(event) + len(DONE))
 
 
+@pytest.mark.slow
 async def test_a_stream_that_drags_on_ends_at_its_time_out() -> None:
     """The request's own time-out holds where it is the shorter one; half an event is never handed on."""
     pieces = [CHUNKS[0], b"data: {", b'"half']
@@ -343,7 +345,7 @@ async def test_a_client_that_is_gone_when_the_answer_comes() -> None:
         raise OSError("closed")
 
     async with elsewhere() as other, upstream(other, breaker=CircuitBreaker(failures=1)) as way:
-        hop = await way.serve(CHAT, request(), {}, Client().receive, gone, class_name="normal")
+        hop = await way.serve(DivertedRequest(CHAT, request(), {}, Client().receive, gone, "normal"))
         assert (hop, way.breaker.state) == (ForwardResult.CLIENT_GONE, BreakerState.CLOSED)
 
 
@@ -382,7 +384,7 @@ async def test_two_servers_that_point_at_each_other_do_not_loop() -> None:
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         seen.append("x-headway-hop" in headers)
         body = (await receive())["body"]
-        hop = await ways[0].serve(scope["path"], body, headers, receive, send, class_name="normal")
+        hop = await ways[0].serve(DivertedRequest(scope["path"], body, headers, receive, send, "normal"))
         if hop is ForwardResult.NOT_SERVED:
             await send({"type": "http.response.start", "status": 503, "headers": [(b"x-headway-reason", b"test")]})
             await send({"type": "http.response.body", "body": b"refused"})
@@ -401,7 +403,8 @@ async def test_through_a_real_server_it_streams() -> None:
 
         async def sends_on(scope: Scope, receive: Receive, send: Send) -> None:
             body = (await receive())["body"]
-            assert await way.serve(scope["path"], body, {}, receive, send, class_name="normal") is ForwardResult.SERVED
+            asked = DivertedRequest(scope["path"], body, {}, receive, send, "normal")
+            assert await way.serve(asked) is ForwardResult.SERVED
 
         async with (
             served(sends_on) as url,

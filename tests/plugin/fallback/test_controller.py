@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -19,13 +20,14 @@ from headway.api import FallbackState
 from headway.cli import fallback
 from headway.engine.fake import FakeEngine
 from headway.errors import UnknownRungError
-from headway.fallback import FixedReply, OtherModel
+from headway.fallback import FixedReply, OtherEngine, OtherModel
 from headway.fallback.client import FallbackClient
 from headway.fallback.settings import FallbackSettings
 from headway.http.admin import routes
 from headway.http.auth import Role, Tokens
 from headway.operator.metrics import MetricsCollector
 from headway_policies import Ending, Load, Preset, Reason
+from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Fallback, Rung
 
 OPERATOR = "operator-token-0123456789-0123456789"
@@ -196,7 +198,7 @@ async def test_an_order_is_checked() -> None:
 
 async def test_the_metrics_show_rung_steps_and_losses() -> None:
     """All series are there from the start, at zero."""
-    control, _ = control_room()
+    control, _ = control_room(other_model=other())
     registry = CollectorRegistry()
     registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
     scrape = Scrape(generate_latest(registry).decode())
@@ -210,6 +212,27 @@ async def test_the_metrics_show_rung_steps_and_losses() -> None:
     assert scrape("headway_fallback_steps_total", rung="shed", trigger="operator") == 1.0
     assert scrape("headway_degraded_total", **{"class": "normal", "kind": "model"}) == 1.0
     assert control.status()["fallback"] == {"rung": "shed", "trigger": "operator"}
+
+
+async def run_another() -> AsyncIterator[object]:
+    """Another engine of a program: a function like its ``generate``."""
+    yield object()
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [(other(), "model"), (FixedReply("We are busy."), "fixed_reply"), (OtherEngine(run_another), "model")],
+    ids=["another model", "fixed reply", "another engine"],
+)
+async def test_a_diverted_request_is_counted_by_what_answered_it(target: OtherModel, kind: str) -> None:
+    """A text of the operator's is no model's answer, and an operator wants to see which of them clients get."""
+    control, _ = control_room(other_model=target)
+    registry = CollectorRegistry()
+    registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
+    control.fallback_controller.count_diverted("normal")
+    scrape = Scrape(generate_latest(registry).decode())
+    counted = {one: scrape("headway_degraded_total", **{"class": "normal", "kind": one}) for one in Degradation}
+    assert counted == dict.fromkeys(Degradation, 0.0) | {kind: 1.0}
 
 
 PATH = "/headway/v1/fallback"

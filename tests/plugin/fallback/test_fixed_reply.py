@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from headway.api_errors import answer
 from headway.fallback.answer import ForwardResult
+from headway.fallback.diverted_request import DivertedRequest
 from headway.fallback.fixed_reply import MAX_CHOICES, MAX_MODEL_CHARS, FixedReply
 
 openai = pytest.importorskip("openai", reason="the client of OpenAI's API is not installed")
@@ -28,7 +29,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     message = await receive()
     headers = {name.decode(): value.decode() for name, value in scope["headers"]}
     reply = FixedReply(TEXT)
-    result = await reply.serve(scope["path"], message["body"], headers, receive, send, class_name="normal")
+    result = await reply.serve(DivertedRequest(scope["path"], message["body"], headers, receive, send, "normal"))
     if result is ForwardResult.NOT_SERVED:
         await answer(send, httpx.codes.SERVICE_UNAVAILABLE, b"{}")
 
@@ -121,10 +122,11 @@ class Client:
             raise OSError
         self.messages.append(message)
 
-    async def ask(self, request: Any, path: str = CHAT, **headers: str) -> ForwardResult:
+    async def ask(self, asked: Any, path: str = CHAT, **headers: str) -> ForwardResult:
         """One request, a JSON value or bytes."""
-        body = request if isinstance(request, bytes) else json.dumps(request).encode()
-        return await FixedReply(TEXT).serve(path, body, headers, self.receive, self.send, class_name="normal")
+        body = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
+        request = DivertedRequest(path, body, headers, self.receive, self.send, "normal")
+        return await FixedReply(TEXT).serve(request)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from headway.http.admin import routes
 from headway.http.auth import MAX_TOKEN_CHARS, TokenError, Tokens
 from headway.http.orders import BODY_WITHIN_S
 from headway.operator.presets import PresetCatalogue
-from headway_policies import bundled_presets, changes
+from headway_policies import bundled_presets
+from headway_policies.preset import differences, effective
 from headway_policies.queueing.factory import OrderSettings
 
 OPERATOR = "operator-token-0123456789-0123456789"
@@ -73,6 +74,48 @@ async def test_reads_need_a_token_and_either_role_will_do(path: str) -> None:
         assert "HEADWAY_ADMIN_TOKEN" in off.json()["detail"]
 
 
+async def test_a_limit_is_ordered_as_a_preset_is_switched() -> None:
+    """At a revision, by an operator; the answer has the change, the status the order, the preset its settings."""
+    async with admin() as (client, control):
+        body = {"seats": 12, "expires_s": 30, "reason": "a trial", "actor": "ann"}
+        for headers, status in (({}, 428), ({"If-Match": '"7"'}, 412)):
+            refused = await client.put("/headway/v1/limit", headers=bearer(OPERATOR) | headers, json=body)
+            assert (refused.status_code, control.revision) == (status, 1)
+        headers = bearer(OPERATOR) | {"If-Match": '"1"'}
+        done = await client.put("/headway/v1/limit", headers=headers, json=body)
+        assert (done.status_code, done.headers["etag"], done.json()["name"]) == (200, '"2"', "balanced")
+        assert done.json()["changes"] == [{"setting": "batching.seats", "before": 32, "after": 12}]
+        preset = await client.get("/headway/v1/preset", headers=bearer(VIEWER))
+        assert preset.json()["settings"]["batching.seats"] == 12
+        (entry,) = control.audit.entries(9)[:1]
+        assert (entry.action, entry.actor, entry.after, entry.reason) == (
+            "order_limit", "ann", "balanced: 12 seats, for 30 s", "a trial",
+        )  # fmt: skip
+        control.orders.leave()
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({}, "seats"),
+        ({"seats": 0}, "seats"),
+        ({"seats": 8, "expires_s": 0}, "expires_s"),
+        ({"seats": 8, "expires_s": 3601}, "expires_s"),
+        ({"seats": 8, "window_ms": -1}, "window_ms"),
+        ({"seats": 8, "minutes": 3}, "minutes"),
+        ({"seats": 10_000}, "seats"),
+    ],
+    ids=str,
+)
+async def test_a_limit_out_of_bounds_is_refused_with_its_key(body: dict[str, Any], where: str) -> None:
+    """422, and nothing has changed; more seats than the engine has is one of them."""
+    async with admin() as (client, control):
+        headers = bearer(OPERATOR) | {"If-Match": "*"}
+        refused = await client.put("/headway/v1/limit", headers=headers, json=body)
+        assert (refused.status_code, control.revision) == (422, 1)
+        assert [one["where"] for one in refused.json()["errors"]] == [where]
+
+
 async def test_a_switch_works_once_for_each_revision() -> None:
     """Of five operators with the same If-Match exactly one succeeds; the others get the current revision."""
     async with admin() as (client, control):
@@ -83,7 +126,8 @@ async def test_a_switch_works_once_for_each_revision() -> None:
         won = next(answer for answer in answers if answer.status_code == 200)
         assert won.json()["previous"] == "balanced"
         presets = bundled_presets()
-        expected = {change.setting for change in changes(presets["balanced"], presets["latency"])}
+        before, after = (effective(presets[name].settings()) for name in ("balanced", "latency"))
+        expected = {change.setting for change in differences(before, after)}
         assert {one["setting"] for one in won.json()["changes"]} == expected >= {"batching.seats"}
         assert {answer.headers["etag"] for answer in answers} == {'"2"'}
         assert (control.preset.name, control.revision) == ("latency", 2)

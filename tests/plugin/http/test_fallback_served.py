@@ -150,7 +150,7 @@ async def test_a_fixed_reply_answers_what_would_be_diverted() -> None:
     assert said(await site.post()) == "fixed reply"
     for refused in (await site.post(path=RESPONSES), await site.post(**{"x-headway-hop": "1"})):
         assert (refused.status_code, said(refused), "retry-after" in refused.headers) == (503, "engine_lost", True)
-    assert site.control.gateway.gate.degraded[("normal", Degradation.MODEL)] == 2
+    assert site.control.gateway.gate.degraded[("normal", Degradation.FIXED_REPLY)] == 2
 
 
 async def test_each_request_of_a_crowd_is_answered_once_and_counted_once() -> None:
@@ -168,7 +168,7 @@ async def test_each_request_of_a_crowd_is_answered_once_and_counted_once() -> No
     gate.engine_lost()
     answers = [*arrived, *await asyncio.gather(*first, *waiting)]
     sources = Counter(map(said, answers))
-    assert sources["fixed reply"] == gate.degraded[("normal", Degradation.MODEL)] == 4 + 6 + 5
+    assert sources["fixed reply"] == gate.degraded[("normal", Degradation.FIXED_REPLY)] == 4 + 6 + 5
     assert sources["shed"] == gate.degraded[("batch", Degradation.REFUSED)] == 5
     assert sources.total() == 20
     assert sum(site.outcomes().values()) == 15  # every request but those diverted on arrival, which need no ticket

@@ -47,6 +47,7 @@ from headway.fallback.sse import EventTooLargeError, SseEvents
 from headway.http.admin import routes
 from headway.http.auth import Role, Tokens
 from headway.http.middleware import AdmissionMiddleware
+from headway.http.prompt_prefix import prompt_prefix
 from headway.http.request_info import read_request_info
 from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.simulator.traffic.trace import read_trace
@@ -70,6 +71,8 @@ BODY = (b"{", b"[", b"{},", b"[],", b"1,", b"1", b'"', b"\\", b"\\u0041", b"\\ud
         b'"a":', b'"prompt":', b'"prompt": [', b'"prompt" ', b'"background" ', b'"background": ', b'"stream" ',
         b'"max_tokens": 1', b'"max_', b'"service_tier"', b";base64,", b'"data:;base64,', b"data:",
         b"1" * 400 + b",")  # fmt: skip
+PROMPT = (b'"messages":', b'"messages" ', b'"system":', b'"system"', b'"model":"', b'"model" :', b'"cache_salt":"',
+          b'"', b" ", b"x" * 150, b"\\", b":", b"\0")  # fmt: skip
 EVENT = (b"\n", b"\r", b"\r\n", b"\r\n\r", b"\n\n", b"data: ", b"\rdata: [DON", b"data: [DONE]", b"x", b"\0")
 TOML = (b"a.", b"a = 1\n", b"[a]\n", b"[[a]]\n", b"{a=", b"[", b'"', b"'''", b'"""', b"\\n", b"1", b"\n", b"#", b"=",
         b"extends = 'balanced'\n", b"classes.a.b.c = 1\n", b"9" * 400)  # fmt: skip
@@ -121,6 +124,12 @@ def body(path: str, begin: bytes = b"", end: bytes = b"") -> Reads:
         return lambda: seen({}, path, whole)
 
     return reads
+
+
+def prompt(shape: bytes, size: int) -> Callable[[], object]:
+    """The prompt of a body whose keys stand in the other order, as it is searched for its prefix."""
+    whole = filled(shape, size) + b'"system": ' + filled(shape, size)
+    return lambda: prompt_prefix("/v1/messages", whole)
 
 
 def seen(headers: Mapping[str, str], path: str, whole: bytes) -> None:
@@ -335,7 +344,8 @@ def answer(length: int) -> Reads:
 
         def read() -> None:
             response: Any = SimpleNamespace(content=SimpleNamespace(iter_any=pieces))
-            to_client = Answer("/v1/completions", send, "normal", "model=small")
+            request: Any = SimpleNamespace(path="/v1/completions", send=send, class_name="normal")
+            to_client = Answer(request, "model=small")
             with asyncio.Runner() as runner, refused():
                 runner.run(_whole(response, to_client, _Held(MAX_ANSWER_BYTES)))
 
@@ -429,6 +439,7 @@ CASES: dict[str, tuple[Reads, tuple[bytes, ...], int, int]] = {
     "body of a response": (body("/v1/responses", b'{"background": true, "a": [', b"1]}"), BODY, 4 * KIB, KIB * KIB),
     "body of a batch": (body("/v1/chat/completions/batch", b'{"messages": [', b"1]}"), BODY, 4 * KIB, KIB * KIB),
     "body in escapes": (body("/v1/completions", b'{"\\u0041": "', b'"}'), BODY, 4 * KIB, KIB * KIB),
+    "prompt of a body": (prompt, PROMPT, 4 * KIB, KIB * KIB),
     "body through the middleware": (through_the_entrance, BODY, 4 * KIB, KIB * KIB),
     "JSON in pieces": (in_pieces(ENTRANCE, "/v1/completions", AS_JSON, 64 * KIB), BODY, 16, 64 * KIB),
     "text in pieces": (in_pieces(ENTRANCE, "/tokenize", AS_TEXT, 64 * KIB), BODY, 16, 64 * KIB),

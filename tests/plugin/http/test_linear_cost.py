@@ -14,8 +14,9 @@ from headway.http import json_shape, timeouts
 from headway.http.auth import MAX_TOKEN_CHARS, Role, TokenError, Tokens, read_token
 from headway.http.json_shape import JsonShape
 from headway.http.request_info import read_request_info
+from headway_policies import Preset
 
-PRESET = small_preset()
+PRESET, BY_PREFIX = small_preset(), small_preset(inside="prefix")
 
 #: Bodies of about this many bytes; what they are meant to slow down is their name.
 BODIES: dict[str, Callable[[int], bytes]] = {
@@ -27,6 +28,10 @@ BODIES: dict[str, Callable[[int], bytes]] = {
     "limits between blanks": lambda size: (b'"max_tokens"' + b" " * 500 + b":" + b" " * 500) * (size // 1013),
     "streams before blanks": lambda size: (b'"stream"' + b" " * 500 + b":" + b" " * 500) * (size // 1009),
     "prompts before blanks": lambda size: (b'"prompt"' + b" " * 500 + b":" + b" " * 500) * (size // 1009),
+    "models before blanks": lambda size: (b'"model"' + b" " * 500 + b":" + b" " * 500) * (size // 1008),
+    "salts": lambda size: b'"cache_salt":"' * (size // 14),
+    "conversations before blanks": lambda size: (b'"messages"' + b" " * 1000) * (size // 1010),
+    "conversations": lambda size: b'"messages":"instructions":"input":' * (size // 34),
     "limits": lambda size: b'"max_tokens":1,' * (size // 15),
     "hints": lambda size: b'"max_' * (size // 5),
     "digits": lambda size: b'{"max_tokens": ' + b"1" * size + b"}",
@@ -42,13 +47,14 @@ BODIES: dict[str, Callable[[int], bytes]] = {
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("preset", [PRESET, BY_PREFIX], ids=["usual", "by prefix"])
 @pytest.mark.parametrize("shape", BODIES)
-def test_to_identify_a_request_costs_no_more_than_its_body_is_long(shape: str, path: str) -> None:
+def test_to_identify_a_request_costs_no_more_than_its_body_is_long(shape: str, preset: Preset, path: str) -> None:
     """Every pattern, search and count over a JSON body is linear in its bytes."""
 
     def work(size: int) -> Callable[[], object]:
         body = BODIES[shape](size)
-        return lambda: read_request_info({}, path, body, PRESET)
+        return lambda: read_request_info({}, path, body, preset)
 
     assert_linear(work, 16 * 1024)
 

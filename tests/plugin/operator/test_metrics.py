@@ -102,7 +102,8 @@ async def test_the_policies_show_what_they_do() -> None:
         assert scrape("headway_prediction_samples", of=of) == one.samples
     status = control.status()
     assert (status["queued_tokens"], status["queued_bytes"]) == (60, 240)
-    assert status["limit"] == {"live": seats, "proposed": seats, "ceiling": 64, "reason": gate.desk.limit_reason}
+    limit = {"live": seats, "proposed": seats, "ceiling": 64, "reason": gate.desk.limit_reason, "ordered": None}
+    assert status["limit"] == limit
     assert {of: one["samples"] for of, one in status["prediction"].items()} == {
         of: one.samples for of, one in accuracy.items()
     }

@@ -143,6 +143,19 @@ async def test_a_request_without_output_is_retried_and_one_with_output_fails(cap
 
 
 @on_virtual_time
+async def test_the_first_request_of_all_may_come_during_a_restart() -> None:
+    """The death before it counts as one: one attempt, and the request waits for the new engine."""
+    harness = Harness()
+    await asyncio.sleep(1)
+    harness.engine.die()
+    await asyncio.sleep(5)
+    first = harness.ask("first")
+    assert await first == "20 tokens"
+    assert (harness.supervisor.deaths[Cause.CRASH], harness.replacement.started) == (1, 1)
+    await harness.close()
+
+
+@on_virtual_time
 async def test_the_requests_that_a_dead_engine_was_running_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """First the death and what follows; then each request, nothing of its text; of many, some."""
     harness = Harness(seats=30)

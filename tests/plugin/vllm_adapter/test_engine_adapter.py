@@ -76,6 +76,17 @@ def test_a_step_becomes_a_load(logger_class: Any) -> None:
     assert ended == [Ended("a", 10, 20)]
 
 
+def test_a_step_reports_what_the_prefix_cache_had(logger_class: Any) -> None:
+    """Prompt tokens that were looked for and found, and whether the cache was emptied; nothing where it says none."""
+    stats = SimpleNamespace(queries=1000, hits=640, reset=True)
+    load, _, _ = record(logger_class, SimpleNamespace(**vars(SCHEDULER), prefix_cache_stats=stats), iteration())
+    assert load is not None
+    assert (load.prefix_queried_tokens, load.prefix_hit_tokens, load.prefix_cleared) == (1000, 640, True)
+    load, _, _ = record(logger_class, SCHEDULER, iteration())
+    assert load is not None
+    assert (load.prefix_queried_tokens, load.prefix_hit_tokens, load.prefix_cleared) == (0, 0, False)
+
+
 def test_a_step_without_a_second_token_has_no_time_between_tokens(logger_class: Any) -> None:
     """None, and not 0: nothing was measured."""
     load, _, _ = record(logger_class, SCHEDULER, iteration(inter_token_latencies_iter=[]))
@@ -163,6 +174,19 @@ def test_what_a_version_lacks_is_omitted(logger_class: Any) -> None:
     assert (sequences, ended) == (5, [])
     assert record(logger_class, None, iteration())[:2] == (None, 4)
     assert record(logger_class, SCHEDULER, None)[0] == Load(5, 1, 0.25)
+
+
+def test_steps_are_heard_through_one_logger_and_not_from_an_engine_without_statistics(logger_class: Any) -> None:
+    """One is added where the plugin put none in; vLLM has no manager of loggers where statistics are off."""
+    notes, present = Notes(), logger_class(SimpleNamespace())
+    for had in ([present], []):
+        manager = SimpleNamespace(stat_loggers=list(had))
+        engine = SimpleNamespace(logger_manager=manager, vllm_config=SimpleNamespace(cache_config=CACHE))
+        assert VllmAdapter().listen(engine, notes) is True
+        (logger,) = manager.stat_loggers
+        assert logger.listener is notes
+        assert had in ([], [logger])
+    assert VllmAdapter().listen(SimpleNamespace(logger_manager=None), notes) is False
 
 
 def test_the_kv_capacity_is_read_once_it_is_known(logger_class: Any) -> None:

@@ -13,6 +13,7 @@ from headway_policies.queueing.class_queues import MakeDiscipline, fifo
 from headway_policies.queueing.disciplines import Discipline, Edf, Fifo, Hrrn
 from headway_policies.queueing.factory import Order, StrictOrder, make_discipline
 from headway_policies.queueing.fair_share import FairShare
+from headway_policies.queueing.prefix_share import PrefixShare
 from headway_policies.queueing.weighted import WeightedOrder
 from headway_policies.request.classes import PriorityClass
 from headway_policies.request.ticket import Ticket, Timeouts
@@ -24,6 +25,7 @@ LINES: dict[str, Callable[[], Discipline]] = {
     "edf in a class with terms": partial(Edf, Timeouts(queue_s=5.0)),
     "hrrn": Hrrn,
     "fair": FairShare,
+    "prefix": PrefixShare,
 }
 ORDERS: dict[str, Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order]] = {
     "strict": StrictOrder,
@@ -38,7 +40,7 @@ def test_every_discipline_conforms(make: Callable[[], Discipline]) -> None:
     check_discipline(make)
 
 
-@pytest.mark.parametrize("inside", ["fifo", "edf", "hrrn", "fair"])
+@pytest.mark.parametrize("inside", ["fifo", "edf", "hrrn", "fair", "prefix"])
 @pytest.mark.parametrize("make", ORDERS.values(), ids=ORDERS)
 def test_every_order_conforms_with_every_discipline(
     make: Callable[[Mapping[str, PriorityClass], MakeDiscipline], Order], inside: str

@@ -30,7 +30,7 @@ from headway_policies.limits.limit import LimitSettings
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
 
 BETWEEN = ("strict", "ageing", "weighted")
-INSIDE = ("fifo", "edf", "hrrn", "fair")
+INSIDE = ("fifo", "edf", "hrrn", "fair", "prefix")
 STRATEGIES: dict[str, dict[str, Any]] = {
     "continuous": {},
     "continuous with a token budget": {"max_total_tokens": 900},
@@ -101,6 +101,7 @@ class DeskMachine(RuleBasedStateMachine):
         prompt_tokens=st.sampled_from([0, 10, 200, 2000]),
         max_tokens=st.sampled_from([None, 1, 300]),
         tenant=st.sampled_from(["", "a", "b"]),
+        prefix=st.sampled_from([(), (1,), (1, 2), (1, 3), (4,)]),
         may_wait=st.sampled_from([True, True, True, False]),
     )
     def arrive(self, urgency: int, patience_s: float | None, prompt_tokens: int, **rest: Any) -> None:

@@ -245,6 +245,16 @@ def test_a_fixed_limit_is_not_governed_unless_memory_is() -> None:
     assert after(limit, signals(16, kv_usage_ratio=0.99)) < 16
 
 
+@pytest.mark.parametrize(("inter_token_s", "comes_back"), [(0.07, True), (SLOW_S, False)], ids=["in time", "late"])
+def test_a_fixed_limit_that_follows_memory_keeps_the_objective(inter_token_s: float, comes_back: bool) -> None:
+    """It has one to keep: after a fall the seats come back only while tokens come in time."""
+    limit = make_limit(LimitSettings(memory_aware=True), 16, None)
+    fallen = after(limit, signals(16, kv_usage_ratio=0.99))
+    for number in range(1, 60):
+        show(limit, signals(limit.seats(number), inter_token_s=inter_token_s), number, 1.0)
+    assert (limit.seats(60.0) > fallen) is comes_back
+
+
 def test_an_unknown_import_path_is_refused_at_once() -> None:
     """A class that is not there is an error when the limit is made."""
     with pytest.raises(ValueError, match="no_such_module"):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from intervals import signals
+from intervals import interval, signals
 
 from headway_policies import Load, Signals
+from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.interval import Interval, IntervalMeter
+from headway_policies.limits.limit import LimitSettings
+from headway_policies.limits.model_fit import ModelFit
+from headway_policies.limits.sla_search import SlaSearch
 
 
 def closings(every_s: float, inter_token_s: float | None, steps: int = 100) -> list[int]:
@@ -54,3 +60,29 @@ def test_the_next_interval_starts_empty() -> None:
     second = [meter.add(signals(2, 0.02, limited=False), 1 + number / 10) for number in range(10)]
     closed = next(one for one in second if one is not None)
     assert (closed.running, closed.preemptions, closed.limited) == (2, 0, False)
+
+
+def test_equal_steps_may_be_reported_together() -> None:
+    """A stretch of three steps counts as three."""
+    together, singly = IntervalMeter(stall_s=10), IntervalMeter(stall_s=10)
+    long, short = Load(4, 1, 0.2, 0.05, 0, steps=3), Load(8, 1, 0.4, 0.09, 128)
+    for load in (long, short):
+        assert together.add(Signals(load, 6, 3, limited=True), 0.0) is None
+    for load in (*[replace(long, steps=1)] * 3, short):
+        assert singly.add(Signals(load, 6, 3, limited=True), 0.0) is None
+    last = Signals(Load(4, 1, 0.2, 0.05), 6, 3, limited=True)
+    assert together.add(last, 2.0) == singly.add(last, 2.0) is not None
+
+
+@pytest.mark.parametrize(("spread_ratio", "aim_ratio"), [(0.0, 0.92), (0.05, 0.92), (0.1, 0.859), (0.2, 0.752)])
+def test_where_requests_differ_in_pace_the_aim_is_lower(spread_ratio: float, aim_ratio: float) -> None:
+    """So far below the objective that 19 of 20 of a normal distribution keep it; never above the set point."""
+    settings = LimitSettings(inter_token_slo_ms=100)
+    assert settings.set_point_s(spread_ratio) == pytest.approx(0.1 * aim_ratio, abs=1e-4)
+    lower = [Aimd, SlaSearch, ModelFit]
+    for make in lower:
+        even, uneven = make(settings, 16), make(settings, 16)
+        for _ in range(20):
+            usual = even.propose(interval(16, 0.088), 16)
+            cautious = uneven.propose(interval(16, 0.088, pace_spread_ratio=0.3), 16)
+        assert cautious < usual

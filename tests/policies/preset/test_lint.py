@@ -39,6 +39,18 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         'limit = { policy = "aimd", inter_token_slo_ms = 30000 }',
         ["classes.realtime.stall_timeout_s", "classes.normal.stall_timeout_s"],
     ),
+    "bounds of a limit that is fixed": (
+        "limit = { min_seats = 2, max_seats = 48, set_point_ratio = 0.9 }",
+        ["limit.set_point_ratio: no effect under fixed", "limit.min_seats: no effect", "limit.max_seats: no effect"],
+    ),
+    "memory of a limit that does not follow it": (
+        "limit = { kv_reserve_ratio = 0.1, stale_after_s = 5, shadow = true }",
+        ["limit.kv_reserve_ratio: no effect", "limit.stale_after_s: no effect", "limit.shadow: no effect"],
+    ),
+    "an objective that no limit keeps": (
+        "limit = { inter_token_slo_ms = 60 }",
+        ['limit.inter_token_slo_ms: no limit keeps it under fixed; set limit.policy, for example "model"'],
+    ),
     "a wait longer than the first token may take": (
         "classes.realtime.queue_timeout_s = 16",
         ["classes.realtime.queue_timeout_s: no effect: first_token_timeout_s is shorter"],
@@ -46,6 +58,17 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
     "a wait longer than all may take": (
         "classes.realtime = { queue_timeout_s = 6, first_token_timeout_s = 7, total_timeout_s = 5 }",
         ["classes.realtime.queue_timeout_s: no effect", "classes.realtime.first_token_timeout_s: no effect"],
+    ),
+    "terms of cached prefixes under another order": (
+        "ordering = { prefix_quantum_tokens = 100, prefix_max_overtakes = 0 }",
+        [
+            "ordering.prefix_quantum_tokens: no effect under fair, only under prefix",
+            "ordering.prefix_max_overtakes: no effect under fair, only under prefix",
+        ],
+    ),
+    "an order by cached prefixes, which are cleared": (
+        'ordering = { inside = "prefix" }\nmemory = { caches = ["worker", "prefix"] }',
+        ['memory.caches: "prefix" empties the cache on which ordering.inside = "prefix" relies'],
     ),
     "a hung engine that must not be replaced": (
         "recovery = { max_restarts = 0, restart_hung = true }",
@@ -75,8 +98,12 @@ def test_a_doubtful_setting_gives_one_warning_and_no_other(text: str, expected: 
         DYNAMIC + 'batching.bins = 4\nbatching.window = "adaptive"\nbatching.preferred_batch_sizes = [8]',
         "batching.window_ms = 0",
         "batching.seats = 64",
+        'ordering = { inside = "prefix", prefix_quantum_tokens = 100, prefix_max_overtakes = 0 }',
+        'memory = { caches = ["worker", "prefix"] }',
         FLUSHED + "batching.bins = 4",
         'limit = { policy = "model", inter_token_slo_ms = 29999 }',
+        "limit = { inter_token_slo_ms = 100 }",
+        "limit = { memory_aware = true, min_seats = 2, max_seats = 48, kv_reserve_ratio = 0.1, shadow = true }",
     ],
 )
 def test_what_is_usual_raises_no_caution(text: str) -> None:

@@ -80,6 +80,17 @@ def test_the_limit_keeps_the_shortest_objective_unless_it_states_its_own() -> No
     assert parse_preset(head.format(limit="") + bare, "mine").limit.inter_token_slo_ms == 75
 
 
+@pytest.mark.parametrize(
+    ("limit", "slo_ms"),
+    [(None, 50.0), (LimitSettings(policy="sla"), 50.0), (LimitSettings(inter_token_slo_ms=75.0), 75.0)],
+)
+def test_the_limit_of_a_preset_made_of_objects_keeps_it_too(limit: LimitSettings | None, slo_ms: float) -> None:
+    """A program makes its preset without a file."""
+    classes = {"a": terms(1, inter_token_slo_ms=100.0), "b": terms(2, inter_token_slo_ms=50.0), "c": terms(3)}
+    made = small_preset(classes=classes, limit=limit)
+    assert (made.limit.inter_token_slo_ms, made.limit.policy) == (slo_ms, "fixed" if limit is None else limit.policy)
+
+
 def test_no_bundled_preset_has_a_warning() -> None:
     """What ships follows its own advice."""
     assert {name: lint(one) for name, one in bundled_presets().items()} == {name: [] for name in BUNDLED}

@@ -51,16 +51,16 @@ def test_it_goes_on_standing_while_waits_are_just_within_the_target() -> None:
 
 @pytest.mark.parametrize("ends", ["a wait within half of the target", "an empty queue"])
 def test_it_ends_with_a_short_wait_or_an_empty_queue_and_is_soon_recognised_again(ends: str) -> None:
-    """Shortly after it has ended the queue stands again after two targets; much later it takes target + interval."""
+    """Shortly after it has ended the queue stands again after one target; much later it takes target + interval."""
     delay = standing()
     if ends == "an empty queue":
         delay.empty(4.0)
     else:
         delay.dispatched(0.25, 4.0)
     assert not delay.stands(4.0)
-    assert not delay.stands(5.0)
-    assert delay.stands(5.1)
-    delay.empty(5.2)
+    assert not delay.stands(4.5)
+    assert delay.stands(4.6)
+    delay.empty(4.7)
     delay.empty(100.0)
     assert not delay.stands(102.5)
     assert delay.stands(102.6)

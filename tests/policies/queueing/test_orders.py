@@ -14,6 +14,7 @@ from headway_policies.queueing.ageing import AgeingOrder
 from headway_policies.queueing.disciplines import Edf, Fifo, Hrrn
 from headway_policies.queueing.factory import Order, OrderSettings, StrictOrder, make_discipline, make_order
 from headway_policies.queueing.fair_share import FairShare
+from headway_policies.queueing.prefix_share import PrefixShare
 from headway_policies.queueing.weighted import WeightedOrder, shares
 from headway_policies.request.classes import PriorityClass
 from headway_policies.request.ticket import Ticket, Timeouts
@@ -315,7 +316,9 @@ def test_shares_are_the_named_ones_and_usual_ones_for_the_rest(
 # ------------------------------------------------------------------ from a preset
 
 
-@pytest.mark.parametrize(("inside", "line"), [("fifo", Fifo), ("edf", Edf), ("hrrn", Hrrn), ("fair", FairShare)])
+@pytest.mark.parametrize(
+    ("inside", "line"), [("fifo", Fifo), ("edf", Edf), ("hrrn", Hrrn), ("fair", FairShare), ("prefix", PrefixShare)]
+)
 def test_a_preset_names_the_discipline(inside: str, line: type) -> None:
     """Each name of ``inside`` makes its line."""
     assert type(make_discipline(inside, THREE["normal"])) is line

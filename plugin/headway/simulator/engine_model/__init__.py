@@ -1,7 +1,8 @@
 """The model of the engine that stands in for vLLM, its ceiling, and how its constants are measured.
 
-engine    the time of each step, and the sequences in it
-capacity  the objectives, and the most that any policy could serve within them
-probe     completions of a live server, timed at the client
-fit       the constants of the model for those times
+engine         the time of each step, and the sequences in it
+prefix_blocks  the blocks that sequences share, and those that a prefix cache finds again
+capacity       the objectives, and the most that any policy could serve within them
+probe          completions of a live server, timed at the client
+fit            the constants of the model for those times
 """

@@ -9,8 +9,10 @@ blocks run out the last admitted sequence (or the least urgent one) loses all of
 Decoding sequences move in lockstep, so a stretch of steps without an arrival, an end or a preemption is one addition:
 ``finish`` takes as many steps at once as fit before a given time, and ends at the very instant that single steps would.
 
-Known weak spots: no prefix cache, no hand-over time between two steps, the blocks of a whole prompt are taken at its
-admission, and a step's time does not depend on how long the contexts are.
+With ``prefix_cache`` the tokens of a common prefix are computed once, and their blocks shared (``prefix_blocks``).
+
+Known weak spots: no hand-over time between two steps, the blocks of a whole prompt are taken at its admission, and a
+step's time does not depend on how long the contexts are.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
+
+from headway.simulator.engine_model.prefix_blocks import PrefixBlocks
 
 _GONE = -1
 
@@ -42,6 +46,7 @@ class EngineModel:
     block_tokens: int = 16
     order: Literal["fcfs", "priority"] = "fcfs"
     padded: bool = False
+    prefix_cache: bool = False
 
     def step_s(self, decoding: int, prefill_tokens: int = 0) -> float:
         """How long a step takes."""
@@ -51,7 +56,8 @@ class EngineModel:
 @dataclass(slots=True, eq=False)
 class Sequence:
     """One sequence in the engine. A smaller ``priority`` is more urgent, as in vLLM. ``made_tokens`` counts its output
-    up to the last time it began or ceased to decode; ``Engine.made_tokens`` is exact.
+    up to the last time it began or ceased to decode; ``Engine.made_tokens`` is exact. Sequences with the same
+    ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none.
     """
 
     id: int
@@ -65,6 +71,8 @@ class Sequence:
     end_step: int = _GONE
     running: bool = False
     dropped: bool = False
+    prefix: int = 0
+    prefix_tokens: int = 0
 
     @property
     def decoding(self) -> bool:
@@ -75,7 +83,8 @@ class Sequence:
 @dataclass(slots=True)
 class Steps:
     """What ``count`` equal steps brought, all at their common end: ``first`` are first tokens ever, ``dropped`` left
-    because they were aborted. ``running`` and ``decoding`` are sequences in each of the steps.
+    because they were aborted. ``running`` and ``decoding`` are sequences in each of the steps. Of
+    ``prefix_queried_tokens`` of the prompts that were admitted, ``prefix_hit_tokens`` were in the prefix cache.
     """
 
     count: int
@@ -87,6 +96,8 @@ class Steps:
     first: list[Sequence] = field(default_factory=list)
     ended: list[Sequence] = field(default_factory=list)
     dropped: list[Sequence] = field(default_factory=list)
+    prefix_queried_tokens: int = 0
+    prefix_hit_tokens: int = 0
 
 
 class Engine:
@@ -102,6 +113,8 @@ class Engine:
         self.ends_s = math.inf
         self.running: dict[Sequence, None] = {}
         self.interrupted: list[Sequence] = []
+        self._prefixes = PrefixBlocks(self.blocks) if model.prefix_cache else None
+        self._queried_tokens = self._hit_tokens = 0
         self._waiting: list[tuple[int, int, Sequence]] = []
         self._waiting_count = 0
         self._prefilling: deque[Sequence] = deque()
@@ -159,7 +172,7 @@ class Engine:
 
     def begin(self, now_s: float) -> None:
         """Choose the sequences of the next step; ``ends_s`` says when it is over, infinity where there is none."""
-        self._preempted = 0
+        self._preempted = self._queried_tokens = self._hit_tokens = 0
         self.interrupted.clear()
         self._take_blocks()
         self._plan_prefill()
@@ -177,7 +190,12 @@ class Engine:
         place = -self._step % self.model.block_tokens
         while self._phases[place] > self.free_blocks:
             self._preempt(self._victim())
-        self.free_blocks -= self._phases[place]
+        self._take(self._phases[place])
+
+    def _take(self, blocks: int) -> None:
+        self.free_blocks -= blocks
+        if self._prefixes is not None:
+            self._prefixes.take(blocks)
 
     def _victim(self) -> Sequence:
         if self.model.order == "fcfs":
@@ -201,20 +219,41 @@ class Engine:
             sequence = self._waiting[0][2]
             if not sequence.dropped:
                 context_tokens = sequence.prompt_tokens + sequence.made_tokens
-                blocks = self._blocks_for(context_tokens)
-                if len(self.running) + self._ghosts >= self.model.max_num_seqs or blocks > self.free_blocks:
+                if len(self.running) + self._ghosts >= self.model.max_num_seqs:
                     return
-                self._admit(sequence, context_tokens, blocks)
+                if self._blocks_wanted(sequence, context_tokens) > self.free_blocks:
+                    return
+                self._admit(sequence, context_tokens)
                 budget_tokens -= self._chunk(sequence, budget_tokens)
             heapq.heappop(self._waiting)
 
-    def _admit(self, sequence: Sequence, context_tokens: int, blocks: int) -> None:
+    def _blocks_wanted(self, sequence: Sequence, context_tokens: int) -> int:
+        blocks = self._blocks_for(context_tokens)
+        if self._prefixes is None:
+            return blocks
+        return self._prefixes.wanted(sequence.prefix, self._shared_blocks(sequence), blocks)
+
+    def _shared_blocks(self, sequence: Sequence) -> int:
+        return sequence.prefix_tokens // self.model.block_tokens if sequence.prefix else 0
+
+    def _admit(self, sequence: Sequence, context_tokens: int) -> None:
         self._waiting_count -= 1
-        self.free_blocks -= blocks
+        self.free_blocks -= self._blocks_wanted(sequence, context_tokens)
         sequence.running = True
-        sequence.prefill_left = context_tokens
+        sequence.prefill_left = max(context_tokens - self._look_up(sequence, context_tokens), 1)
         self.running[sequence] = None
         self._prefilling.append(sequence)
+
+    def _look_up(self, sequence: Sequence, context_tokens: int) -> int:
+        """Take the blocks of a sequence; the tokens that need not be computed."""
+        if self._prefixes is None:
+            return 0
+        shared = self._shared_blocks(sequence)
+        hit_tokens = self._prefixes.found(sequence.prefix, shared) * self.model.block_tokens
+        self._prefixes.admit(sequence.prefix, shared, self._blocks_for(context_tokens))
+        self._queried_tokens += context_tokens
+        self._hit_tokens += hit_tokens
+        return hit_tokens
 
     def _chunk(self, sequence: Sequence, budget_tokens: int) -> int:
         tokens = min(sequence.prefill_left, budget_tokens)
@@ -229,8 +268,9 @@ class Engine:
         """End the step in progress, and with it as many equal ones as end by ``until_s``, at most ``most_steps``."""
         count = self._alike(until_s, most_steps) if most_steps > 1 else 1
         steps = Steps(count, self._step_s, len(self.running), self._decoding, self._prefill_tokens, self._preempted)
+        steps.prefix_queried_tokens, steps.prefix_hit_tokens = self._queried_tokens, self._hit_tokens
         for ahead in range(1, count):
-            self.free_blocks -= self._phases[-(self._step + ahead) % self.model.block_tokens]
+            self._take(self._phases[-(self._step + ahead) % self.model.block_tokens])
         self._step += count
         self._since += count
         self.ends_s = self._anchor_s + self._since * self._step_s
@@ -304,14 +344,20 @@ class Engine:
         sequence.running = False
         if not sequence.decoding:
             self._prefilling.remove(sequence)
-            self.free_blocks += self._blocks_for(sequence.prompt_tokens + sequence.made_tokens)
+            self._give_back(sequence, sequence.prompt_tokens + sequence.made_tokens)
             return
         sequence.made_tokens += self._step - sequence.began_step
         sequence.end_step = _GONE
         held_tokens = sequence.prompt_tokens + sequence.made_tokens - 1
         self._decoding -= 1
         self._phases[(held_tokens - self._step) % self.model.block_tokens] -= 1
-        self.free_blocks += self._blocks_for(held_tokens)
+        self._give_back(sequence, held_tokens)
+
+    def _give_back(self, sequence: Sequence, held_tokens: int) -> None:
+        blocks = self._blocks_for(held_tokens)
+        if self._prefixes is not None:
+            blocks = self._prefixes.release(sequence.prefix, self._shared_blocks(sequence), blocks)
+        self.free_blocks += blocks
 
     def _wait(self, sequence: Sequence) -> None:
         urgency = sequence.priority if self.model.order == "priority" else 0

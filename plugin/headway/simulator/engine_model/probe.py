@@ -18,30 +18,11 @@ from urllib.parse import urlsplit
 import requests
 
 from headway.simulator.engine_model.fit import CalibrationError, Point
+from headway.simulator.engine_model.words import random_words
 
 _CONNECT_TIMEOUT_S = 5.0
 _READ_TIMEOUT_S = 120.0
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
-_SYLLABLES = (
-    "ba",
-    "ce",
-    "di",
-    "fo",
-    "gu",
-    "ha",
-    "je",
-    "ki",
-    "lo",
-    "mu",
-    "na",
-    "pe",
-    "ri",
-    "so",
-    "tu",
-    "va",
-    "we",
-    "zo",
-)
 
 CONCURRENCIES = (1, 2, 4, 8, 16, 32)
 PROMPT_WORDS = (8, 32, 128, 256, 512)
@@ -129,7 +110,7 @@ class Probe:
         """One streamed answer. Raises CalibrationError where the server refuses, or requests.RequestException."""
         body = {
             "model": self.model,
-            "prompt": " ".join(self._word() for _ in range(words)),
+            "prompt": random_words(self._random, words),
             "max_tokens": output_tokens,
             "ignore_eos": True,
             "temperature": 0,
@@ -156,9 +137,6 @@ class Probe:
             raise CalibrationError(
                 f"{self.url}/v1/models answered {answer.status_code} and names no model; give --model"
             ) from None
-
-    def _word(self) -> str:
-        return "".join(self._random.choice(_SYLLABLES) for _ in range(2))
 
 
 def together(streams: Sequence[Stream]) -> list[Point]:

@@ -13,6 +13,7 @@ from headway.simulator.report.summary import ALL, ClassSummary, Spread, Summary
 from headway.simulator.run.result import Result
 
 Cell = str | int | float | None
+ClassRow = tuple[str, Callable[[ClassSummary], str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,9 @@ def text_table(comparison: Comparison) -> str:
 def text_rows(comparison: Comparison) -> list[tuple[str, list[str]]]:
     """The table: a label and one cell for each run; a row with no cells is a heading.
 
-    For a closed batch there are no rows about the first token.
+    For a closed batch no row says what was in time.
     """
     runs = comparison.runs
-    in_time = comparison.ceiling_per_s is not None
     rows: list[tuple[str, list[str]]] = [
         (label, [show(run.summary) for run in runs]) for label, show in _whole(comparison)
     ]
@@ -71,9 +71,8 @@ def text_rows(comparison: Comparison) -> list[tuple[str, list[str]]]:
     for name in names if len(names) > 2 else names[:1]:
         rows.append(("every class" if name == ALL else f"class {name}", []))
         parts = [run.summary.classes.get(name) for run in runs]
-        for label, show in _CLASS_ROWS:
-            if in_time or not label.startswith("in time"):
-                rows.append((f"  {label}", ["-" if one is None else show(one) for one in parts]))
+        for label, show in _class_rows(comparison):
+            rows.append((f"  {label}", ["-" if one is None else show(one) for one in parts]))
         for reason in sorted({reason for one in parts if one is not None for reason in one.refused}):
             counts = [0 if one is None else one.refused.get(reason, 0) for one in parts]
             rows.append((f"  refused, {reason}", [str(count) for count in counts]))
@@ -103,14 +102,30 @@ def _whole(comparison: Comparison) -> list[tuple[str, Callable[[Summary], str]]]
     return rows
 
 
-_CLASS_ROWS: tuple[tuple[str, Callable[[ClassSummary], str]], ...] = (
-    ("offered", lambda one: str(one.offered)),
-    ("in time, of offered", lambda one: _percent(one.attained_ratio)),
-    ("in time, of admitted", lambda one: _percent(one.attained_of_admitted_ratio)),
+def _class_rows(comparison: Comparison) -> list[ClassRow]:
+    rows: list[ClassRow] = [("offered", lambda one: str(one.offered))]
+    if comparison.ceiling_per_s is not None:
+        rows += _IN_TIME
+        if any(run.summary.own for run in comparison.runs):
+            rows += _BY_OWN
+    return [*rows, *_TIMES]
+
+
+_TIMES: tuple[ClassRow, ...] = (
     ("first token, ms", lambda one: _spread_ms(one.ttft)),
     ("inter-token, ms", lambda one: _spread_ms(one.inter_token)),
     ("wait, ms", lambda one: _spread_ms(one.wait)),
     ("end to end, mean s", lambda one: _number(one.end_to_end.mean_s)),
+)
+
+
+_IN_TIME: tuple[ClassRow, ...] = (
+    ("in time, of offered", lambda one: _percent(one.attained_ratio)),
+    ("in time, of admitted", lambda one: _percent(one.attained_of_admitted_ratio)),
+)
+_BY_OWN: tuple[ClassRow, ...] = (
+    ("by its own objectives, of offered", lambda one: _percent(one.own_attained_ratio)),
+    ("by its own objectives, of admitted", lambda one: _percent(one.own_attained_of_admitted_ratio)),
 )
 
 
@@ -148,6 +163,8 @@ def _flat_class(one: ClassSummary) -> dict[str, Cell]:
         "good_tokens_per_s": one.good_tokens_per_s,
         "attained_ratio": one.attained_ratio,
         "attained_of_admitted_ratio": one.attained_of_admitted_ratio,
+        "own_attained_ratio": one.own_attained_ratio,
+        "own_attained_of_admitted_ratio": one.own_attained_of_admitted_ratio,
     }
     for name in ("ttft", "inter_token", "wait", "end_to_end"):
         for part, value_s in asdict(getattr(one, name)).items():
@@ -180,8 +197,8 @@ def as_json(comparison: Comparison) -> dict[str, object]:
     }
 
 
-def _percent(ratio: float) -> str:
-    return f"{ratio:.1%}"
+def _percent(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.1%}"
 
 
 def _number(value: float | None) -> str:

@@ -24,7 +24,8 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """The record of one run. ``batches`` has, for each number of decoding sequences, (steps, seconds).
+    """The record of one run. ``batches`` has, for each number of decoding sequences, (steps, seconds). Of
+    ``prefix_queried_tokens`` of prompts the engine found ``prefix_hit_tokens`` in its prefix cache.
 
     ``policy_failures`` names the custom policies that raised an error, with the error: an order is replaced by a
     built-in one for good, a limit by the preset's number until it proposes again. Empty when none failed.
@@ -39,6 +40,8 @@ class Result:
     running_steps: int = 0
     prefill_tokens: int = 0
     preemptions: int = 0
+    prefix_queried_tokens: int = 0
+    prefix_hit_tokens: int = 0
     batches: dict[int, tuple[int, float]] = field(default_factory=dict)
     moments: list[Moment] = field(default_factory=list)
     policy_failures: str = ""
@@ -61,6 +64,8 @@ class Result:
         self.running_steps += steps.count * steps.running
         self.prefill_tokens += steps.prefill_tokens
         self.preemptions += steps.preemptions
+        self.prefix_queried_tokens += steps.prefix_queried_tokens
+        self.prefix_hit_tokens += steps.prefix_hit_tokens
         count, total_s = self.batches.get(steps.decoding, (0, 0.0))
         self.batches[steps.decoding] = (count + steps.count, total_s + seconds)
 

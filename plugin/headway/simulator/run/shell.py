@@ -4,8 +4,8 @@ It drives the same ``Desk`` as the gate does in production. It owns the virtual 
 sends the desk every event at its instant and carries out the effects. At one instant the end of a step goes before all
 events from outside, and a step begins after all of them.
 
-The engine's steps are reported to the desk (``observe``) once for each stretch of equal steps, of at most
-``STRETCH_STEPS``, and only where the preset's limit policy learns from them; a real server reports each step. Tokens
+The engine's steps are reported to the desk (``observe``) once for each stretch of at most ``STRETCH_STEPS`` equal
+steps, and only where the preset's limit policy learns from them; a real server reports each step. Tokens
 after the first are reported when they stop, or when one of the desk's time-outs is due: it uses them only then.
 """
 
@@ -41,7 +41,7 @@ from headway_policies import (
     Ticket,
     WakeAt,
 )
-from headway_policies.request import REFUSED, Usage
+from headway_policies.request import PREFIX_TOKENS, REFUSED, Usage
 
 STRETCH_STEPS = 16
 _ANY = 1 << 40
@@ -174,6 +174,7 @@ class Shell:
             prompt_tokens=request.prompt_tokens,
             prompt_bytes=request.prompt_tokens * _BYTES_A_TOKEN,
             max_tokens=request.max_tokens,
+            prefix=_prefix(request, visit.id),
         )
         self._carry_out(self._front.arrive(ticket, now_s))
         if self._progress is not None and visit.id % _REPORT_EVERY == 0:
@@ -228,7 +229,7 @@ class Shell:
         if preset is not None:
             self._urgency = {name: -one.priority for name, one in preset.classes.items()}
             self._stalls = any(one.stall_timeout_s for one in preset.classes.values())
-            self._observes = preset.limit.policy != "fixed" or preset.limit.memory_aware
+            self._observes = preset.limit.moves or preset.ordering.by_prefix
         self._most_steps = 1 if self._one_by_one else STRETCH_STEPS if self._observes else _ANY
 
     # ------------------------------------------------------------------ the engine's steps
@@ -276,6 +277,9 @@ class Shell:
             prefill_tokens=steps.prefill_tokens,
             preemptions=steps.preemptions,
             kv_capacity_tokens=self._engine.model.kv_tokens,
+            prefix_queried_tokens=steps.prefix_queried_tokens,
+            prefix_hit_tokens=steps.prefix_hit_tokens,
+            steps=steps.count,
         )
 
     # ------------------------------------------------------------------ the desk's effects
@@ -312,7 +316,14 @@ class Shell:
             self._carry_out(effects)
             return
         urgency = self._urgency.get(visit.class_name, 0)
-        visit.sequence = Sequence(visit.id, request.prompt_tokens, output_tokens, urgency)
+        visit.sequence = Sequence(
+            visit.id,
+            request.prompt_tokens,
+            output_tokens,
+            urgency,
+            prefix=request.prefix,
+            prefix_tokens=request.prefix_tokens,
+        )
         self._engine.submit(visit.sequence)
 
     def _refuse(self, effect: Reject | Expire) -> None:
@@ -338,3 +349,12 @@ class Shell:
         if visit.outcome is None:
             visit.outcome = outcome
             visit.ended_s = self._result.ended_s = self._now_s
+
+
+def _prefix(request: Request, visit_id: int) -> tuple[int, ...]:
+    """The blocks of a prompt: those within the common prefix are the same for all that have it."""
+    if not request.prefix:
+        return ()
+    common, own = 2 * request.prefix, 2 * visit_id + 1
+    lengths = [tokens for tokens in PREFIX_TOKENS if tokens <= request.prompt_tokens]
+    return tuple((common if tokens <= request.prefix_tokens else own) << 16 | tokens for tokens in lengths)

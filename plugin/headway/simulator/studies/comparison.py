@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.report.class_slo import stated_by
 from headway.simulator.report.report import Comparison, Run
 from headway.simulator.report.summary import summarise
 from headway.simulator.run.shell import simulate
@@ -24,9 +25,10 @@ def compare(
     seed: int,
     clients: Clients | None = None,
     progress: Progress | None = None,
+    by_own: bool = True,
 ) -> Comparison:
-    """Run every arm."""
-    runs = [_run(arm, traffic, slo, seed, clients, progress) for arm in arms]
+    """Run every arm. All are judged by ``slo``, and with ``by_own`` each also by what its preset states."""
+    runs = [_run(arm, traffic, slo, seed, clients, progress, by_own=by_own) for arm in arms]
     return Comparison(
         workload=traffic.words,
         seed=seed,
@@ -39,7 +41,9 @@ def compare(
     )
 
 
-def _run(arm: Arm, traffic: Traffic, slo: Slo, seed: int, clients: Clients | None, progress: Progress | None) -> Run:
+def _run(
+    arm: Arm, traffic: Traffic, slo: Slo, seed: int, clients: Clients | None, progress: Progress | None, *, by_own: bool
+) -> Run:
     total = max(len(traffic.requests), 1)
 
     def come(number: int) -> None:
@@ -47,5 +51,6 @@ def _run(arm: Arm, traffic: Traffic, slo: Slo, seed: int, clients: Clients | Non
             progress(arm.name, min(number / total, 1.0))
 
     result = simulate(traffic.requests, arm.preset, arm.model, clients=clients, seed=seed, progress=come)
-    summary = summarise(arm.name, result, slo, warmup_s=traffic.warmup_s, span_s=traffic.span_s)
+    own = stated_by(arm.preset) if by_own else {}
+    summary = summarise(arm.name, result, slo, warmup_s=traffic.warmup_s, span_s=traffic.span_s, own=own)
     return Run(arm.name, result, summary, limited=arm.preset is not None)

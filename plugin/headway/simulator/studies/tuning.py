@@ -2,7 +2,8 @@
 
 Reading the weights costs a step the same for one sequence as for many, so throughput first grows almost with the seats
 and the time between tokens hardly at all; beyond the knee it is the other way round. Each point is a closed batch under
-``continuous``; the knee is the largest number of seats whose 95th percentile of inter-token time keeps the objective.
+``continuous``. The preset that it proposes has the most seats whose 95th percentile of inter-token time keeps the
+objective, on whichever side of the knee they are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.engine_model.engine import EngineModel
 from headway.simulator.report.summary import summarise
 from headway.simulator.run.shell import simulate
+from headway.simulator.studies.knee import knee_of
 from headway.simulator.studies.strategies import plain
 from headway.simulator.traffic.workload import Workload
 
@@ -57,7 +59,13 @@ def sweep(workload: Workload, model: EngineModel, slo: Slo, seed: int, seats: It
     return points
 
 
-def knee(points: Sequence[Point], slo: Slo) -> Point:
+def knee(points: Sequence[Point]) -> Point | None:
+    """The knee of throughput over the time between tokens (``studies/knee``); None where the curve has none."""
+    place = knee_of([one.inter_token_p95_s for one in points], [one.tokens_per_s for one in points])
+    return None if place is None else points[place]
+
+
+def most_within(points: Sequence[Point], slo: Slo) -> Point:
     """The most seats that keep the objective; the fewest there are when none does."""
     return max((one for one in points if one.inter_token_p95_s <= slo.inter_token_s), key=_seats, default=points[0])
 

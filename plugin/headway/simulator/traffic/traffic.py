@@ -38,12 +38,12 @@ def of_workload(
         words = f"{workload.name}, {workload.summary}: {len(requests)} requests"
         return Traffic(words, requests, None, 0.0, None)
     factor = workload.load if load is None else load
-    ceiling_per_s = _mean_rate(workload, duration_s, workload.rates_per_s(model, slo, 1.0))
+    ceiling_per_s = mean_rate(workload, duration_s, workload.rates_per_s(model, slo, 1.0))
     words = (
         f"{workload.name}, {workload.summary}; {factor:.15g} times the ceiling of {ceiling_per_s:.2f} requests/s: "
         f"{len(requests)} requests in {duration_s:.15g} s"
     )
-    return Traffic(words, requests, duration_s, _warmup_s(duration_s), ceiling_per_s)
+    return Traffic(words, requests, duration_s, warmup_s_of(duration_s), ceiling_per_s)
 
 
 def of_trace(
@@ -68,15 +68,15 @@ def of_trace(
     )
     if not span_s:
         return Traffic(words, requests, None, 0.0, None)
-    return Traffic(words, requests, span_s, _warmup_s(span_s), ceiling_per_s)
+    return Traffic(words, requests, span_s, warmup_s_of(span_s), ceiling_per_s)
 
 
-def _warmup_s(span_s: float) -> float:
+def warmup_s_of(span_s: float) -> float:
     """What is not measured at the beginning: 30 s, of a short run a tenth."""
     return min(_WARMUP_S, span_s / 10)
 
 
-def _mean_rate(workload: Workload, duration_s: float, rates_per_s: Sequence[float]) -> float:
+def mean_rate(workload: Workload, duration_s: float, rates_per_s: Sequence[float]) -> float:
     """The mean over the time that each phase has of one round."""
     lengths_s = [min(phase.length_s, duration_s) for phase in workload.phases]
     served = sum(rate_per_s * length_s for rate_per_s, length_s in zip(rates_per_s, lengths_s, strict=True))

@@ -23,7 +23,10 @@ from headway.simulator.traffic.lengths import Lengths, bimodal, exponential, fix
 
 
 class Request(NamedTuple):
-    """One request. ``output_tokens`` is what it will generate, ``max_tokens`` what the client says beforehand."""
+    """One request. ``output_tokens`` is what it will generate, ``max_tokens`` what the client says beforehand.
+
+    Requests with the same ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none.
+    """
 
     at_s: float
     class_name: str
@@ -31,6 +34,8 @@ class Request(NamedTuple):
     output_tokens: int
     max_tokens: int | None = None
     tenant: str = ""
+    prefix: int = 0
+    prefix_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class Workload:
 
     ``classes`` and ``tenants`` are shares of the requests. ``load`` is the usual multiple of the ceiling.
     ``tells_length``: clients say how many tokens they want, ``length_error`` times off (sigma of a log-normal error).
+    Each tenant has an equal part of the ``prefixes``, system prompts of ``prefix_tokens`` before the prompts of the
+    phases, and each request one of them at random; the engine then has a prefix cache.
     """
 
     name: str
@@ -66,6 +73,8 @@ class Workload:
     kv_tokens: int | None = None
     tells_length: bool = True
     length_error: float = 0.0
+    prefixes: int = 0
+    prefix_tokens: int = 0
 
     def requests(
         self,
@@ -85,7 +94,10 @@ class Workload:
     def rates_per_s(self, model: EngineModel, slo: Slo, load: float | None = None) -> list[float]:
         """Requests a second in each phase."""
         factor = self.load if load is None else load
-        ceilings = [ceiling(model, one.prompt.mean_tokens, one.output.mean_tokens, slo) for one in self.phases]
+        ceilings = [
+            ceiling(model, self.prefix_tokens + one.prompt.mean_tokens, one.output.mean_tokens, slo)
+            for one in self.phases
+        ]
         return [
             factor * phase.load_ratio * one.requests_per_s for phase, one in zip(self.phases, ceilings, strict=True)
         ]
@@ -103,7 +115,15 @@ class Workload:
         for at_s, place in times:
             prompt_tokens, output_tokens = draws[place][0](), draws[place][1]()
             said_tokens = self._said(output_tokens, sizes) if self.tells_length else None
-            yield Request(at_s, draw_class(), prompt_tokens, output_tokens, said_tokens, draw_tenant())
+            request = Request(at_s, draw_class(), prompt_tokens, output_tokens, said_tokens, draw_tenant())
+            yield self._prefixed(request, clients) if self.prefixes else request
+
+    def _prefixed(self, request: Request, random: Random) -> Request:
+        """With one of the system prompts of its tenant in front."""
+        each = self.prefixes // len(self.tenants)
+        prefix = 1 + list(self.tenants).index(request.tenant) * each + random.randrange(each)
+        prompt_tokens = self.prefix_tokens + request.prompt_tokens
+        return request._replace(prompt_tokens=prompt_tokens, prefix=prefix, prefix_tokens=self.prefix_tokens)
 
     def _said(self, output_tokens: int, random: Random) -> int:
         if not self.length_error:
@@ -186,6 +206,17 @@ _ALL = (
         classes={"normal": 1.0},
         tenants={"greedy": 2.0, "large": 0.4, "medium": 0.3, "small": 0.2, "tiny": 0.1},
         load=3.0,
+    ),
+    Workload(
+        "W7",
+        "32 system prompts of 512 tokens, four to each of eight tenants of unequal load, and KV space for 8 of them",
+        (Phase(_PROMPT, _OUTPUT),),
+        classes={"normal": 1.0},
+        tenants={f"tenant-{place}": 1.0 + place % 4 for place in range(8)},
+        load=4.0,
+        kv_tokens=8 * 512,
+        prefixes=32,
+        prefix_tokens=512,
     ),
 )
 

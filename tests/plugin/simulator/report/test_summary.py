@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_presets import small_preset, terms
 
 from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.report.class_slo import ClassSlo, stated_by
 from headway.simulator.report.summary import jain, max_min, spread, summarise
 from headway.simulator.run.result import Result
 from headway.simulator.run.visit import Visit
@@ -83,6 +85,58 @@ def test_classes_are_listed_in_the_order_of_the_preset_behind_the_sum() -> None:
     assert list(whole.classes) == ["all", "realtime", "normal"]
     assert whole.classes["realtime"].attained_ratio == 0.0
     assert whole.classes["normal"].attained_ratio == 1.0
+
+
+OWN = {"realtime": ClassSlo(0.5, 0.05), "normal": ClassSlo(5.0, None)}
+
+
+@pytest.mark.parametrize(
+    ("name", "first_s", "ended_s", "good", "own"),
+    [
+        ("realtime", 0.5, 1.0, 1, 1.0),
+        ("realtime", 0.51, 1.0, 1, 0.0),
+        ("realtime", 0.5, 1.01, 1, 0.0),
+        ("normal", 5.0, 5.5, 0, 1.0),
+        ("normal", 0.5, 99.0, 0, 1.0),
+        ("normal", 5.01, 5.5, 0, 0.0),
+        ("batch", 0.5, 1.0, 1, None),
+    ],
+    ids=["kept", "first token late", "tokens late", "kept, a laxer one", "one not stated", "late", "none stated"],
+)
+def test_a_request_is_also_judged_by_what_its_preset_states_for_its_class(
+    name: str, first_s: float, ended_s: float, good: int, own: float | None
+) -> None:
+    """Beside the objectives that are the same for all: an objective that is not stated cannot be missed."""
+    whole = summarise("x", result(served(0.0, first_s, ended_s, name=name)), SLO, own=OWN)
+    assert whole.classes[name].good == good
+    for one in (whole.classes[name], whole.all):
+        assert (one.own_attained_ratio, one.own_attained_of_admitted_ratio) == (own, own)
+    assert whole.own == ({} if own is None else {name: OWN[name]})
+
+
+def test_the_class_that_served_a_request_says_what_it_is_judged_by() -> None:
+    """A preset without the class of the request serves it in another one."""
+    visit = served(0.0, 3.0, 3.5, name="unheard-of")
+    visit.class_name = "normal"
+    whole = summarise("x", result(visit), SLO, own=OWN)
+    assert (whole.classes["unheard-of"].own_attained_ratio, whole.own) == (1.0, {"normal": OWN["normal"]})
+
+
+def test_requests_of_classes_without_objectives_are_in_no_share_of_their_own() -> None:
+    """Two of four that have one: one kept it, one was refused; a retry is no request more."""
+    visits = [served(0, 3, 4), refused(0, attempt=0), refused(1, attempt=1), served(0, 1, 2, name="batch")]
+    whole = summarise("x", result(*visits), SLO, own=OWN)
+    assert (whole.all.own_attained_ratio, whole.all.own_attained_of_admitted_ratio) == (0.5, 1.0)
+    assert whole.all.attained_ratio == 1 / 3
+
+
+def test_what_a_preset_states_is_read_from_its_classes() -> None:
+    """In seconds; a class that states neither is left out, and the engine alone states nothing."""
+    classes = {
+        "a": terms(3, ttft_slo_s=2.0, inter_token_slo_ms=50.0), "b": terms(2, ttft_slo_s=9.0), "c": terms(1),
+    }  # fmt: skip
+    assert stated_by(small_preset(classes=classes)) == {"a": ClassSlo(2.0, 0.05), "b": ClassSlo(9.0, None)}
+    assert stated_by(None) == {}
 
 
 def test_percentiles_are_by_nearest_rank() -> None:

@@ -270,3 +270,18 @@ def test_an_effect_that_cannot_follow_is_an_error(effect: object, error: str) ->
     shell = Shell(Desk(small_preset()), Engine(MODEL), Clients(), Random(0), one_by_one=False)
     with pytest.raises(AssertionError, match=error):
         shell._carry_out([effect])  # type: ignore[list-item]  # one of them is no effect at all
+
+
+def test_an_order_by_prefixes_finds_more_of_them_and_learns_the_engine_s_space() -> None:
+    """A minute of the workload with system prompts: more tokens from the cache than first come, first served."""
+    model = replace(MODEL, kv_tokens=8 * 512, prefix_cache=True)
+    requests = WORKLOADS["W7"].requests(60.0, 1, model=model, slo=SLO)
+    ratios = {}
+    for inside in ("fifo", "prefix"):
+        desk = Desk(small_preset(8, most_waiting=1000, inside=inside, batching={"strategy": "continuous"}))
+        shell = Shell(desk, Engine(model), Clients(), Random(0), one_by_one=False)
+        result = shell.run(requests, (), None)
+        ratios[inside] = result.prefix_hit_tokens / result.prefix_queried_tokens
+        assert result.prefix_queried_tokens >= sum(one.prompt_tokens for one in requests) / 4
+    assert ratios["prefix"] > 1.5 * ratios["fifo"]
+    assert (desk.prefixes is not None, desk._scheduler.prefixes._capacity_tokens) == (True, 8 * 512)

@@ -134,6 +134,16 @@ def test_classes_and_tenants_have_their_shares() -> None:
     assert tenants["tiny"] / len(six) == pytest.approx(1 / 30, abs=0.01)
 
 
+def test_each_tenant_has_system_prompts_of_its_own() -> None:
+    """32 in all, four to each of eight tenants, of 512 tokens before a prompt of the usual length."""
+    requests = drawn(WORKLOADS["W7"], 2000)
+    prompts = {tenant: {one.prefix for one in requests if one.tenant == tenant} for tenant in WORKLOADS["W7"].tenants}
+    assert [len(one) for one in prompts.values()] == [4] * 8
+    assert set().union(*prompts.values()) == set(range(1, 33))
+    assert all((one.prefix_tokens, one.prompt_tokens > 512) == (512, True) for one in requests)
+    assert not any(one.prefix for one in drawn(WORKLOADS["W6"], 60))
+
+
 def test_what_clients_say_of_lengths_can_be_right_wrong_or_nothing() -> None:
     """Exact, off by a factor around 1, or unsaid; what they really generate stays the same."""
     workload = replace(WORKLOADS["W4"], closed=2000)

@@ -116,6 +116,7 @@ USED: list[tuple[str, str, Check]] = [
         "record",
         takes("vllm.v1.metrics.loggers", "AggregateStatLoggerBase", "record", "scheduler_stats", "iteration_stats"),
     ),
+    ("steps", "prefix hits", members("vllm.v1.metrics.stats", "SchedulerStats", "prefix_cache_stats")),
     ("steps", "manager", members("vllm.v1.metrics.loggers", "StatLoggerManager", "stat_loggers")),
     ("steps", "client", members(*CLIENT, "logger_manager")),
     (

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headway.demo.drive import COMPLETED, REFUSED, Driver, Served
-from headway.demo.overload_figures import OverloadFigures, capacity_per_s, figures
-from headway.demo.scrape import Counts
+from headway.demo.overload.figures import OverloadFigures, capacity_per_s, figures
 from headway.demo.server import Servers
 from headway.demo.traffic import CLASSES, mix, overload
+from headway.load.scrape import Counts
 
 OVERLOAD_RATIO = 1.5
 #: What these clients can send; a fast GPU with a small model can complete more.

@@ -10,11 +10,11 @@ import pytest
 from virtual_time import on_virtual_time
 
 from headway.demo.drive import COMPLETED, Driver, Served
-from headway.demo.overload import MAX_RATE_PER_S, OVERLOAD_RATIO, Lengths, Overload
-from headway.demo.overload_figures import OverloadFigures
-from headway.demo.scrape import ClassCounts, Counts
+from headway.demo.overload.figures import OverloadFigures
+from headway.demo.overload.phase import MAX_RATE_PER_S, OVERLOAD_RATIO, Lengths, Overload
 from headway.demo.server import Servers
 from headway.demo.traffic import CLASSES, Arrival
+from headway.load.scrape import ClassCounts, Counts
 
 SEATS = 4
 TOKENS = 10

@@ -17,6 +17,11 @@ class Histogram:
         """What was observed since an earlier scrape."""
         return Histogram({bound: count - earlier.buckets.get(bound, 0) for bound, count in self.buckets.items()})
 
+    @property
+    def count(self) -> int:
+        """How many were observed."""
+        return max(self.buckets.values(), default=0)
+
     def quantile(self, ratio: float) -> float | None:
         """The value that ``ratio`` of the observations do not exceed; None without observations.
 

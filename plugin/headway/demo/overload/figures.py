@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.demo.drive import COMPLETED, REFUSED, Served
-from headway.demo.scrape import ClassCounts, Counts
+from headway.load.scrape import ClassCounts, Counts
 
 _P95 = 0.95
 _NORMAL = "normal"  # the rung without any degradation

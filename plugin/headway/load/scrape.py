@@ -1,4 +1,4 @@
-"""The server's ``/metrics`` text as the figures that the demo checks."""
+"""The server's ``/metrics`` text as counts, and what was added between two scrapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from headway.demo.histogram import Histogram
+from headway.load.histogram import Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,18 @@ class ClassCounts:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One scrape: the classes, batch sizes as (sum, count), and the moves of the fallback ladder by rung."""
+    """One scrape: the classes, batch sizes as (sum, count), and the moves of the fallback ladder by rung.
+
+    ``tokens`` and the times between them are vLLM's own, over all its engines.
+    """
 
     classes: Mapping[str, ClassCounts]
     batch_sum: float = 0.0
     batch_steps: float = 0.0
     rungs: Mapping[str, int] = field(default_factory=dict)
+    tokens: float = 0.0
+    inter_tokens: Histogram = field(default_factory=Histogram)
+    inter_token_sum_s: float = 0.0
 
     def since(self, earlier: Counts) -> Counts:
         """What was added since an earlier scrape."""
@@ -57,6 +63,9 @@ class Counts:
             self.batch_sum - earlier.batch_sum,
             self.batch_steps - earlier.batch_steps,
             {rung: moves - earlier.rungs.get(rung, 0) for rung, moves in self.rungs.items()},
+            self.tokens - earlier.tokens,
+            self.inter_tokens.since(earlier.inter_tokens),
+            self.inter_token_sum_s - earlier.inter_token_sum_s,
         )
 
     @property
@@ -69,19 +78,28 @@ class Counts:
         """Mean number of sequences in an engine step; None if there was no step."""
         return self.batch_sum / self.batch_steps if self.batch_steps else None
 
+    @property
+    def mean_inter_token_s(self) -> float | None:
+        """Mean time between two tokens of a sequence; None where there were none."""
+        gaps = self.inter_tokens.count
+        return self.inter_token_sum_s / gaps if gaps else None
+
 
 def read(text: str) -> Counts:
     """Read a Prometheus text exposition. Metrics that are missing count as zero."""
     plain: _Nested = {}
     counters: dict[str, _Nested] = {name: {} for name in _LABELS}
     buckets: dict[str, _Nested] = {name: {} for name in _HISTOGRAMS}
-    sizes = {"headway_batch_size_sum": 0.0, "headway_batch_size_count": 0.0}
+    sums = dict.fromkeys((_BATCH_SUM, _BATCH_STEPS, _TOKENS, f"{_INTER_TOKENS}_sum"), 0.0)
+    inter_tokens: dict[str, int] = {}
     rungs: dict[str, int] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             name, labels, value = sample.name, sample.labels, sample.value
-            if name in sizes:
-                sizes[name] += value
+            if name in sums:
+                sums[name] += value
+            elif name == f"{_INTER_TOKENS}_bucket":
+                inter_tokens[labels["le"]] = inter_tokens.get(labels["le"], 0) + int(value)
             elif name in _PLAIN:
                 plain.setdefault(labels["class"], {})[name] = int(value)
             elif name in counters:
@@ -102,7 +120,15 @@ def read(text: str) -> Counts:
         )
         for name, counts in plain.items()
     }
-    return Counts(classes, sizes["headway_batch_size_sum"], sizes["headway_batch_size_count"], rungs)
+    return Counts(
+        classes,
+        sums[_BATCH_SUM],
+        sums[_BATCH_STEPS],
+        rungs,
+        sums[_TOKENS],
+        Histogram(inter_tokens),
+        sums[f"{_INTER_TOKENS}_sum"],
+    )
 
 
 _Nested = dict[str, dict[str, int]]
@@ -110,6 +136,8 @@ _Nested = dict[str, dict[str, int]]
 _ARRIVALS, _QUEUED, _IN_FLIGHT = "headway_arrivals_total", "headway_queue_depth", "headway_in_flight"
 _OUTCOMES, _REFUSALS = "headway_outcomes_total", "headway_refusals_total"
 _WAITS, _FIRST_TOKENS = "headway_queue_wait_seconds_bucket", "headway_time_to_first_token_seconds_bucket"
+_BATCH_SUM, _BATCH_STEPS = "headway_batch_size_sum", "headway_batch_size_count"
+_TOKENS, _INTER_TOKENS = "vllm:generation_tokens_total", "vllm:inter_token_latency_seconds"
 _PLAIN = (_ARRIVALS, _QUEUED, _IN_FLIGHT)
 _LABELS = {_OUTCOMES: "outcome", _REFUSALS: "reason"}
 _HISTOGRAMS = (_WAITS, _FIRST_TOKENS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headway_policies.secret_text import MAX_FILE_BYTES, Secret, SecretFileError, find_secret, is_one_word
+from headway.api.secret_text import MAX_FILE_BYTES, Secret, SecretFileError, find_secret, is_one_word
 
 
 def test_the_variable_comes_before_the_file(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headway.demo.histogram import Histogram
-from headway.demo.scrape import ClassCounts, Counts, read
+from headway.load.histogram import Histogram
+from headway.load.scrape import ClassCounts, Counts, read
 
 TEXT = """\
 # TYPE headway_arrivals_total counter

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headway.demo.drive import COMPLETED, FAILED, REFUSED, Served
-from headway.demo.histogram import Histogram
-from headway.demo.overload_figures import Delays, capacity_per_s, figures
-from headway.demo.scrape import ClassCounts, Counts
+from headway.demo.overload.figures import Delays, capacity_per_s, figures
+from headway.load.histogram import Histogram
+from headway.load.scrape import ClassCounts, Counts
 
 SERVED = [
     Served("realtime", COMPLETED, 0.1, 10),

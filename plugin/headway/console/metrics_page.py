@@ -1,0 +1,38 @@
+"""The metrics of a server, fetched by a command within bounds of bytes and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import requests
+
+from headway.api import bounded_session
+from headway.console.exits import ServerUnreachableError
+
+MAX_METRICS_BYTES = 8 * 1024 * 1024
+#: Prometheus' parser copies the rest of a line for each of its labels.
+MAX_LINE_CHARS = 16 * 1024
+
+TIMEOUT_S = (3.0, 15.0)
+T = TypeVar("T")
+
+
+def fetch_metrics(url: str, read: Callable[[str], T]) -> T:
+    """What ``/metrics`` shows, as ``read`` reads it. Raises ServerUnreachableError."""
+    try:
+        with bounded_session(MAX_METRICS_BYTES, sum(TIMEOUT_S)) as session:
+            response = session.get(f"{url}/metrics", timeout=TIMEOUT_S)
+        response.raise_for_status()
+        response.encoding = "utf-8"
+        check_lines(response.text)
+        return read(response.text)
+    except (requests.RequestException, ValueError) as error:
+        why = f"answered {error.response.status_code}" if isinstance(error, requests.HTTPError) else "gave no metrics"
+        raise ServerUnreachableError(f"{url}/metrics {why}; check --url") from None
+
+
+def check_lines(text: str) -> None:
+    """Refuse a line that would take long to parse. Raises ValueError."""
+    if any(len(line) > MAX_LINE_CHARS for line in text.split("\n")):
+        raise ValueError(f"a line is longer than {MAX_LINE_CHARS} characters")

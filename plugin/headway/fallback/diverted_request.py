@@ -1,0 +1,24 @@
+"""A request that is diverted: what its target needs to answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.types import Receive, Send
+
+
+@dataclass(frozen=True, slots=True)
+class DivertedRequest:
+    """One HTTP request, of which ``body`` has been read in whole: ``receive`` is only watched for a disconnect.
+
+    Header names are in lower case. ``timeout_s`` is what is left of its time, None where it has no end.
+    """
+
+    path: str
+    body: bytes
+    headers: Mapping[str, str]
+    receive: Receive
+    send: Send
+    class_name: str
+    timeout_s: float | None = None

@@ -1,0 +1,193 @@
+"""The client of all arms: sends requests to one engine, through Headway's gate or past it, and writes down what came.
+
+``bare`` calls vLLM's own ``generate`` on the very engine that is wrapped, so that all arms share its process, its
+weights and its hardware; vLLM's own cap on unfinished requests is set between two blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import headway
+from headway.audit import Caller
+from headway.errors import Refused
+from headway.simulator.traffic.workload import Request
+from headway_policies import Preset
+
+MODEL_LEN = 2560
+TINY = Path(__file__).resolve().parents[3] / ".models" / "tiny"
+_CALLER = Caller("benchmark")
+#: vLLM's priorities: a smaller number is more urgent.
+_RANKS = {"realtime": 0, "normal": 1, "batch": 2}
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one request got; times in seconds of one clock, None for what never came.
+
+    ``end`` is ``completed``, ``cut`` where the block ended first, or the reason of a refusal.
+    """
+
+    class_name: str
+    tenant: str
+    prompt_tokens: int
+    sent_s: float
+    first_s: float | None = None
+    last_s: float | None = None
+    tokens: int = 0
+    end: str = "cut"
+
+    @property
+    def ttft_s(self) -> float | None:
+        """From sending to the first token."""
+        return None if self.first_s is None else self.first_s - self.sent_s
+
+    @property
+    def inter_token_s(self) -> float | None:
+        """The mean time between tokens; None for fewer than two."""
+        if self.first_s is None or self.last_s is None or self.tokens < 2:
+            return None
+        return (self.last_s - self.first_s) / (self.tokens - 1)
+
+
+#: Sends a request and fills in its answer.
+Send = Callable[[Request, Answer], Coroutine[Any, Any, None]]
+
+
+class Engine:
+    """One wrapped engine."""
+
+    def __init__(self, engine: Any, seats: int) -> None:
+        self._engine = engine
+        self.seats = seats
+        self._ids = count()
+        self._random = Random(0)
+
+    async def use(self, preset: Preset) -> None:
+        """Put a preset in force."""
+        control = self._engine.headway
+        control.catalogue.include(preset)
+        await control.switch(preset.name, expected_revision=None, caller=_CALLER)
+
+    def cap(self, requests: int | None) -> None:
+        """vLLM's ``--max-num-queued-reqs``: how many requests may be unfinished; None for any number."""
+        self._engine.scheduler_config.max_num_queued_reqs = requests
+
+    async def gated(self, request: Request, answer: Answer) -> None:
+        """Run one request through Headway."""
+        try:
+            await self._read(self._call(self._engine.generate, request, request.class_name, request.tenant), answer)
+        except Refused as refused:
+            answer.end = refused.reason.value
+
+    async def bare(self, request: Request, answer: Answer) -> None:
+        """Run one request on the engine itself; all have the same priority."""
+        await self._ungated(request, 0, answer)
+
+    async def ranked(self, request: Request, answer: Answer) -> None:
+        """Run one request on the engine itself, with the priority of its class."""
+        await self._ungated(request, _RANKS[request.class_name], answer)
+
+    async def _ungated(self, request: Request, rank: int, answer: Answer) -> None:
+        from vllm.exceptions import QueueOverflowError
+
+        own = self._engine._headway_base.generate
+        try:
+            await self._read(
+                self._call(lambda *words, **more: own(self._engine, *words, **more), request, rank), answer
+            )
+        except QueueOverflowError:
+            answer.end = "max_num_queued_reqs"
+
+    def _call(self, generate: Any, request: Request, priority: object, tenant: str | None = None) -> Any:
+        """The stream of one answer; its prompt is random, so that no prefix is found in a cache."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        kind = RequestOutputKind.DELTA
+        params = SamplingParams(max_tokens=request.output_tokens, ignore_eos=True, temperature=0.0, output_kind=kind)
+        prompt = {"prompt_token_ids": [self._random.randrange(1000, 40_000) for _ in range(request.prompt_tokens)]}
+        more = {} if tenant is None else {"tenant": tenant}
+        return generate(prompt, params, f"b{next(self._ids)}", priority=priority, **more)
+
+    async def _read(self, stream: Any, answer: Answer) -> None:
+        now_s = asyncio.get_running_loop().time
+        async with aclosing(stream):
+            async for output in stream:
+                answer.last_s = now_s()
+                answer.first_s = answer.first_s or answer.last_s
+                answer.tokens += sum(len(one.token_ids) for one in output.outputs)
+        answer.end = "completed"
+
+
+@asynccontextmanager
+async def started(model: Path, preset: Preset, seats: int, model_len: int = MODEL_LEN) -> AsyncIterator[Engine]:
+    """An engine with so many seats of its own, its queue in order of priority; it is shut down at the end."""
+    from vllm import AsyncEngineArgs
+    from vllm.engine.async_llm_engine import AsyncLLMEngine
+
+    args = AsyncEngineArgs(
+        model=str(model),
+        enforce_eager=True,
+        max_model_len=model_len,
+        max_num_seqs=seats,
+        scheduling_policy="priority",
+        enable_prefix_caching=False,
+    )
+    engine = headway.wrap(AsyncLLMEngine.from_engine_args(args), preset=preset, warmup=True)
+    try:
+        await engine.headway.warm_up()
+        yield Engine(engine, seats)
+    finally:
+        engine.shutdown()
+
+
+async def open_loop(send: Send, requests: Sequence[Request], length_s: float) -> list[Answer]:
+    """Send each request at its time, whatever came of the others; end all that still runs after ``length_s``."""
+    now_s = asyncio.get_running_loop().time
+    begin_s, answers, tasks = now_s(), list[Answer](), list[asyncio.Task[None]]()
+    for request in requests:
+        await asyncio.sleep(max(0.0, begin_s + request.at_s - now_s()))
+        # the time is when it was due: a client that is late itself hides nothing
+        answers.append(Answer(request.class_name, request.tenant, request.prompt_tokens, begin_s + request.at_s))
+        tasks.append(asyncio.create_task(send(request, answers[-1])))
+    await asyncio.sleep(max(0.0, begin_s + length_s - now_s()))
+    await _ended(tasks)
+    return answers
+
+
+async def closed_loop(
+    send: Send, draw: Callable[[Random], Request], clients: int, lead_s: float, length_s: float
+) -> list[Answer]:
+    """So many clients that each send the next request when the last has ended; what ran after ``lead_s``."""
+    now_s = asyncio.get_running_loop().time
+    begin_s, answers = now_s(), list[Answer]()
+
+    async def client(number: int) -> None:
+        random = Random(number)
+        while True:
+            request = draw(random)
+            answer = Answer(request.class_name, request.tenant, request.prompt_tokens, now_s())
+            answers.append(answer)
+            await send(request, answer)
+
+    tasks = [asyncio.create_task(client(number)) for number in range(clients)]
+    await asyncio.sleep(lead_s + length_s)
+    await _ended(tasks)
+    return [one for one in answers if one.last_s is not None and one.last_s >= begin_s + lead_s]
+
+
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel what still runs, and raise what failed otherwise."""
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            raise result

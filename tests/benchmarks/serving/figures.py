@@ -1,0 +1,128 @@
+"""The figures of an arm, from the answers of its blocks.
+
+Counted are the requests that were due in the counted part of a block. One is good when its first token came within
+the objective, and its tokens within the objective on the mean, to its end or to the end of the block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+from headway.simulator.engine_model.capacity import Slo
+from serving.client import Answer
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFigures:
+    """One class in one block; seconds, None where nothing was measured."""
+
+    offered: int
+    good: int
+    good_ttft: int
+    ttft_s: tuple[float | None, float | None, float | None]
+    inter_token_s: tuple[float | None, float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFigures:
+    """One block. ``good_ttft_per_s`` counts a first token within twice the objective, whatever the pace.
+
+    ``client_s`` is the processor time of the program with Headway and the client, for each request offered.
+    """
+
+    good_per_s: float
+    good_ttft_per_s: float
+    ceiling_per_s: float
+    tokens_per_s: float
+    classes: Mapping[str, ClassFigures]
+    ended: Mapping[str, int]
+    client_s: float
+    disturbed: float = 0.0
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def of_ceiling(self) -> float:
+        """Goodput as a share of the fluid ceiling."""
+        return self.good_per_s / self.ceiling_per_s
+
+    def attained(self, name: str) -> float | None:
+        """The share of a class's requests that were good; None where it offered none."""
+        one = self.classes.get(name)
+        return one.good / one.offered if one is not None and one.offered else None
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain object for the results file."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, plain: Mapping[str, Any]) -> BlockFigures:
+        """Read what ``to_json`` wrote."""
+        classes = {
+            name: ClassFigures(
+                one["offered"], one["good"], one["good_ttft"], tuple(one["ttft_s"]), tuple(one["inter_token_s"])
+            )
+            for name, one in plain["classes"].items()
+        }
+        return cls(**{**plain, "classes": classes})
+
+
+def judged(
+    answers: Sequence[Answer],
+    slo: Slo,
+    *,
+    count_s: tuple[float, float],
+    ceiling_per_s: float,
+    client_s: float,
+    disturbed: float,
+) -> BlockFigures:
+    """The figures of the answers that were due between the two times of ``count_s``."""
+    begin_s, end_s = count_s
+    seen, length_s = [one for one in answers if begin_s <= one.sent_s < end_s], end_s - begin_s
+    names = [ALL, *sorted({one.class_name for one in seen})]
+    classes = {name: _class([one for one in seen if name in (ALL, one.class_name)], slo) for name in names}
+    return BlockFigures(
+        classes[ALL].good / length_s,
+        classes[ALL].good_ttft / length_s,
+        ceiling_per_s,
+        sum(one.tokens for one in seen) / length_s,
+        classes,
+        dict(Counter(one.end for one in seen)),
+        client_s / max(1, len(answers)),
+        disturbed,
+    )
+
+
+def within(answer: Answer, slo: Slo) -> bool:
+    """Whether an answer kept both objectives."""
+    if answer.end not in ("completed", "cut") or answer.ttft_s is None or answer.ttft_s > slo.ttft_s:
+        return False
+    return answer.inter_token_s is None or answer.inter_token_s <= slo.inter_token_s
+
+
+def _class(answers: Sequence[Answer], slo: Slo) -> ClassFigures:
+    ttfts_s = [one.ttft_s for one in answers if one.ttft_s is not None]
+    soon = sum(one.end in ("completed", "cut") and (one.ttft_s or math.inf) <= 2 * slo.ttft_s for one in answers)
+    gaps_s = [one.inter_token_s for one in answers if one.inter_token_s is not None]
+    good = sum(within(one, slo) for one in answers)
+    return ClassFigures(len(answers), good, soon, _quantiles(ttfts_s), _quantiles(gaps_s))
+
+
+def _quantiles(values: Iterable[float]) -> tuple[float | None, float | None, float | None]:
+    ranked = sorted(values)
+    if not ranked:
+        return (None, None, None)
+    p50, p95, p99 = (ranked[max(0, math.ceil(share * len(ranked)) - 1)] for share in (0.5, 0.95, 0.99))
+    return (p50, p95, p99)
+
+
+def middle(values: Iterable[float | None]) -> tuple[float, float, float] | None:
+    """Median, least and largest of what is there; None for nothing."""
+    known = [one for one in values if one is not None]
+    return (median(known), min(known), max(known)) if known else None

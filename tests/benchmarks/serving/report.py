@@ -1,0 +1,182 @@
+"""The report of a run: its goals, a table with a line for each arm, and a chart for the README."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from accepted import ACCEPTED
+from goal import Goal
+from report import as_markdown, judged, put_into, summary
+
+from serving.figures import middle
+from serving.results import Results
+
+_TITLE = "Requests served within both objectives, Headway and plain vLLM side by side"
+CHART = Path("tests/benchmarks/results/goodput.svg")
+_LOAD = 1.5
+Spread = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The report as text, what of it goes into the README, the chart, and whether a goal is missed."""
+
+    text: str
+    table: str
+    chart: str
+    missed: bool
+
+
+def report(results: Results) -> Report:
+    """All that the results allow to say."""
+    lines = [judged(goal, ACCEPTED) for goal in _goals(results)]
+    shown = _loads(results)[-1] if _LOAD not in _loads(results) else _LOAD
+    table = f"{_table(results, shown)}\n\n{_below(results)}"
+    parts = [table, as_markdown(lines), *summary(lines, ACCEPTED)]
+    return Report("\n\n".join(parts) + "\n", table, _chart(results, shown), any(line.fails for line in lines))
+
+
+def write_into(readme: Path, found: Report) -> None:
+    """Put the table into the README, and the chart beside the results."""
+    chart = readme.parent / CHART
+    chart.parent.mkdir(parents=True, exist_ok=True)
+    chart.write_text(found.chart, encoding="utf-8")
+    readme.write_text(
+        put_into(readme.read_text(encoding="utf-8"), f"![{_TITLE}]({CHART})\n\n{found.table}"), encoding="utf-8"
+    )
+
+
+def _loads(results: Results) -> list[float]:
+    return sorted({key.load for key in results.blocks if key.workload == "W1"})
+
+
+def _goals(results: Results) -> Iterator[Goal]:
+    for load in _loads(results):
+        if load > 1:
+            yield from _at(results, load)
+    for one in _by_clients(results):
+        clients, pace, more_s = one
+        yield Goal("G7", f"pace of the tokens through Headway : bare vLLM, {clients} at once", 0.99, pace[0])
+        yield Goal("G7", f"first token later, {clients} at once", 0.3, 1000 * more_s[0], most=True, unit="ms")
+
+
+def _at(results: Results, load: float) -> Iterator[Goal]:
+    own = _share(results, load, "objective")
+    if own is None:
+        return
+    yield Goal(
+        "G1", f"goodput, objectives stated, at load {load:g} : the fluid ceiling", 0.92, own[0], note=_range(own)
+    )
+    best, double = (
+        max((one[0] for name in names if (one := _share(results, load, name)) is not None), default=None)
+        for names in (["cap", *(name for name in results.arms if name.startswith("cap-x"))], ["cap-double"])
+    )
+    if best:
+        yield Goal("G1", f"the same : vLLM's cap at its best, at load {load:g}", 1.0, own[0] / best)
+    if double is not None:
+        figure = f"the same : a cap that is the best at double the speed, at load {load:g}"
+        yield Goal("G1", figure, 3.0, own[0] / max(double, 1e-3))
+    top = middle(one.attained("realtime") for one in results.of("W1", load, "objective"))
+    if top is not None:
+        yield Goal("G2", f"realtime requests within both objectives, at load {load:g}", 0.96, top[0], note=_range(top))
+    balanced = results.of("W1", load, "balanced")
+    soon = middle(one.good_ttft_per_s / one.ceiling_per_s for one in balanced)
+    if soon is not None:
+        figure = f"balanced, as it comes, first token within twice the objective, at load {load:g} : the fluid ceiling"
+        yield Goal("G14", figure, 0.85, soon[0], note=_range(soon))
+
+
+def _share(results: Results, load: float, arm: str) -> Spread | None:
+    return middle(one.of_ceiling for one in results.of("W1", load, arm))
+
+
+def _by_clients(results: Results) -> Iterator[tuple[int, Spread, Spread]]:
+    for clients in sorted({int(one["clients"]) for one in results.layer}):
+        own = [one for one in results.layer if one["clients"] == clients]
+        pace, more_s = middle(one["pace_ratio"] for one in own), middle(one["ttft_more_s"] for one in own)
+        if pace is not None and more_s is not None:
+            yield clients, pace, more_s
+
+
+def _table(results: Results, load: float) -> str:
+    head = ["", "goodput of what is possible", "realtime within objectives", "others", "realtime first token, p99"]
+    rows = [head, ["---"] * len(head)]
+    for name, words in results.arms.items():
+        blocks = results.of("W1", load, name)
+        if not blocks:
+            continue
+        top = middle(one.attained("realtime") for one in blocks)
+        others = middle(one.attained("normal") for one in blocks)
+        late_s = middle(one.classes["realtime"].ttft_s[2] for one in blocks if "realtime" in one.classes)
+        share = _share(results, load, name)
+        assert share is not None
+        cells = [_percent(share), _percent(top), _percent(others), "-" if late_s is None else f"{late_s[0]:.2f} s"]
+        rows.append([words, *cells])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _below(results: Results) -> str:
+    """What the table was measured on."""
+    machine, constants, form = results.machine, results.constants, results.form
+    assert constants is not None
+    blocks = list(results.blocks.values())
+    disturbed = sum(one.disturbed > 0 for one in blocks)
+    where = machine["gpu"] or f"{machine['cores']} cores, {machine['processor']}"
+    ceiling = next(iter(blocks)).ceiling_per_s if blocks else 0.0
+    objectives = (
+        f"a first token within {constants.slo.ttft_s:.2f} s, {1000 * constants.slo.inter_token_s:.0f} ms a token"
+    )
+    return (
+        f"(vLLM {machine['vllm']}, {machine['model']}, {where}: {ceiling:.1f} requests/s are possible; {objectives}. "
+        f"Median of {form['rounds']} rounds, least and largest; {disturbed} of {len(blocks)} blocks disturbed by other "
+        "programs.)"
+    )
+
+
+def _percent(spread: Spread | None) -> str:
+    if spread is None:
+        return "-"
+    one, least, most = spread
+    return f"{one:.0%} ({least:.0%} to {most:.0%})"
+
+
+def _range(spread: Spread) -> str:
+    return f"{spread[1]:.3g} to {spread[2]:.3g}"
+
+
+# ---------------------------------------------------------------------- the chart
+
+_WIDTH, _BAR, _GAP, _LEFT, _TOP = 760, 20, 14, 330, 34
+_OURS, _THEIRS, _INK = "#2563eb", "#9ca3af", "#374151"
+
+
+def _chart(results: Results, load: float) -> str:
+    """Bars of goodput as an SVG picture; a thin line spans the least and the largest."""
+    shown = [(name, words, share) for name, words in results.arms.items() if (share := _share(results, load, name))]
+    height, span = _TOP + len(shown) * (_BAR + _GAP) + 30, _WIDTH - _LEFT - 70
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        'font-family="system-ui, sans-serif" font-size="13">',
+        f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
+        f'<text x="12" y="20" fill="{_INK}" font-weight="600">Requests served within both objectives at {load:g} times '
+        "the load that is possible</text>",
+    ]
+    for place, (name, words, (middle_share, least, most)) in enumerate(shown):
+        y = _TOP + place * (_BAR + _GAP)
+        colour = _THEIRS if name == "plain" or name == "priority" or name.startswith("cap") else _OURS
+        lines += [
+            f'<text x="{_LEFT - 8}" y="{y + 15}" text-anchor="end" fill="{_INK}">{escape(words)}</text>',
+            f'<rect x="{_LEFT}" y="{y}" width="{max(1.0, span * min(middle_share, 1.1)):.1f}" height="{_BAR}" '
+            f'fill="{colour}"/>',
+            f'<line x1="{_LEFT + span * least:.1f}" x2="{_LEFT + span * most:.1f}" y1="{y + 10}" y2="{y + 10}" '
+            f'stroke="{_INK}"/>',
+            f'<text x="{_LEFT + span * most + 8:.1f}" y="{y + 15}" fill="{_INK}">{middle_share:.0%}</text>',
+        ]
+    lines.append(
+        f'<text x="{_LEFT}" y="{height - 8}" fill="{_INK}">share of the fluid ceiling: the most that any policy could '
+        "serve</text>"
+    )
+    return "\n".join([*lines, "</svg>"]) + "\n"

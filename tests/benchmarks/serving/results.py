@@ -1,0 +1,74 @@
+"""The file that a run keeps its blocks in, one after another, so that a long run goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.engine_model.engine import EngineModel
+from serving.constants import Constants, Level
+from serving.figures import BlockFigures
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which block: a workload, a load, an arm, and the round."""
+
+    workload: str
+    load: float
+    arm: str
+    round: int
+
+
+@dataclass(slots=True)
+class Results:
+    """What a run has measured so far. ``machine`` and ``form`` describe it in words and numbers."""
+
+    path: Path
+    machine: dict[str, Any] = field(default_factory=dict)
+    form: dict[str, Any] = field(default_factory=dict)
+    constants: Constants | None = None
+    blocks: dict[Key, BlockFigures] = field(default_factory=dict)
+    arms: dict[str, str] = field(default_factory=dict)
+    layer: list[dict[str, float]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """The results in a file; empty ones where there is none."""
+        if not path.is_file():
+            return cls(path)
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        blocks = {
+            Key(one["workload"], one["load"], one["arm"], one["round"]): BlockFigures.of_json(one["figures"])
+            for one in plain["blocks"]
+        }
+        constants = _constants(plain["constants"])
+        return cls(path, plain["machine"], plain["form"], constants, blocks, plain["arms"], plain["layer"])
+
+    def write(self) -> None:
+        """Write all of it."""
+        plain = {
+            "machine": self.machine,
+            "form": self.form,
+            "constants": None if self.constants is None else asdict(self.constants),
+            "arms": self.arms,
+            "blocks": [{**asdict(key), "figures": one.to_json()} for key, one in self.blocks.items()],
+            "layer": self.layer,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+
+    def of(self, workload: str, load: float, arm: str) -> list[BlockFigures]:
+        """The blocks of one arm at one load."""
+        return [one for key, one in self.blocks.items() if (key.workload, key.load, key.arm) == (workload, load, arm)]
+
+
+def _constants(plain: Mapping[str, Any] | None) -> Constants | None:
+    if plain is None:
+        return None
+    levels = tuple(Level(**one) for one in plain["levels"])
+    return Constants(EngineModel(**plain["model"]), Slo(**plain["slo"]), levels)

@@ -1,0 +1,56 @@
+"""An adaptive preset with nothing stated but its objectives: how near it comes to the most that any policy could serve.
+
+On models of two engines, of cheap and of dear prompts; the oracle is the fluid ceiling of each.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from statistics import mean
+
+import pytest
+from serving.arms import stated
+
+from headway.simulator import WORKLOADS, EngineModel, Slo, Summary, simulate, summarise
+from headway.simulator.engine_model.capacity import ceiling
+from headway.simulator.run.result import Result
+
+ENGINES = {
+    "cheap prompts": (EngineModel(), Slo(1.0, 0.075)),
+    "dear prompts": (EngineModel(base_s=0.0349, seat_s=0.00175, prefill_s=0.00135), Slo(1.211, 0.0917)),
+}
+LENGTH_S, BEGIN_S = 300.0, 30.0
+
+
+@cache
+def ran(engine: str, load: float, seed: int) -> tuple[Result, Summary]:
+    """W1 for five minutes; the first 30 s do not count."""
+    model, slo = ENGINES[engine]
+    requests = WORKLOADS["W1"].requests(LENGTH_S, seed, model=model, slo=slo, load=load)
+    result = simulate(requests, stated(slo), model, seed=seed)
+    return result, summarise("stated", result, slo, warmup_s=BEGIN_S, span_s=LENGTH_S)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("load", "of_ceiling", "realtime"), [(0.7, 0.65, 0.96), (1.5, 0.81, 0.91), (3.0, 0.76, 0.74)])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_most_of_what_is_possible_is_served_within_both_objectives(
+    engine: str, load: float, of_ceiling: float, realtime: float
+) -> None:
+    """Whatever the load; at three times it the urgent class alone offers more than its share."""
+    model, slo = ENGINES[engine]
+    runs = [ran(engine, load, seed)[1] for seed in (1, 2, 3)]
+    most = ceiling(model, 64, 64, slo).requests_per_s
+    assert mean(one.all.goodput_per_s for one in runs) >= of_ceiling * most
+    assert mean(one.classes["realtime"].attained_ratio for one in runs) >= realtime
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_cold_start_under_load_does_not_close_the_seats(engine: str) -> None:
+    """The first prompts come all at once: what they cost is not taken for the cost of a seat."""
+    for seed in (1, 2, 3):
+        result, _ = ran(engine, 1.5, seed)
+        first = [moment.limit for moment in result.moments if moment.at_s <= 20]
+        assert first[0] == 16
+        assert min(first) >= 8
