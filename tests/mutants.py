@@ -300,6 +300,12 @@ MUTANTS = [
         "            self._lifecycle.engine_gone(record, now_s)\n        self._scheduler.prefixes.clear()",
         "        self._scheduler.prefixes.clear()",
     ),
+    Mutant(
+        "desk/desk",
+        "a response that is still being sent is queued again",
+        "lost = record.phase is Phase.RUNNING and record.sequences > 0",
+        "lost = record.phase is Phase.RUNNING",
+    ),
     Mutant("desk/capacity", "the ceiling is no ceiling", "max(1, min(seats, self.ceiling))", "seats"),
     Mutant(
         "desk/dispatch",

@@ -47,6 +47,8 @@ class Oracle:
     alone: tuple[int, float] | None = None
     crashes: int = 0
     retryable: set[int] = field(default_factory=set)
+    unharmed: set[int] = field(default_factory=set)
+    harmed: set[int] = field(default_factory=set)
     to_blame: int | None = None
     was_running_at: dict[int, int] = field(default_factory=dict)
     wake_s: float | None = None
@@ -129,8 +131,10 @@ class Oracle:
                     self._refused(ticket_id, reason, retry_after_s)
                     gathered.pop(ticket_id, None)
                 case Abort(ticket_id, reason):
+                    assert ticket_id not in self.unharmed, "given up for an engine that had nothing of it"
                     self._aborted(ticket_id, reason, now_s)
                 case Requeue(ticket_id):
+                    assert ticket_id not in self.unharmed, "queued again for an engine that had nothing of it"
                     self._recalled(ticket_id)
                     before = {}
                 case WakeAt(at_s):
@@ -138,6 +142,8 @@ class Oracle:
                     self.wake_s = at_s
         self._clear(now_s)
         self._check_growth(before if self._revision == self.desk.revision else {})
+        assert not self.harmed & self.running, "runs on in an engine that is gone"
+        self.unharmed, self.harmed = set(), set()
         self.arrival, self._revision = None, self.desk.revision
 
     # ------------------------------------------------------------------ deadlines
@@ -380,7 +386,10 @@ class Oracle:
         self.engine_lost()
 
     def engine_lost(self) -> None:
-        """Before the event: all sequences in the engine are lost with it."""
-        for one in self.rules.sitting.values():
+        """Before the event: all sequences in the engine are lost with it; a request without any loses nothing."""
+        sitting = self.rules.sitting
+        self.unharmed = {one for one in self.running if not sitting[one].sequences}
+        self.harmed = self.running - self.unharmed
+        for one in sitting.values():
             one.has(0)
         self._forget_gone()

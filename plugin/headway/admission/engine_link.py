@@ -99,6 +99,11 @@ class EngineLink:
         """Whether the engine is dead and no other one will follow. Any thread may read it."""
         return self._engine_dead() and (self.death_handler is None or self.engine_lost or self.closing)
 
+    @property
+    def restarting(self) -> bool:
+        """Whether the engine is dead and another one is coming."""
+        return self.engine_gone and self.death_handler is not None and not (self.engine_lost or self.closing)
+
     def check_engine(self) -> None:
         """Report the engine's death, if it is dead. From any thread."""
         if self._engine_dead():

@@ -110,7 +110,7 @@ class Gateway:
         try:
             permit = self.reserve(call_context, seats)
             while call is None:
-                await permit.admitted()
+                await self._turn(permit)
                 call = self.link.calls.open(permit, request_id, seats, unstreamed=unstreamed, ends_late=ends_late)
                 stream = start(call.id, self._rank(permit), permit.most_tokens)
                 try:
@@ -204,6 +204,16 @@ class Gateway:
         return len(self.link.calls)
 
     # ------------------------------------------------------------------ inside
+
+    async def _turn(self, permit: Permit) -> None:
+        """Wait until the request may use the engine; where that died between two of its calls, for the next one.
+
+        Raises Refused.
+        """
+        await permit.admitted()
+        while self.link.restarting:
+            await asyncio.sleep(_POLL_S)
+            await permit.admitted()
 
     def _rank(self, permit: Permit) -> int:
         """The class's place, 0 the most urgent: the engine's smaller-is-first priority."""

@@ -228,14 +228,16 @@ class Desk:
         """The engine is gone with all it was running, and another one is being started.
 
         Tickets among ``retryable``, which have sent no output yet, wait again, each to run alone at first. Those that
-        were running at the crash before as well are given up, and so are all that have sent output.
+        were running at the crash before as well are given up, and so are all that have sent output. One whose
+        sequences have all ended loses nothing: it leaves as if its engine went on.
         """
         self.mode.engine_is(EngineState.RESTARTING)
         self._begin(now_s)
         alone = self._lifecycle.crash_suspects.crash()
         for record in sorted(self.dispatched(), key=self._urgency, reverse=True):
+            lost = record.phase is Phase.RUNNING and record.sequences > 0
             self._lifecycle.engine_gone(record, now_s)
-            if record.phase is Phase.RUNNING:
+            if lost:
                 again = record.ticket.id in retryable
                 suspected = alone in (None, record.ticket.id)
                 self._requeue_or_give_up(record, now_s, retryable=again, suspected=suspected)
@@ -243,12 +245,15 @@ class Desk:
         return self._end(now_s)
 
     def engine_lost(self, now_s: float, reason: Reason = Reason.ENGINE_LOST) -> list[Effect]:
-        """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose."""
+        """The engine is gone, with all it was running; ``reason`` is DRAINING when it was stopped on purpose.
+
+        A ticket whose sequences have all ended loses nothing: it leaves as if its engine went on.
+        """
         self.mode.engine_is(EngineState.LOST, reason)
         self._begin(now_s)
         self._lifecycle.refuse_all(list(self._scheduler.queue), reason, now_s)
         for record in list(self.dispatched()):
-            if record.phase is Phase.RUNNING:
+            if record.phase is Phase.RUNNING and record.sequences:
                 self._lifecycle.abort(record, reason)
             self._lifecycle.engine_gone(record, now_s)
         self._scheduler.prefixes.clear()

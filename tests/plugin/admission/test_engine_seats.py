@@ -20,6 +20,7 @@ from headway.errors import NoEngineError, TooWideError
 from headway.operator.control import Control
 from headway.operator.install import install, prepare
 from headway.operator.presets import PresetCatalogue
+from headway_policies import Ending
 
 
 class CountingKind(PlainAdapter):
@@ -355,6 +356,43 @@ async def test_what_an_engine_says_after_its_end_is_not_shown() -> None:
     assert [len(one.tokens) for one in await answer] == [1, 2, 3, 4]
     assert len(engine.started) == 2
     await assert_no_residue(control)
+
+
+class Waits:
+    """A death handler that keeps the requests: another engine is coming."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+
+    def handle_death(self) -> None:
+        self.control.gateway.link.engine_restarting()
+
+
+@pytest.mark.parametrize("follow_up", [False, True], ids=["the response is being sent", "another call follows"])
+@on_virtual_time
+async def test_a_request_that_has_all_of_its_call_loses_nothing_with_the_engine(follow_up: bool) -> None:
+    """One outcome, completed: it is not queued again; a follow-up call goes to the next engine."""
+    around = RequestContext(class_name="batch")
+    token = REQUEST_CONTEXT.set(around)
+    engine, control = behind_a_gate(seats=1)
+    link, gate = control.gateway.link, control.gateway.gate
+    link.death_handler = Waits(control)
+    assert await read(engine, "a") == 3
+    engine.die()
+    link.check_engine()
+    permit = around.permit
+    assert permit is not None
+    assert (permit.waiting, permit.requeues, gate.desk.suspects) == (False, 0, 0)
+    if follow_up:
+        again = asyncio.create_task(read(engine, "b"))
+        await asyncio.sleep(2.0)
+        assert not again.done()
+        engine.revive()
+        link.engine_back()
+        assert await again == 3
+    permit.leave(Ending.COMPLETED)
+    assert outcomes(control) == {"completed": 1}
+    REQUEST_CONTEXT.reset(token)
 
 
 def test_an_engine_link_whose_loop_has_not_begun_or_is_over_can_be_closed() -> None:

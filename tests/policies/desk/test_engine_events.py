@@ -145,6 +145,19 @@ def test_a_ticket_that_is_settled_already_is_gone_with_the_engine() -> None:
     assert it.counts() == (1, 0, 0, {"expired_running": 1})
 
 
+@pytest.mark.parametrize("event", ["engine_restarting", "engine_lost"])
+def test_a_ticket_whose_sequences_have_all_ended_loses_nothing_with_the_engine(event: str) -> None:
+    """Its response is still being sent: it is neither queued again nor given up, and leaves as completed."""
+    it = WatchedDesk(patient(2))
+    it.comes()
+    it.token(1)
+    it.holds(1, 0)
+    assert deeds(it.does(event, *([{1}] if event == "engine_restarting" else []))) == []
+    assert (it.desk.suspects, it.counts()) == (0, (1, 0, 1, {}))
+    assert deeds(it.leaves(1)) == []
+    assert it.counts() == (1, 0, 0, {"completed": 1})
+
+
 def test_the_tickets_of_a_dead_engine_are_distinguished() -> None:
     """A ticket without output waits again, one with output is refused, waiting tickets keep their places, arrivals wait
     too."""
