@@ -20,6 +20,9 @@ from running_server import PRESETS, TINY_MODEL, RunningServer
 # Else the first async test makes asyncio create a loop for this thread that is never closed: a warning, so an error.
 asyncio.set_event_loop(None)
 
+# Else a limit starts where an earlier test left it.
+os.environ["HEADWAY_CACHE_DIR"] = ""
+
 # No test asserts an absolute time: on a busy machine an example may take as long as it takes.
 settings.register_profile("headway", settings(), deadline=None)
 settings.register_profile("fast", settings(), deadline=None, max_examples=25)

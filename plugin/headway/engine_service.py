@@ -18,7 +18,15 @@ from headway.engine import EngineAdapter
 from headway.errors import HeadwayError
 from headway.fallback import OtherModel
 from headway.operator import Meters, MetricsCollector, PresetCatalogue, ServerIdentity, install, prepare
-from headway.supervision import MemoryMaintenance, OverloadLog, Replacer, Supervisor, WindowLog
+from headway.supervision import (
+    LearntLimit,
+    MemoryMaintenance,
+    OverloadLog,
+    Replacer,
+    Supervisor,
+    WindowLog,
+    learnt_limit_file,
+)
 from headway.warmup import KeepWarm, Source, Warmer
 from headway_policies import Hold, Preset
 
@@ -71,6 +79,8 @@ class EngineService:
         self._warm_first = warm_up
         gateway = self.parts.gateway
         self._warmer = None if source is None else Warmer(self.parts, source)
+        limit_file = learnt_limit_file(adapter.fingerprint(engine))
+        self._learnt_limit = None if limit_file is None else LearntLimit(gateway.gate, limit_file)
         self._keep_warm = None if source is None else KeepWarm(self.parts, source)
         rewarm = None if self._warmer is None else self._warmer.rewarm
         self.supervisor = Supervisor(gateway, replacer, rewarm)
@@ -136,6 +146,9 @@ class EngineService:
     def _start_background_work(self) -> None:
         parts, control = self.parts, self.control
         gateway, tasks = parts.gateway, parts.tasks
+        if self._learnt_limit is not None:
+            self._learnt_limit.recall()
+            tasks.start("learnt limit", self._learnt_limit.run())
         if self._keep_warm is not None:
             tasks.start("keep-warm", self._keep_warm.run())
         tasks.start("supervisor", self.supervisor.run())

@@ -15,7 +15,7 @@ from headway_dashboard.analysis.newest_values import TileText, now
 from headway_dashboard.analysis.notices import STAGES, Notice, Situation, notices, stage_words
 from headway_dashboard.analysis.reading import Reading
 from headway_dashboard.analysis.status import Status
-from headway_dashboard.analysis.units import MISSING, compact, duration
+from headway_dashboard.analysis.units import MISSING, compact, duration, written
 from headway_policies.limits import WHYS
 
 NORMAL = "normal"
@@ -193,11 +193,27 @@ def warmup_words(status: WarmupStatus) -> str:
 
 
 def limit_words(reading: Reading, status: Status) -> str:
-    """The limit in one line: live, proposed, ceiling, and why it is what it is."""
+    """The limit in one line: live, proposed, ceiling, and why it is what it is; an ordered one with its end."""
     figures = [("live", panels.LIMIT), ("proposed", engine_panels.PROPOSED), ("ceiling", panels.CEILING)]
     line = " · ".join(f"{words} **{_compact(now(reading, one))}**" for words, one in figures)
-    why = WHYS.get(status.limit_reason) or status.limit_reason
+    order = status.ordered_limit
+    if order is None:
+        why = WHYS.get(status.limit_reason) or status.limit_reason
+    else:
+        end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
+        why = f"{compact(order.seats)} seats ordered in place of the preset's, {end}"
     return f"{line} · {why}" if why else line
+
+
+def prefix_words(status: Status) -> str:
+    """How much of the prompts the engine finds in its prefix cache; empty where the order does not use it."""
+    if status.prefix is None:
+        return ""
+    found, expected = (written(one, "ratio") for one in (status.prefix.hit_ratio, status.prefix.expected_ratio))
+    return (
+        f"Order by prefix: the engine found **{found}** of the prompt tokens in its prefix cache, "
+        f"where {expected} was expected."
+    )
 
 
 def prediction_words(reading: Reading) -> str:

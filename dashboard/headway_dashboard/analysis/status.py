@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.api import schema
-from headway.api.schema import EngineStatus, FallbackState, Setting, WarmupStatus
+from headway.api.schema import EngineStatus, FallbackState, OrderedLimit, PrefixStatus, Setting, WarmupStatus
 
 #: The ladder of a server that does not tell it.
 NO_LADDER = FallbackState(rung="")
@@ -26,6 +26,8 @@ class Status:
     seats_taken: int = 0
     queued: int = 0
     limit_reason: str = ""
+    ordered_limit: OrderedLimit | None = None
+    prefix: PrefixStatus | None = None
     order_error: str = ""
     window_error: str = ""
     dispatching: bool = False
@@ -48,6 +50,8 @@ def status_of(
         seats_taken=answer.seats_taken,
         queued=answer.queued,
         limit_reason=answer.limit.reason,
+        ordered_limit=answer.limit.ordered,
+        prefix=answer.ordering.prefix,
         order_error=answer.ordering.error or "",
         window_error=answer.window_error or "",
         dispatching=answer.state == "open",

@@ -32,6 +32,8 @@ def _live(source: Source, server_status: StatusSource, range_s: float) -> None:
     head(recent, status)
     st.markdown("#### Seats and batches")
     st.markdown(f"Limit: {descriptions.limit_words(recent, status)}")
+    if words := descriptions.prefix_words(status):
+        st.markdown(words)
     charts(engine_panels.LIMIT_SECTION, source, range_s, key="headway-limit")
     if words := descriptions.prediction_words(recent):
         st.caption(words)

@@ -37,6 +37,7 @@ from headway_policies import (
 )
 from headway_policies.desk import dump
 from headway_policies.fallback import Degradation, Rung
+from headway_policies.limits import Learnt
 from headway_policies.request import NO_TIMEOUTS
 
 
@@ -183,6 +184,10 @@ class Gate:
     def fall_back(self, in_force: frozenset[Rung]) -> None:
         """Put these rungs of the fallback ladder in force."""
         self._carry_out(self.desk.fall_back(in_force, self.now_s()))
+
+    def recall_limit(self, learnt: Learnt) -> None:
+        """Start the limit from what another process had learnt."""
+        self._carry_out(self.desk.recall_limit(learnt, self.now_s()))
 
     def cap_seats(self, reason: CapReason, ratio: float) -> None:
         """Use only this share of the limit, for this reason."""

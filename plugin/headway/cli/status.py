@@ -9,6 +9,7 @@ import sys
 import time
 
 from headway.api import AdminClient, ClassStatus, EngineStatus, Status
+from headway.api.schema import PrefixStatus
 from headway.console import Exit, add_json, add_url, connect, duration, seconds, table
 
 NAME = "status"
@@ -64,6 +65,8 @@ def text(status: Status, url: str) -> str:
     ]
     if status.engine.dtype:
         facts.append(("engine", _engine(status.engine)))
+    if status.ordering.prefix is not None:
+        facts.append(("prefixes", _prefixes(status.ordering.prefix)))
     if suspects := status.engine.crash_suspects:
         facts.append(
             ("retries", f"{suspects} that were running when the engine died: one at a time, before all others")
@@ -111,6 +114,12 @@ def _ordered(status: Status) -> str:
         return ""
     end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
     return f"; {order.seats} ordered in place of the preset's, {end}"
+
+
+def _prefixes(prefix: PrefixStatus) -> str:
+    """How much of the prompts the engine finds in its prefix cache."""
+    found, expected = ("-" if one is None else f"{one:.0%}" for one in (prefix.hit_ratio, prefix.expected_ratio))
+    return f"{found} of the prompt tokens found in the prefix cache, {expected} expected"
 
 
 def _row(one: ClassStatus) -> list[object]:

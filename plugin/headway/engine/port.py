@@ -100,6 +100,10 @@ class EngineAdapter(Protocol):
         """The settings that decide how many sequences its memory holds, as far as they are known."""
         ...
 
+    def fingerprint(self, engine: Any) -> str:
+        """Stands for its model, hardware and flags: two engines that share it run alike. Empty where not known."""
+        ...
+
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the engine's own limit between two steps; returns what it is now, None when it has no such setting."""
         ...
@@ -218,6 +222,10 @@ class PlainAdapter:
     def settings(self, engine: Any) -> EngineSettings:
         """Nothing is known."""
         return EngineSettings()
+
+    def fingerprint(self, engine: Any) -> str:
+        """Nothing is known."""
+        return ""
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """No such setting."""

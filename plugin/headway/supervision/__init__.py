@@ -7,6 +7,7 @@ from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle, NotNowError
 from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
 from headway.supervision.gc_pauses import Distribution
+from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
 from headway.supervision.memory_maintenance import MemoryMaintenance
 from headway.supervision.memory_probe import Gpus, resident_bytes
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
@@ -26,6 +27,7 @@ __all__ = [
     "EngineRecycle",
     "FactoryReplacer",
     "Gpus",
+    "LearntLimit",
     "MemoryMaintenance",
     "MemoryReport",
     "NotNowError",
@@ -36,6 +38,7 @@ __all__ = [
     "WarmupReport",
     "WarmupState",
     "WindowLog",
+    "learnt_limit_file",
     "not_ready",
     "resident_bytes",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
+import os
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
@@ -144,6 +146,25 @@ class VllmAdapter:
             kv_cache_dtype=dtype if kv_dtype == "auto" else kv_dtype,
             max_model_len=length if isinstance(length, int) else None,
         )
+
+    def fingerprint(self, engine: Any) -> str:
+        """From vLLM's own hash of what it compiles, the model, the device, and the processors it may use."""
+        from vllm.platforms import current_platform
+
+        config = getattr(engine, "vllm_config", None)
+        if config is None:
+            return ""
+        model = config.model_config
+        parts = (
+            config.compute_hash(),
+            model.model,
+            str(model.dtype),
+            model.enforce_eager,
+            model.max_model_len,
+            current_platform.get_device_name(),
+            len(os.sched_getaffinity(0)),
+        )
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the scheduler's limit between two steps, through the method that the general plugin added."""

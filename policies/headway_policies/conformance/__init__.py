@@ -22,7 +22,7 @@ from headway_policies.conformance.limits import RULES, Rule, Violation, check_li
 from headway_policies.conformance.orders import check_discipline, check_order
 from headway_policies.conformance.presets import ACCEPTABLE, failures
 from headway_policies.conformance.windows import check_lengths, check_window
-from headway_policies.limits import Interval, LimitPolicy, LimitSettings
+from headway_policies.limits import Interval, Learns, LimitPolicy, LimitSettings
 from headway_policies.prediction import LengthPredictor
 from headway_policies.queueing import Discipline, MakeDiscipline, Order
 from headway_policies.queueing.class_queues import ClassQueues
@@ -37,6 +37,7 @@ __all__ = [
     "Fifo",
     "Gathered",
     "Interval",
+    "Learns",
     "LengthPredictor",
     "LimitPolicy",
     "LimitSettings",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from headway_policies.engine import Ramp
-from headway_policies.limits import FixedLimit, Governor, Limit, LimitFailure, Signals, make_limit
+from headway_policies.limits import FixedLimit, Governor, Learnt, Limit, LimitFailure, Signals, make_limit
 from headway_policies.preset import Preset
 
 
@@ -101,6 +101,14 @@ class Capacity:
     def observe(self, signals: Signals, now_s: float) -> None:
         """The engine made a step."""
         self._limit.observe(signals, now_s)
+
+    def learnt(self) -> Learnt | None:
+        """What the limit has learnt, for another process."""
+        return self._limit.learnt()
+
+    def recall(self, learnt: Learnt) -> None:
+        """Start from what another process had learnt."""
+        self._limit.recall(learnt)
 
     def begin(self, now_s: float) -> None:
         """The engine is warm: from now on seats open one after another."""

@@ -47,7 +47,7 @@ from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
-from headway_policies.limits import LimitFailure, Load, Signals
+from headway_policies.limits import Learnt, LimitFailure, Load, Signals
 from headway_policies.prediction import Accuracy, PrefixCache, scale_ratio
 from headway_policies.preset import Preset
 from headway_policies.request import Ending, Reason, Ticket, Usage, shorter
@@ -277,6 +277,14 @@ class Desk:
         self._begin(now_s)
         return self._end(now_s)
 
+    def recall_limit(self, learnt: Learnt, now_s: float) -> list[Effect]:
+        """Start the limit from what another process had learnt. Without effect once this one has learnt by itself."""
+        self._capacity.recall(learnt)
+        self._weigh(now_s)
+        self._begin(now_s)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
+
     def cap_seats(self, reason: CapReason, ratio: float, now_s: float) -> list[Effect]:
         """Use only this share of the limit, for this reason; the least of all shares counts, and one seat is open."""
         self._capacity.cap(reason, ratio)
@@ -356,6 +364,11 @@ class Desk:
     def prefixes(self) -> PrefixCache | None:
         """What the engine's prefix cache probably holds; None under an order that does not use it."""
         return self._scheduler.prefixes if self.preset.ordering.by_prefix else None
+
+    @property
+    def learnt_limit(self) -> Learnt | None:
+        """What the limit has learnt of this engine, for another process; None where there is nothing yet."""
+        return self._capacity.learnt()
 
     def proposed_limit(self, now_s: float) -> int:
         """What the limit policy would set without the shadow mode, where it is another number than ``limit``."""

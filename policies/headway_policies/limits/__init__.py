@@ -5,6 +5,7 @@ A limit policy proposes, the governor bounds the proposal; both learn from engin
 
 from headway_policies.limits.governor import WHYS, Governor, LimitFailure, LimitPolicy, make_limit
 from headway_policies.limits.interval import Interval
+from headway_policies.limits.learnt import Learns, Learnt
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Load, Signals
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "FixedLimit",
     "Governor",
     "Interval",
+    "Learns",
+    "Learnt",
     "Limit",
     "LimitFailure",
     "LimitPolicy",

@@ -21,12 +21,14 @@ while a policy raises or returns no number (``failed``).
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.interval import Interval, IntervalMeter
+from headway_policies.limits.learnt import Learns, Learnt
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Signals
 from headway_policies.limits.memory_bound import MemoryBound
 from headway_policies.limits.model_fit import ModelFit
@@ -37,6 +39,7 @@ from headway_policies.limits.sla_search import SlaSearch
 WHYS = {
     "fixed": "fixed by the preset",
     "start": "the preset's number, until there is enough data",
+    "recalled": "as the server had learnt it before its restart, until there is enough data",
     "policy": "as the policy proposed",
     "kv": "the KV cache is near full, or holds no more sequences",
     "preemption": "the engine preempted sequences",
@@ -145,6 +148,28 @@ class Governor:
         seen = self._meter.add(signals, now_s)
         if seen is not None:
             self._decide(seen, now_s)
+
+    def learnt(self) -> Learnt | None:
+        """The seats it has come to, and what its policy keeps; None before its first decision, and while that fails."""
+        if self._decided in ("start", "recalled", "failed"):
+            return None
+        return Learnt(self._allowed, self._policy_numbers())
+
+    def recall(self, learnt: Learnt) -> None:
+        """Start from the seats of another process, within this one's bounds."""
+        if self._decided == "start":
+            self._allowed, self._decided = max(self._min_seats, min(learnt.seats, self._max_seats)), "recalled"
+            if isinstance(self._policy, Learns):
+                with suppress(*FAILURES):  # it starts without what was learnt
+                    self._policy.recall(learnt.policy)
+
+    def _policy_numbers(self) -> dict[str, float]:
+        """What the policy keeps; nothing where a custom one raises, or keeps what is no finite number."""
+        try:
+            numbers = dict(self._policy.learnt()) if isinstance(self._policy, Learns) else {}
+            return {name: float(one) for name, one in numbers.items() if math.isfinite(one)}
+        except FAILURES:
+            return {}
 
     def _decide(self, seen: Interval, now_s: float) -> None:
         before = self._allowed

@@ -12,6 +12,8 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headway_policies.limits.learnt import Learnt
+
 _NORMAL_95 = 1.645  # standard deviations
 
 
@@ -80,6 +82,14 @@ class Limit(Protocol):
         """Learn from one engine step."""
         ...
 
+    def learnt(self) -> Learnt | None:
+        """What it has learnt, for another process; None where there is nothing yet."""
+        ...
+
+    def recall(self, learnt: Learnt) -> None:
+        """Start from what another process had learnt. To be called before the first step."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FixedLimit:
@@ -98,6 +108,13 @@ class FixedLimit:
 
     def observe(self, signals: Signals, now_s: float) -> None:
         """Nothing to learn."""
+
+    def learnt(self) -> Learnt | None:
+        """Nothing."""
+        return None
+
+    def recall(self, learnt: Learnt) -> None:
+        """The number stays."""
 
 
 class LimitSettings(BaseModel):

@@ -16,10 +16,15 @@ ten seconds, all other changes five.
 
 from __future__ import annotations
 
-from headway_policies.limits.interval import Interval
-from headway_policies.limits.limit import LimitSettings
-from headway_policies.limits.step_time import StepTimeFit
+from collections.abc import Mapping
 
+from headway_policies.limits.interval import Interval
+from headway_policies.limits.learnt import usable
+from headway_policies.limits.limit import LimitSettings
+from headway_policies.limits.step_time import StepTime, StepTimeFit
+
+_COSTS = ("base_s", "sequence_s", "prefill_token_s")
+_MIX = "prefill_tokens_per_sequence"
 _FORGETTING = 0.98
 _SPEED_WEIGHT = 0.3
 _MIX_WEIGHT = 0.25
@@ -59,6 +64,19 @@ class ModelFit:
         if abs(seats - allowed - 0.5) >= 0.5 + band:
             return int(max(0.0, min(seats, _MAX_SEATS)))
         return allowed + (seen.inter_token_s < _PROBE_RATIO * set_point_s)
+
+    def learnt(self) -> Mapping[str, float]:
+        """The costs of a step and the prefill work for each sequence."""
+        costs = {name: getattr(self._model, name) for name in _COSTS}
+        return {**costs, _MIX: self._seat_tokens or 0.0} if any(costs.values()) else {}
+
+    def recall(self, learnt: Mapping[str, float]) -> None:
+        """Continue from these costs: what new samples cannot tell apart keeps their proportions."""
+        known = usable(learnt, (*_COSTS, _MIX))
+        if known is not None and any(known[:-1]):
+            *costs, self._seat_tokens = known
+            self._model = StepTime(*costs)
+            self._fit.start_from(self._model)
 
     def _mix(self, seen: Interval) -> float:
         """Prompt tokens a step for each running sequence; it grows only while the seats taken do not."""

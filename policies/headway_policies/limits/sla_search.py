@@ -15,7 +15,10 @@ alpha short of it for ever. A published implementation has max for the min there
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headway_policies.limits.interval import Interval
+from headway_policies.limits.learnt import usable
 from headway_policies.limits.limit import LimitSettings
 
 _BAND_RATIO = 0.04
@@ -30,6 +33,16 @@ class SlaSearch:
         self._min_seats = float(settings.min_seats)
         self._max_seats = float(settings.max_seats or _MAX_SEATS)
         self._low = self._high = float(fixed)
+
+    def learnt(self) -> Mapping[str, float]:
+        """The two marks."""
+        return {"low": self._low, "high": self._high}
+
+    def recall(self, learnt: Mapping[str, float]) -> None:
+        """Go on between these marks."""
+        marks = usable(learnt, ("low", "high"))
+        if marks is not None and marks[0] <= marks[1]:
+            self._low, self._high = max(marks[0], self._min_seats), min(marks[1], self._max_seats)
 
     def propose(self, seen: Interval, allowed: int) -> int:
         """The middle of the two marks after this interval."""

@@ -57,6 +57,10 @@ class StepTimeFit:
                 products[j] = self._forgetting * products[j] + factor * row[j]
             self._targets[i] = self._forgetting * self._targets[i] + factor * step_s
 
+    def start_from(self, costs: StepTime) -> None:
+        """Take these costs for the last solution: the proportions that the next one is drawn to."""
+        self._costs = [costs.sequence_s, costs.prefill_token_s, costs.base_s]
+
     def scale(self, factor: float) -> None:
         """Scale all costs by ``factor``; their proportions stay."""
         self._targets = [factor * target for target in self._targets]

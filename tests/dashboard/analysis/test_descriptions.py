@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.api.schema import FallbackMove, FallbackState, WarmupStatus
+from headway.api.schema import FallbackMove, FallbackState, OrderedLimit, PrefixStatus, WarmupStatus
 from headway_dashboard.analysis import descriptions, engine_panels, panels
 from headway_dashboard.analysis.condition import Condition, State
 from headway_dashboard.analysis.expressions import Expression
@@ -127,6 +127,25 @@ def test_the_limit_says_why(why: str) -> None:
     text = descriptions.limit_words(numbers, Status(limit_reason=why))
     assert text.startswith("live **32** · proposed **—** · ceiling **64**")
     assert text.endswith(WHYS.get(why, why) or "**64**")
+
+
+@pytest.mark.parametrize(
+    ("left_s", "end"), [(None, "until the next switch"), (300.0, "for another 5\u00a0min")], ids=["switch", "time"]
+)
+def test_an_ordered_limit_is_said_with_its_end(left_s: float | None, end: str) -> None:
+    """In place of the policy's reason: the policy has no say while it holds."""
+    status = Status(limit_reason="slo", ordered_limit=OrderedLimit(seats=12, left_s=left_s))
+    text = descriptions.limit_words(reading((panels.LIMIT, {(): [12] * 3})), status)
+    assert text.endswith(f"12 seats ordered in place of the preset's, {end}")
+
+
+def test_the_prefix_cache_is_described_where_the_order_uses_it() -> None:
+    """What was found beside what was expected; a dash before there are enough requests."""
+    assert descriptions.prefix_words(Status()) == ""
+    known = descriptions.prefix_words(Status(prefix=PrefixStatus(hit_ratio=0.61, expected_ratio=0.64)))
+    assert "found **61\u00a0%** of the prompt tokens" in known
+    assert "64\u00a0% was expected" in known
+    assert "**—**" in descriptions.prefix_words(Status(prefix=PrefixStatus()))
 
 
 def test_tiles_of_a_server_that_is_away_are_named_as_old() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from admin_stand_in import TOKEN, Stub
 
-from headway.api.schema import EngineStatus, LimitStatus, OrderedLimit
+from headway.api.schema import EngineStatus, LimitStatus, OrderedLimit, OrderingStatus, PrefixStatus
 from headway.cli import main, status
 
 
@@ -96,6 +96,15 @@ def test_what_decides_how_many_sequences_fit_is_shown(operator: Stub) -> None:
     assert line.split(maxsplit=1)[1] == (
         "bfloat16, weights quantised (awq), KV cache fp8, sequences of at most 4096 tokens, KV cache for 65536 tokens"
     )
+
+
+def test_the_prefix_cache_is_shown_where_the_order_uses_it(operator: Stub) -> None:
+    """What the engine found beside what was expected."""
+    now = operator.status()
+    assert "prefixes" not in status.text(now, operator.url)
+    ordering = OrderingStatus(inside="prefix", prefix=PrefixStatus(hit_ratio=0.61))
+    shown = status.text(now.model_copy(update={"ordering": ordering}), operator.url)
+    assert "prefixes  61% of the prompt tokens found in the prefix cache, - expected\n" in shown
 
 
 def test_json_is_what_the_server_said(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,6 +111,28 @@ def test_the_settings_that_decide_how_many_sequences_fit(
     assert VllmAdapter().settings(SimpleNamespace()) == PlainAdapter().settings(object()) == EngineSettings()
 
 
+class Hashed(SimpleNamespace):
+    """A configuration as vLLM hashes it."""
+
+    def compute_hash(self) -> str:
+        return str(self.hashed)
+
+
+def test_a_fingerprint_stands_for_model_and_flags() -> None:
+    """The same for the same, another one where anything differs, none for an engine without a configuration."""
+
+    def fingerprint(hashed: str = "a", **model: Any) -> str:
+        usual = {"model": "m", "dtype": "torch.bfloat16", "enforce_eager": False, "max_model_len": 4096}
+        config = Hashed(hashed=hashed, model_config=SimpleNamespace(**(usual | model)))
+        return VllmAdapter().fingerprint(SimpleNamespace(vllm_config=config))
+
+    others = [fingerprint("b"), *(fingerprint(**one) for one in ({"model": "n"}, {"enforce_eager": True}))]
+    assert fingerprint() == fingerprint()
+    assert len({fingerprint(), *others}) == 4
+    assert all(len(one) == 64 and one.isalnum() for one in others)
+    assert VllmAdapter().fingerprint(SimpleNamespace()) == PlainAdapter().fingerprint(object()) == ""
+
+
 @pytest.mark.parametrize(
     ("paused", "asleep", "expected"),
     [

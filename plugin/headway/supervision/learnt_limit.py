@@ -1,0 +1,102 @@
+"""What an adaptive limit has learnt, kept in a file between two starts of a server.
+
+There is one file for each engine, named by its fingerprint, in HEADWAY_CACHE_DIR: ``headway`` beside vLLM's compile
+cache where that is not set, nowhere where it is empty. A limit starts from it where its settings are the same. The file
+is written once a minute while the limit learns, and when the server ends. One that cannot be read or written costs a
+warning: the limit then starts from the preset's seats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headway.admission import Gate
+from headway_policies.limits import Learnt, LimitSettings
+from headway_policies.text_file import TextFileError, read_text_file
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "HEADWAY_CACHE_DIR"
+_EVERY_S = 60.0
+_MAX_BYTES = 8192
+_NAME_CHARS = 24
+
+
+class _Content(BaseModel):
+    """The file: the settings of the limit, the seats it had come to, and what its policy keeps."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: LimitSettings
+    seats: int = Field(ge=1, le=65_536)
+    policy: dict[str, float] = Field(max_length=16)
+
+
+def learnt_limit_file(fingerprint: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The file for this engine; None where nothing is kept, or the engine is not known."""
+    folder = environment.get(VARIABLE)
+    if folder is None:
+        caches = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        folder = str(Path(environment.get("VLLM_CACHE_ROOT") or f"{caches}/vllm") / "headway")
+    if not (folder and fingerprint):
+        return None
+    return Path(folder).expanduser() / f"limit-{fingerprint[:_NAME_CHARS]}.json"
+
+
+class LearntLimit:
+    """Recalls the limit of one gate when it begins, and keeps it from then on."""
+
+    def __init__(self, gate: Gate, path: Path) -> None:
+        self._gate = gate
+        self._path = path
+        self._kept: Learnt | None = None
+        self._failed = False
+
+    def recall(self) -> None:
+        """Start the limit from the file, where it fits. To be called before the first request."""
+        desk = self._gate.desk
+        if not desk.preset.limit.moves or not self._path.exists():
+            return
+        try:
+            content = _Content.model_validate_json(read_text_file(self._path, _MAX_BYTES))
+        except (TextFileError, ValidationError) as error:
+            why = "not what Headway writes" if isinstance(error, ValidationError) else str(error)
+            log.warning("the learnt limit is not used: %s: %s", self._path, why)
+            return
+        if content.limit == desk.preset.limit:
+            self._gate.recall_limit(Learnt(content.seats, content.policy))
+            log.info("the limit starts at %d seats, as this engine's last server had learnt it", desk.limit)
+
+    async def run(self) -> None:
+        """Keep what is learnt, once a minute and at the end, for as long as the server runs."""
+        try:
+            while True:
+                await asyncio.sleep(_EVERY_S)
+                self.keep()
+        finally:
+            self.keep()
+
+    def keep(self) -> None:
+        """Write the file, if anything new has been learnt."""
+        desk = self._gate.desk
+        learnt = desk.learnt_limit
+        if learnt is None or learnt == self._kept:
+            return
+        content = _Content(limit=desk.preset.limit, seats=learnt.seats, policy=dict(learnt.policy))
+        part = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(content.model_dump_json(), encoding="utf-8")
+            part.replace(self._path)
+        except OSError as error:
+            if not self._failed:
+                log.warning("the learnt limit is not kept: %s: %s", self._path, error.strerror)
+            self._failed = True
+        else:
+            self._kept = learnt

@@ -1,0 +1,39 @@
+"""What an adaptive limit has learnt of its engine, in a form that outlives the process.
+
+A new process starts where the last one was: at its seats, and with what the policy itself kept. Both are a start and no
+more: the first intervals correct them as they would any limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """The seats that were allowed, and the numbers by which the policy continues; none for one that keeps nothing."""
+
+    seats: int
+    policy: Mapping[str, float] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """What a limit policy may have in addition: what it has learnt can be kept, and taken over by a new one."""
+
+    def learnt(self) -> Mapping[str, float]:
+        """Finite numbers by name; empty where nothing has been learnt yet."""
+        ...
+
+    def recall(self, learnt: Mapping[str, float]) -> None:
+        """Continue from what another one had learnt. Names it does not know, and numbers it cannot use, are ignored."""
+        ...
+
+
+def usable(learnt: Mapping[str, float], names: Sequence[str]) -> list[float] | None:
+    """The numbers of these names; None where one is missing, negative or not finite."""
+    numbers = [learnt.get(name, math.nan) for name in names]
+    return numbers if all(math.isfinite(one) and one >= 0 for one in numbers) else None
