@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-policies bench-engine check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-policies bench-engine check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -46,6 +46,9 @@ mutants: setup ## faults made by mutmut, and whether the tests notice them; ARGS
 
 bench: setup ## Headway and plain vLLM side by side on the real engine, twelve minutes; ARGS: --long, --write, --strict
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/bench.py $(ARGS)
+
+bench-batching: setup ## what batches of 1 to 64 and each strategy gain on the real engine, ten minutes; ARGS: --strict, --write
+	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/batching.py $(ARGS)
 
 bench-policies: setup ## the policies against their goals, about five minutes; ARGS: --strict, --write, --only G4
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)

@@ -30,8 +30,8 @@ def run(words: Sequence[str], goals: Goals, accepted: Accepted, readme: Path, *,
             lines.append(judged(goal, accepted))
             print("  " + "  ".join(lines[-1].row()[1:]), file=sys.stderr, flush=True)
         print(f"  {time.monotonic() - started_s:.0f} s", file=sys.stderr, flush=True)
-    table = as_markdown(lines)
-    print(table, "\n".join(summary(lines, accepted)), sep="\n\n")
+    figures = as_markdown(lines)
+    print(figures, "\n".join(summary(lines, accepted)), sep="\n\n")
     if chosen.write:
-        readme.write_text(put_into(readme.read_text(encoding="utf-8"), table), encoding="utf-8")
+        readme.write_text(put_into(readme.read_text(encoding="utf-8"), figures), encoding="utf-8")
     return 1 if chosen.strict and any(line.fails for line in lines) else 0

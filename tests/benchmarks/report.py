@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from accepted import Accepted
 from goal import Goal
 
-MARKS = ("<!-- figures -->", "<!-- /figures -->")
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -57,16 +55,20 @@ def stale(lines: Iterable[Line], accepted: Accepted) -> list[str]:
 
 def as_markdown(lines: Iterable[Line]) -> str:
     """The table for the README."""
-    head = ["goal", "figure", "target", "reached", "margin"]
-    rows = [head, ["---"] * len(head), *(line.row() for line in lines)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return table(["goal", "figure", "target", "reached", "margin"], [line.row() for line in lines])
 
 
-def put_into(text: str, table: str) -> str:
-    """The text with the table between its marks."""
-    before, _, rest = text.partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    return f"{before}{MARKS[0]}\n{table}\n{MARKS[1]}{after}"
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
+def put_into(text: str, figures: str, name: str = "figures") -> str:
+    """The text with the figures between the marks of this name."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{figures}\n{end}{after}"
 
 
 def summary(lines: Sequence[Line], accepted: Accepted) -> list[str]:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import requests
 from client_accounting import Client, ClientGroup, mixed
-from engine_parts import health, ready
+from engine_parts import health, long_form, ready
 from running_server import RunningServer, wait_until
 
 #: How it is paused, why it is not ready then, and how it goes on.
@@ -61,6 +61,7 @@ async def test_tickets_wait_in_the_desk_while_the_engine_does_not_run(chaos: Run
     assert chaos.status()["engine"]["hangs"] == before
 
 
+@long_form("tests/plugin/admission finds it with a fake engine")
 def test_an_engine_that_replaces_a_paused_one_is_not_paused(chaos: RunningServer) -> None:
     """Its pause ends with it."""
     post(chaos, "/pause")

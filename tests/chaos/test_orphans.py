@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from engine_parts import ROUNDS, engine_processes, killers, ready, session
+from engine_parts import ROUNDS, engine_processes, killers, long_form, ready, session
 from running_server import RunningServer, wait_until
 
 KINDS = {"headway serve": RunningServer.headway, "vllm serve": RunningServer.plain_vllm}
@@ -95,7 +95,7 @@ def test_no_process_outlives_a_server_that_is_killed(launched: RunningServer, mo
     assert kill_and_look(launched) == []
 
 
-@pytest.mark.skipif(ROUNDS == 1, reason="the long form: 40 starts")
+@long_form("40 starts")
 @pytest.mark.parametrize("launched", kinds("headway serve"), indirect=True)
 @pytest.mark.parametrize("number", range(1 if ROUNDS == 1 else 20))
 def test_no_process_outlives_a_server_that_is_killed_at_any_moment(launched: RunningServer, number: int) -> None:
@@ -114,6 +114,7 @@ def test_no_worker_outlives_an_engine_core_that_is_killed_while_it_starts(launch
     assert psutil.wait_procs([worker], timeout=AFTER_S)[1] == []
 
 
+@long_form("tests/chaos/test_engine_hang stops each part of an engine")
 @pytest.mark.parametrize("launched", ["headway serve"], indirect=True)
 def test_stopped_processes_do_not_outlive_it_either(launched: RunningServer) -> None:
     """SIGSTOP holds up whatever a process would do by itself."""
@@ -123,7 +124,7 @@ def test_stopped_processes_do_not_outlive_it_either(launched: RunningServer) -> 
     assert kill_and_look(launched) == []
 
 
-@pytest.mark.skipif(ROUNDS == 1, reason="the long form: test_sigterm_ends_everything checks it for `headway serve`")
+@long_form("test_sigterm_ends_everything checks it for `headway serve`")
 @pytest.mark.parametrize("launched", kinds("headway serve"), indirect=True)
 def test_what_waits_for_its_end_ends_with_an_orderly_one_too(launched: RunningServer) -> None:
     """One for the server and one for EngineCore; they ignore signals that are meant for the server."""

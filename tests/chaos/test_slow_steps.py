@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from client_accounting import ClientGroup, mixed
-from engine_parts import ROUNDS
+from engine_parts import long_form
 from running_server import RunningServer
 
 SHAPES = {
@@ -30,7 +30,7 @@ async def post(http: httpx.AsyncClient, server: RunningServer, **body: Any) -> i
     return answer.status_code
 
 
-@pytest.mark.skipif(ROUNDS == 1, reason="the long form: it compiles")
+@long_form("it compiles")
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_no_healthy_slow_step_is_taken_for_a_hang(real_engine: None, tmp_path: Path, shape: str) -> None:
     """All complete, and no silence was counted."""

@@ -7,6 +7,7 @@ from statistics import median
 
 from adaptive_presets import name_of
 from closed_loop_clients import ClosedLoopClients
+from engine_parts import long_form
 from running_server import RunningServer
 
 CLIENTS = 80
@@ -22,6 +23,7 @@ async def inter_token_ms(server: RunningServer, for_s: float) -> float:
     return 1000 * (after(f"{name}_sum") - before(f"{name}_sum")) / (after(f"{name}_count") - before(f"{name}_count"))
 
 
+@long_form("test_shipped_policies sees each policy fall and grow; this one settles")
 async def test_an_adaptive_limit_moves_and_settles_under_a_real_load(server: RunningServer) -> None:
     """With an SLO between the engine's time at a few seats and at all of them, the limit comes down and stays there."""
     server.use("continuous4")

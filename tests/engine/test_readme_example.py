@@ -1,4 +1,4 @@
-"""Tests of the example in plugin/README.md: it runs unchanged, and its types are right."""
+"""The example in plugin/README.md runs unchanged; tests/deploy/test_checks.py checks its types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from running_server import OFFLINE, ROOT, TINY_MODEL
 
 
@@ -23,21 +22,10 @@ def test_the_example_in_the_readme_runs(real_engine: None, tmp_path: Path) -> No
     script = tmp_path / "example.py"
     script.write_text(_example(), encoding="utf-8")
     environment = {**os.environ, **OFFLINE}
-    del environment["TORCHDYNAMO_DISABLE"]  # the example compiles its model, as a user's would
+    if os.environ.get("HEADWAY_LONG_TESTS"):
+        del environment["TORCHDYNAMO_DISABLE"]  # then it compiles its model, as a user's would
     command = [sys.executable, str(script), str(TINY_MODEL)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "answer: '" in done.stdout or 'answer: "' in done.stdout
     assert "preset: {'name': 'latency', 'revision': 2}" in done.stdout
-
-
-@pytest.mark.slow
-def test_the_example_in_the_readme_passes_a_strict_type_checker(real_engine: None, tmp_path: Path) -> None:
-    """With vLLM's own types, which take mypy minutes to read, and without any setting of this repository."""
-    script = tmp_path / "example.py"
-    script.write_text(_example(), encoding="utf-8")
-    strict = ["--strict", "--config-file=", f"--cache-dir={tmp_path}", f"--python-executable={sys.executable}"]
-    environment = {**os.environ, "MYPYPATH": os.pathsep.join(str(ROOT / one) for one in ("plugin", "policies"))}
-    command = [sys.executable, "-m", "mypy", *strict, str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -91,7 +91,7 @@ async def test_offline_waits_for_a_full_batch_or_the_flush(server: RunningServer
 # ---------------------------------------------------------------------- limits
 
 
-@pytest.mark.parametrize("policy", ["sla", "model"])
+@pytest.mark.parametrize("policy", ["aimd", "sla", "model"])
 async def test_a_limit_falls_while_its_objective_is_broken_and_grows_while_it_is_kept(
     server: RunningServer, policy: str
 ) -> None:
@@ -169,7 +169,7 @@ async def test_under_ageing_a_request_that_has_waited_overtakes_a_more_urgent_on
 async def test_bins_keep_short_and_long_answers_in_batches_of_their_own(server: RunningServer) -> None:
     """Lengths are learnt from 36 requests; then four short and four long ones are two batches, each of one kind."""
     server.use("bins4")
-    await finished_in_order(server, *[("normal", 20), ("normal", 400)] * 18)
-    ended = await finished_in_order(server, *[("normal", 20), ("normal", 400)] * 4)
+    await finished_in_order(server, *[("normal", 20), ("normal", 160)] * 18)
+    ended = await finished_in_order(server, *[("normal", 20), ("normal", 160)] * 4)
     assert len(set(ended[:4])) == 1
     assert len(set(ended[4:])) == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from engine_parts import killers, session
+from engine_parts import killers, long_form, session
 from generation_requests import body
 from running_server import (
     ENGINE_FLAGS,
@@ -46,6 +46,7 @@ def _descendants() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
+@long_form("an error of the engine's worker takes the same way to the last line")
 def test_an_engine_that_cannot_start_ends_in_one_clear_line(real_engine: None) -> None:
     """A context longer than the model's: exit 1, the last line names the cause, and no process remains."""
     before = _descendants()
@@ -67,7 +68,13 @@ def test_an_error_of_the_engines_worker_is_the_last_line(real_engine: None) -> N
     assert _descendants() <= before
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGTERM, 0, id="SIGTERM"),
+        pytest.param(signal.SIGINT, 130, id="Ctrl-C", marks=long_form("SIGTERM takes the same way")),
+    ],
+)
 def test_a_signal_ends_a_start_with_all_its_processes(
     number: signal.Signals, code: int, real_engine: None, tmp_path: Path
 ) -> None:
@@ -160,6 +167,7 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
         requests.get(f"{server.url}/headway/healthz", timeout=2)
 
 
+@long_form("tests/plugin/supervision finds it with a fake engine, test_sigterm_ends_everything without a spare")
 def test_sigterm_while_a_spare_engine_starts_ends_everything(real_engine: None, tmp_path: Path) -> None:
     """A recycle has begun to start the new engine beside the old one: exit code 0, and neither of them remains."""
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup").start()

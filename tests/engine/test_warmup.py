@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import requests
 from client_accounting import Client, ClientGroup
-from engine_parts import ROUNDS, engine_processes
+from engine_parts import engine_processes, long_form
 from generation_requests import body
 from running_server import RunningServer, Scrape, wait_until
 
@@ -83,7 +83,7 @@ def test_the_first_requests_are_answered(warmed: RunningServer) -> None:
     assert completed[1] - completed[0] == 3
 
 
-@pytest.mark.skipif(ROUNDS == 1, reason="starts two servers that compile: make test-long")
+@long_form("two servers that compile")
 def test_the_first_client_waits_no_longer_than_the_others(real_engine: None, tmp_path: Path) -> None:
     """The first answer with logprobs against the slowest of the next nine; without a warm-up it is many times that."""
     ratios = []
@@ -110,6 +110,7 @@ def test_an_idle_engine_is_kept_warm_without_being_counted(warmed: RunningServer
     assert after.unbalanced() == []
 
 
+@long_form("tests/chaos ends a hung engine, tests/plugin/warmup warms the next one up")
 async def test_an_engine_in_the_place_of_a_hung_one_is_warmed_up_before_it_serves(warmed: RunningServer) -> None:
     """Where the preset says so, an engine that is stopped for too long is ended; the requests it kept waiting are
     served by the next one, which has run every stage before that."""
@@ -129,6 +130,7 @@ async def test_an_engine_in_the_place_of_a_hung_one_is_warmed_up_before_it_serve
     assert warmed.scrape().unbalanced() == []
 
 
+@long_form("a server of its own; tests/plugin/warmup finds it with a fake engine")
 def test_a_warm_up_that_fails_leaves_the_server_listening_and_not_ready(real_engine: None, tmp_path: Path) -> None:
     """The server gives the reason, tries again by itself, leaves nothing in the engine, and shuts down normally."""
     log_path = tmp_path / "server.log"

@@ -26,7 +26,7 @@ ALONE: tuple[str, ...] = (
     "tests/engine/test_warmup.py",
     "tests/engine/test_plain_vllm.py",
     "tests/engine/test_readme_example.py",
-    "tests/engine/test_cancelled_requests.py",
+    "tests/engine/test_wrap.py",
     "tests/deploy/test_checks.py",
     "tests/deploy/test_install.py",
     "tests/dashboard/sources/test_real_prometheus.py",

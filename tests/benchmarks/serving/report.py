@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accepted import ACCEPTED
 from goal import Goal
-from report import as_markdown, judged, put_into, summary
+from report import as_markdown, judged, put_into, summary, table
 
 from serving.figures import middle
 from serving.results import Results
@@ -34,9 +34,9 @@ def report(results: Results) -> Report:
     """All that the results allow to say."""
     lines = [judged(goal, ACCEPTED) for goal in _goals(results)]
     shown = _loads(results)[-1] if _LOAD not in _loads(results) else _LOAD
-    table = f"{_table(results, shown)}\n\n{_below(results)}"
-    parts = [table, as_markdown(lines), *summary(lines, ACCEPTED)]
-    return Report("\n\n".join(parts) + "\n", table, _chart(results, shown), any(line.fails for line in lines))
+    arms = f"{_table(results, shown)}\n\n{_below(results)}"
+    parts = [arms, as_markdown(lines), *summary(lines, ACCEPTED)]
+    return Report("\n\n".join(parts) + "\n", arms, _chart(results, shown), any(line.fails for line in lines))
 
 
 def write_into(readme: Path, found: Report) -> None:
@@ -103,7 +103,7 @@ def _by_clients(results: Results) -> Iterator[tuple[int, Spread, Spread]]:
 
 def _table(results: Results, load: float) -> str:
     head = ["", "goodput of what is possible", "realtime within objectives", "others", "realtime first token, p99"]
-    rows = [head, ["---"] * len(head)]
+    rows = []
     for name, words in results.arms.items():
         blocks = results.of("W1", load, name)
         if not blocks:
@@ -115,7 +115,7 @@ def _table(results: Results, load: float) -> str:
         assert share is not None
         cells = [_percent(share), _percent(top), _percent(others), "-" if late_s is None else f"{late_s[0]:.2f} s"]
         rows.append([words, *cells])
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return table(head, rows)
 
 
 def _below(results: Results) -> str:

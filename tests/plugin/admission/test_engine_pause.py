@@ -38,10 +38,10 @@ class PausingEngine(TrippingEngine):
 
 
 class Harness:
-    """That engine behind a gate of two seats. No supervisor: only the policy client queries the engine."""
+    """That engine behind a gate of two seats; one that dies is replaced where there is a factory."""
 
-    def __init__(self) -> None:
-        self.engine = headway.wrap(PausingEngine(), preset=small_preset(2))
+    def __init__(self, engine_factory: Callable[[], PausingEngine] | None = None) -> None:
+        self.engine = headway.wrap(PausingEngine(), preset=small_preset(2), engine_factory=engine_factory)
         self.control: headway.Control = self.engine.headway
 
     @property
@@ -101,6 +101,21 @@ async def test_no_request_is_dispatched_to_an_engine_that_is_paused_or_asleep(
         assert waiting.done() is (not reasons)
     assert waiting is not None
     assert await waiting == 5
+    await harness.close()
+
+
+@on_virtual_time
+async def test_an_engine_that_replaces_a_paused_one_is_not_paused() -> None:
+    """Its pause ends with it: what waited is served."""
+    harness = Harness(engine_factory=PausingEngine)
+    assert await harness.ask("first") == 5
+    await harness.engine.pause_generation()
+    waiting = harness.ask("waiting")
+    await asyncio.sleep(1)
+    assert harness.why == [PAUSED]
+    harness.engine.die()
+    assert await waiting == 5
+    assert harness.why == []
     await harness.close()
 
 

@@ -1,0 +1,319 @@
+"""``make bench-batching``: what batching gains and costs on the real engine, as the reference texts tabulate it.
+
+--strict   exit code 1 on a goal that is missed and not accepted
+--write    put the tables into plugin/README.md
+
+SmolLM2-135M, about ten minutes; the engine is the same one throughout, with as many seats as each row needs.
+
+    batch sizes   so many requests at once, 1 to 64: tokens a second, time per token, tokens per second of processor
+    context       eight at once after prompts of several lengths: the time per token
+    five          five requests together, and one after another
+    strategies    one at a time, static, dynamic and continuous batches: tokens a second while more waits than fits,
+                  mean latency under the same light arrivals
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import mean
+from types import ModuleType
+
+os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "TORCHDYNAMO_DISABLE": "1", "HEADWAY_CACHE_DIR": ""}
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+
+from accepted import ACCEPTED
+from goal import Goal
+from report import as_markdown, judged, put_into, summary, table
+from serving.client import Answer, Engine, closed_loop, open_loop, started
+from serving.quiet import MAX_OTHERS, Times, others_share
+
+from headway.console import Bar
+from headway.simulator.traffic.workload import Request
+from headway_policies import Preset, bundled_presets
+from headway_policies.batching import Batching, strategy
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / ".models" / "SmolLM2-135M-Instruct"
+README = ROOT / "plugin" / "README.md"
+
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+CONTEXTS = (16, 256, 1024, 2048)
+LENGTH_S, BACKLOG_S, LIGHT_S = 8.0, 24.0, 40.0
+TOGETHER = 5
+_LOAD = 0.85  # of what one at a time can serve
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """So many requests at once: tokens a second, seconds a token of one of them, and tokens a second of processor."""
+
+    requests: int
+    tokens_per_s: float
+    token_s: float
+    per_core_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One strategy: tokens a second in a backlog, and mean seconds of a request under light arrivals."""
+
+    words: str
+    batching: Batching
+    tokens_per_s: float = 0.0
+    latency_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All that a run measures. ``others``: the share of the processors that other programs used meanwhile."""
+
+    sizes: tuple[Size, ...]
+    contexts: tuple[tuple[int, float], ...]
+    together: float
+    one_by_one: tuple[float, float]
+    five: tuple[float, float]
+    arms: tuple[Arm, ...]
+    others: float
+
+
+ARMS = (
+    Arm("one at a time", Batching(seats=1, window_ms=0)),
+    Arm("static, 8", Batching(strategy="static", seats=8, window_ms=0, flush_after_s=2.0)),
+    Arm("static, 32", Batching(strategy="static", seats=32, window_ms=0, flush_after_s=2.0)),
+    Arm("dynamic, 8 or 10 ms", Batching(strategy="dynamic", seats=8, window_ms=10)),
+    Arm("dynamic, 32 or 50 ms", Batching(strategy="dynamic", seats=32, window_ms=50)),
+    Arm("dynamic, 64 or 100 ms", Batching(strategy="dynamic", seats=64, window_ms=100)),
+    Arm("continuous, 32", Batching(seats=32, window_ms=0)),
+)
+Say = Callable[[str, float], None]
+
+
+def _chat(random: Random) -> Request:
+    return Request(0.0, "normal", 16, random.randint(48, 144))
+
+
+def _short_chat(random: Random) -> Request:
+    return Request(0.0, "normal", 16, random.randint(8, 56))
+
+
+def without_bounds(batching: Batching) -> Preset:
+    """This strategy alone: no objective, no time-out and no bound that could refuse a request."""
+    preset = bundled_presets()["throughput"]
+    free = {"ttft_slo_s": None, "queue_timeout_s": 600.0, "total_timeout_s": 900.0, "first_token_timeout_s": None}
+    classes = {name: one.model_copy(update=free) for name, one in preset.classes.items()}
+    changes = {"name": f"{batching.strategy}-{batching.seats}", "batching": batching, "classes": classes}
+    return preset.model_copy(update=changes)
+
+
+async def measure(engine: Engine, say: Say, length_ratio: float = 1.0) -> Found:
+    """Everything, on one engine; a ``length_ratio`` below 1 shortens all loops alike."""
+    before = Times.now()
+    loop_s = LENGTH_S * length_ratio
+    sizes, contexts = [], []
+    for place, requests in enumerate(SIZES):
+        say(f"{requests} at once", 0.25 * place / len(SIZES))
+        sizes.append(await _size(engine, requests, loop_s))
+    for place, tokens in enumerate(CONTEXTS):
+        say(f"after {tokens} prompt tokens", 0.25 + 0.1 * place / len(CONTEXTS))
+        contexts.append((tokens, await _pace(engine, tokens, loop_s)))
+    say(f"{TOGETHER} together, and one after another", 0.35)
+    rounds = [await _five(engine) for _ in range(3)]
+    together, five, one_by_one = (
+        mean(one[0] for one in rounds),
+        tuple(mean(one[1][i] for one in rounds) for i in (0, 1)),
+        tuple(mean(one[2][i] for one in rounds) for i in (0, 1)),
+    )
+    arms = []
+    for place, arm in enumerate(ARMS):
+        say(arm.words, 0.4 + 0.6 * place / len(ARMS))
+        rate_per_s = _LOAD * sizes[0].tokens_per_s / 32
+        arms.append(await _arm(engine, arm, rate_per_s, length_ratio))
+    return Found(
+        tuple(sizes),
+        tuple(contexts),
+        together,
+        (one_by_one[0], one_by_one[1]),
+        (five[0], five[1]),
+        tuple(arms),
+        others_share(before, Times.now()),
+    )
+
+
+async def _size(engine: Engine, requests: int, length_s: float) -> Size:
+    """A closed loop of so many clients past Headway."""
+    before = Times.now()
+    answers = await closed_loop(engine.bare, _chat, requests, 0.0, length_s)
+    after, tokens = Times.now(), sum(one.tokens for one in answers)
+    token_s = mean(gap_s for one in answers if (gap_s := one.inter_token_s) is not None)
+    return Size(requests, requests / token_s, token_s, tokens / max(after.own_s - before.own_s, 1e-9))
+
+
+async def _pace(engine: Engine, prompt_tokens: int, length_s: float) -> float:
+    """The time between the tokens of eight requests after such prompts, each longer than it is watched."""
+    requests = [Request(0.0, "normal", prompt_tokens, 500) for _ in range(8)]
+    now_s = asyncio.get_running_loop().time()
+    answers = [Answer(one.class_name, "", prompt_tokens, now_s) for one in requests]
+    tasks = [asyncio.create_task(engine.bare(*pair)) for pair in zip(requests, answers, strict=True)]
+    while any(one.first_s is None for one in answers):  # noqa: ASYNC110 - the prompts are computed first
+        await asyncio.sleep(0.02)
+    first, began_s = [one.tokens for one in answers], asyncio.get_running_loop().time()
+    await asyncio.sleep(length_s)
+    took_s = asyncio.get_running_loop().time() - began_s
+    tokens = [one.tokens - before for one, before in zip(answers, first, strict=True)]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return took_s / max(tokens)
+
+
+async def _five(engine: Engine) -> tuple[float, tuple[float, float], tuple[float, float]]:
+    """The time of five together as a share of one after another; then (total, mean latency) of both, in seconds."""
+    now_s = asyncio.get_running_loop().time
+    requests = [Request(0.0, "normal", 32, 48) for _ in range(TOGETHER)]
+
+    async def timed(request: Request, sent_s: float) -> float:
+        await engine.bare(request, Answer("normal", "", request.prompt_tokens, sent_s))
+        return now_s() - sent_s
+
+    began_s = now_s()
+    single = [await timed(one, began_s) for one in requests]
+    began_s = now_s()
+    both = await asyncio.gather(*(timed(one, began_s) for one in requests))
+    return max(both) / max(single), (max(both), mean(both)), (max(single), mean(single))
+
+
+async def _arm(engine: Engine, arm: Arm, rate_per_s: float, length_ratio: float) -> Arm:
+    """A backlog of twice the seats, then the same light arrivals for all arms, to their last answer."""
+    await engine.use(without_bounds(arm.batching))
+    clients = max(2 * arm.batching.seats, 16)
+    backlog_s = BACKLOG_S * length_ratio
+    full = await closed_loop(engine.gated, _short_chat, clients, 0.0, backlog_s)
+    await asyncio.sleep(1.0)
+    light = await open_loop(engine.gated, list(_arrivals(rate_per_s, LIGHT_S * length_ratio)), 2.5 * LIGHT_S)
+    ended = [one.last_s - one.sent_s for one in light if one.end == "completed" and one.last_s is not None]
+    return Arm(arm.words, arm.batching, sum(one.tokens for one in full) / backlog_s, mean(ended))
+
+
+def _arrivals(rate_per_s: float, until_s: float) -> Iterator[Request]:
+    random, at_s = Random(2), 0.0
+    while (at_s := at_s + random.expovariate(rate_per_s)) < until_s:
+        yield _short_chat(random)._replace(at_s=at_s)
+
+
+# ---------------------------------------------------------------------- the report
+
+
+def goals(found: Found) -> Iterator[Goal]:
+    """The texts' claims as ratios within this run."""
+    first, last = found.sizes[0], found.sizes[-1]
+    gain, slower = last.tokens_per_s / first.tokens_per_s, last.token_s / first.token_s
+    yield Goal("N1", "64 at once : one at a time, tokens/s", 7.5, gain)
+    yield Goal("N1", "the same, tokens per second of processor", 1.7, last.per_core_s / first.per_core_s)
+    yield Goal("N12", "64 at once : one at a time, tokens/s", 14.0, gain)
+    yield Goal("N12", "the same, time per token", 4.0, slower, most=True)
+    yield Goal("N5", "five together : one after another, time to the last", 0.6, found.together, most=True)
+    by_words = {one.words: one for one in found.arms}
+    single, continuous = by_words["one at a time"], by_words["continuous, 32"]
+    yield Goal("N3", "continuous : one at a time, tokens/s", 9.0, continuous.tokens_per_s / single.tokens_per_s)
+    less = 1 - continuous.latency_s / single.latency_s
+    yield Goal("N2, N3", "mean latency saved at equal load, continuous against one at a time", 0.62, less)
+    static = by_words["static, 32"]
+    yield Goal("G4", "continuous : static, 32 seats, tokens/s", 1.9, continuous.tokens_per_s / static.tokens_per_s)
+
+
+def tables(found: Found) -> str:
+    """The tables of the texts with the figures of this run."""
+    first = found.sizes[0]
+    sizes = [
+        [
+            str(one.requests),
+            f"{one.tokens_per_s:.0f}",
+            f"{one.tokens_per_s / first.tokens_per_s:.1f}",
+            f"{1000 * one.token_s:.0f} ms",
+            f"+{1000 * (one.token_s - first.token_s):.0f} ms",
+            f"{one.per_core_s:.0f}",
+        ]
+        for one in found.sizes
+    ]
+    bands = [_band(found.sizes, *ends) for ends in ((1, 4), (8, 16), (32, 64))]
+    contexts = [[str(tokens), f"{1000 * token_s:.0f} ms"] for tokens, token_s in found.contexts]
+    slowest = found.arms[0]
+    arms = [
+        [
+            one.words,
+            f"{one.tokens_per_s:.0f}",
+            f"{one.tokens_per_s / slowest.tokens_per_s:.1f}",
+            f"{one.latency_s:.2f} s",
+            f"{one.latency_s / slowest.latency_s - 1:+.0%}",
+            str(_lines_of(one.batching)),
+        ]
+        for one in found.arms
+    ]
+    (together_s, together_mean_s), (single_s, single_mean_s) = found.five, found.one_by_one
+    return "\n\n".join(
+        [
+            table(["at once", "tokens/s", "gain", "time per token", "more", "tokens per second of processor"], sizes),
+            table(["batch", "gain", "more time per token"], bands),
+            f"Five requests together take {together_s:.1f} s (each {together_mean_s:.1f} s on average), "
+            f"one after another {single_s:.1f} s ({single_mean_s:.1f} s).",
+            table(["strategy", "tokens/s", "gain", "mean latency", "against one at a time", "lines of code"], arms),
+            table(["prompt tokens", "time per token, eight at once"], contexts),
+        ]
+    )
+
+
+def _band(sizes: Sequence[Size], least: int, most: int) -> list[str]:
+    """One row of the texts' table: the gains and costs of the batch sizes from ``least`` to ``most``."""
+    alone = sizes[0]
+    inside = [one for one in sizes if least <= one.requests <= most]
+    gains = [one.tokens_per_s / alone.tokens_per_s for one in inside]
+    more_ms = [1000 * (one.token_s - alone.token_s) for one in inside]
+    return [
+        f"{least} to {most}",
+        f"{min(gains):.1f} to {max(gains):.1f}",
+        f"{min(more_ms):.0f} to {max(more_ms):.0f} ms",
+    ]
+
+
+def _lines_of(batching: Batching) -> int:
+    """How much code decides under this strategy: the lines of its class."""
+    module: ModuleType = strategy
+    return len(inspect.getsource(getattr(module, batching.strategy.capitalize())).splitlines())
+
+
+def main(words: Sequence[str]) -> int:
+    """0; with ``--strict`` 1 where a goal is missed that is not accepted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--model", type=Path, default=MODEL, metavar="DIR", help="another model's folder")
+    chosen = parser.parse_args(words)
+
+    async def run() -> Found:
+        with Bar(sys.stderr) as bar:
+            bar.show("starting the engine", 0.0)
+            async with started(chosen.model, without_bounds(ARMS[0].batching), 64) as engine:
+                return await measure(engine, bar.show)
+
+    found = asyncio.run(run())
+    lines = [judged(one, ACCEPTED) for one in goals(found)]
+    text = f"{tables(found)}\n\n{as_markdown(lines)}"
+    print(text, "\n".join(summary(lines, ACCEPTED)), sep="\n\n")
+    if found.others > MAX_OTHERS:
+        print(f"disturbed: other programs used {found.others:.0%} of the processors")
+    if chosen.write:
+        README.write_text(put_into(README.read_text(encoding="utf-8"), text, "batching"), encoding="utf-8")
+    return int(chosen.strict and any(line.fails for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
