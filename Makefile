@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-policies bench-engine check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-prefixes bench-policies bench-engine check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -49,6 +49,9 @@ bench: setup ## Headway and plain vLLM side by side on the real engine, twelve m
 
 bench-batching: setup ## what batches of 1 to 64 and each strategy gain on the real engine, ten minutes; ARGS: --strict, --write
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/batching.py $(ARGS)
+
+bench-prefixes: setup ## what the order by prefix gives on the real engine, about five minutes; ARGS: --strict, --write
+	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/prefixes.py $(ARGS)
 
 bench-policies: setup ## the policies against their goals, about five minutes; ARGS: --strict, --write, --only G4
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)

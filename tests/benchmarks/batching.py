@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import inspect
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,19 +25,15 @@ from random import Random
 from statistics import mean
 from types import ModuleType
 
-os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "TORCHDYNAMO_DISABLE": "1", "HEADWAY_CACHE_DIR": ""}
-os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-
 from accepted import ACCEPTED
 from goal import Goal
 from report import as_markdown, judged, put_into, summary, table
+from serving.arms import without_bounds
 from serving.client import Answer, Engine, closed_loop, open_loop, started
 from serving.quiet import MAX_OTHERS, Times, others_share
 
 from headway.console import Bar
 from headway.simulator.traffic.workload import Request
-from headway_policies import Preset, bundled_presets
 from headway_policies.batching import Batching, strategy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,15 +98,6 @@ def _chat(random: Random) -> Request:
 
 def _short_chat(random: Random) -> Request:
     return Request(0.0, "normal", 16, random.randint(8, 56))
-
-
-def without_bounds(batching: Batching) -> Preset:
-    """This strategy alone: no objective, no time-out and no bound that could refuse a request."""
-    preset = bundled_presets()["throughput"]
-    free = {"ttft_slo_s": None, "queue_timeout_s": 600.0, "total_timeout_s": 900.0, "first_token_timeout_s": None}
-    classes = {name: one.model_copy(update=free) for name, one in preset.classes.items()}
-    changes = {"name": f"{batching.strategy}-{batching.seats}", "batching": batching, "classes": classes}
-    return preset.model_copy(update=changes)
 
 
 async def measure(engine: Engine, say: Say, length_ratio: float = 1.0) -> Found:

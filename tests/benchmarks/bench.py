@@ -16,11 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "HEADWAY_CACHE_DIR": ""}
-os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
-os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-
+from serving.client import prepare
 from serving.report import report, write_into
 from serving.results import Results
 from serving.run import LONG, SHORT, Run
@@ -48,6 +44,7 @@ def main(words: list[str]) -> int:
     results = Results.read(path) if resumed else Results(path)
     if not chosen.report:
         form = LONG if chosen.long else SHORT
+        prepare()
         results.machine, results.form = _machine(chosen.model), asdict(form)
         with Bar(sys.stderr) as bar:
             asyncio.run(Run(chosen.model, form, results, bar.show).play())

@@ -15,8 +15,13 @@ from report import as_markdown, judged, put_into, summary
 Goals = Mapping[str, Callable[[], Iterator[Goal]]]
 
 
-def run(words: Sequence[str], goals: Goals, accepted: Accepted, readme: Path, *, help_text: str = "") -> int:
-    """Returns 0; with ``--strict`` 1 when a figure is missed that ``accepted`` does not list."""
+def run(
+    words: Sequence[str], goals: Goals, accepted: Accepted, readme: Path, *, help_text: str = "", marks: str = "figures"
+) -> int:
+    """Returns 0; with ``--strict`` 1 when a figure is missed that ``accepted`` does not list.
+
+    With ``--write`` the table goes between these ``marks`` of the README.
+    """
     parser = argparse.ArgumentParser(description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=goals, default=list(goals), metavar="GOAL")
     parser.add_argument("--strict", action="store_true")
@@ -33,5 +38,5 @@ def run(words: Sequence[str], goals: Goals, accepted: Accepted, readme: Path, *,
     figures = as_markdown(lines)
     print(figures, "\n".join(summary(lines, accepted)), sep="\n\n")
     if chosen.write:
-        readme.write_text(put_into(readme.read_text(encoding="utf-8"), figures), encoding="utf-8")
+        readme.write_text(put_into(readme.read_text(encoding="utf-8"), figures, marks), encoding="utf-8")
     return 1 if chosen.strict and any(line.fails for line in lines) else 0

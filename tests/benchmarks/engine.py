@@ -10,15 +10,10 @@ each figure is a ratio to it: the speed of a shared machine changes within minut
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-
-os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "TORCHDYNAMO_DISABLE": "1", "HEADWAY_CACHE_DIR": ""}
-os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 
 from accepted import ACCEPTED
 from command import Goals, run

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from batching import ARMS, SIZES, Found, Size, goals, tables, without_bounds
+from batching import ARMS, SIZES, Found, Size, goals, tables
+from serving.arms import without_bounds
 
 
 def found(base_s: float = 0.064, seat_s: float = 0.001) -> Found:

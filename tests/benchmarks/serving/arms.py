@@ -14,6 +14,7 @@ from headway.simulator.engine_model.capacity import Slo, ceiling
 from headway.simulator.engine_model.engine import EngineModel
 from headway.simulator.traffic.workload import Workload
 from headway_policies import Preset, bundled_presets
+from headway_policies.batching import Batching
 from serving.client import Engine, Send
 
 #: How a machine of another speed differs: the factor of its step times.
@@ -61,6 +62,18 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
         cap = max(1, round(factor * seats))
         found.append(Arm(f"cap-x{factor:g}", f"the same, {cap}", lambda engine: engine.bare, cap=cap))
     return {one.name: one for one in found}
+
+
+def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:
+    """This strategy and this order alone: no objective, no time-out and no bound that could refuse a request."""
+    preset = bundled_presets()["throughput"]
+    free = {"ttft_slo_s": None, "queue_timeout_s": 600.0, "total_timeout_s": 900.0, "first_token_timeout_s": None}
+    classes = {name: one.model_copy(update=free) for name, one in preset.classes.items()}
+    name, ordering = (
+        f"{batching.strategy}-{batching.seats}-{inside}",
+        preset.ordering.model_copy(update={"inside": inside}),
+    )
+    return preset.model_copy(update={"name": name, "batching": batching, "classes": classes, "ordering": ordering})
 
 
 def stated(slo: Slo) -> Preset:

@@ -7,6 +7,8 @@ weights and its hardware; vLLM's own cap on unfinished requests is set between t
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from headway_policies import Preset
 
 MODEL_LEN = 2560
 TINY = Path(__file__).resolve().parents[3] / ".models" / "tiny"
+_BLOCK_TOKENS = 32
 _CALLER = Caller("benchmark")
 #: vLLM's priorities: a smaller number is more urgent.
 _RANKS = {"realtime": 0, "normal": 1, "batch": 2}
@@ -32,7 +35,8 @@ _RANKS = {"realtime": 0, "normal": 1, "batch": 2}
 class Answer:
     """What one request got; times in seconds of one clock, None for what never came.
 
-    ``end`` is ``completed``, ``cut`` where the block ended first, or the reason of a refusal.
+    ``cached_tokens`` of its prompt were found in the engine's prefix cache. ``end`` is ``completed``, ``cut`` where the
+    block ended first, or the reason of a refusal.
     """
 
     class_name: str
@@ -43,6 +47,7 @@ class Answer:
     last_s: float | None = None
     tokens: int = 0
     end: str = "cut"
+    cached_tokens: int = 0
 
     @property
     def ttft_s(self) -> float | None:
@@ -107,13 +112,17 @@ class Engine:
             answer.end = "max_num_queued_reqs"
 
     def _call(self, generate: Any, request: Request, priority: object, tenant: str | None = None) -> Any:
-        """The stream of one answer; its prompt is random, so that no prefix is found in a cache."""
+        """The stream of one answer; its prompt is random after the prefix that it shares with others, if any."""
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
         kind = RequestOutputKind.DELTA
         params = SamplingParams(max_tokens=request.output_tokens, ignore_eos=True, temperature=0.0, output_kind=kind)
-        prompt = {"prompt_token_ids": [self._random.randrange(1000, 40_000) for _ in range(request.prompt_tokens)]}
+        shared, own = (
+            _words(Random(request.prefix), request.prefix_tokens),
+            request.prompt_tokens - request.prefix_tokens,
+        )
+        prompt = {"prompt_token_ids": shared + _words(self._random, own)}
         more = {} if tenant is None else {"tenant": tenant}
         return generate(prompt, params, f"b{next(self._ids)}", priority=priority, **more)
 
@@ -124,22 +133,35 @@ class Engine:
                 answer.last_s = now_s()
                 answer.first_s = answer.first_s or answer.last_s
                 answer.tokens += sum(len(one.token_ids) for one in output.outputs)
+                answer.cached_tokens = output.num_cached_tokens or 0
         answer.end = "completed"
 
 
+def _words(random: Random, count: int) -> list[int]:
+    return [random.randrange(1000, 40_000) for _ in range(count)]
+
+
 @asynccontextmanager
-async def started(model: Path, preset: Preset, seats: int, model_len: int = MODEL_LEN) -> AsyncIterator[Engine]:
-    """An engine with so many seats of its own, its queue in order of priority; it is shut down at the end."""
+async def started(
+    model: Path, preset: Preset, seats: int, model_len: int = MODEL_LEN, *, kv_tokens: int | None = None
+) -> AsyncIterator[Engine]:
+    """An engine with so many seats of its own, its queue in order of priority; it is shut down at the end.
+
+    With ``kv_tokens`` it has a KV cache of that size, and keeps prefixes in it.
+    """
+    on_gpu = prepare()
     from vllm import AsyncEngineArgs
     from vllm.engine.async_llm_engine import AsyncLLMEngine
 
     args = AsyncEngineArgs(
         model=str(model),
-        enforce_eager=True,
+        enforce_eager=not on_gpu,
         max_model_len=model_len,
         max_num_seqs=seats,
         scheduling_policy="priority",
-        enable_prefix_caching=False,
+        enable_prefix_caching=kv_tokens is not None,
+        block_size=None if kv_tokens is None else _BLOCK_TOKENS,
+        num_gpu_blocks_override=None if kv_tokens is None else kv_tokens // _BLOCK_TOKENS + 1,
     )
     engine = headway.wrap(AsyncLLMEngine.from_engine_args(args), preset=preset, warmup=True)
     try:
@@ -147,6 +169,20 @@ async def started(model: Path, preset: Preset, seats: int, model_len: int = MODE
         yield Engine(engine, seats)
     finally:
         engine.shutdown()
+
+
+def prepare() -> bool:
+    """Set what vLLM reads when it is imported: nothing is downloaded, and without a GPU nothing is compiled.
+
+    Whether there is a GPU.
+    """
+    on_gpu = shutil.which("nvidia-smi") is not None
+    os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "HEADWAY_CACHE_DIR": ""}
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    if not on_gpu:
+        os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    return on_gpu
 
 
 async def open_loop(send: Send, requests: Sequence[Request], length_s: float) -> list[Answer]:
