@@ -6,8 +6,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 TESTS ?= tests
-# A worker for each processor, up to four: each may import vLLM and start a server of its own (3 GB).
-WORKERS := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# How many, and which takes what: tests/support/worker_shares.py.
+WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 export HF_HUB_OFFLINE := 1
 export VLLM_NO_USAGE_STATS := 1
 export DO_NOT_TRACK := 1

@@ -36,6 +36,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return worker_shares.make_scheduler(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """As many as ``-n auto`` means here."""
+    return worker_shares.workers()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In a worker's process: the last one gives way to the others."""
+    if (own := getattr(config, "workerinput", None)) is not None:
+        worker_shares.give_way(own["workerid"], own["workercount"])
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """On several workers the longest parts come first."""
     if hasattr(config, "workerinput"):

@@ -31,7 +31,7 @@ def test_words_after_args_reach_the_command(root: Path) -> None:
     for target in ("test", "test-fast"):
         lines = planned(root, target, "TESTS=tests/policies", "ARGS=-x").splitlines()
         (command,) = [line for line in lines if "pytest" in line]
-        assert command.startswith("exec .venv/bin/pytest -n logical ")
+        assert command.startswith("exec .venv/bin/pytest -n auto ")
         assert command.endswith(" tests/policies -x")
 
 

@@ -24,6 +24,8 @@ def test_the_example_in_the_readme_runs(real_engine: None, tmp_path: Path) -> No
     environment = {**os.environ, **OFFLINE}
     if os.environ.get("HEADWAY_LONG_TESTS"):
         del environment["TORCHDYNAMO_DISABLE"]  # then it compiles its model, as a user's would
+    else:
+        environment["VLLM_USE_AOT_COMPILE"] = "0"  # which fails where nothing may be compiled
     command = [sys.executable, str(script), str(TINY_MODEL)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

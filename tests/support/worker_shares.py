@@ -4,10 +4,14 @@ A file is never divided: its tests share fixtures. Files that share a server sta
 three imports of vLLM, one after the other. Their tests keep an engine busy and watch what it does. So one worker alone
 runs them, while another runs the files that mostly wait for servers of their own to start. The longest come first, so
 that short files fill the gap at the end.
+
+Beside a worker for each processor there is one more, the last, for the time in which those wait. It takes light parts
+only, which need a processor and nothing else, and gives way to the others (``nice``).
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 #: Files that stay together because they share something expensive, by what they share; a folder ends with a slash.
@@ -38,6 +42,21 @@ ALONE: tuple[str, ...] = (
     "tests/policies/limits/test_limit_scenarios.py",
     "tests/scenarios/test_fair_shares.py",
 )
+#: Folders of tests that run in one process without an engine, a server or a browser.
+LIGHT: tuple[str, ...] = (
+    "tests/policies/",
+    "tests/scenarios/",
+    "tests/plugin/admission/",
+    "tests/plugin/batcher/",
+    "tests/plugin/fallback/",
+    "tests/plugin/http/",
+    "tests/plugin/operator/",
+    "tests/plugin/simulator/",
+    "tests/plugin/supervision/",
+    "tests/dashboard/analysis/",
+)
+MOST_PROCESSORS = 4
+_NICE = 10
 _SERVERS, *_OTHERS = TOGETHER
 _ORDER = (_SERVERS, *ALONE, *_OTHERS)
 
@@ -56,12 +75,43 @@ def rank(nodeid: str) -> int:
     return _ORDER.index(part) if part in _ORDER else len(_ORDER)
 
 
+def is_light(part: str) -> bool:
+    """Whether the last worker may take this part."""
+    return part.startswith(LIGHT)
+
+
+def workers() -> int:
+    """One for each processor, four at most as each may import vLLM and start a server (3 GB), and one for what is
+    light."""
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSORS) + 1
+
+
+def is_last(worker: str, count: int) -> bool:
+    """Whether this worker, ``gw0`` the first, is the one for light parts."""
+    return count > 1 and worker == f"gw{count - 1}"
+
+
+def give_way(worker: str, count: int) -> None:
+    """To be called in each worker's process: the last one runs where the others leave a processor idle."""
+    if is_last(worker, count):
+        os.nice(_NICE)
+
+
 def make_scheduler(config: Any, log: Any) -> Any:
-    """The scheduler of ``--dist loadfile``, with the parts in place of the files."""
+    """The scheduler of ``--dist loadfile``, with parts in place of files; the last worker gets light parts only."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByPart(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return part_of(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            if is_last(node.gateway.id, self.numnodes):
+                light = next(filter(is_light, self.workqueue), None)
+                if light is None:
+                    node.shutdown()
+                    return
+                self.workqueue.move_to_end(light, last=False)
+            super()._assign_work_unit(node)
 
     return ByPart(config, log)
