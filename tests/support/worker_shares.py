@@ -47,12 +47,15 @@ LIGHT: tuple[str, ...] = (
     "tests/policies/",
     "tests/scenarios/",
     "tests/plugin/admission/",
+    "tests/plugin/api/",
     "tests/plugin/batcher/",
+    "tests/plugin/console/",
     "tests/plugin/fallback/",
     "tests/plugin/http/",
     "tests/plugin/operator/",
     "tests/plugin/simulator/",
     "tests/plugin/supervision/",
+    "tests/plugin/warmup/",
     "tests/dashboard/analysis/",
 )
 MOST_PROCESSORS = 4
