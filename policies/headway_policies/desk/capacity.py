@@ -70,6 +70,10 @@ class Capacity:
             return self._limit
         return make_limit(preset.limit, preset.batching.seats, self.ceiling)
 
+    def in_force(self, limit: Limit) -> bool:
+        """Whether this very limit is the present one."""
+        return limit is self._limit
+
     def adopt(self, preset: Preset, limit: Limit) -> None:
         """Put a preset in force, with the limit that belongs to it."""
         self._preset, self._limit = preset, limit

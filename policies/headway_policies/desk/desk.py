@@ -175,6 +175,8 @@ class Desk:
         falls_back = rungs is not None and rungs != self.mode.in_force
         if rungs is not None:
             self.mode.fall_back(rungs)
+        if not self._capacity.in_force(limit):
+            self._forecast.other_limit()
         self._capacity.adopt(preset, limit)
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)

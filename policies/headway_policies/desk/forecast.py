@@ -8,7 +8,10 @@ from headway_policies.request import Ticket, Usage
 
 
 class Forecast:
-    """The predictors of one desk. What they have learnt outlives every switch of a preset."""
+    """The predictors of one desk. What they have learnt outlives every switch of a preset.
+
+    Under another limit an engine has another speed: then the times that it took count little from there on.
+    """
 
     def __init__(self) -> None:
         self.sizes = SizeStats()
@@ -16,6 +19,12 @@ class Forecast:
         self.demand = Demand()
         self.pace = PaceSpread()
         self._waits = WaitEstimate()
+
+    def other_limit(self) -> None:
+        """Another limit is in force."""
+        self._waits.fade()
+        self.demand.fade()
+        self.pace.forget()
 
     def wait_s(self, seats_ahead: int, taken: int, limit: int) -> float | None:
         """How long a new ticket will wait behind so many seats; None while nothing is known."""

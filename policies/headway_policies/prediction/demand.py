@@ -40,6 +40,11 @@ class Demand:
         one.ended = min(one.ended, _SEATS) + seats
         one.residence_s += (residence_s - one.residence_s) * seats / one.ended
 
+    def fade(self) -> None:
+        """The residences so far are of another limit: they count as the least that is used."""
+        for one in self._classes.values():
+            one.ended = min(one.ended, MIN_SAMPLES)
+
     def total_seats(self, now_s: float) -> float:
         """The seats that all classes fill on average, as far as that is known."""
         return sum(self.seats(name, now_s) for name in self._classes)

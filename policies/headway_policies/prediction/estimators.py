@@ -199,6 +199,12 @@ class WaitEstimate:
         fit = self._learnt(class_name)
         return None if fit is None else fit.at(prompt_tokens) + fit.error
 
+    def fade(self) -> None:
+        """What has been learnt is of another limit: it counts as the least that is used, until it is corrected."""
+        self._weight = min(self._weight, MIN_SAMPLES)
+        for fit in self._first_tokens.values():
+            fit.fade(MIN_SAMPLES)
+
     def accuracy(self) -> Accuracy:
         """How good the predicted waits have been, in seconds."""
         return self._score.accuracy()

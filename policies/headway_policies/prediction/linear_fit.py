@@ -40,6 +40,10 @@ class LinearFit:
             self.slope = 0.0
         self.intercept = max(0.0, self._y - self.slope * self._x)
 
+    def fade(self, samples: int) -> None:
+        """From now on the points so far count no more than so many."""
+        self.samples = min(self.samples, samples)
+
     def at(self, x: float) -> float:
         """The y of the line."""
         return self.intercept + self.slope * x

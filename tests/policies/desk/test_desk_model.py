@@ -208,7 +208,7 @@ class Model:
         self.engine_up = False
         deeds = self.time(now_s) + self.turn_away("engine_lost", "engine_lost")
         for ticket_id, person in self.people.items():
-            if person.phase == "running":
+            if person.phase == "running" and person.seats:
                 person.phase = "settled"
                 self.ends(person, "engine_lost")
                 deeds.append(("Abort", ticket_id, "engine_lost"))
