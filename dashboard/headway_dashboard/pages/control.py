@@ -94,7 +94,8 @@ def _card(one: PresetEntry, *, running: bool) -> None:
         seats, strategy = one.settings.get("batching.seats"), one.settings.get("batching.strategy")
         window_ms = effective(one.settings).get("batching.window_ms")
         window = "" if window_ms is None else f" · {_value(window_ms)} ms window"
-        st.markdown(f"{_value(seats)} seats · {plain(str(strategy or MISSING))} batching{window}")
+        held = f"{_value(seats)} {'seat' if seats == 1 else 'seats'}"
+        st.markdown(f"{held} · {plain(str(strategy or MISSING))} batching{window}")
         chosen = st.session_state["chosen"] == one.name
         st.button(
             "Comparing" if chosen else "Compare",
