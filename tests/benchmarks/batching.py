@@ -3,7 +3,7 @@
 --strict   exit code 1 on a goal that is missed and not accepted
 --write    put the tables into plugin/README.md
 
-SmolLM2-135M, about ten minutes; the engine is the same one throughout, with as many seats as each row needs.
+SmolLM2-135M, about twelve minutes; the engine is the same one throughout, with as many seats as each row needs.
 
     batch sizes   so many requests at once, 1 to 64: tokens a second, time per token, tokens per second of processor
     context       eight at once after prompts of several lengths: the time per token
@@ -100,17 +100,16 @@ def _short_chat(random: Random) -> Request:
     return Request(0.0, "normal", 16, random.randint(8, 56))
 
 
-async def measure(engine: Engine, say: Say, length_ratio: float = 1.0) -> Found:
-    """Everything, on one engine; a ``length_ratio`` below 1 shortens all loops alike."""
+async def measure(engine: Engine, say: Say) -> Found:
+    """Everything, on one engine."""
     before = Times.now()
-    loop_s = LENGTH_S * length_ratio
     sizes, contexts = [], []
     for place, requests in enumerate(SIZES):
         say(f"{requests} at once", 0.25 * place / len(SIZES))
-        sizes.append(await _size(engine, requests, loop_s))
+        sizes.append(await _size(engine, requests, LENGTH_S))
     for place, tokens in enumerate(CONTEXTS):
         say(f"after {tokens} prompt tokens", 0.25 + 0.1 * place / len(CONTEXTS))
-        contexts.append((tokens, await _pace(engine, tokens, loop_s)))
+        contexts.append((tokens, await _pace(engine, tokens, LENGTH_S)))
     say(f"{TOGETHER} together, and one after another", 0.35)
     rounds = [await _five(engine) for _ in range(3)]
     together, five, one_by_one = (
@@ -122,7 +121,7 @@ async def measure(engine: Engine, say: Say, length_ratio: float = 1.0) -> Found:
     for place, arm in enumerate(ARMS):
         say(arm.words, 0.4 + 0.6 * place / len(ARMS))
         rate_per_s = _LOAD * sizes[0].tokens_per_s / 32
-        arms.append(await _arm(engine, arm, rate_per_s, length_ratio))
+        arms.append(await _arm(engine, arm, rate_per_s))
     return Found(
         tuple(sizes),
         tuple(contexts),
@@ -177,16 +176,15 @@ async def _five(engine: Engine) -> tuple[float, tuple[float, float], tuple[float
     return max(both) / max(single), (max(both), mean(both)), (max(single), mean(single))
 
 
-async def _arm(engine: Engine, arm: Arm, rate_per_s: float, length_ratio: float) -> Arm:
-    """A backlog of twice the seats, then the same light arrivals for all arms, to their last answer."""
+async def _arm(engine: Engine, arm: Arm, rate_per_s: float) -> Arm:
+    """A backlog of twice the seats, then the same light arrivals for all arms, and time for their last answers."""
     await engine.use(without_bounds(arm.batching))
     clients = max(2 * arm.batching.seats, 16)
-    backlog_s = BACKLOG_S * length_ratio
-    full = await closed_loop(engine.gated, _short_chat, clients, 0.0, backlog_s)
+    full = await closed_loop(engine.gated, _short_chat, clients, 0.0, BACKLOG_S)
     await asyncio.sleep(1.0)
-    light = await open_loop(engine.gated, list(_arrivals(rate_per_s, LIGHT_S * length_ratio)), 2.5 * LIGHT_S)
+    light = await open_loop(engine.gated, list(_arrivals(rate_per_s, LIGHT_S)), 1.5 * LIGHT_S)
     ended = [one.last_s - one.sent_s for one in light if one.end == "completed" and one.last_s is not None]
-    return Arm(arm.words, arm.batching, sum(one.tokens for one in full) / backlog_s, mean(ended))
+    return Arm(arm.words, arm.batching, sum(one.tokens for one in full) / BACKLOG_S, mean(ended))
 
 
 def _arrivals(rate_per_s: float, until_s: float) -> Iterator[Request]:

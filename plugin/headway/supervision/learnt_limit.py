@@ -42,11 +42,11 @@ def learnt_limit_file(fingerprint: str, environment: Mapping[str, str] = os.envi
     """The file for this engine; None where nothing is kept, or the engine is not known."""
     folder = environment.get(VARIABLE)
     if folder is None:
-        caches = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
         folder = str(Path(environment.get("VLLM_CACHE_ROOT") or f"{caches}/vllm") / "headway")
     if not (folder and fingerprint):
         return None
-    return Path(folder).expanduser() / f"limit-{fingerprint[:_NAME_CHARS]}.json"
+    return Path(os.path.expanduser(folder)) / f"limit-{fingerprint[:_NAME_CHARS]}.json"
 
 
 class LearntLimit:
@@ -61,7 +61,7 @@ class LearntLimit:
     def recall(self) -> None:
         """Start the limit from the file, where it fits. To be called before the first request."""
         desk = self._gate.desk
-        if not desk.preset.limit.moves or not self._path.exists():
+        if not desk.preset.limit.moves or not os.path.exists(self._path):
             return
         try:
             content = _Content.model_validate_json(read_text_file(self._path, _MAX_BYTES))

@@ -51,6 +51,14 @@ def test_where_the_file_is(environment: dict[str, str], expected: str | None) ->
     assert learnt_limit_file("", environment) is None
 
 
+def test_a_user_without_a_home_keeps_no_server_from_starting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nor does a folder that may not be looked into: the limit starts from the preset's seats."""
+    assert learnt_limit_file("a" * 64, {"HEADWAY_CACHE_DIR": "~no-such-user/kept"}) is not None
+    gate = gate_with()
+    LearntLimit(gate, tmp_path / ("a" * 300) / "limit.json").recall()
+    assert gate.desk.limit == 4
+
+
 @on_virtual_time
 async def test_the_next_server_starts_where_the_last_one_ended(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
