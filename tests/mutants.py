@@ -684,9 +684,10 @@ MUTANTS = [
     Mutant(
         "engine/watchdog",
         "hung after half the time",
-        "return self.silent_s(now_s) > config.hang_after_s and not",
-        "return self.silent_s(now_s) > config.hang_after_s / 2 and not",
+        "(self.silent_s(now_s) > config.hang_after_s and not",
+        "(self.silent_s(now_s) > config.hang_after_s / 2 and not",
     ),
+    Mutant("engine/watchdog", "a delayed watchdog forgets a hang", "if not self._hung and now_s", "if now_s"),
     Mutant("engine/watchdog", "a slow step is a hang", "any(one.computes(", "not all(one.alive("),
     Mutant(
         "engine/watchdog", "a slow step may last for ever", "max(config.hang_after_s, config.slow_step_after_s)", "1e9"

@@ -77,7 +77,7 @@ async def test_a_part_of_the_engine_that_stops_is_detected(chaos: RunningServer,
     await asyncio.to_thread(wait_until, lambda: ready(chaos), "it is ready again", 60)
     await load
     assert {one.verdict for one in group.clients} <= {"completed"}
-    assert chaos.status()["engine"]["hangs"] == before + 1
+    assert chaos.status()["engine"]["hangs"] == before + 1, chaos.log()[-4000:]
 
 
 async def test_a_slow_step_is_no_hang(chaos: RunningServer, orders: Path) -> None:

@@ -42,21 +42,29 @@ ALONE: tuple[str, ...] = (
     "tests/policies/limits/test_limit_scenarios.py",
     "tests/scenarios/test_fair_shares.py",
 )
-#: Folders of tests that run in one process without an engine, a server or a browser.
+#: Tests without an engine, a browser or much memory, by how their paths begin.
 LIGHT: tuple[str, ...] = (
     "tests/policies/",
     "tests/scenarios/",
     "tests/plugin/admission/",
     "tests/plugin/api/",
     "tests/plugin/batcher/",
+    "tests/plugin/cli/",
     "tests/plugin/console/",
     "tests/plugin/fallback/",
     "tests/plugin/http/",
+    "tests/plugin/load/",
     "tests/plugin/operator/",
     "tests/plugin/simulator/",
     "tests/plugin/supervision/",
+    "tests/plugin/test_",
+    "tests/plugin/tuning/",
     "tests/plugin/warmup/",
+    "tests/benchmarks/",
     "tests/dashboard/analysis/",
+    "tests/dashboard/test_",
+    "tests/mutation/",
+    "tests/test_",
 )
 MOST_PROCESSORS = 4
 _NICE = 10

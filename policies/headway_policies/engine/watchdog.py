@@ -16,7 +16,7 @@ An engine that can reports its progress from a separate thread, which runs on du
 The last bound is never less than ``hang_after_s``. Several engines behind one client are healthy only together.
 
 When the watchdog itself was not called for a while (a stopped process, a blocked event loop), it has no evidence. It
-starts over and reports no hang.
+starts over and reports no hang; an engine that already counts as hung stays so until it responds.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Watchdog:
 
     def __init__(self, now_s: float) -> None:
         self._heard_s = self._looked_s = now_s
+        self._hung = False
         self._reports: dict[int, _EngineReport] = {}
 
     def heard(self, now_s: float) -> None:
@@ -77,12 +78,12 @@ class Watchdog:
 
     def hung(self, now_s: float, config: Recovery) -> bool:
         """Whether it has been silent for too long. Must be called several times within ``hang_after_s``."""
-        if now_s - self._looked_s > config.hang_after_s / 2:
+        if not self._hung and now_s - self._looked_s > config.hang_after_s / 2:
             self._reset(now_s)
         self._looked_s = now_s
-        if any(one.stopped_s(now_s) > config.hang_after_s for one in self._reports.values()):
-            return True
-        return self.silent_s(now_s) > config.hang_after_s and not self._busy(now_s, config)
+        stopped = any(one.stopped_s(now_s) > config.hang_after_s for one in self._reports.values())
+        self._hung = stopped or (self.silent_s(now_s) > config.hang_after_s and not self._busy(now_s, config))
+        return self._hung
 
     def _busy(self, now_s: float, config: Recovery) -> bool:
         """Whether a slow step explains the silence."""

@@ -51,11 +51,17 @@ def test_an_engine_that_stays_silent_stays_hung() -> None:
         ([15.001, 30.0, 45.0, 45.002], [False, False, False, True]),
         ([1e6, 1e6 + 15, 1e6 + 30, 1e6 + 31], [False, False, False, True]),
         ([10, 20, 29, 60, 75, 90, 91], [False, False, False, False, False, False, True]),
+        ([10, 20, 30, 31, 60, 1e6], [False, False, False, True, True, True]),
     ],
-    ids=["half the time is often enough", "a little too seldom", "asleep for days", "asleep just before"],
-)
+    ids=[
+        "half the time is often enough", "a little too seldom", "asleep for days", "asleep just before", "hung before",
+    ],
+)  # fmt: skip
 def test_a_watch_that_was_not_looked_at_begins_anew(looks_s: list[float], said: list[bool]) -> None:
-    """It saw nothing for more than half of ``hang_after_s``: it reports no hang until it has watched for all of it."""
+    """It saw nothing for more than half of ``hang_after_s``: it reports no hang until it has watched for all of it.
+
+    An engine that was hung before has not responded since, so it still is.
+    """
     assert looks(Watchdog(0.0), *looks_s) == said
 
 

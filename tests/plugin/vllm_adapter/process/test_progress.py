@@ -117,11 +117,20 @@ def beaten(reporter: Reporter, file: Path, times: int, **options: Any) -> Progre
     return report
 
 
-def test_the_processes_below_are_looked_at(file: Path) -> None:
-    """How much CPU time they use, and how many are stopped, within a step and without."""
+def test_the_processes_below_are_looked_at(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How much CPU time they use, and how many are stopped, within a step and without.
+
+    Only the test's own process counts: others below this one may be servers of other tests.
+    """
+    children = psutil.Process.children
     code = "import sys\nsys.stdout.write('.')\nsys.stdout.flush()\nwhile True: pass"
     worker = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert worker.stdout is not None
+    monkeypatch.setattr(
+        psutil.Process,
+        "children",
+        lambda process, recursive: [one for one in children(process, recursive) if one.pid == worker.pid],
+    )
     try:
         worker.stdout.read(1)
         reporter = Reporter(file, 0)
