@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from worker_shares import ALONE, LIGHT, TOGETHER, is_last, is_light, make_scheduler, part_of, rank
+from worker_shares import ALONE, LIGHT, TIMED, TOGETHER, is_last, is_light, make_scheduler, part_of, rank
 
 ROOT = Path(__file__).parents[1]
 
 
 def test_every_name_in_the_tables_exists() -> None:
     """A file that moved would lose its place in silence."""
-    starts = [*LIGHT, *(start for part in TOGETHER.values() for start in part)]
+    starts = [*LIGHT, *TIMED, *(start for part in TOGETHER.values() for start in part)]
     assert [one for one in (*starts, *ALONE) if not [*ROOT.glob(f"{one}*")]] == []
 
 
@@ -90,4 +90,5 @@ def test_what_an_engine_needs_is_never_light() -> None:
     assert [one for one in TOGETHER if is_light(one)] == []
     assert not is_light(part_of("tests/plugin/admission/test_max_tokens.py::test_it"))
     assert is_light(part_of("tests/policies/desk/test_desk.py::test_it"))
+    assert not is_light(part_of("tests/plugin/cli/test_tune.py::test_it"))
     assert (is_last("gw2", 3), is_last("gw1", 3), is_last("gw0", 1)) == (True, False, False)

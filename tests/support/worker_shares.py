@@ -53,18 +53,22 @@ LIGHT: tuple[str, ...] = (
     "tests/plugin/console/",
     "tests/plugin/fallback/",
     "tests/plugin/http/",
-    "tests/plugin/load/",
     "tests/plugin/operator/",
     "tests/plugin/simulator/",
     "tests/plugin/supervision/",
     "tests/plugin/test_",
-    "tests/plugin/tuning/",
     "tests/plugin/warmup/",
     "tests/benchmarks/",
     "tests/dashboard/analysis/",
     "tests/dashboard/test_",
     "tests/mutation/",
     "tests/test_",
+)
+#: Of those, what measures times and so has to be given a processor at once.
+TIMED: tuple[str, ...] = (
+    "tests/plugin/cli/test_bench.py",
+    "tests/plugin/cli/test_calibrate.py",
+    "tests/plugin/cli/test_tune.py",
 )
 MOST_PROCESSORS = 4
 _NICE = 10
@@ -88,7 +92,7 @@ def rank(nodeid: str) -> int:
 
 def is_light(part: str) -> bool:
     """Whether the last worker may take this part."""
-    return part.startswith(LIGHT)
+    return part.startswith(LIGHT) and part not in TIMED
 
 
 def workers() -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from headway_dashboard.analysis.reading import Health
+from headway_dashboard.analysis.reading import Health, stale_after_s
 from headway_dashboard.analysis.units import duration
 
 _FAILURES_UNTIL_DOWN = 2
@@ -64,7 +64,7 @@ def condition(health: Health, activity: Activity, now_s: float, interval_s: floa
     if _is_down(health, now_s):
         sentence = f"Down since {_clock(health)}: {health.detail}. {_last_known(age_s)}"
         return Condition(State.DOWN, sentence)
-    if age_s > 3 * interval_s + 2:
+    if age_s > stale_after_s(interval_s):
         reason = f": {health.detail}" if health.detail else ""
         return Condition(State.STALE, f"No new figures{reason}. {_last_known(age_s)}")
     if activity.ready == 0:

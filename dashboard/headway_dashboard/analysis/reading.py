@@ -13,6 +13,11 @@ from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import NOTHING, Series
 
 
+def stale_after_s(interval_s: float) -> float:
+    """The age up to which the newest numbers count as current, where they are measured each ``interval_s``."""
+    return 3 * interval_s + 2
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """How well does a source reach its target?

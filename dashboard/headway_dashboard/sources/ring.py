@@ -25,7 +25,10 @@ Reader = Callable[[Sequence[float], Sequence[float]], list[Point]]
 
 
 class Ring:
-    """The last ``keep_s`` seconds of scrapes. Not thread-safe: its owner holds the lock."""
+    """The last ``keep_s`` seconds of scrapes. A sample older than ``stale_s`` is not shown any more.
+
+    Not thread-safe: its owner holds the lock.
+    """
 
     def __init__(self, keep_s: float, stale_s: float) -> None:
         self._keep_s = keep_s
@@ -88,10 +91,14 @@ class Ring:
                 return self._lines(first, on) or self._lines(second, on)
 
     def _holder(self, on: Grid) -> Reader:
-        return lambda times_s, values: held(times_s, values, on, max(self._stale_s, on.step_s))
+        return lambda times_s, values: held(times_s, values, on, self._held_s(on))
 
     def _rater(self, on: Grid) -> Reader:
-        return lambda times_s, values: rate(times_s, values, on, max(self._stale_s, on.step_s))
+        return lambda times_s, values: rate(times_s, values, on, self._held_s(on))
+
+    def _held_s(self, on: Grid) -> float:
+        """How old a sample may be at a point of the grid: the last point lies up to a step after now."""
+        return self._stale_s + on.step_s
 
     def _grouped(
         self,

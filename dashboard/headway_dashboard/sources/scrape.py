@@ -15,7 +15,7 @@ import requests
 from headway.api import AnswerTooLargeError, bounded_session
 from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import Grid, Series, grid
-from headway_dashboard.analysis.reading import Health, Reading
+from headway_dashboard.analysis.reading import Health, Reading, stale_after_s
 from headway_dashboard.sources.exposition import SampleKey, samples
 from headway_dashboard.sources.ring import Ring
 
@@ -40,7 +40,7 @@ class ScrapeSource:
         self._session.trust_env = False  # a proxy of the environment must not stand between us and the server
         self._interval_s = interval_s
         self._clock = clock
-        self._ring = Ring(keep_s + 60, stale_s=3 * interval_s)
+        self._ring = Ring(keep_s + 60, stale_s=stale_after_s(interval_s))
         self._health = Health()
         self._answers: dict[tuple[Expression, Grid], Series] = {}
         self._lock = threading.Lock()

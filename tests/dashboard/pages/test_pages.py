@@ -323,7 +323,7 @@ def test_control_shows_what_runs_now(visit: Open, stub: StubServer, state: str) 
     stub.moving = state == "live"
     app = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     text = again_until(app, "Live" if stub.moving else "No traffic")
-    assert "limit **32**" in text
+    assert "limit **32**" in text, text[-1000:]
     assert "ceiling **64**" in text
 
 

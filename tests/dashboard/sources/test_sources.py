@@ -10,7 +10,7 @@ import pytest
 import requests
 from stub_server import StubServer
 
-from headway_dashboard.analysis import panels
+from headway_dashboard.analysis import newest_values, panels
 from headway_dashboard.sources import FallbackSource, PrometheusSource, Reading, ScrapeSource, Source
 
 Until = Callable[[Callable[[], bool]], None]
@@ -49,6 +49,19 @@ def test_scrape_reads_real_exposition_text(stub: StubServer) -> None:
     assert reading[panels.QUEUED].latest() == sum(stub.world.queued.values())
     assert reading[panels.ARRIVALS].latest() == pytest.approx(39, rel=0.1)
     assert reading.health.trouble is None
+    source.close()
+
+
+@pytest.mark.parametrize("age_s", [0.0, 1.9, 5.5, 6.1, 7.3, 8.0, 8.1, 20.0])
+def test_figures_are_shown_for_as_long_as_they_count_as_current(stub: StubServer, age_s: float) -> None:
+    """The banner never calls a server live beside tiles without a value."""
+    source, clock = scraped(stub)
+    clock.now_s += age_s
+    reading = source.read((*panels.FACTS, *panels.HEAD), 300.0)
+    assert newest_values.condition_of(reading, clock.now_s).current == (age_s <= 8.0)
+    if age_s <= 8.0:
+        assert reading[panels.LIMIT].latest() == 32
+        assert reading[panels.ARRIVALS].latest() is not None
     source.close()
 
 
