@@ -56,7 +56,7 @@ bench-prefixes: setup ## what the order by prefix gives on the real engine, abou
 bench-policies: setup ## the policies against their goals, about five minutes; ARGS: --strict, --write, --only G4
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)
 
-bench-engine: setup ## the default preset in an overload of the real engine, about five minutes; ARGS: --strict, --write
+bench-engine: setup ## the default preset in an overload of the real engine, and memory, about eight minutes; ARGS: --strict, --write
 	@$(BIN)/python deploy/models.py tiny && exec $(BIN)/python tests/benchmarks/engine.py $(ARGS)
 
 check: setup ## lint, format check, types, import contracts

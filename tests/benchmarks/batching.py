@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import inspect
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +42,9 @@ MODEL = ROOT / ".models" / "SmolLM2-135M-Instruct"
 README = ROOT / "plugin" / "README.md"
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
+OPEN = Batching(seats=max(SIZES), window_ms=0)  # a preset's seats bound what the engine runs, past the gate too
 CONTEXTS = (16, 256, 1024, 2048)
-LENGTH_S, BACKLOG_S, LIGHT_S = 8.0, 24.0, 40.0
+LENGTH_S, BACKLOG_S, LIGHT_S = 6.0, 16.0, 30.0
 TOGETHER = 5
 _LOAD = 0.85  # of what one at a time can serve
 
@@ -139,7 +141,7 @@ async def _size(engine: Engine, requests: int, length_s: float) -> Size:
     answers = await closed_loop(engine.bare, _chat, requests, 0.0, length_s)
     after, tokens = Times.now(), sum(one.tokens for one in answers)
     token_s = mean(gap_s for one in answers if (gap_s := one.inter_token_s) is not None)
-    return Size(requests, requests / token_s, token_s, tokens / max(after.own_s - before.own_s, 1e-9))
+    return Size(requests, tokens / length_s, token_s, tokens / max(after.own_s - before.own_s, 1e-9))
 
 
 async def _pace(engine: Engine, prompt_tokens: int, length_s: float) -> float:
@@ -274,6 +276,18 @@ def _lines_of(batching: Batching) -> int:
     return len(inspect.getsource(getattr(module, batching.strategy.capitalize())).splitlines())
 
 
+def _saying(bar: Bar) -> Say:
+    """Show each part in the bar; without a terminal print it, with the seconds so far."""
+    began_s = time.monotonic()
+
+    def say(what: str, ratio: float) -> None:
+        bar.show(what, ratio)
+        if not sys.stderr.isatty():
+            print(f"{time.monotonic() - began_s:4.0f} s  {what}", file=sys.stderr, flush=True)
+
+    return say
+
+
 def main(words: Sequence[str]) -> int:
     """0; with ``--strict`` 1 where a goal is missed that is not accepted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -284,9 +298,10 @@ def main(words: Sequence[str]) -> int:
 
     async def run() -> Found:
         with Bar(sys.stderr) as bar:
-            bar.show("starting the engine", 0.0)
-            async with started(chosen.model, without_bounds(ARMS[0].batching), 64) as engine:
-                return await measure(engine, bar.show)
+            say = _saying(bar)
+            say("starting the engine", 0.0)
+            async with started(chosen.model, without_bounds(OPEN), max(SIZES)) as engine:
+                return await measure(engine, say)
 
     found = asyncio.run(run())
     lines = [judged(one, ACCEPTED) for one in goals(found)]

@@ -85,6 +85,15 @@ def test_the_arm_with_stated_objectives_sets_nothing_else() -> None:
     assert preset.limit.inter_token_slo_ms == 100.0
 
 
+def test_vllm_alone_has_all_its_seats() -> None:
+    """Also after an arm whose preset left it fewer."""
+    alone = {name: one for name, one in all_arms(WORKLOADS["W1"], MODEL, SLO, ()).items() if one.preset is None}
+    assert {"plain", "priority", "cap"} <= alone.keys()
+    for one in alone.values():
+        preset = one.preset_on(128)
+        assert (preset.batching.seats, preset.limit.policy, preset.batching.strategy) == (128, "fixed", "continuous")
+
+
 @on_virtual_time
 async def test_an_open_loop_sends_on_time_whatever_becomes_of_the_others() -> None:
     """And what still runs at the end is cut there."""

@@ -27,7 +27,7 @@ CAUSES: dict[str, tuple[str, str]] = {
     Reason.NO_FREE_SEAT: ("no free seat", "#f0b96b"),
     Reason.DEADLINE_INFEASIBLE: ("expected wait too long", "#5a4fcf"),
     Reason.DEADLINE_UNREACHABLE: ("deadline unreachable", palette.SKY),
-    Reason.OBJECTIVE_INFEASIBLE: ("more than the objective allows", "#2f9db0"),
+    Reason.OBJECTIVE_INFEASIBLE: ("expected wait beyond the objective", "#2f9db0"),
     Reason.OBJECTIVE_UNREACHABLE: ("waited beyond the objective", "#9fb4e8"),
     Reason.EVICTED: ("evicted by a more urgent one", "#b86a1f"),
     Reason.QUEUE_TIMEOUT: ("timed out waiting", palette.BLUE),

@@ -94,9 +94,9 @@ def main_causes(causes: Mapping[str, float]) -> str:
     whole = math.fsum(rates.values())
     first, *others = sorted(rates, key=lambda words: (-rates[words], words))
     if rates[first] / whole > MAJORITY:
-        return f"most of them: {first}"
+        return f"main cause: {first}"
     two = (f"{words} ({written(rates[words] / whole, 'ratio')})" for words in (first, *others[:1]))
-    return f"among them: {', '.join(two)}"
+    return f"main causes: {', '.join(two)}"
 
 
 def _troubles(facts: Facts) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def _errors(facts: Facts) -> Iterator[str]:
     if facts.error_share is not None and facts.error_share > MAX_ERROR_SHARE:
         causes = main_causes(facts.causes)
         share = written(facts.error_share, "ratio")
-        yield f"{share} of requests end without an answer{f', {causes}' if causes else ''}."
+        yield f"{share} of requests end without an answer{f'; {causes}' if causes else ''}."
         return
     for one in facts.classes:
         if one.error_share is not None and one.error_share > MAX_ERROR_SHARE:

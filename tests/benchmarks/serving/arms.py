@@ -33,6 +33,13 @@ class Arm:
     cap: int | None = None
     own_seats: bool = False
 
+    def preset_on(self, seats: int) -> Preset:
+        """What is in force during its block, on an engine with so many seats: vLLM alone has them all.
+
+        A preset's seats bound what the engine runs, also past the gate.
+        """
+        return self.preset or without_bounds(Batching(seats=seats, window_ms=0))
+
 
 def best_seats(workload: Workload, model: EngineModel, slo: Slo, factor: float = 1.0) -> int:
     """The sequences in flight at the fluid ceiling of the first phase, on a machine whose steps take ``factor``."""

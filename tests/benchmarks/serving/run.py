@@ -154,8 +154,7 @@ class Run:
         assert constants is not None
         on = small if arm.own_seats and small is not None else engine
         on.cap(arm.cap)
-        if arm.preset is not None:
-            await on.use(arm.preset)
+        await on.use(arm.preset_on(on.seats))
         slower, before = min(spin_s() for _ in range(3)), Times.now()
         began_s, client_s = asyncio.get_running_loop().time(), time.process_time()
         try:

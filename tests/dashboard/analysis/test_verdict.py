@@ -60,11 +60,11 @@ def is_favourable(text: str) -> bool:
         ({"error_share": 0.2}, "20\u00a0% of requests end without an answer. 5 of 32 seats taken, no request waits."),
         (
             {"error_share": 0.2, "causes": {"expected wait too long": 2.0, "failed": 1.0}},
-            "20\u00a0% of requests end without an answer, most of them: expected wait too long.",
+            "20\u00a0% of requests end without an answer; main cause: expected wait too long.",
         ),
         (
             {"error_share": 0.2, "seats_taken": 32, "queued": 3, "causes": {"queue full": 1.0}},
-            "20\u00a0% of requests end without an answer, most of them: queue full. Limited by seats",
+            "20\u00a0% of requests end without an answer; main cause: queue full. Limited by seats",
         ),
         (
             {"classes": (replace(NORMAL, error_share=0.5),)},
@@ -165,11 +165,11 @@ def test_where_one_rule_ends_and_the_next_begins(changed: dict[str, object], ope
     [
         ({}, ""),
         ({"failed": 0.0}, ""),
-        ({"failed": 0.2}, "most of them: failed"),
-        ({"failed": 51.0, "shed": 49.0}, "most of them: failed"),
-        ({"shed": 1.0, "failed": 1.0}, "among them: failed (50\u00a0%), shed (50\u00a0%)"),
-        ({"a": 4.0, "b": 3.0, "c": 3.0}, "among them: a (40\u00a0%), b (30\u00a0%)"),
-        ({"a": NAN, "b": 3.0}, "most of them: b"),
+        ({"failed": 0.2}, "main cause: failed"),
+        ({"failed": 51.0, "shed": 49.0}, "main cause: failed"),
+        ({"shed": 1.0, "failed": 1.0}, "main causes: failed (50\u00a0%), shed (50\u00a0%)"),
+        ({"a": 4.0, "b": 3.0, "c": 3.0}, "main causes: a (40\u00a0%), b (30\u00a0%)"),
+        ({"a": NAN, "b": 3.0}, "main cause: b"),
     ],
     ids=["none", "zero", "one", "more than half", "exactly half", "less than half", "no number"],
 )
@@ -350,7 +350,7 @@ def test_an_idle_server_still_names_its_errors() -> None:
         return newest_values.sentence(Reading(found, Health(1002.0), 2.0, "test"), State.NO_TRAFFIC, Status())
 
     assert idle(None) == idle(0.01) == "Idle: no verdict until requests arrive."
-    named = "100\u00a0% of requests end without an answer, most of them: timed out waiting."
+    named = "100\u00a0% of requests end without an answer; main cause: timed out waiting."
     assert idle(1.0) == f"{named} No requests arrive now."
 
 

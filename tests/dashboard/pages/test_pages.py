@@ -99,7 +99,7 @@ def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
     stub.world.load, stub.world.ends_per_s = 0.1, {Reason.DEADLINE_INFEASIBLE: 4.0}
     stub.moving = True
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
-    text = again_until(app, "of requests end without an answer, most of them: expected wait too long.")
+    text = again_until(app, "of requests end without an answer; main cause: expected wait too long.")
     assert "Far below capacity" not in text
     assert "Not known" not in text
 
