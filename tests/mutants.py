@@ -145,8 +145,8 @@ MUTANTS = [
     Mutant(
         "desk/admit",
         "an arrival that would be late takes the place of another",
-        " or (opened and self._objectives.infeasible(ticket, now_s)):\n            return full",
-        ":\n            return full",
+        "opened=opened) if opened or evicts else None",
+        "opened=opened) if not evicts else None",
     ),
     Mutant(
         "desk/dispatch",
@@ -722,8 +722,8 @@ MUTANTS = [
     Mutant(
         "desk/admit",
         "the infeasible wait",
-        "return wait_s is not None and now_s + wait_s > due_s",
-        "return False",
+        "if wait_s is not None and now_s + wait_s > due_s:",
+        "if False:",
     ),
     Mutant(
         "desk/dispatch",

@@ -68,21 +68,20 @@ class Admission:
         """
         queue, bounds = self._scheduler.queue, self._mode.preset.queue
         full = queue.refusal(ticket)
-        if full is None:
-            if opened and self._infeasible(ticket, due_s, now_s):
-                return Reason.DEADLINE_INFEASIBLE
-            return Reason.OBJECTIVE_INFEASIBLE if opened and self._objectives.infeasible(ticket, now_s) else None
-        if full is not Reason.QUEUE_FULL or not (bounds.evict and ticket.may_wait and queue.could_evict_for(ticket)):
+        evicts = full is Reason.QUEUE_FULL and bounds.evict and ticket.may_wait and queue.could_evict_for(ticket)
+        if full is not None and not evicts:
             return full
-        if self._infeasible(ticket, due_s, now_s) or (opened and self._objectives.infeasible(ticket, now_s)):
-            return full
-        while queue.refusal(ticket) is not None and (worst := queue.worst_below(ticket.class_name)) is not None:
+        late = self._late(ticket, due_s, now_s, opened=opened) if opened or evicts else None
+        if late is not None:
+            return full or late
+        while evicts and queue.refusal(ticket) and (worst := queue.worst_below(ticket.class_name)) is not None:
             self._lifecycle.refuse_all((worst,), Reason.EVICTED, now_s)
         return None
 
-    def _infeasible(self, ticket: Ticket, due_s: float | None, now_s: float) -> bool:
-        """Whether the predicted wait is longer than the new ticket may wait."""
-        if due_s is None or not self._mode.preset.queue.refuse_infeasible:
-            return False
-        wait_s = self._scheduler.predicted_wait_s(ticket, ticket.seats)
-        return wait_s is not None and now_s + wait_s > due_s
+    def _late(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
+        """Why a new ticket would wait longer than it may, or than its objective allows; None where it would not."""
+        if due_s is not None and self._mode.preset.queue.refuse_infeasible:
+            wait_s = self._scheduler.predicted_wait_s(ticket, ticket.seats)
+            if wait_s is not None and now_s + wait_s > due_s:
+                return Reason.DEADLINE_INFEASIBLE
+        return Reason.OBJECTIVE_INFEASIBLE if opened and self._objectives.infeasible(ticket, now_s) else None
