@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 
 
 def waiting() -> Iterator[Goal]:
-    """Memory: all processes of a server while 1000 HTTP requests wait ..."""
+    """Memory: all processes of a server while 1000 HTTP requests wait"""
     for words in WORDS:
         ours, bare = (asyncio.run(_bytes_each(words, plain=plain)) for plain in (False, True))
         note = f"{ours / 1000:.1f} KB : {bare / 1000:.1f} KB"
@@ -79,6 +79,7 @@ async def _growth(family: Family, port: int, words: int, *, queued: bool) -> flo
     body = json.dumps({"model": str(TINY), "prompt": "word " * words, "max_tokens": 4, "ignore_eos": True}).encode()
     opened: list[asyncio.StreamWriter] = []
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=START_S) as http:
+        http.headers["Content-Type"] = "application/json"
         sent = (http.post("/v1/completions", content=body) for _ in range(WARM))
         for answer in await asyncio.gather(*sent):
             answer.raise_for_status()

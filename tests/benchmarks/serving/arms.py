@@ -15,6 +15,7 @@ from headway.simulator.engine_model.engine import EngineModel
 from headway.simulator.traffic.workload import Workload
 from headway_policies import Preset, bundled_presets
 from headway_policies.batching import Batching
+from headway_policies.fallback import Fallback
 from serving.client import Engine, Send
 
 #: How a machine of another speed differs: the factor of its step times.
@@ -72,15 +73,17 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
 
 
 def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:
-    """This strategy and this order alone: no objective, no time-out and no bound that could refuse a request."""
+    """This strategy and this order alone: no objective, no time-out and no rung that could refuse a request."""
     preset = bundled_presets()["throughput"]
     free = {"ttft_slo_s": None, "queue_timeout_s": 600.0, "total_timeout_s": 900.0, "first_token_timeout_s": None}
-    classes = {name: one.model_copy(update=free) for name, one in preset.classes.items()}
-    name, ordering = (
-        f"{batching.strategy}-{batching.seats}-{inside}",
-        preset.ordering.model_copy(update={"inside": inside}),
-    )
-    return preset.model_copy(update={"name": name, "batching": batching, "classes": classes, "ordering": ordering})
+    changes = {
+        "name": f"{batching.strategy}-{batching.seats}-{inside}",
+        "batching": batching,
+        "ordering": preset.ordering.model_copy(update={"inside": inside}),
+        "classes": {name: one.model_copy(update=free) for name, one in preset.classes.items()},
+        "fallback": Fallback(),
+    }
+    return preset.model_copy(update=changes)
 
 
 def stated(slo: Slo) -> Preset:
