@@ -32,7 +32,7 @@ LEAD_S, CLIENTS = 15.0, 48  # half as many again as there are seats: none is eve
 
 
 def overload() -> Iterator[Goal]:
-    """Default: ``balanced`` at 1.3 times what the engine serves, with its objectives and without ..."""
+    """Default: ``balanced`` at 1.3 times what the engine serves, with its objectives and without"""
     served_of, late, cut = asyncio.run(_overload())
     note = f"without objectives {late:.2f}; served at all {served_of:.2f}"
     yield Goal("default", "served within the objective at load 1.3 : capacity", 0.75, cut, note=note)
