@@ -78,8 +78,8 @@ async def _ready(family: Family, port: int) -> None:
 async def _growth(family: Family, port: int, words: int, *, queued: bool) -> float:
     body = json.dumps({"model": str(TINY), "prompt": "word " * words, "max_tokens": 4, "ignore_eos": True}).encode()
     opened: list[asyncio.StreamWriter] = []
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=START_S) as http:
-        http.headers["Content-Type"] = "application/json"
+    headers = {"Content-Type": "application/json"}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=START_S) as http:
         sent = (http.post("/v1/completions", content=body) for _ in range(WARM))
         for answer in await asyncio.gather(*sent):
             answer.raise_for_status()

@@ -11,7 +11,7 @@ from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.report.summary import ALL, fairness
 from headway.simulator.traffic.workload import Request
 
-#: How many different reasons are told apart; the others count together.
+#: How many different reasons are counted by name; the others count together.
 MAX_REASONS = 40
 _OTHER = "other"
 

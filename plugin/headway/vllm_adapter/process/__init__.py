@@ -6,7 +6,7 @@
     core_start, spare_memory   another one beside a running one, and whether memory allows that
     parent_watch, orphan_killer   no process of a server outlives it
     worker_cache       the workers' caches, cleared between two steps
-    cpu_yield          no busy waiting where cores are few
+    cpu_yield          a bounded busy wait where cores are few
 
 Nothing is imported here: vLLM loads the general plugin in every process, most of which need little of this.
 """
