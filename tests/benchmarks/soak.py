@@ -32,6 +32,7 @@ from headway.operator.install import install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.gc_control import GcControl
+from headway_policies.request.outcome import REFUSED
 
 CLIENTS_PER_SEAT = 4
 SAMPLES = 40
@@ -95,7 +96,7 @@ class Soak:
         self.sent = 0
 
     async def run(self, requests: int) -> None:
-        """Send ``number`` more requests."""
+        """Send so many more requests."""
         until = self.sent + requests
         async with asyncio.TaskGroup() as group:
             for _ in range(self.clients):
@@ -115,8 +116,8 @@ class Soak:
     async def _ending(self, request: asyncio.Task[None]) -> str:
         try:
             await request
-        except Refused:
-            return "refused"
+        except Refused as refusal:
+            return REFUSED[refusal.reason]
         except asyncio.CancelledError:
             return "cancelled"
         return "completed"
