@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 
 import httpx
@@ -11,6 +12,7 @@ from closed_loop_clients import ClosedLoopClients
 from concurrent_requests import Answer, ask, scrapes_while, send_all, statuses
 from running_server import RunningServer, Scrape
 
+from headway.console import read_machine
 from headway_policies.limits.governor import WHYS
 
 CLIENTS = 40
@@ -67,10 +69,13 @@ async def test_dynamic_runs_whole_batches_within_its_token_budget(server: Runnin
 
 
 async def test_interactive_moves_its_limit_by_its_model(server: RunningServer) -> None:
-    """Under load its limit leaves the start for a number of its own, within its bounds; what is too much is a 429."""
+    """Under load its limit leaves the start for a number of its own, within its bounds; what is too much is a 429.
+
+    Or a 503, its time in the queue being over, where the engine became slower than it was when the request came.
+    """
     server.use("interactive")
     assert server.status()["limit"]["live"] == 16
-    await limit_until(server, lambda scrape: scrape("headway_limit", kind="live") != 16, frozenset({200, 429}))
+    await limit_until(server, lambda scrape: scrape("headway_limit", kind="live") != 16, frozenset({200, 429, 503}))
     status = server.status()
     assert 2 <= status["limit"]["live"] <= 64
     assert status["limit"]["reason"] in set(WHYS) - {"fixed", "failed", "start"}
@@ -120,7 +125,8 @@ async def test_memory_aware_bounds_the_seats_by_the_kv_cache(server: RunningServ
     await limit_until(server, bounded)
     engine = server.status()["engine"]
     assert engine["kv_cache_tokens"] > 100_000
-    assert (engine["dtype"], engine["kv_cache_dtype"], engine["quantization"]) == ("bfloat16", "bfloat16", "none")
+    dtype = "float32" if read_machine(os.environ).slow_16bit else "bfloat16"
+    assert (engine["dtype"], engine["kv_cache_dtype"], engine["quantization"]) == (dtype, dtype, "none")
     assert engine["max_model_len"] == 2048
 
 

@@ -37,7 +37,7 @@ async def one(engine, request_id, tokens=5, **options):
 
 async def warm(engine):
     result = {"before": engine.headway.not_ready()}
-    first = await one(engine, "first", priority="realtime")
+    first = await one(engine, "first", priority="batch")  # the class that may wait longest: for the warm-up
     status = engine.headway.status()
     result["warmup"] = [status["warmup"]["state"], sorted(status["warmup"]["stages"])]
     result["tokens"] = len(first.outputs[0].token_ids)

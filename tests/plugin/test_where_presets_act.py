@@ -464,7 +464,7 @@ NOT_TRIED = {(part, place) for part in OF_AN_ENGINE for place in WITHOUT_ENGINE}
 def table() -> dict[tuple[str, str], bool]:
     """The README's table: whether each part acts in each place."""
     text = (ROOT / "plugin/README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (.+?) " + r"\| (yes|-)[^|]*" * len(PLACES) + r"\|$", text, re.M)
+    rows = re.findall(r"^\| (.+?) " + r"\| (yes|-)(?!-)[^|]*" * len(PLACES) + r"\|$", text, re.M)
     return {(row[0], place): cell == "yes" for row in rows for place, cell in zip(PLACES, row[1:], strict=True)}
 
 

@@ -4,6 +4,9 @@
   is half of the free memory that the weights and vLLM's processes leave, in whole GiB, for each worker.
 * Compilation: on a few cores it takes minutes at the first start, and again at the first request for logprobs, in the
   middle of a step. There, and where no C++ compiler is, vLLM is started eagerly.
+* The type of the weights: on an x86 processor without AVX-512 vLLM's products of 16-bit floats take several times as
+  long as those of 32-bit floats, and a batch gains nothing. Weights of a local folder that are neither quantised nor
+  too large for the memory are loaded as float32 there.
 * Cores: each worker's threads are bound, and one core is left to the front end and EngineCore. With one worker vLLM
   does so itself; with several on one memory node it ends with an error, unless it is given lists. Under a quota of
   processor time there are as many threads as it allows, less one, on any core.
@@ -14,6 +17,7 @@ seconds to import.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +41,8 @@ _SPACE_FLAGS = ("--kv-cache-memory-bytes", "--gpu-memory-utilization")
 _COMPILE_FLAGS = ("--no-enforce-eager", "--compilation-config", "-cc", "--optimization-level")
 _NO_BINDING = "nobind"
 _TRUE = ("true", "True", "yes", "on", "1")
+_TYPE_FLAGS = ("--dtype", "--quantization", "-q", "--load-format", "--hf-overrides")
+_16BIT = ("bfloat16", "float16")
 _WORKER_FLAGS = (
     ("--tensor-parallel-size", "-tp"),
     ("--pipeline-parallel-size", "-pp"),
@@ -69,9 +75,14 @@ def choose(machine: Machine, engine: Sequence[str], config: str, environ: Mappin
         return any(has(engine, name) or value_in(config, name) is not None for name in names)
 
     workers = math.prod(_whole(_first(engine, config, names)) for names in _WORKER_FLAGS)
+    free, weights = _free_by_worker(machine, workers), _WEIGHTS_GROWTH * _weight_bytes(engine) / workers
+    fits = free - _PROCESSES_BYTES - 2 * weights >= _GIB
+    if machine.slow_16bit and fits and not given(*_TYPE_FLAGS) and _has_16bit_weights(engine):
+        weights *= 2
+        flags += ["--dtype", "float32"]
+        reasons.append("--dtype float32 (without AVX-512 16-bit floats are several times slower)")
     if not environ.get(_SPACE) and not given(*_SPACE_FLAGS):
-        free = _free_by_worker(machine, workers)
-        left = free - _PROCESSES_BYTES - int(_WEIGHTS_GROWTH * _weight_bytes(engine) / workers)
+        left = free - _PROCESSES_BYTES - int(weights)
         space = max(1, left // (2 * _GIB))
         environment[_SPACE] = str(space)
         reasons.append(f"{_SPACE}={space} (GiB, of {free / _GIB:.1f} free)")
@@ -133,6 +144,17 @@ def _weight_bytes(engine: Sequence[str]) -> int:
         if model_of(engine) and (files := list(folder.glob(pattern))):
             return sum(file.stat().st_size for file in files if file.is_file())
     return 0
+
+
+def _has_16bit_weights(engine: Sequence[str]) -> bool:
+    """Whether the model is a local folder whose weights are 16-bit floats, by its ``config.json``."""
+    try:
+        config = json.loads((Path(model_of(engine) or "") / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    if not isinstance(config, dict) or "quantization_config" in config:
+        return False
+    return (config.get("dtype") or config.get("torch_dtype")) in _16BIT
 
 
 def _level(engine: Sequence[str]) -> bool:

@@ -40,6 +40,7 @@ Added for vLLM, unless you give them or your --config FILE sets them:
   --scheduling-policy priority      a shortage of KV space affects the least urgent class
   --max-num-seqs N                  N = the most seats of any known preset, so that presets can be switched live
   --enforce-eager                   on the CPU backend with few cores, where a compiled start takes minutes
+  --dtype float32                   on a CPU without AVX-512, where 16-bit floats are several times slower
 
 Set for vLLM's CPU backend, unless your environment or flags do, and shown in one line at the start:
   VLLM_CPU_KVCACHE_SPACE            half of the free memory beside weights and processes, in GiB

@@ -1,4 +1,4 @@
-"""What this machine has for vLLM's CPU backend: cores, free memory by node, and a compiler.
+"""What this machine has for vLLM's CPU backend: cores, free memory by node, a compiler, and fast 16-bit floats or not.
 
 Free memory is counted as vLLM counts it before it allocates its KV cache (utils/cpu_resource_utils.py): by NUMA node,
 and no more than what the limit of a control group leaves, in version 1 and 2, of this group and of all above it.
@@ -23,13 +23,18 @@ _COMPILERS = ("g++", "c++", "clang++")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The cores this process may use, and the free bytes of each memory node; a quota may allow fewer ``cpus``."""
+    """The cores this process may use, and the free bytes of each memory node; a quota may allow fewer ``cpus``.
+
+    ``slow_16bit``: an x86 processor without AVX-512, where vLLM's products of 16-bit floats take several times as long
+    as those of 32-bit floats.
+    """
 
     cores: tuple[int, ...]
     cpus: float
     node_bytes: tuple[int, ...]
     group_bytes: int | None  # what the limits of control groups leave; None: no limit
     compiles: bool
+    slow_16bit: bool = False
 
     @property
     def free_bytes(self) -> int:
@@ -52,7 +57,15 @@ def read_machine(environ: Mapping[str, str], root: Path = Path("/")) -> Machine:
         node_bytes=_nodes(root) or (psutil.virtual_memory().available,),
         group_bytes=memory_left(root),
         compiles="CXX" in environ or any(shutil.which(name) for name in _COMPILERS),
+        slow_16bit=_slow_16bit(root),
     )
+
+
+def _slow_16bit(root: Path) -> bool:
+    """Only x86 lists its instructions under ``flags``."""
+    lines = _text(root / "proc/cpuinfo").splitlines()
+    flags = next((line for line in lines if line.startswith("flags")), None)
+    return flags is not None and "avx512f" not in flags.split()
 
 
 def _version(distribution: str) -> str | None:

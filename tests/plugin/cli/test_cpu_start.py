@@ -91,6 +91,38 @@ def test_weights_and_workers_share_the_memory(tmp_path: Path) -> None:
     assert choose(LARGE, [str(tmp_path), "--tensor-parallel-size=2"], "", {}).environment[SPACE] == "40"
 
 
+def folder_of(path: Path, config: str, weights: int = GIB) -> str:
+    """A model's folder with weights of this size."""
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(config)
+    with (path / "model.safetensors").open("wb") as file:
+        file.truncate(weights)
+    return str(path)
+
+
+@pytest.mark.parametrize("config", ['{"dtype": "bfloat16"}', '{"torch_dtype": "float16"}'])
+def test_16_bit_weights_become_32_bit_ones_where_those_are_faster(tmp_path: Path, config: str) -> None:
+    """Their memory is counted: 17 GiB free, 3 for processes, 2.4 for a GiB of weights that doubles."""
+    model, slow = folder_of(tmp_path / "m", config), replace(SMALL, slow_16bit=True)
+    chosen = choose(slow, [model], "", {})
+    assert chosen.flags == ("--dtype", "float32", "--enforce-eager")
+    assert "--dtype float32 (without AVX-512 16-bit floats are several times slower)" in chosen.line()
+    assert chosen.environment[SPACE] == "5"
+    assert choose(SMALL, [model], "", {}).flags == ("--enforce-eager",)
+    for words, file in ((["--dtype=auto"], ""), (["-q", "awq"], ""), ([], "dtype: half\n")):
+        assert choose(slow, [model, *words], file, {}).flags == ("--enforce-eager",)
+
+
+def test_other_weights_keep_their_type(tmp_path: Path) -> None:
+    """Quantised or 32-bit ones, those that would not fit twice, and a model that is not here yet."""
+    slow = replace(SMALL, slow_16bit=True)
+    configs = ('{"dtype": "float32"}', '{"dtype": "bfloat16", "quantization_config": {}}', "[]", "{", "{}")
+    models = [folder_of(tmp_path / f"{place}", one) for place, one in enumerate(configs)]
+    large = folder_of(tmp_path / "large", '{"dtype": "bfloat16"}', 6 * GIB)
+    for model in (*models, large, "hub/name", ""):
+        assert choose(slow, [model] if model else [], "", {}).flags == ("--enforce-eager",)
+
+
 def test_a_limit_of_the_control_group_counts_for_all_workers() -> None:
     """12 GiB for two workers are 6 for each, 3 of them for its processes."""
     limited = replace(LARGE, group_bytes=12 * GIB)

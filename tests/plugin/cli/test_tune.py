@@ -243,7 +243,7 @@ def test_a_tuner_that_is_ended_leaves_nothing_behind(how: signal.Signals, code: 
     """At once where it can, else when the order expires: by the server itself."""
     program = (
         "import sys; from headway.cli import main; from headway.tuning import live; live.GRACE_S = 0.5; "
-        f"sys.exit(main(['tune', '--url', '{server.url}', '--seats', '48', '--settle', '1', '--measure', '2']))"
+        f"sys.exit(main(['tune', '--url', '{server.url}', '--seats', '48', '--settle', '1', '--measure', '9']))"
     )
     tuner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -53,6 +53,20 @@ def test_a_machine_without_nodes_has_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cpuinfo", "slow"),
+    [
+        pytest.param("processor\t: 0\nflags\t\t: fpu avx2 fma\n", True, id="x86 without"),
+        pytest.param("processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512bw\n", False, id="x86 with"),
+        pytest.param("processor\t: 0\nFeatures\t: fp asimd bf16\n", False, id="another processor"),
+        pytest.param("", False, id="none said"),
+    ],
+)
+def test_16_bit_floats_are_slow_on_x86_without_avx_512(tmp_path: Path, cpuinfo: str, slow: bool) -> None:
+    """Other processors list no flags."""
+    assert read_machine({}, write(tmp_path, {"proc/cpuinfo": cpuinfo})).slow_16bit is slow
+
+
+@pytest.mark.parametrize(
     ("files", "left_mib"),
     [
         pytest.param({"memory.max": "1073741824", "memory.current": "104857600"}, 924, id="version 2, in a container"),
