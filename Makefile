@@ -44,10 +44,10 @@ test-versions: setup ## the parts of vLLM that Headway uses in releases 0.29 to 
 mutants: setup ## faults made by mutmut, and whether the tests notice them; ARGS: --all (an hour) or words of file names
 	@exec $(BIN)/python tests/mutation/run.py $(ARGS)
 
-bench: setup ## Headway and plain vLLM side by side on the real engine, twelve minutes; ARGS: --long, --write, --strict
+bench: setup ## Headway and plain vLLM side by side on the real engine, a quarter of an hour; ARGS: --long, --write, --strict
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/bench.py $(ARGS)
 
-bench-batching: setup ## what batches of 1 to 64 and each strategy gain on the real engine, twelve minutes; ARGS: --strict, --write
+bench-batching: setup ## what batches of 1 to 64 and each strategy gain on the real engine, a quarter of an hour; ARGS: --strict, --write
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/batching.py $(ARGS)
 
 bench-prefixes: setup ## what the order by prefix gives on the real engine, about five minutes; ARGS: --strict, --write
@@ -56,7 +56,7 @@ bench-prefixes: setup ## what the order by prefix gives on the real engine, abou
 bench-policies: setup ## the policies against their goals, about five minutes; ARGS: --strict, --write, --only G4
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)
 
-bench-engine: setup ## the default preset in an overload of the real engine, and memory, about eight minutes; ARGS: --strict, --write
+bench-engine: setup ## an overload of the real engine, memory of what waits, little KV space, a quarter of an hour; ARGS: --strict, --write
 	@$(BIN)/python deploy/models.py tiny && exec $(BIN)/python tests/benchmarks/engine.py $(ARGS)
 
 check: setup ## lint, format check, types, import contracts

@@ -1,4 +1,4 @@
-"""The misses that are accepted: goal and figure, with the reason.
+"""The misses of each benchmark that are accepted: goal and figure, with the reason.
 
 A reason may quote numbers in braces; the goal measures them in the same run (``Goal.numbers``). With ``--strict`` a
 miss that is not listed here fails the run.
@@ -16,7 +16,10 @@ _BEST_FIXED = (
 )
 _RECOVERY = "after a preemption the limit stays low for a while"
 
-ACCEPTED: Accepted = {
+#: Where every miss fails a strict run.
+NONE: Accepted = {}
+
+POLICIES: Accepted = {
     ("G3", "goodput at load 1.5, adaptive : best fixed"): _BEST_FIXED,
     ("G3", "goodput at load 2.5, adaptive : best fixed"): _BEST_FIXED,
     ("G6", "KV of 3200 tokens: tokens/s, memory-aware : 256 seats"): (
@@ -34,4 +37,11 @@ ACCEPTED: Accepted = {
     ("G12", "mean end-to-end at load 0.5, adaptive window : best of 10/50/100/200 ms"): (
         "the best of the four fixed windows is chosen after the fact, for each load separately"
     ),
+}
+
+_CHEAP = "what is preempted costs this small model a few steps to compute again, so a full cache loses little"
+
+ENGINE: Accepted = {
+    ("G6", f"real engine, KV of {kv_tokens} tokens: tokens/s, memory-aware : 128 seats"): _CHEAP
+    for kv_tokens in (3200, 6400)
 }

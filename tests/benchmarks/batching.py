@@ -3,9 +3,10 @@
 --strict   exit code 1 on a goal that is missed and not accepted
 --write    put the tables into plugin/README.md
 
-SmolLM2-135M, about twelve minutes; the engine is the same one throughout, with as many seats as each row needs.
+SmolLM2-135M, about a quarter of an hour; the engine is the same one throughout, with as many seats as each row needs.
 
-    batch sizes   so many requests at once, 1 to 64: tokens a second, time per token, tokens per second of processor
+    batch sizes   so many requests at once, 1 to 64, while all of them generate: tokens a second, time per token,
+                  tokens per second of processor
     context       eight at once after prompts of several lengths: the time per token
     five          five requests together, and one after another
     strategies    one at a time, static, dynamic and continuous batches: tokens a second while more waits than fits,
@@ -20,17 +21,18 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import mean
 from types import ModuleType
 
-from accepted import ACCEPTED
+from accepted import NONE
 from goal import Goal
 from report import as_markdown, judged, put_into, summary, table
-from serving.arms import without_bounds
+from serving.arms import STRATEGIES, without_bounds
 from serving.client import Answer, Engine, closed_loop, open_loop, started
+from serving.machine import describe, in_words
 from serving.quiet import MAX_OTHERS, Times, others_share
 
 from headway.console import Bar
@@ -44,7 +46,8 @@ README = ROOT / "plugin" / "README.md"
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 OPEN = Batching(seats=max(SIZES), window_ms=0)  # a preset's seats bound what the engine runs, past the gate too
 CONTEXTS = (16, 256, 1024, 2048)
-LENGTH_S, BACKLOG_S, LIGHT_S = 6.0, 16.0, 30.0
+LENGTH_S, BACKLOG_S, LIGHT_S = 6.0, 30.0, 24.0
+_SHORT_PROMPT = 16
 TOGETHER = 5
 _LOAD = 0.85  # of what one at a time can serve
 
@@ -71,7 +74,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All that a run measures. ``others``: the share of the processors that other programs used meanwhile."""
+    """All that a run measures, and where. ``others``: the share of the processors that other programs used."""
 
     sizes: tuple[Size, ...]
     contexts: tuple[tuple[int, float], ...]
@@ -80,22 +83,11 @@ class Found:
     five: tuple[float, float]
     arms: tuple[Arm, ...]
     others: float
+    where: str = ""
 
 
-ARMS = (
-    Arm("one at a time", Batching(seats=1, window_ms=0)),
-    Arm("static, 8", Batching(strategy="static", seats=8, window_ms=0, flush_after_s=2.0)),
-    Arm("static, 32", Batching(strategy="static", seats=32, window_ms=0, flush_after_s=2.0)),
-    Arm("dynamic, 8 or 10 ms", Batching(strategy="dynamic", seats=8, window_ms=10)),
-    Arm("dynamic, 32 or 50 ms", Batching(strategy="dynamic", seats=32, window_ms=50)),
-    Arm("dynamic, 64 or 100 ms", Batching(strategy="dynamic", seats=64, window_ms=100)),
-    Arm("continuous, 32", Batching(seats=32, window_ms=0)),
-)
+ARMS = tuple(Arm(words, batching) for words, batching in STRATEGIES.values())
 Say = Callable[[str, float], None]
-
-
-def _chat(random: Random) -> Request:
-    return Request(0.0, "normal", 16, random.randint(48, 144))
 
 
 def _short_chat(random: Random) -> Request:
@@ -136,30 +128,35 @@ async def measure(engine: Engine, say: Say) -> Found:
 
 
 async def _size(engine: Engine, requests: int, length_s: float) -> Size:
-    """A closed loop of so many clients past Headway."""
-    before = Times.now()
-    answers = await closed_loop(engine.bare, _chat, requests, 0.0, length_s)
-    after, tokens = Times.now(), sum(one.tokens for one in answers)
-    token_s = mean(gap_s for one in answers if (gap_s := one.inter_token_s) is not None)
-    return Size(requests, tokens / length_s, token_s, tokens / max(after.own_s - before.own_s, 1e-9))
+    """So many at once past Headway, while all of them generate."""
+    tokens, took_s, own_s = await _generating(engine, requests, _SHORT_PROMPT, length_s)
+    return Size(requests, tokens / took_s, requests * took_s / tokens, tokens / max(own_s, 1e-9))
 
 
 async def _pace(engine: Engine, prompt_tokens: int, length_s: float) -> float:
-    """The time between the tokens of eight requests after such prompts, each longer than it is watched."""
-    requests = [Request(0.0, "normal", prompt_tokens, 500) for _ in range(8)]
-    now_s = asyncio.get_running_loop().time()
-    answers = [Answer(one.class_name, "", prompt_tokens, now_s) for one in requests]
-    tasks = [asyncio.create_task(engine.bare(*pair)) for pair in zip(requests, answers, strict=True)]
+    """The time between the tokens of eight requests after such prompts."""
+    tokens, took_s, _ = await _generating(engine, 8, prompt_tokens, length_s)
+    return 8 * took_s / tokens
+
+
+async def _generating(engine: Engine, requests: int, prompt_tokens: int, length_s: float) -> tuple[int, float, float]:
+    """So many tokens in so many seconds, with so many seconds of processor; from the last first token on.
+
+    Each answer is longer than it is watched.
+    """
+    asked = [Request(0.0, "normal", prompt_tokens, 500) for _ in range(requests)]
+    now_s = asyncio.get_running_loop().time
+    answers = [Answer(one.class_name, "", prompt_tokens, now_s()) for one in asked]
+    tasks = [asyncio.create_task(engine.bare(*pair)) for pair in zip(asked, answers, strict=True)]
     while any(one.first_s is None for one in answers):  # noqa: ASYNC110 - the prompts are computed first
         await asyncio.sleep(0.02)
-    first, began_s = [one.tokens for one in answers], asyncio.get_running_loop().time()
+    first, began_s, before = sum(one.tokens for one in answers), now_s(), Times.now()
     await asyncio.sleep(length_s)
-    took_s = asyncio.get_running_loop().time() - began_s
-    tokens = [one.tokens - before for one, before in zip(answers, first, strict=True)]
+    tokens, took_s, after = sum(one.tokens for one in answers) - first, now_s() - began_s, Times.now()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    return took_s / max(tokens)
+    return tokens, took_s, after.own_s - before.own_s
 
 
 async def _five(engine: Engine) -> tuple[float, tuple[float, float], tuple[float, float]]:
@@ -253,6 +250,7 @@ def tables(found: Found) -> str:
             f"one after another {single_s:.1f} s ({single_mean_s:.1f} s).",
             table(["strategy", "tokens/s", "gain", "mean latency", "against one at a time", "lines of code"], arms),
             table(["prompt tokens", "time per token, eight at once"], contexts),
+            f"({found.where})",
         ]
     )
 
@@ -303,10 +301,10 @@ def main(words: Sequence[str]) -> int:
             async with started(chosen.model, without_bounds(OPEN), max(SIZES)) as engine:
                 return await measure(engine, say)
 
-    found = asyncio.run(run())
-    lines = [judged(one, ACCEPTED) for one in goals(found)]
+    found = replace(asyncio.run(run()), where=in_words(describe(chosen.model)))
+    lines = [judged(one, NONE) for one in goals(found)]
     text = f"{tables(found)}\n\n{as_markdown(lines)}"
-    print(text, "\n".join(summary(lines, ACCEPTED)), sep="\n\n")
+    print(text, "\n".join(summary(lines, NONE)), sep="\n\n")
     if found.others > MAX_OTHERS:
         print(f"disturbed: other programs used {found.others:.0%} of the processors")
     if chosen.write:

@@ -1,72 +1,88 @@
 """``make bench``: Headway and plain vLLM side by side on the real engine, with the same arrivals.
 
-About twelve minutes on two cores, with SmolLM2-135M, more where other programs disturb it; ``--long`` takes hours, and
-goes on where it was stopped. The results are kept in tests/benchmarks/results; the chart and the table of the README
-are drawn from them.
+About fourteen minutes on two cores, with SmolLM2-135M, more where other programs disturb it. ``--long`` plays every
+load, a changing mix, tenants, bursts and a recorded trace, takes about ten hours, and goes on where it was stopped. The
+results are kept in tests/benchmarks/results; the chart and the table of the README are drawn from them.
+
+    bench.py --long --only W3 W6 --rounds 1           some parts of it, fewer rounds
+    bench.py --long --only trace --trace day.csv      the arrivals of a recorded day, lengths divided by 8
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import platform
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from serving import velocity
 from serving.client import prepare
+from serving.form import LONG, SHORT, Form
+from serving.machine import describe
 from serving.report import report, write_into
 from serving.results import Results
-from serving.run import LONG, SHORT, Run
+from serving.run import Run
 
 from headway.console import Bar
+from headway.simulator import TraceError, read_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).resolve().parent / "results"
 MODEL = ROOT / ".models" / "SmolLM2-135M-Instruct"
+_PARTS = [one.workload for one in LONG.parts]
+_TITLES = {False: "The short run of `make bench`", True: "The long run of `make bench`"}
 
 
 def main(words: list[str]) -> int:
     """0; with ``--strict`` 1 where a goal is missed that is not listed as accepted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="all arms and loads; goes on where it was stopped")
+    parser.add_argument("--only", nargs="+", choices=_PARTS, metavar="PART", help=f"of --long: {', '.join(_PARTS)}")
+    parser.add_argument("--loads", nargs="+", type=float, metavar="LOAD", help="of --long: these loads alone")
+    parser.add_argument("--rounds", type=int, metavar="N", help="of --long: fewer rounds, or more")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="of --long: a trace as `headway simulate` reads it")
     parser.add_argument("--fresh", action="store_true", help="forget what a stopped run has measured")
     parser.add_argument("--model", type=Path, default=MODEL, metavar="DIR", help="another model's folder")
     parser.add_argument("--results", type=Path, metavar="FILE", help="where the results are kept")
     parser.add_argument("--report", action="store_true", help="measure nothing: only the report of the results")
-    parser.add_argument("--write", action="store_true", help="put the chart and the tables into the README files")
+    parser.add_argument("--write", action="store_true", help="write the tables into README.md and beside the results")
     parser.add_argument("--strict", action="store_true", help="exit code 1 where a goal is missed that is not accepted")
     chosen = parser.parse_args(words)
+    try:
+        trace = None if chosen.trace is None else read_trace(chosen.trace)
+    except TraceError as error:
+        parser.error(str(error))
     path = chosen.results or RESULTS / ("long.json" if chosen.long else "short.json")
     resumed = (chosen.long and not chosen.fresh) or chosen.report
     results = Results.read(path) if resumed else Results(path)
     if not chosen.report:
-        form = LONG if chosen.long else SHORT
         prepare()
-        results.machine, results.form = _machine(chosen.model), asdict(form)
+        machine, form = describe(chosen.model), _form(chosen)
+        if results.machine not in ({}, machine):
+            parser.error(f"{path} was measured elsewhere, on {results.machine}: give --fresh, or other --results")
+        results.machine = machine
+        if not velocity.installed():
+            print(f"VelocityLLM is not installed, its arm is left out: {velocity.INSTALL}", file=sys.stderr)
         with Bar(sys.stderr) as bar:
-            asyncio.run(Run(chosen.model, form, results, bar.show).play())
+            asyncio.run(Run(chosen.model, form, results, bar.show, trace).play())
     found = report(results)
     sys.stdout.write(found.text)
     if chosen.write:
-        write_into(ROOT / "README.md", found)
+        path.with_suffix(".md").write_text(f"# {_TITLES[chosen.long]}\n\n{found.details}", encoding="utf-8")
+        if path == RESULTS / "short.json":
+            write_into(ROOT / "README.md", found)
     return int(chosen.strict and found.missed)
 
 
-def _machine(model: Path) -> dict[str, Any]:
-    import torch
-    import vllm
-
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
-    return {
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "gpu": gpu,
-        "vllm": vllm.__version__,
-        "model": model.name,
-    }
+def _form(chosen: argparse.Namespace) -> Form:
+    if not chosen.long:
+        return SHORT
+    form = LONG if chosen.only is None else LONG.only(tuple(chosen.only))
+    if chosen.loads is not None:
+        parts = (replace(one, loads=tuple(load for load in one.loads if load in chosen.loads)) for one in form.parts)
+        form = replace(form, parts=tuple(one for one in parts if one.loads))
+    return form if chosen.rounds is None else replace(form, rounds=chosen.rounds)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from accepted import ACCEPTED
+from accepted import POLICIES
 from command import Goals, run
 from limits import changing_mix, memory
 from overhead import overhead, queue_length
@@ -32,4 +32,4 @@ GOALS: Goals = {
 }
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:], GOALS, ACCEPTED, README, help_text=__doc__ or ""))
+    sys.exit(run(sys.argv[1:], GOALS, POLICIES, README, help_text=__doc__ or ""))

@@ -27,6 +27,7 @@ def found(base_s: float = 0.064, seat_s: float = 0.001) -> Found:
         five=(3.0, 2.9),
         arms=tuple(arms),
         others=0.0,
+        where="2 cores",
     )
 
 
@@ -54,6 +55,7 @@ def test_each_size_and_each_strategy_has_a_row() -> None:
         "| 1 to 4 |",
         "| 32 to 64 |",
         *(f"| {one.words} |" for one in ARMS),
+        "(2 cores)",
     ):
         assert words in text
     assert "| 64 | 500 | 32.5 | 128 ms | +63 ms | 250 |" in text

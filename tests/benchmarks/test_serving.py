@@ -130,7 +130,7 @@ def results(path: Path) -> Results:
     """Two rounds of two arms."""
     found = Results(path, {"vllm": "0", "model": "m", "gpu": "", "cores": 2, "processor": "p"}, {"rounds": 2})
     found.constants = Constants(MODEL, SLO, (Level(1, 20.0, 0.05), Level(32, 400.0, 0.08)))
-    found.arms = {"plain": "vLLM, as it comes", "objective": "Headway <objectives stated>"}
+    found.arms = {"W1": {"plain": "vLLM, as it comes", "objective": "Headway <objectives stated>"}}
     for number, late_s in enumerate((0.5, 0.6)):
         for name, ttft_s in (("plain", 9.0), ("objective", late_s)):
             answers = [answer("realtime", ttft_s=late_s), *(answer(ttft_s=ttft_s) for _ in range(3))]
@@ -163,5 +163,7 @@ def test_the_chart_is_a_picture(tmp_path: Path) -> None:
     chart = ElementTree.fromstring(report(results(tmp_path / "run.json")).chart)
     texts = [one.text for one in chart.iter("{http://www.w3.org/2000/svg}text")]
     assert "Headway <objectives stated>" in texts
+    bars = [one.get("fill") for one in chart.iter("{http://www.w3.org/2000/svg}rect")][1:]
+    assert len(bars) == len(set(bars)) == 2  # Headway's is not in the colour of the others
     assert "100%" in texts
     assert "25%" in texts

@@ -1,8 +1,10 @@
-"""What is compared: vLLM by itself, vLLM with the settings it has for an overload, and Headway's presets.
+"""What is compared: vLLM by itself, vLLM with the settings it has for an overload, VelocityLLM, and Headway's presets.
 
 The seats and the cap of vLLM's own arms are the best for this workload on this machine, taken from the fluid ceiling of
 the constants measured in the run; the caps of a machine of half and of double the speed show what such a number is
-worth on another day. ``objective`` is the preset ``interactive`` with nothing set but the objectives.
+worth on another day. ``objective`` is the preset ``interactive`` with nothing set but the objectives; the arms of the
+limits differ from it in the limit alone, ``unfair`` in the order between tenants. The arms of the strategies bound
+nothing else.
 """
 
 from __future__ import annotations
@@ -16,10 +18,23 @@ from headway.simulator.traffic.workload import Workload
 from headway_policies import Preset, bundled_presets
 from headway_policies.batching import Batching
 from headway_policies.fallback import Fallback
+from headway_policies.memory import Memory
 from serving.client import Engine, Send
+from serving.velocity import VERSION, velocity
 
 #: How a machine of another speed differs: the factor of its step times.
 _SLOWER, _FASTER = 2.0, 0.5
+_FLUSH_S = 2.0
+#: The batching strategies by themselves.
+STRATEGIES: Mapping[str, tuple[str, Batching]] = {
+    "serial": ("one at a time", Batching(seats=1, window_ms=0)),
+    "static-8": ("static, 8", Batching(strategy="static", seats=8, window_ms=0, flush_after_s=_FLUSH_S)),
+    "static-32": ("static, 32", Batching(strategy="static", seats=32, window_ms=0, flush_after_s=_FLUSH_S)),
+    "dynamic-8": ("dynamic, 8 or 10 ms", Batching(strategy="dynamic", seats=8, window_ms=10)),
+    "dynamic-32": ("dynamic, 32 or 50 ms", Batching(strategy="dynamic", seats=32, window_ms=50)),
+    "dynamic-64": ("dynamic, 64 or 100 ms", Batching(strategy="dynamic", seats=64, window_ms=100)),
+    "continuous-32": ("continuous, 32", Batching(seats=32, window_ms=0)),
+}
 BUNDLED = ("serial", "latency", "interactive", "balanced", "dynamic", "offline", "throughput")
 
 
@@ -55,15 +70,25 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
     """Every arm by its name; ``grid``: the caps tried, as multiples of the best seats."""
     seats = best_seats(workload, model, slo)
     half, double = (best_seats(workload, model, slo, factor) for factor in (_SLOWER, _FASTER))
+    own = stated(slo)
     found = [
         Arm("plain", "vLLM, as it comes", lambda engine: engine.bare),
         Arm("priority", f"vLLM, priority policy, --max-num-seqs {seats}", lambda engine: engine.ranked, own_seats=True),
         Arm("cap", f"vLLM, --max-num-queued-reqs {seats}: the best here", lambda engine: engine.bare, cap=seats),
         Arm("cap-half", f"the same, {half}: the best at half the speed", lambda engine: engine.bare, cap=half),
         Arm("cap-double", f"the same, {double}: the best at double the speed", lambda engine: engine.bare, cap=double),
-        Arm("objective", "Headway, objectives stated, nothing tuned", lambda engine: engine.gated, stated(slo)),
+        Arm("objective", "Headway, objectives stated, nothing tuned", lambda engine: engine.gated, own),
+        Arm("unfair", "Headway, the same, first come first served", lambda engine: engine.gated, _unfair(own)),
+        Arm("velocity", f"VelocityLLM {VERSION}, the objectives stated", lambda engine: velocity(engine, slo)),
     ]
-    for name in BUNDLED:
+    limits = [("aimd", None), ("sla", None), ("fixed", 8), ("fixed", 32), ("fixed", 64)]
+    for policy, fixed in limits:
+        words = f"Headway, the same, limit {policy}" if fixed is None else f"Headway, the same, fixed limit of {fixed}"
+        name = policy if fixed is None else f"fixed-{fixed}"
+        found.append(Arm(name, words, lambda engine: engine.gated, _limited(own, policy, fixed)))
+    for name, (words, batching) in STRATEGIES.items():
+        found.append(Arm(name, f"Headway, {words}", lambda engine: engine.gated, without_bounds(batching)))
+    for name in (one for one in BUNDLED if one not in STRATEGIES):
         words = f"Headway, {name}, as it comes"
         found.append(Arm(name, words, lambda engine: engine.gated, bundled_presets()[name]))
     for factor in grid:
@@ -73,7 +98,10 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
 
 
 def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:
-    """This strategy and this order alone: no objective, no time-out and no rung that could refuse a request."""
+    """This strategy and this order alone: no objective, no time-out and no rung that could refuse a request.
+
+    Nor does a full KV cache cap the seats: the cap would outlast its block.
+    """
     preset = bundled_presets()["throughput"]
     free = {"ttft_slo_s": None, "queue_timeout_s": 600.0, "total_timeout_s": 900.0, "first_token_timeout_s": None}
     changes = {
@@ -82,6 +110,7 @@ def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:
         "ordering": preset.ordering.model_copy(update={"inside": inside}),
         "classes": {name: one.model_copy(update=free) for name, one in preset.classes.items()},
         "fallback": Fallback(),
+        "memory": Memory(kv_usage_ratio=1.0),
     }
     return preset.model_copy(update=changes)
 
@@ -93,3 +122,20 @@ def stated(slo: Slo) -> Preset:
     classes = {name: one.model_copy(update=dict(terms)) for name, one in preset.classes.items()}
     limit = preset.limit.model_copy(update={"inter_token_slo_ms": 1000 * slo.inter_token_s})  # as it follows in a file
     return preset.model_copy(update={"name": "objective", "classes": classes, "limit": limit})
+
+
+def _limited(preset: Preset, policy: str, seats: int | None) -> Preset:
+    """The same with another limit: ``policy``, or a fixed number of seats."""
+    changes: dict[str, object] = {
+        "name": f"{policy}-{seats or ''}",
+        "limit": preset.limit.model_copy(update={"policy": policy}),
+    }
+    if seats is not None:
+        changes["batching"] = preset.batching.model_copy(update={"seats": seats})
+    return preset.model_copy(update=changes)
+
+
+def _unfair(preset: Preset) -> Preset:
+    """The same, each class in the order of arrival."""
+    ordering = preset.ordering.model_copy(update={"inside": "fifo"})
+    return preset.model_copy(update={"name": "unfair", "ordering": ordering})

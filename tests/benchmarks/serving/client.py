@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import headway
 from headway.audit import Caller
+from headway.console import cpu_backend, read_machine
 from headway.errors import Refused
 from headway.simulator.traffic.workload import Request
 from headway_policies import Preset
@@ -35,8 +36,8 @@ _RANKS = {"realtime": 0, "normal": 1, "batch": 2}
 class Answer:
     """What one request got; times in seconds of one clock, None for what never came.
 
-    ``cached_tokens`` of its prompt were found in the engine's prefix cache. ``end`` is ``completed``, ``cut`` where the
-    block ended first, or the reason of a refusal.
+    ``asked_tokens`` is the length of the answer that was asked for; ``cached_tokens`` of its prompt were found in the
+    engine's prefix cache. ``end`` is ``completed``, ``cut`` where the block ended first, or the reason of a refusal.
     """
 
     class_name: str
@@ -48,6 +49,7 @@ class Answer:
     tokens: int = 0
     end: str = "cut"
     cached_tokens: int = 0
+    asked_tokens: int = 0
 
     @property
     def ttft_s(self) -> float | None:
@@ -143,11 +145,17 @@ def _words(random: Random, count: int) -> list[int]:
 
 @asynccontextmanager
 async def started(
-    model: Path, preset: Preset, seats: int, model_len: int = MODEL_LEN, *, kv_tokens: int | None = None
+    model: Path,
+    preset: Preset,
+    seats: int,
+    model_len: int = MODEL_LEN,
+    *,
+    kv_tokens: int | None = None,
+    keeps_prefixes: bool = False,
 ) -> AsyncIterator[Engine]:
     """An engine with so many seats of its own, its queue in order of priority; it is shut down at the end.
 
-    With ``kv_tokens`` it has a KV cache of that size, and keeps prefixes in it.
+    ``kv_tokens``: the size of its KV cache. Its weights have the type that ``headway serve`` would choose here.
     """
     on_gpu = prepare()
     from vllm import AsyncEngineArgs
@@ -159,7 +167,8 @@ async def started(
         max_model_len=model_len,
         max_num_seqs=seats,
         scheduling_policy="priority",
-        enable_prefix_caching=kv_tokens is not None,
+        enable_prefix_caching=keeps_prefixes,
+        dtype=dtype(),
         block_size=None if kv_tokens is None else _BLOCK_TOKENS,
         num_gpu_blocks_override=None if kv_tokens is None else kv_tokens // _BLOCK_TOKENS + 1,
     )
@@ -185,6 +194,11 @@ def prepare() -> bool:
     return on_gpu
 
 
+def dtype() -> Literal["auto", "float32"]:
+    """The type of the weights: as the model has them, or 32-bit where 16-bit ones are slow."""
+    return "float32" if cpu_backend() and read_machine(os.environ).slow_16bit else "auto"
+
+
 async def open_loop(send: Send, requests: Sequence[Request], length_s: float) -> list[Answer]:
     """Send each request at its time, whatever came of the others; end all that still runs after ``length_s``."""
     now_s = asyncio.get_running_loop().time
@@ -192,7 +206,7 @@ async def open_loop(send: Send, requests: Sequence[Request], length_s: float) ->
     for request in requests:
         await asyncio.sleep(max(0.0, begin_s + request.at_s - now_s()))
         # the time is when it was due: a client that is late itself hides nothing
-        answers.append(Answer(request.class_name, request.tenant, request.prompt_tokens, begin_s + request.at_s))
+        answers.append(_answer_to(request, begin_s + request.at_s))
         tasks.append(asyncio.create_task(send(request, answers[-1])))
     await asyncio.sleep(max(0.0, begin_s + length_s - now_s()))
     await _ended(tasks)
@@ -210,7 +224,7 @@ async def closed_loop(
         random = Random(number)
         while True:
             request = draw(random)
-            answer = Answer(request.class_name, request.tenant, request.prompt_tokens, now_s())
+            answer = _answer_to(request, now_s())
             answers.append(answer)
             await send(request, answer)
 
@@ -218,6 +232,12 @@ async def closed_loop(
     await asyncio.sleep(lead_s + length_s)
     await _ended(tasks)
     return [one for one in answers if one.last_s is not None and one.last_s >= begin_s + lead_s]
+
+
+def _answer_to(request: Request, sent_s: float) -> Answer:
+    answer = Answer(request.class_name, request.tenant, request.prompt_tokens, sent_s)
+    answer.asked_tokens = request.output_tokens
+    return answer
 
 
 async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:

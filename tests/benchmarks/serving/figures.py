@@ -9,14 +9,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from statistics import median
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.report.summary import fairness, max_min
 from serving.client import Answer
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Block = TypeVar("Block", bound="DataclassInstance")
 ALL = "all"
+_ANSWERED = ("completed", "cut")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,9 @@ class ClassFigures:
 class BlockFigures:
     """One block. ``good_ttft_per_s`` counts a first token within twice the objective, whatever the pace.
 
-    ``client_s`` is the processor time of the program with Headway and the client, for each request offered.
+    ``client_s`` is the processor time of the program with Headway and the client, for each request offered. With
+    several tenants, ``fairness`` is Jain's index over what each got of its max-min share of the tokens, and
+    ``light_ttft_p99_s`` is of those that ask for at most half of the largest share.
     """
 
     good_per_s: float
@@ -45,7 +53,14 @@ class BlockFigures:
     ended: Mapping[str, int]
     client_s: float
     disturbed: float = 0.0
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    fairness: float | None = None
+    light_ttft_p99_s: float | None = None
+
+    @property
+    def refused(self) -> float:
+        """The share of the requests that got no answer and were not cut."""
+        ended = sum(self.ended.values())
+        return 1 - sum(self.ended.get(name, 0) for name in _ANSWERED) / ended if ended else 0.0
 
     @property
     def of_ceiling(self) -> float:
@@ -96,19 +111,34 @@ def judged(
         dict(Counter(one.end for one in seen)),
         client_s / max(1, len(answers)),
         disturbed,
+        *_between_tenants(seen),
     )
 
 
 def within(answer: Answer, slo: Slo) -> bool:
     """Whether an answer kept both objectives."""
-    if answer.end not in ("completed", "cut") or answer.ttft_s is None or answer.ttft_s > slo.ttft_s:
+    if answer.end not in _ANSWERED or answer.ttft_s is None or answer.ttft_s > slo.ttft_s:
         return False
     return answer.inter_token_s is None or answer.inter_token_s <= slo.inter_token_s
 
 
+def _between_tenants(answers: Sequence[Answer]) -> tuple[float | None, float | None]:
+    """Fairness, and the p99 of the first token of the light ones; None for a single tenant."""
+    asked, served = Counter[str](), Counter[str]()
+    for one in answers:
+        asked[one.tenant] += one.prompt_tokens + one.asked_tokens
+        served[one.tenant] += one.tokens + (one.prompt_tokens if one.tokens else 0)
+    if len(asked) < 2:
+        return None, None
+    most = max(max_min(asked, served.total()).values())
+    light = {name for name in asked if asked[name] <= most / 2}
+    ttfts_s = (one.ttft_s for one in answers if one.tenant in light and one.ttft_s is not None)
+    return fairness(asked, served), _quantiles(ttfts_s)[2]
+
+
 def _class(answers: Sequence[Answer], slo: Slo) -> ClassFigures:
     ttfts_s = [one.ttft_s for one in answers if one.ttft_s is not None]
-    soon = sum(one.end in ("completed", "cut") and (one.ttft_s or math.inf) <= 2 * slo.ttft_s for one in answers)
+    soon = sum(one.end in _ANSWERED and (one.ttft_s or math.inf) <= 2 * slo.ttft_s for one in answers)
     gaps_s = [one.inter_token_s for one in answers if one.inter_token_s is not None]
     good = sum(within(one, slo) for one in answers)
     return ClassFigures(len(answers), good, soon, _quantiles(ttfts_s), _quantiles(gaps_s))
@@ -126,3 +156,9 @@ def middle(values: Iterable[float | None]) -> tuple[float, float, float] | None:
     """Median, least and largest of what is there; None for nothing."""
     known = [one for one in values if one is not None]
     return (median(known), min(known), max(known)) if known else None
+
+
+def mean_of(blocks: Iterable[tuple[str, Block]], arm: str) -> Block:
+    """The means of each number over the blocks of one arm."""
+    own = [block for name, block in blocks if name == arm]
+    return type(own[0])(*(mean(getattr(one, part.name) for one in own) for part in fields(own[0])))

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from accepted import ACCEPTED
+from accepted import NONE
 from goal import Goal
 from report import as_markdown, judged, put_into, summary, table
 
+from serving.details import details, percent
 from serving.figures import middle
+from serving.machine import in_words
 from serving.results import Results
 
 _TITLE = "Requests served within both objectives, Headway and plain vLLM side by side"
@@ -22,21 +24,25 @@ Spread = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report as text, what of it goes into the README, the chart, and whether a goal is missed."""
+    """The report as text, its part for the README, all details, the chart, and whether a goal is missed."""
 
     text: str
     table: str
+    details: str
     chart: str
     missed: bool
 
 
 def report(results: Results) -> Report:
     """All that the results allow to say."""
-    lines = [judged(goal, ACCEPTED) for goal in _goals(results)]
-    shown = _loads(results)[-1] if _LOAD not in _loads(results) else _LOAD
+    lines = [judged(goal, NONE) for goal in _goals(results)]
+    loads = _loads(results)
+    shown = _LOAD if _LOAD in loads or not loads else loads[-1]
     arms = f"{_table(results, shown)}\n\n{_below(results)}"
-    parts = [arms, as_markdown(lines), *summary(lines, ACCEPTED)]
-    return Report("\n\n".join(parts) + "\n", arms, _chart(results, shown), any(line.fails for line in lines))
+    goals = [as_markdown(lines), *summary(lines, NONE)]
+    everything = "\n\n".join([*details(results), _below(results), *goals]) + "\n"
+    missed = any(line.fails for line in lines)
+    return Report("\n\n".join([arms, *goals]) + "\n", arms, everything, _chart(results, shown), missed)
 
 
 def write_into(readme: Path, found: Report) -> None:
@@ -54,9 +60,16 @@ def _loads(results: Results) -> list[float]:
 
 
 def _goals(results: Results) -> Iterator[Goal]:
+    levels = results.constants.levels if results.constants is not None else ()
+    if len(levels) > 1:
+        first, last = levels[0], levels[-1]
+        figure = f"{last.clients} at once : {first.clients}"
+        yield Goal("N12", f"{figure}, tokens/s", 14.0, last.tokens_per_s / first.tokens_per_s)
+        yield Goal("N12", f"{figure}, time per token", 4.0, last.inter_token_s / first.inter_token_s, most=True)
     for load in _loads(results):
         if load > 1:
             yield from _at(results, load)
+    yield from _mixes(results)
     for one in _by_clients(results):
         clients, pace, more_s = one
         yield Goal("G7", f"pace of the tokens through Headway : bare vLLM, {clients} at once", 0.99, pace[0])
@@ -72,7 +85,7 @@ def _at(results: Results, load: float) -> Iterator[Goal]:
     )
     best, double = (
         max((one[0] for name in names if (one := _share(results, load, name)) is not None), default=None)
-        for names in (["cap", *(name for name in results.arms if name.startswith("cap-x"))], ["cap-double"])
+        for names in (["cap", *(name for name in results.named("W1") if name.startswith("cap-x"))], ["cap-double"])
     )
     if best:
         yield Goal("G1", f"the same : vLLM's cap at its best, at load {load:g}", 1.0, own[0] / best)
@@ -89,8 +102,43 @@ def _at(results: Results, load: float) -> Iterator[Goal]:
         yield Goal("G14", figure, 0.85, soon[0], note=_range(soon))
 
 
-def _share(results: Results, load: float, arm: str) -> Spread | None:
-    return middle(one.of_ceiling for one in results.of("W1", load, arm))
+def _mixes(results: Results) -> Iterator[Goal]:
+    """The goals of the long form's other parts."""
+    for workload, load in results.parts():
+        own = results.of(workload, load, "objective")
+        if workload == "W1-60" and (top := middle(one.attained("realtime") for one in own)) is not None:
+            figure = f"realtime offers 0.6 of the ceiling, within both objectives, at load {load:g}"
+            yield Goal("G2", figure, 0.96, top[0], note=_range(top))
+        if workload == "W3":
+            yield from _limits(results, load)
+        if workload == "W6" and (fair := middle(one.fairness for one in own)) is not None:
+            yield Goal("G10", "Jain's index over served : max-min share, real engine", 0.99, fair[0], note=_range(fair))
+            tokens = [
+                middle(one.tokens_per_s for one in results.of(workload, load, arm)) for arm in ("objective", "unfair")
+            ]
+            if tokens[0] is not None and tokens[1] is not None:
+                figure = "tokens/s, fair : first come first served, real engine"
+                yield Goal("G10", figure, 0.99, tokens[0][0] / tokens[1][0])
+
+
+def _limits(results: Results, load: float) -> Iterator[Goal]:
+    """The adaptive limits against the fixed ones under a changing mix, by goodput."""
+    shares = {name: _share(results, load, name, "W3") for name in results.named("W3")}
+    known = {name: one[0] for name, one in shares.items() if one is not None}
+    fixed = {name: one for name, one in known.items() if name.startswith("fixed-")}
+    if not fixed:
+        return
+    best = max(fixed, key=lambda name: fixed[name])
+    for name, goal, target in (("objective", "G3", 1.25), ("sla", "N6", 1.22)):
+        if name in known:
+            ratio = known[name] / max(fixed[best], 1e-3)
+            limit = "fitted limit" if name == "objective" else "Algorithm 2"
+            figure = f"changing mix at load {load:g}, {limit} : best of 8/32/64, real engine"
+            yield Goal(goal, figure, target, ratio, note=f"{best.removeprefix('fixed-')} seats")
+
+
+def _share(results: Results, load: float, arm: str, workload: str = "W1") -> Spread | None:
+    return middle(one.of_ceiling for one in results.of(workload, load, arm))
 
 
 def _by_clients(results: Results) -> Iterator[tuple[int, Spread, Spread]]:
@@ -104,7 +152,7 @@ def _by_clients(results: Results) -> Iterator[tuple[int, Spread, Spread]]:
 def _table(results: Results, load: float) -> str:
     head = ["", "goodput of what is possible", "realtime within objectives", "others", "realtime first token, p99"]
     rows = []
-    for name, words in results.arms.items():
+    for name, words in results.named("W1").items():
         blocks = results.of("W1", load, name)
         if not blocks:
             continue
@@ -113,34 +161,28 @@ def _table(results: Results, load: float) -> str:
         late_s = middle(one.classes["realtime"].ttft_s[2] for one in blocks if "realtime" in one.classes)
         share = _share(results, load, name)
         assert share is not None
-        cells = [_percent(share), _percent(top), _percent(others), "-" if late_s is None else f"{late_s[0]:.2f} s"]
+        cells = [percent(share), percent(top), percent(others), "-" if late_s is None else f"{late_s[0]:.2f} s"]
         rows.append([words, *cells])
     return table(head, rows)
 
 
 def _below(results: Results) -> str:
     """What the table was measured on."""
-    machine, constants, form = results.machine, results.constants, results.form
+    machine, constants = results.machine, results.constants
     assert constants is not None
     blocks = list(results.blocks.values())
+    rounds = len({key.round for key in results.blocks})
     disturbed = sum(one.disturbed > 0 for one in blocks)
-    where = machine["gpu"] or f"{machine['cores']} cores, {machine['processor']}"
-    ceiling = next(iter(blocks)).ceiling_per_s if blocks else 0.0
+    ceiling = next((one.ceiling_per_s for key, one in results.blocks.items() if key.workload == "W1"), None)
+    possible = "" if ceiling is None else f"{ceiling:.1f} requests/s of W1 are possible; "
     objectives = (
         f"a first token within {constants.slo.ttft_s:.2f} s, {1000 * constants.slo.inter_token_s:.0f} ms a token"
     )
     return (
-        f"(vLLM {machine['vllm']}, {machine['model']}, {where}: {ceiling:.1f} requests/s are possible; {objectives}. "
-        f"Median of {form['rounds']} rounds, least and largest; {disturbed} of {len(blocks)} blocks disturbed by other "
+        f"({in_words(machine)}: {possible}{objectives}. "
+        f"Median of {rounds} rounds, least and largest; {disturbed} of {len(blocks)} blocks disturbed by other "
         "programs.)"
     )
-
-
-def _percent(spread: Spread | None) -> str:
-    if spread is None:
-        return "-"
-    one, least, most = spread
-    return f"{one:.0%} ({least:.0%} to {most:.0%})"
 
 
 def _range(spread: Spread) -> str:
@@ -155,7 +197,7 @@ _OURS, _THEIRS, _INK = "#2563eb", "#9ca3af", "#374151"
 
 def _chart(results: Results, load: float) -> str:
     """Bars of goodput as an SVG picture; a thin line spans the least and the largest."""
-    shown = [(name, words, share) for name, words in results.arms.items() if (share := _share(results, load, name))]
+    shown = [(words, share) for name, words in results.named("W1").items() if (share := _share(results, load, name))]
     height, span = _TOP + len(shown) * (_BAR + _GAP) + 30, _WIDTH - _LEFT - 70
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
@@ -164,9 +206,9 @@ def _chart(results: Results, load: float) -> str:
         f'<text x="12" y="20" fill="{_INK}" font-weight="600">Requests served within both objectives at {load:g} times '
         "the load that is possible</text>",
     ]
-    for place, (name, words, (middle_share, least, most)) in enumerate(shown):
+    for place, (words, (middle_share, least, most)) in enumerate(shown):
         y = _TOP + place * (_BAR + _GAP)
-        colour = _THEIRS if name == "plain" or name == "priority" or name.startswith("cap") else _OURS
+        colour = _OURS if words.startswith("Headway") else _THEIRS
         lines += [
             f'<text x="{_LEFT - 8}" y="{y + 15}" text-anchor="end" fill="{_INK}">{escape(words)}</text>',
             f'<rect x="{_LEFT}" y="{y}" width="{max(1.0, span * min(middle_share, 1.1)):.1f}" height="{_BAR}" '

@@ -26,14 +26,14 @@ class Key:
 
 @dataclass(slots=True)
 class Results:
-    """What a run has measured so far. ``machine`` and ``form`` describe it in words and numbers."""
+    """What a run has measured so far. ``machine`` and ``form`` describe it; ``arms`` of a workload have words each."""
 
     path: Path
     machine: dict[str, Any] = field(default_factory=dict)
     form: dict[str, Any] = field(default_factory=dict)
     constants: Constants | None = None
     blocks: dict[Key, BlockFigures] = field(default_factory=dict)
-    arms: dict[str, str] = field(default_factory=dict)
+    arms: dict[str, dict[str, str]] = field(default_factory=dict)
     layer: list[dict[str, float]] = field(default_factory=list)
 
     @classmethod
@@ -61,6 +61,14 @@ class Results:
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+
+    def named(self, workload: str) -> Mapping[str, str]:
+        """The arms that a workload was played with, and the words for each."""
+        return self.arms.get(workload, {})
+
+    def parts(self) -> list[tuple[str, float]]:
+        """The workloads and loads that were played, in the order of the run."""
+        return list(dict.fromkeys((key.workload, key.load) for key in self.blocks))
 
     def of(self, workload: str, load: float, arm: str) -> list[BlockFigures]:
         """The blocks of one arm at one load."""

@@ -1,0 +1,87 @@
+"""How long a run is, and what plays in it: each part is a workload at some loads, with its own arms.
+
+The short form is one part. The long one adds every load, mix and strategy, and takes about ten hours on two cores;
+it goes on where it was stopped, and ``--only`` chooses parts of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+_USUAL_TOKEN_S = 0.033  # of the engine that the lengths were chosen for
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A workload at some loads, and the arms that play it. ``grid``: vLLM's caps as multiples of the best seats."""
+
+    workload: str
+    loads: tuple[float, ...]
+    arms: tuple[str, ...]
+    grid: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A block lasts ``lead_s + count_s + tail_s``; the requests due in ``count_s`` are counted.
+
+    Arrivals go on through the tail, so that what was counted ends under the load it began under.
+    """
+
+    parts: tuple[Part, ...]
+    rounds: int
+    lead_s: float
+    count_s: float
+    tail_s: float
+    level_s: float
+    layer_s: float
+    layer_rounds: int
+
+    @property
+    def block_s(self) -> float:
+        """Seconds of one block."""
+        return self.lead_s + self.count_s + self.tail_s
+
+    def on(self, token_s: float) -> Form:
+        """For an engine that takes so long for a token alone: a slow one needs longer until its limit is learnt."""
+        return replace(self, lead_s=self.lead_s * max(1.0, token_s / _USUAL_TOKEN_S))
+
+    def only(self, workloads: tuple[str, ...]) -> Form:
+        """The same with some parts alone; the cost of the layer is measured where W1 is among them."""
+        parts = tuple(one for one in self.parts if one.workload in workloads)
+        return replace(self, parts=parts, layer_rounds=self.layer_rounds if "W1" in workloads else 0)
+
+
+_VLLM = ("plain", "priority", "cap", "cap-half", "cap-double")
+_STRATEGIES = ("serial", "static-8", "static-32", "dynamic-8", "dynamic-32", "dynamic-64", "continuous-32")
+_BUNDLED = ("latency", "interactive", "dynamic", "offline", "throughput")
+_LIMITS = ("fixed-8", "fixed-32", "fixed-64", "aimd", "sla", "objective")
+
+SHORT = Form(
+    parts=(Part("W1", (1.5,), ("plain", "priority", "cap", "cap-double", "velocity", "balanced", "objective")),),
+    rounds=2,
+    lead_s=8.0,
+    count_s=22.0,
+    tail_s=12.0,
+    level_s=3.0,
+    layer_s=5.0,
+    layer_rounds=2,
+)
+LONG = Form(
+    parts=(
+        Part("W1", (0.5, 1.0, 1.5, 2.0, 3.0), (*_VLLM, "velocity", "balanced", "objective"), (0.75, 1.25, 1.5)),
+        Part("strategies", (0.5, 1.5), (*_STRATEGIES, *_BUNDLED)),
+        Part("W1-60", (1.5, 2.0, 3.0), ("priority", "cap", "objective")),
+        Part("W2", (1.5,), ("plain", "cap", "objective")),
+        Part("W3", (0.7, 1.5, 2.5), _LIMITS),
+        Part("W6", (3.0,), ("plain", "unfair", "objective")),
+        Part("trace", (1.5,), ("plain", "cap", "objective")),
+    ),
+    rounds=3,
+    lead_s=20.0,
+    count_s=60.0,
+    tail_s=20.0,
+    level_s=8.0,
+    layer_s=10.0,
+    layer_rounds=6,
+)
