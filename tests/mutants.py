@@ -103,8 +103,8 @@ MUTANTS = [
     Mutant(
         "queueing/controlled_delay",
         "one wait within the target ends a standing queue",
-        "waited_s <= self.target_s / 2 or not",
-        "waited_s <= self.target_s or not",
+        "longest_s <= self.target_s / 2 or not",
+        "longest_s <= self.target_s or not",
     ),
     Mutant(
         "queueing/controlled_delay",
@@ -117,6 +117,18 @@ MUTANTS = [
         "an empty queue stands on",
         "        if not self._scheduler.queue.by_class[ticket.class_name].requests:\n            delay.empty(now_s)\n",
         "",
+    ),
+    Mutant(
+        "desk/objectives",
+        "a tenant that is served at once hides the queue of another",
+        "(arrived_s if oldest_s is None else min(arrived_s, oldest_s))",
+        "arrived_s",
+    ),
+    Mutant(
+        "desk/scheduler",
+        "a tenant waits for all that another one has waiting",
+        "if not waiting.requests or not isinstance(order, ClassQueues):",
+        "if True:",
     ),
     Mutant(
         "desk/objectives",
@@ -466,8 +478,14 @@ MUTANTS = [
     Mutant(
         "queueing/fair_share",
         "an absent tenant accumulates credit",
-        "tenant.served_tokens = max(tenant.served_tokens, floor)",
-        "pass",
+        "floor - CREDIT_TICKETS * self._mean_tokens",
+        "0.0",
+    ),
+    Mutant(
+        "queueing/fair_share",
+        "a tenant that comes back has no credit",
+        "- CREDIT_TICKETS * self._mean_tokens",
+        "",
     ),
     Mutant("queueing/prefix_share", "the shortest match goes first", "(-sharers.depth, self", "(sharers.depth, self"),
     Mutant(

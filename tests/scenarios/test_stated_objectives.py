@@ -33,14 +33,14 @@ def ran(engine: str, load: float, seed: int) -> tuple[Result, Summary]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("load", "of_ceiling", "realtime"), [(0.7, 0.65, 0.96), (1.5, 0.81, 0.91), (3.0, 0.76, 0.74)])
+@pytest.mark.parametrize(("load", "of_ceiling", "realtime"), [(0.7, 0.65, 0.96), (1.5, 0.83, 0.9), (3.0, 0.79, 0.76)])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_most_of_what_is_possible_is_served_within_both_objectives(
     engine: str, load: float, of_ceiling: float, realtime: float
 ) -> None:
     """Whatever the load; at three times it the urgent class alone offers more than its share."""
     model, slo = ENGINES[engine]
-    runs = [ran(engine, load, seed)[1] for seed in (1, 2, 3)]
+    runs = [ran(engine, load, seed)[1] for seed in range(1, 6)]
     most = ceiling(model, 64, 64, slo).requests_per_s
     assert mean(one.all.goodput_per_s for one in runs) >= of_ceiling * most
     assert mean(one.classes["realtime"].attained_ratio for one in runs) >= realtime

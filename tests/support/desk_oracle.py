@@ -29,6 +29,8 @@ from headway_policies import (
 )
 
 EPSILON_S = 1e-9
+#: An overload is remembered for eight intervals of four targets each.
+REMEMBERED_TARGETS = 32
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Oracle:
     wake_s: float | None = None
     arrival: Ticket | None = None
     short_s: dict[str, float] = field(default_factory=dict)
+    stood_s: dict[str, float] = field(default_factory=dict)
     _revision: int = 1
 
     def __post_init__(self) -> None:
@@ -235,7 +238,7 @@ class Oracle:
         refused = [one for one in effects if isinstance(one, Reject) and one.ticket_id == arrival.id]
         assert not (evicting and refused), "a ticket was evicted for an arrival that was refused all the same"
         if not any(self.rules.line(one) == arrival.class_name for one in self.waiting.values()):
-            self.short_s[arrival.class_name] = arrival.arrived_s
+            self._is_short(arrival, arrival.arrived_s)
         self.waiting[arrival.id] = arrival
 
     def _dispatched(self, ticket_id: int, revision: int, batch: int, now_s: float, gathered: dict[int, Ticket]) -> None:
@@ -252,8 +255,10 @@ class Oracle:
             return
         assert self._in_turn(ticket), "a ticket was dispatched out of turn"  # I6
         assert rules.fits(ticket), "dispatched beyond the limit, a reserve or the token budget"  # I2
-        if now_s - ticket.arrived_s <= self._target_s(ticket) / 2:
-            self.short_s[rules.line(ticket)] = now_s
+        line = rules.line(ticket)
+        oldest_s = min(one.arrived_s for one in self.waiting.values() if rules.line(one) == line)
+        if now_s - oldest_s <= self._target_s(ticket) / 2:
+            self._is_short(ticket, now_s)
         opens = all(one.batch != batch for one in rules.sitting.values())
         if rules.gathers:
             assert all(one.batch == batch for one in rules.sitting.values() if one.seats), "a batch before the last end"
@@ -319,7 +324,8 @@ class Oracle:
                 assert self._stood_s(ticket, now_s) > 2 * self._target_s(ticket), "a burst was refused"
                 assert not self._goes_at_once(ticket), "refused although it need not wait"
             case Reason.OBJECTIVE_UNREACHABLE:
-                assert self._stood_s(ticket, now_s) > 2 * self._target_s(ticket), "a burst was refused"
+                stood = self._stood_s(ticket, now_s) > 2 * self._target_s(ticket)
+                assert stood or self._stood_lately(ticket, now_s), "a burst was refused"
                 assert self.waiting, "the last one waiting was refused"
             case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
                 assert not self._open()
@@ -329,6 +335,18 @@ class Oracle:
         """How long it may wait while the queue of its class stands: half of the objective."""
         slo_s = self.desk.preset.classes[self.rules.line(ticket)].ttft_slo_s
         return inf if slo_s is None else slo_s / 2
+
+    def _is_short(self, ticket: Ticket, now_s: float) -> None:
+        """The queue of its class is short or empty; it may have been a standing one until now."""
+        line = self.rules.line(ticket)
+        targets = 1 if self._stood_lately(ticket, now_s) else 5
+        if self._stood_s(ticket, now_s) > targets * self._target_s(ticket):
+            self.stood_s[line] = now_s
+        self.short_s[line] = now_s
+
+    def _stood_lately(self, ticket: Ticket, now_s: float) -> bool:
+        stood_s = self.stood_s.get(self.rules.line(ticket), -inf)
+        return now_s - stood_s <= REMEMBERED_TARGETS * self._target_s(ticket)
 
     def _stood_s(self, ticket: Ticket, now_s: float) -> float:
         """For how long the queue of its class has been known to be no short one."""

@@ -1,9 +1,12 @@
 """The objectives of the classes: which tickets are refused while a queue stands, and which seats are held for a class.
 
 Nothing is refused for an objective while the queue of its class is short, or long for a moment only. While it stands
-(``ControlledDelay``), a ticket that is expected to wait beyond the target is refused on arrival, and one that can no
-longer have its first token in time is refused when its turn comes, in favour of the next. So what is served is served
-within the objective, and what is not is refused at once; a ticket that nothing else competes with is always served.
+(``ControlledDelay``), a ticket whose first token is expected after three quarters of the objective is refused on
+arrival: of those that are expected just in time, every other one would be late. Then and shortly afterwards one that
+can no longer have its first token in time is refused when its turn comes, in favour of the next. So what is served is
+served within the objective, and what is not is refused soon; a ticket that nothing else competes with is always served.
+A queue is as old as the oldest ticket in it: where tenants share, one of them may have a queue that stands, and another
+none. Each is judged by its own turn.
 
 Where a preset leaves the ``reserved_seats`` of a class with an objective out, seats are held as its demand requires: as
 many as it fills on average plus the square root of that (the square-root staffing rule; Halfin and Whitt, Operations
@@ -25,6 +28,7 @@ from headway_policies.queueing import ControlledDelay, shares
 from headway_policies.request import Ticket
 
 HOLD_EVERY_S = 1.0
+_SURE_RATIO = 0.75
 _IDLE_RATIO = 1 / 16
 _MIN_SEATS = 8
 #: A demand that fades never ends; no seat is held for less than this.
@@ -78,8 +82,11 @@ class Objectives:
     def dispatched(self, record: Record, now_s: float) -> None:
         """A ticket left the queue. One that was running before, on an engine that died, says nothing of the queue."""
         delay = self._delays.get(record.queue_class)
-        if delay is not None and record.crash is None:
-            delay.dispatched(now_s - record.ticket.arrived_s, now_s)
+        if delay is None or record.crash is not None:
+            return
+        oldest_s = self._scheduler.oldest_s(record.queue_class)
+        arrived_s = record.ticket.arrived_s
+        delay.dispatched(now_s - (arrived_s if oldest_s is None else min(arrived_s, oldest_s)), now_s)
 
     def reopened(self, now_s: float) -> None:
         """Tickets are dispatched again: the queue has grown for another cause than the load."""
@@ -89,19 +96,23 @@ class Objectives:
     # ------------------------------------------------------------------ questions
 
     def infeasible(self, ticket: Ticket, now_s: float) -> bool:
-        """Whether a new ticket would wait beyond the target in a standing queue."""
+        """Whether the first token of a new ticket would probably come too late, in a standing queue."""
         delay = self._delays.get(ticket.class_name)
         if delay is None or not delay.stands(now_s):
             return False
         wait_s = self._scheduler.expected_wait_s(ticket)
-        return wait_s is not None and wait_s > delay.target_s
+        if wait_s is None:
+            return False
+        return wait_s + (self._forecast.likely_first_token_s(ticket) or 0.0) > _SURE_RATIO * delay.slo_s
 
     def unreachable(self, record: Record, first_token_s: float, now_s: float) -> bool:
-        """Whether a ticket whose first token would come after ``first_token_s`` is too late for a standing queue."""
+        """Whether a ticket whose first token would come after ``first_token_s`` is too late, and its queue stands or
+        stood shortly before.
+        """
         delay = self._delays.get(record.queue_class)
         if delay is None or record.crash is not None:
             return False
-        return now_s + first_token_s - record.ticket.arrived_s > delay.slo_s and delay.stands(now_s)
+        return now_s + first_token_s - record.ticket.arrived_s > delay.slo_s and delay.overloaded(now_s)
 
     # ------------------------------------------------------------------ the seats that are held
 

@@ -7,6 +7,7 @@ into the queue and on the seats. It knows nothing of outcomes or effects.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from math import ceil
 
 from headway_policies.batching import (
     Gathered,
@@ -24,7 +25,7 @@ from headway_policies.fallback import Rung, bypasses
 from headway_policies.limits import Load
 from headway_policies.prediction import PrefixCache
 from headway_policies.preset import Preset
-from headway_policies.queueing import Lane, SafeOrder, WaitQueue, make_order, shares
+from headway_policies.queueing import ClassQueues, Lane, SafeOrder, WaitQueue, make_order, shares
 from headway_policies.request import Ticket
 
 
@@ -129,22 +130,25 @@ class Scheduler:
     def expected_wait_s(self, ticket: Ticket) -> float | None:
         """How long a new ticket will probably wait, all in turn by their shares; None where unknown.
 
-        Of its own class it waits for those before it: where tenants share, for as many of each as of its own. Under
-        ``weighted`` the other classes that wait take their shares meanwhile, else those above it go first.
+        Of its own class it waits for those that its order puts before it; under ``weighted`` the other classes that
+        wait take their shares meanwhile, else those above it go first.
         """
         if self.strategy.barrier:
             return None
         queue, queue_class = self.queue, self.class_of(ticket)
-        ahead = queue.seats_in(queue_class)
-        if self._preset.ordering.inside in ("fair", "prefix"):
-            own = queue.seats_in(queue_class, ticket.tenant) + ticket.seats
-            ahead = min(ahead, own * max(1, queue.tenants_in(queue_class)))
+        ahead = self._seats_before(ticket, queue_class)
         if self._preset.ordering.between == "weighted":
             waiting = sum(share for name, share in self._shares.items() if queue.seats_in(name) or name == queue_class)
             ahead = min(queue.total.seats, int(ahead * waiting / self._shares[queue_class]))
         else:
             ahead += queue.seats_above(queue_class)
         return self._forecast.wait_s(ahead + ticket.seats, self.seats.taken, self.limit)
+
+    def oldest_s(self, queue_class: str) -> float | None:
+        """When the longest-waiting ticket of a class arrived; None when none waits."""
+        if not self.queue.by_class[queue_class].requests:
+            return None
+        return self._oldest_s(self.queue.lanes, queue_class)
 
     @property
     def order_failed(self) -> str | None:
@@ -276,6 +280,13 @@ class Scheduler:
             return None
         return ticket
 
+    def _seats_before(self, ticket: Ticket, queue_class: str) -> int:
+        """About the seats of those of its class that go before a new ticket; of all, if a custom order decides."""
+        order, waiting = self.queue.lanes[0].order, self.queue.by_class[queue_class]
+        if not waiting.requests or not isinstance(order, ClassQueues):
+            return waiting.seats
+        return ceil(order.ahead(queue_class, ticket.tenant) * waiting.seats / waiting.requests)
+
     def class_of(self, ticket: Ticket) -> str:
         """The class in whose queue a ticket waits."""
         return ticket.class_name if ticket.class_name in self._preset.classes else self._preset.default_class
@@ -302,9 +313,11 @@ class Scheduler:
 
     def _urgent_s(self, lane: Lane) -> float | None:
         """When the longest-waiting ticket of the most urgent class arrived, where there are several classes."""
-        if self._urgent is None or not lane.order.waiting(self._urgent):
-            return None
-        return min(one.arrived_s for one in lane.order.oldest() if self.class_of(one) == self._urgent)
+        return None if self._urgent is None else self._oldest_s((lane,), self._urgent)
+
+    def _oldest_s(self, lanes: Iterable[Lane], queue_class: str) -> float | None:
+        tickets = (one for lane in lanes if lane.order.waiting(queue_class) for one in lane.order.oldest())
+        return min((one.arrived_s for one in tickets if self.class_of(one) == queue_class), default=None)
 
 
 def _window(preset: Preset) -> ReportingWindow:

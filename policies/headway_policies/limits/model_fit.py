@@ -10,6 +10,10 @@ interval in which more seats were taken may lower r, not raise it: filling seats
 steady stream spreads out. Each interval first scales the model ``_SPEED_WEIGHT`` of the way to the observed speed: a
 slowing engine is followed at once, while the shape of the model fades slowly.
 
+While a limit falls no seat is given until as many have come free, and every class waits; most falls answer a few long
+prompts that are over by then. So as long as the time between tokens keeps the SLO, the limit falls by a twelfth an
+interval. (TCP halves its window with the same care: Proportional Rate Reduction, RFC 6937.)
+
 Weak spots: those of ``step_time``; and r lags a new mix by a few intervals: long prompts after short ones take about
 ten seconds, all other changes five.
 """
@@ -30,6 +34,7 @@ _SPEED_WEIGHT = 0.3
 _MIX_WEIGHT = 0.25
 _BAND_RATIO = 0.03
 _PROBE_RATIO = 0.9
+_FALL_RATIO = 1 / 12
 _MAX_SEATS = 65_536
 
 
@@ -62,7 +67,9 @@ class ModelFit:
         seats = room_s / seat_s
         band = max(0.5, _BAND_RATIO * allowed)
         if abs(seats - allowed - 0.5) >= 0.5 + band:
-            return int(max(0.0, min(seats, _MAX_SEATS)))
+            breach = seen.inter_token_s > self._settings.inter_token_slo_ms / 1000
+            least = 0.0 if breach else min(allowed - 1, (1 - _FALL_RATIO) * allowed)
+            return int(max(least, min(seats, _MAX_SEATS)))
         return allowed + (seen.inter_token_s < _PROBE_RATIO * set_point_s)
 
     def learnt(self) -> Mapping[str, float]:

@@ -4,7 +4,7 @@ An order decides which ticket is dispatched next; ``SafeOrder`` contains the err
 """
 
 from headway_policies.queueing.bounds import QueueSettings
-from headway_policies.queueing.class_queues import MakeDiscipline, fifo
+from headway_policies.queueing.class_queues import ClassQueues, MakeDiscipline, fifo
 from headway_policies.queueing.controlled_delay import ControlledDelay
 from headway_policies.queueing.disciplines import Discipline
 from headway_policies.queueing.factory import OrderSettings, make_discipline, make_order
@@ -15,6 +15,7 @@ from headway_policies.queueing.wait_queue import Lane, WaitQueue
 from headway_policies.queueing.weighted import shares
 
 __all__ = [
+    "ClassQueues",
     "ControlledDelay",
     "Discipline",
     "Lane",

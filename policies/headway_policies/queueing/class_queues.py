@@ -76,6 +76,11 @@ class ClassQueues:
         """The number of waiting tickets of a class."""
         return self._by_name[class_name].waiting
 
+    def ahead(self, class_name: str, tenant: str) -> int:
+        """About how many tickets of a class go before a new one of a tenant; all under a custom discipline."""
+        one = self._by_name[class_name]
+        return one.discipline.ahead(tenant) if isinstance(one.discipline, Fifo) else one.waiting
+
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class that has one."""
         return (ticket for one in self._queues if (ticket := one.discipline.oldest()) is not None)

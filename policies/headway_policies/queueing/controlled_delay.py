@@ -1,16 +1,16 @@
 """Controlled delay: whether the queue of a class is a standing one, and how long a ticket may wait while it is.
 
 Controlled delay (CoDel; Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 2012; RFC 8289) tells a burst, which
-a queue is there to absorb, from a standing queue, which only adds delay: a queue stands when no ticket has left it
-within the target for a whole interval. CoDel then drops more and more packets, because senders answer to a drop by
-sending less. Clients of a server do not, so the answer here is that of Maurer ("Fail at Scale", ACM Queue 2015): as
-long as the queue stands, every ticket may wait for the short time only, and is refused as soon as it is clear that it
-will wait longer.
+a queue is there to absorb, from a standing queue, which only adds delay: a queue stands when for a whole interval it
+has never been short, that is without a ticket that has waited beyond the target. CoDel then drops more and more
+packets, because senders answer to a drop by sending less. Clients of a server do not, so the answer here is that of
+Maurer ("Fail at Scale", ACM Queue 2015): as long as the queue stands, a ticket is refused as soon as it is clear that
+it will wait too long.
 
 One objective is all there is to set. A first token that is due within ``slo_s`` leaves half of that for the wait (the
 target); the interval is twice ``slo_s``. A burst that is over within target + interval loses nothing. A queue stops
-standing when a ticket leaves it within half of the target, or when it is empty. It stands again after one target when
-that was shortly before (CoDel as well remembers how hard it last had to drop).
+standing when nothing in it has waited for longer than half of the target, or when it is empty. It stands again after
+one target when that was shortly before (CoDel as well remembers how hard it last had to drop).
 
 Every call is O(1). Known weak spot: a load that alternates between overload and idle, with a period of about the
 interval, is taken for a series of bursts.
@@ -39,9 +39,12 @@ class ControlledDelay:
 
     def stands(self, now_s: float) -> bool:
         """Whether the queue, in which something waits, has stood up to now."""
-        recently = now_s - self._stood_s <= _REMEMBERED_INTERVALS * self.interval_s
-        patience_s = 0.0 if recently else self.interval_s
+        patience_s = 0.0 if self._stood_lately(now_s) else self.interval_s
         return now_s - self._short_s > patience_s + self.target_s
+
+    def overloaded(self, now_s: float) -> bool:
+        """Whether the queue stands, or stood shortly before."""
+        return self._stood_lately(now_s) or self.stands(now_s)
 
     def empty(self, now_s: float) -> None:
         """Nothing of the class waits, and nothing has since a ticket left it last."""
@@ -49,8 +52,11 @@ class ControlledDelay:
             self._stood_s = self._left_s
         self._short_s = now_s
 
-    def dispatched(self, waited_s: float, now_s: float) -> None:
-        """A ticket left the queue for the engine after so long a wait."""
+    def dispatched(self, longest_s: float, now_s: float) -> None:
+        """A ticket left the queue for the engine; ``longest_s``: the longest wait so far, its own or of those left."""
         self._left_s = now_s
-        if waited_s <= self.target_s and (waited_s <= self.target_s / 2 or not self.stands(now_s)):
+        if longest_s <= self.target_s and (longest_s <= self.target_s / 2 or not self.stands(now_s)):
             self.empty(now_s)
+
+    def _stood_lately(self, now_s: float) -> bool:
+        return now_s - self._stood_s <= _REMEMBERED_INTERVALS * self.interval_s

@@ -94,6 +94,10 @@ class Fifo:
     def correct(self, ticket: Ticket, tokens: float) -> None:
         """No charges are kept."""
 
+    def ahead(self, tenant: str) -> int:
+        """About how many of the waiting tickets go before a new one of a tenant: all, unless a subclass knows more."""
+        return len(self._tickets)
+
     def oldest(self) -> Ticket | None:
         """The first ticket."""
         return next(iter(self._tickets.values()), None)

@@ -3,14 +3,21 @@
 Virtual token counters (VTC; Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024). Every tenant has a
 counter of the tokens it was served; the waiting tenant with the smallest counter is next, its own tickets first come,
 first served. A ticket is charged with an estimate at dispatch and corrected when it ends (the paper's VTC with
-prediction). A tenant that returns is raised to the smallest counter of the waiting tenants, or of the last one served
-when none waits: absence saves up nothing.
+prediction).
+
+A tenant that returns is raised to the smallest counter of the waiting tenants, or of the last one served when none
+waits, less a credit: it may have been served so many tokens fewer than they, as a sleeper may keep a bounded lag in a
+fair scheduler of processes (EEVDF; Stoica and Abdel-Wahab, 1995). The paper's lift is a credit of 0. Then a tenant
+that demands less than its share takes turns with the others whenever two of its tickets come close together; where
+queues are kept as short as an objective needs, such a ticket is refused, and what it would have used goes to the tenant
+with the longest queue. The credit is ``CREDIT_TICKETS`` tickets of the mean size: the deficit of a tenant whose tickets
+come at random is hardly ever larger, unless it demands more than nine tenths of its share. A new tenant has none.
 
 Bound: over any time in which two tenants both wait throughout, the tokens given to them (the real use of their
-dispatched tickets) differ by at most 2 * (A + E): A is the largest ticket, E the largest total error of the estimates
-for the running tickets of one tenant, in either direction, summed over the two. With exact estimates E is 0. Since E is
-at most what one tenant runs at once, this has the form of the paper's 2 * max(w_p * L_input, w_q * M), with a prompt
-token and an output token weighing the same.
+dispatched tickets) differ by at most 2 * (A + C + E): A is the largest ticket, C the credit, E the largest total error
+of the estimates for the running tickets of one tenant, in either direction, summed over the two. With exact estimates E
+is 0. This has the form of the paper's 2 * max(w_p * L_input, w_q * M), with a prompt token and an output token weighing
+the same.
 
 The cost of one call is O(log of the waiting tenants) on average: a heap with one live entry a tenant, re-keyed when it
 reaches the top. Known weak spots: of tenants with nothing waiting only the ``RECENT`` last ones are remembered, so a
@@ -22,12 +29,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import islice
 
 from headway_policies.queueing.disciplines import Fifo
 from headway_policies.request import Ticket
 
 #: Tenants with nothing waiting whose counter is remembered.
 RECENT = 4096
+#: The credit of a tenant that returns, in tickets of the mean size.
+CREDIT_TICKETS = 32
+#: The mean size is that of about so many tickets.
+_MEAN_OF = 256
+#: How many waiting tenants an estimate looks at.
+_COMPARED = 64
 _SPARE = 64
 
 
@@ -49,10 +63,12 @@ class FairShare(Fifo):
         self._idle: OrderedDict[str, _Tenant] = OrderedDict()
         self._heap: list[tuple[float, int, _Tenant]] = []
         self._entries = 0
+        self._charged = 0
+        self._mean_tokens = 0.0
         self._last = _Tenant(0.0)
 
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
-        """Add a ticket at the end of its tenant's queue; the counter of a returning tenant is raised."""
+        """Add a ticket at the end of its tenant's queue; the counter of a returning tenant may be raised."""
         tenant = self._waiting.get(ticket.tenant)
         if tenant is None:
             tenant = self._come_back(ticket.tenant)
@@ -76,6 +92,8 @@ class FairShare(Fifo):
 
     def charge(self, ticket: Ticket, tokens: float) -> None:
         """Charge the tenant with so many tokens."""
+        self._charged = min(self._charged + 1, _MEAN_OF)
+        self._mean_tokens += (tokens - self._mean_tokens) / self._charged
         self._last = self._waiting[ticket.tenant]
         self._last.served_tokens += tokens
 
@@ -89,13 +107,38 @@ class FairShare(Fifo):
             if tokens < 0 and tenant.tickets:
                 self._enter(tenant)
 
+    def ahead(self, tenant: str) -> int:
+        """About how many of the waiting tickets go before a new one of a tenant, as far as the counters tell now.
+
+        Of each other tenant those that it may be given until its counter has reached that of this one. Looks at a
+        bounded number of tenants, and takes the others to be like them.
+        """
+        own, floor = self._waiting.get(tenant), (self._least_served() or self._last).served_tokens
+        before = 0 if own is None else len(own.tickets)
+        each = max(self._mean_tokens, 1.0)
+        turn = (self._returning(tenant, floor) if own is None else own.served_tokens) + before * each
+        compared = [one for one in islice(self._waiting.values(), _COMPARED) if one is not own]
+        others = len(self._waiting) - (own is not None)
+        found = sum(
+            min(len(one.tickets), 1 + int((turn - one.served_tokens) / each))
+            for one in compared
+            if one.served_tokens <= turn
+        )
+        return before + round(found * others / max(len(compared), 1))
+
     def _come_back(self, name: str) -> _Tenant:
         floor = (self._least_served() or self._last).served_tokens
-        tenant = self._idle.pop(name, None) or _Tenant(floor)
-        tenant.served_tokens = max(tenant.served_tokens, floor)
+        served_tokens = self._returning(name, floor)
+        tenant = self._idle.pop(name, None) or _Tenant(served_tokens)
+        tenant.served_tokens = served_tokens
         self._waiting[name] = tenant
         self._enter(tenant)
         return tenant
+
+    def _returning(self, name: str, floor: float) -> float:
+        """The counter of a tenant that returns: its own, within the credit; that of the least served, if it is new."""
+        known = self._idle.get(name)
+        return floor if known is None else max(known.served_tokens, floor - CREDIT_TICKETS * self._mean_tokens)
 
     def _go_idle(self, name: str, tenant: _Tenant) -> None:
         tenant.entry = -1

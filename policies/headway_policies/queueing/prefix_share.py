@@ -6,16 +6,16 @@ when none has, all get a quantum. Here the credit of a tenant is what its counte
 allowance. When no waiting tenant is below the allowance, it is set to the smallest of their counters plus the quantum.
 So a quantum of 0 is fair sharing, and an infinite one the longest prefix first. A token that is found in the cache
 counts a tenth of one that is computed. Without a match the tenant that was served least goes, its tickets first come,
-first served. An absence saves up nothing, and no ticket is overtaken for ever:
+first served. An absence saves up no more than the credit of ``FairShare``, and no ticket is overtaken for ever:
 
 Bound on overtaking: of ``max_overtakes + 1`` tickets that are dispatched of a tenant one after another, at least one
 was its oldest. A ticket that has p older ones of its tenant before it is therefore dispatched among the next
 ``(max_overtakes + 1) * (p + 1)`` of its tenant: it waits for at most ``max_overtakes + 1`` times as many of them as in
 the order of arrival.
 
-Bound on shares, with Q the quantum, and A and E as in ``FairShare``, after the discount: the counters of two waiting
-tenants differ by less than Q + A + E, since none is below the allowance by more than Q, or above it by A + E. Over any
-time in which both wait throughout, the tokens charged to them differ by at most 2 * (Q + A + E).
+Bound on shares, with Q the quantum, and A, C and E as in ``FairShare``, after the discount: the counters of two waiting
+tenants differ by less than Q + A + C + E, since none is below the allowance by more than Q + C, or above it by A + E.
+Over any time in which both wait throughout, the tokens charged to them differ by at most 2 * (Q + A + C + E).
 
 Cost: each ticket is listed under each of its blocks (16 at most), so ``push``, ``remove`` and ``charge`` take
 O(blocks), and O(log n) for a block that is cached. ``head`` takes the deepest cached block with which a tenant with

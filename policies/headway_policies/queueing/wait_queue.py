@@ -73,11 +73,9 @@ class WaitQueue:
     total: Sum = field(default_factory=Sum)
     by_class: dict[str, Sum] = field(init=False)
     _by_tenant: dict[tuple[str, str], int] = field(default_factory=dict)
-    _tenants: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.by_class = {name: Sum() for name in self.classes}
-        self._tenants = dict.fromkeys(self.classes, 0)
 
     def push(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
         """Add a ticket."""
@@ -119,10 +117,6 @@ class WaitQueue:
         """The seats requested by waiting tickets of a class; of one tenant, if it is given."""
         return self.by_class[class_name].seats if tenant is None else self._by_tenant.get((class_name, tenant), 0)
 
-    def tenants_in(self, class_name: str) -> int:
-        """The tenants of a class that wait."""
-        return self._tenants[class_name]
-
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class, bin by bin."""
         return (ticket for lane in self.lanes for ticket in lane.order.oldest())
@@ -143,7 +137,6 @@ class WaitQueue:
         self.by_class[class_name].add(ticket, sign)
         tenant = (class_name, ticket.tenant)
         seats = self._by_tenant.get(tenant, 0)
-        self._tenants[class_name] += (seats + sign * ticket.seats > 0) - (seats > 0)
         if seats + sign * ticket.seats:
             self._by_tenant[tenant] = seats + sign * ticket.seats
         else:

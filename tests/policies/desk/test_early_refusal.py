@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from closed_loop import ClosedLoop
 from small_presets import small_preset, terms
 
 from headway_policies import Desk, Dispatch, Effect, Ending, Load, Preset, Reason, Reject, Ticket, Timeouts, Usage
@@ -209,3 +210,21 @@ def test_a_request_with_its_own_time_out_may_still_be_refused_for_it() -> None:
     """A client that gives itself less time than has passed is refused as timed out."""
     counted = Counted(small_preset(1))
     assert refused(counted.comes("normal", asked=Timeouts(queue_s=0.0))) == [Reason.QUEUE_TIMEOUT]
+
+
+def test_the_queue_of_one_tenant_stands_while_another_one_is_served_at_once() -> None:
+    """One tenant offers twice what the seats serve, the other a twentieth, between them: the objective of 1 s holds for
+    both, and only the first one is refused.
+    """
+    preset = small_preset(4, classes=roomy(ttft_slo_s=1.0), inside="fair", most_waiting=100_000)
+    loop = ClosedLoop(preset, lambda record: 0.5)
+    for number in range(16 * 40):
+        loop.at(number / 16, lambda: loop.ask("normal", tenant="heavy", max_tokens=50))
+        if number % 20 == 0:
+            loop.at(number / 16, lambda: loop.ask("normal", tenant="light", max_tokens=50))
+    loop.run(60.0)
+    late = [one for one in loop.records if one.completed and one.ticket.arrived_s > 5 and one.wait_s > 1.0]
+    refusals = Counter(one.ticket.tenant for one in loop.records if not one.completed)
+    assert not late
+    assert refusals.keys() == {"heavy"}
+    assert refusals["heavy"] > 200

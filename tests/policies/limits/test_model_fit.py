@@ -47,6 +47,12 @@ def test_prefill_work_is_fed_forward() -> None:
     assert few < 6 < many
 
 
+def test_it_falls_gently_while_the_objective_is_kept() -> None:
+    """A model of a slower engine wants far fewer seats: by a twelfth while the tokens come in time, else at once."""
+    assert show(learnt(16, 128, slowness=1.6), 24, 3, slowness=1.0) == 22
+    assert show(learnt(16, 128, slowness=1.6), 24, 3, slowness=1.6) < 18
+
+
 def test_it_follows_an_engine_that_slows_down() -> None:
     """An engine half as fast again gets its own optimum within ten intervals."""
     policy = learnt(16, 128)

@@ -49,6 +49,17 @@ def test_it_goes_on_standing_while_waits_are_just_within_the_target() -> None:
         assert delay.stands(tenth / 10)
 
 
+def test_the_overload_is_remembered_for_a_while() -> None:
+    """Eight intervals after the queue has stood it counts as an overload no longer, and a burst never does."""
+    delay = standing()
+    delay.empty(4.0)
+    assert not delay.stands(4.1)
+    assert delay.overloaded(4.1)
+    delay.empty(19.0)
+    assert not delay.overloaded(20.0)
+    assert not ControlledDelay(1.0, 0.0).overloaded(0.4)
+
+
 @pytest.mark.parametrize("ends", ["a wait within half of the target", "an empty queue"])
 def test_it_ends_with_a_short_wait_or_an_empty_queue_and_is_soon_recognised_again(ends: str) -> None:
     """Shortly after it has ended the queue stands again after one target; much later it takes target + interval."""

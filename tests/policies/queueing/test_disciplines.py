@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies.queueing.disciplines import Discipline, Edf, Fifo, Hrrn
-from headway_policies.queueing.fair_share import RECENT, FairShare
+from headway_policies.queueing.fair_share import CREDIT_TICKETS, RECENT, FairShare
 from headway_policies.request.ticket import NO_TIMEOUTS, Ticket, Timeouts
 
 #: What five tenants offer, in parts of the capacity, and the max-min fair part of each.
@@ -162,7 +162,7 @@ UNEQUAL = {"large": (400, 900), "small": (1, 20), "any": (1, 900)}
 @pytest.mark.parametrize("off_by", [0, 300])
 @given(seed=st.integers(0, 10_000), seats=st.integers(1, 12))
 def test_fair_keeps_the_service_gap_within_its_bound(off_by: int, seed: int, seats: int) -> None:
-    """Between tenants that always wait, the tokens given never differ by more than 2 * (A + E)."""
+    """Between tenants that always wait, and have no credit, the tokens given never differ by more than 2 * (A + E)."""
     tenants = Tenants(FairShare(), UNEQUAL, off_by, seed)
     gap = tenants.run(seats, dispatches=150)
     assert 0 < gap <= 2 * (tenants.largest + 2 * tenants.worst_error)
@@ -211,28 +211,59 @@ def test_fair_gives_each_tenant_its_max_min_share() -> None:
     assert sum(fair.values()) >= 0.99 * sum(fifo.values())
 
 
-def test_fair_saves_up_nothing_for_a_tenant_that_was_away() -> None:
-    """A returning tenant takes turns with those that stayed, and does not first catch up."""
+def taken(line: FairShare, number: int, tokens: float = 10.0) -> list[str]:
+    """Dispatch so many tickets; their tenants in turn."""
+    found = []
+    for _ in range(number):
+        head = line.head(0.0)
+        assert head is not None
+        line.charge(head, tokens)
+        line.remove(head.id)
+        found.append(head.tenant)
+    return found
+
+
+def line_up(line: FairShare, tenant: str, numbers: range) -> None:
+    """Tickets of one tenant."""
+    for number in numbers:
+        line.push(Ticket(number, "normal", 0.0, tenant), 1.0, 0.0)
+
+
+def test_fair_saves_up_a_bounded_credit_for_a_tenant_that_was_away() -> None:
+    """A returning tenant first gets its credit, far less than it missed, and then takes turns; a new one has none."""
     line = FairShare()
-    line.push(Ticket(1000, "normal", 0.0, "away"), 1.0, 0.0)
-    line.remove(1000)
-    for number in range(100):
-        line.push(Ticket(number, "normal", 0.0, "stayed"), 1.0, 0.0)
-    for _ in range(50):
-        head = line.head(0.0)
-        assert head is not None
-        line.charge(head, 10.0)
-        line.remove(head.id)
-    for number in range(100, 110):
-        line.push(Ticket(number, "normal", 0.0, "away"), 1.0, 0.0)
-    first = []
-    for _ in range(10):
-        head = line.head(0.0)
-        assert head is not None
-        line.charge(head, 10.0)
-        line.remove(head.id)
-        first.append(head.tenant)
-    assert first.count("away") == 5
+    line_up(line, "away", range(1))
+    assert taken(line, 1) == ["away"]
+    line_up(line, "stayed", range(1, 2000))
+    taken(line, 1000)
+    line_up(line, "away", range(2000, 2100))
+    assert set(taken(line, CREDIT_TICKETS)) == {"away"}
+    assert taken(line, 20).count("away") in {10, 11}
+    line_up(line, "new", range(3000, 3100))
+    assert taken(line, 30).count("new") in {10, 11}
+
+
+def test_fair_expects_a_ticket_where_its_turn_will_come() -> None:
+    """Of a tenant with credit nothing goes before; of one that waits, as much of each other as of itself."""
+    line = FairShare()
+    assert line.ahead("light") == 0
+    line_up(line, "light", range(1))
+    line_up(line, "heavy", range(1, 201))
+    taken(line, 100)
+    assert (line.ahead("light"), line.ahead("new"), line.ahead("heavy")) == (0, 1, len(line))
+    line_up(line, "other", range(300, 305))
+    assert line.ahead("other") in {9, 10, 11}
+    taken(line, 5)
+    assert line.ahead("light") == 0
+
+
+@pytest.mark.parametrize("tenants", [10, 64, 200])
+def test_fair_expects_a_new_tenant_behind_those_that_came_before_it(tenants: int) -> None:
+    """One ticket of each of many tenants: a new one is the last of them, however many are compared."""
+    line = FairShare()
+    for number in range(tenants):
+        line_up(line, f"tenant {number}", range(number, number + 1))
+    assert line.ahead("new") == tenants
 
 
 def test_fair_raises_a_new_tenant_to_the_last_one_served_when_none_waits() -> None:
