@@ -402,6 +402,8 @@ class Oracle:
         self.alone = None
         self.retryable = retryable
         self.engine_lost()
+        for ticket_id in self.unharmed:
+            self._innocent(ticket_id)
 
     def engine_lost(self) -> None:
         """Before the event: all sequences in the engine are lost with it; a request without any loses nothing."""

@@ -134,6 +134,21 @@ def test_a_ticket_that_waits_at_a_crash_waits_on_without_suspicion() -> None:
     assert dispatched(it.leaves(2)) == [3, 4]
 
 
+def test_a_suspect_whose_sequences_have_all_ended_is_none_at_the_next_crash() -> None:
+    """It ran alone, is done with the engine and has only to leave: nothing is dispatched again, and others go on."""
+    it = WatchedDesk(patient(1))
+    it.comes()
+    it.comes()
+    assert crashes(it, 1) == [Requeue(1)]
+    assert dispatched(it.does("engine_back")) == [1]
+    it.oracle.reseated(1, 0, it.now_s)
+    it.does("reseat", 1, 0)
+    assert crashes(it) == []
+    assert it.desk.suspects == 0
+    assert dispatched(it.does("engine_back")) == [2]
+    assert it.leaves(1) == []
+
+
 def test_a_ticket_that_is_settled_already_is_gone_with_the_engine() -> None:
     """No second outcome, no replay, and its seat is free."""
     it = WatchedDesk(small_preset())
