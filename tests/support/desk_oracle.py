@@ -105,6 +105,8 @@ class Oracle:
             if seats and not one.seats and ticket_id in self.token_s:
                 self.token_s[ticket_id] = now_s
             one.has(seats)
+        if one is not None and not seats:
+            self._innocent(ticket_id)
 
     def _forget_gone(self) -> None:
         """Nothing is kept of an ended ticket once the engine has no sequence of it."""
@@ -402,8 +404,6 @@ class Oracle:
         self.alone = None
         self.retryable = retryable
         self.engine_lost()
-        for ticket_id in self.unharmed:
-            self._innocent(ticket_id)
 
     def engine_lost(self) -> None:
         """Before the event: all sequences in the engine are lost with it; a request without any loses nothing."""

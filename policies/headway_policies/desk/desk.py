@@ -243,8 +243,6 @@ class Desk:
                 again = record.ticket.id in retryable
                 suspected = alone in (None, record.ticket.id)
                 self._requeue_or_give_up(record, now_s, retryable=again, suspected=suspected)
-            else:
-                self._lifecycle.crash_suspects.drop(record.ticket.id)  # the engine had nothing of it any more
         self._scheduler.prefixes.clear()
         return self._end(now_s)
 

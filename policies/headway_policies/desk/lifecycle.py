@@ -159,13 +159,17 @@ class Lifecycle:
         record.token_s = now_s
 
     def reseat(self, record: Record, sequences: int, now_s: float) -> None:
-        """The engine has so many sequences of it: no more than before once it is settled."""
+        """The engine has so many sequences of it: no more than before once it is settled. Without any it is no suspect:
+        the engine has survived it.
+        """
         if not record.seats and record.token_s is not None:
             record.token_s = now_s  # a follow-up call begins: the engine owes its first token from now on
         if record.phase is Phase.SETTLED:
             sequences = min(sequences, record.sequences)
         self._occupy(record, sequences, now_s)
         self._release(record)
+        if not sequences:
+            self.crash_suspects.drop(record.ticket.id)
         if record.phase is Phase.RUNNING and record.timeouts.stall_s is not None:
             self.watch(record)
 

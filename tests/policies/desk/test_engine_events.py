@@ -134,19 +134,30 @@ def test_a_ticket_that_waits_at_a_crash_waits_on_without_suspicion() -> None:
     assert dispatched(it.leaves(2)) == [3, 4]
 
 
-def test_a_suspect_whose_sequences_have_all_ended_is_none_at_the_next_crash() -> None:
-    """It ran alone, is done with the engine and has only to leave: nothing is dispatched again, and others go on."""
+def test_a_suspect_is_cleared_once_the_engine_has_done_all_of_it() -> None:
+    """It ran alone and has only to leave: the others go on at once, and the next crash does not send it again."""
     it = WatchedDesk(patient(1))
-    it.comes()
-    it.comes()
+    for _ in range(3):
+        it.comes()
     assert crashes(it, 1) == [Requeue(1)]
     assert dispatched(it.does("engine_back")) == [1]
     it.oracle.reseated(1, 0, it.now_s)
-    it.does("reseat", 1, 0)
-    assert crashes(it) == []
+    assert dispatched(it.does("reseat", 1, 0)) == [2]
     assert it.desk.suspects == 0
-    assert dispatched(it.does("engine_back")) == [2]
-    assert it.leaves(1) == []
+    assert crashes(it) == [Abort(2, Reason.ENGINE_LOST)]
+    assert dispatched(it.does("engine_back")) == [3]
+
+
+def test_a_batch_that_gathers_behind_a_cleared_suspect_leaves() -> None:
+    """It is full, and the engine idle: it goes at once, and the desk does not ask for a tick again and again."""
+    it = WatchedDesk(small_preset(2, batching={"strategy": "dynamic"}))
+    for _ in range(4):
+        it.comes()
+    assert crashes(it, 1, 2) == [Requeue(1), Requeue(2)]
+    assert dispatched(it.does("engine_back")) == [1]
+    assert dispatched(it.leaves(1)) == [2]
+    it.oracle.reseated(2, 0, it.now_s)
+    assert dispatched(it.does("reseat", 2, 0)) == [3, 4]
 
 
 def test_a_ticket_that_is_settled_already_is_gone_with_the_engine() -> None:
