@@ -291,7 +291,7 @@ MUTANTS = [
     Mutant(
         "desk/capacity",
         "a switch keeps the limit",
-        "        return make_limit(preset.limit, preset.batching.seats, self.ceiling)",
+        "        return make_limit(preset.limit, preset.batching.seats, self.ceiling, self._engine)",
         "        return self._limit",
     ),
     Mutant(

@@ -50,7 +50,7 @@ class RecordingLimit:
 
     observed: ClassVar[list[tuple[Signals, float]]] = []
 
-    def __init__(self, settings: LimitSettings, seats: int, ceiling: int | None) -> None:
+    def __init__(self, settings: LimitSettings, seats: int, ceiling: int | None, engine: object) -> None:
         self._seats = seats
         self.ceiling = ceiling
         self.why = "mine"

@@ -10,8 +10,21 @@ from __future__ import annotations
 from enum import StrEnum
 
 from headway_policies.engine import Ramp
-from headway_policies.limits import FixedLimit, Governor, Learnt, Limit, LimitFailure, Signals, make_limit
+from headway_policies.limits import (
+    EngineFit,
+    FixedLimit,
+    Governor,
+    IntervalMeter,
+    Learnt,
+    Limit,
+    LimitFailure,
+    Signals,
+    make_limit,
+)
 from headway_policies.preset import Preset
+
+#: A step that takes longer is a pause, not the engine's speed.
+_STALL_S = 10.0
 
 
 class CapReason(StrEnum):
@@ -56,19 +69,22 @@ class Opening:
 class Capacity:
     """The seats of one engine; ``ceiling`` is the most that engine can give, None where that is not known.
 
-    Their number may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving.
+    Their number may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving. The step
+    time of the engine is fitted under every limit: by the limit ``model`` itself, under another one here.
     """
 
     def __init__(self, preset: Preset, ceiling: int | None) -> None:
         self.ceiling = ceiling
         self.opening = Opening()
-        self.adopt(preset, make_limit(preset.limit, preset.batching.seats, ceiling))
+        self._engine = EngineFit()
+        self._meter = IntervalMeter(_STALL_S)
+        self.adopt(preset, make_limit(preset.limit, preset.batching.seats, ceiling, self._engine))
 
     def limit_for(self, preset: Preset) -> Limit:
         """The limit a preset describes; the one there is, with all it has learnt, where that part does not change."""
         if (self._preset.limit, self._preset.batching.seats) == (preset.limit, preset.batching.seats):
             return self._limit
-        return make_limit(preset.limit, preset.batching.seats, self.ceiling)
+        return make_limit(preset.limit, preset.batching.seats, self.ceiling, self._engine)
 
     def in_force(self, limit: Limit) -> bool:
         """Whether this very limit is the present one."""
@@ -105,6 +121,10 @@ class Capacity:
     def observe(self, signals: Signals, now_s: float) -> None:
         """The engine made a step."""
         self._limit.observe(signals, now_s)
+        if self._preset.limit.policy != "model":
+            seen = self._meter.add(signals, now_s)
+            if seen is not None:
+                self._engine.learn(seen)
 
     def learnt(self) -> Learnt | None:
         """What the limit has learnt, for another process."""

@@ -3,16 +3,19 @@
 A limit policy proposes, the governor bounds the proposal; both learn from engine steps.
 """
 
+from headway_policies.limits.engine_fit import EngineFit
 from headway_policies.limits.governor import WHYS, Governor, LimitFailure, LimitPolicy, make_limit
-from headway_policies.limits.interval import Interval
+from headway_policies.limits.interval import Interval, IntervalMeter
 from headway_policies.limits.learnt import Learns, Learnt
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Load, Signals
 
 __all__ = [
     "WHYS",
+    "EngineFit",
     "FixedLimit",
     "Governor",
     "Interval",
+    "IntervalMeter",
     "Learns",
     "Learnt",
     "Limit",

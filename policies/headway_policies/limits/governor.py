@@ -27,6 +27,7 @@ from typing import Protocol
 
 from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.limits.aimd import Aimd
+from headway_policies.limits.engine_fit import EngineFit
 from headway_policies.limits.interval import Interval, IntervalMeter
 from headway_policies.limits.learnt import Learns, Learnt
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Signals
@@ -39,7 +40,7 @@ from headway_policies.limits.sla_search import SlaSearch
 WHYS = {
     "fixed": "fixed by the preset",
     "start": "the preset's number, until there is enough data",
-    "recalled": "as the server had learnt it before its restart, until there is enough data",
+    "recalled": "as the server had learnt it under another limit or before its restart, until there is enough data",
     "policy": "as the policy proposed",
     "kv": "the KV cache is near full, or holds no more sequences",
     "preemption": "the engine preempted sequences",
@@ -91,36 +92,51 @@ class Fixed:
         return self._fixed
 
 
-_POLICIES: dict[str, type[LimitPolicy]] = {"fixed": Fixed, "aimd": Aimd, "sla": SlaSearch, "model": ModelFit}
+_POLICIES: dict[str, type[LimitPolicy]] = {"fixed": Fixed, "aimd": Aimd, "sla": SlaSearch}
 
 
-def make_limit(settings: LimitSettings, fixed: int, ceiling: int | None) -> Limit:
-    """The limit that a preset describes. Raises ValueError for an import path that names no class."""
+def make_limit(settings: LimitSettings, fixed: int, ceiling: int | None, engine: EngineFit | None = None) -> Limit:
+    """The limit that a preset describes. Raises ValueError for an import path that names no class.
+
+    ``engine`` is what is known of the engine; the limit ``model`` starts from it, and keeps it up to date.
+    """
     if not settings.moves:
         return FixedLimit(fixed)
+    if settings.policy == "model":
+        model = ModelFit(settings, fixed, engine)
+        return Governor(model, settings, fixed, ceiling, start=model.start())
     policy = _POLICIES.get(settings.policy) or find_class(settings.policy)
     return Governor(policy(settings, fixed), settings, fixed, ceiling)
 
 
 class Governor:
-    """A limit policy within bounds. ``ceiling`` is the most seats the engine has.
+    """A limit policy within bounds. ``ceiling`` is the most seats the engine has, ``start`` what it begins with if not
+    the preset's number ``fixed``.
 
     ``failure`` describes the policy's failures so far; None: none.
     """
 
-    def __init__(self, policy: LimitPolicy, settings: LimitSettings, fixed: int, ceiling: int | None) -> None:
+    def __init__(
+        self,
+        policy: LimitPolicy,
+        settings: LimitSettings,
+        fixed: int,
+        ceiling: int | None,
+        *,
+        start: int | None = None,
+    ) -> None:
         self.failure: LimitFailure | None = None
         self._policy = policy
         self._settings = settings
         self._max_seats = max(1, min(one for one in (settings.max_seats, ceiling, 65_536) if one is not None))
         self._min_seats = min(settings.min_seats, self._max_seats)
-        self._fixed = max(self._min_seats, min(fixed, self._max_seats))
-        self._allowed = self._fixed
+        self._fixed = self._within(fixed)
+        self._allowed = self._within(fixed if start is None else start)
         self._slo_s = settings.inter_token_slo_ms / 1000
         self._memory = MemoryBound(settings.kv_reserve_ratio) if settings.memory_aware else None
         self._meter = IntervalMeter(stall_s=settings.stale_after_s)
         self._saturation = Saturation()
-        self._decided = "start"
+        self._decided = "start" if self._allowed == self._fixed else "recalled"
         self._failed = self._stale = self._running = False
         self._seen_s = self._timed_s = 0.0
         self._grows_from_s = self._careful_until_s = -math.inf
@@ -158,10 +174,13 @@ class Governor:
     def recall(self, learnt: Learnt) -> None:
         """Start from the seats of another process, within this one's bounds."""
         if self._decided == "start":
-            self._allowed, self._decided = max(self._min_seats, min(learnt.seats, self._max_seats)), "recalled"
+            self._allowed, self._decided = self._within(learnt.seats), "recalled"
             if isinstance(self._policy, Learns):
                 with suppress(*FAILURES):  # it starts without what was learnt
                     self._policy.recall(learnt.policy)
+
+    def _within(self, seats: int) -> int:
+        return max(self._min_seats, min(seats, self._max_seats))
 
     def _policy_numbers(self) -> dict[str, float]:
         """What the policy keeps; nothing where a custom one raises, or keeps what is no finite number."""

@@ -98,6 +98,7 @@ class Shell:
         self._now_s = self._stepped_s = 0.0
         self._waiting = 0
         self._failures: dict[tuple[str, str | float], str] = {}
+        self._adapts_later = False
         self._learn_terms()
 
     def run(
@@ -111,6 +112,8 @@ class Shell:
         self._next = next(self._requests, None)
         for at_s, preset in switches:
             self._at(at_s, partial(self._switch, preset))
+            self._adapts_later = self._adapts_later or preset.limit.moves  # it starts from what was seen before
+        self._learn_terms()
         engine = self._engine
         while True:
             due_s = self._due_s()
@@ -229,7 +232,7 @@ class Shell:
         if preset is not None:
             self._urgency = {name: -one.priority for name, one in preset.classes.items()}
             self._stalls = any(one.stall_timeout_s for one in preset.classes.values())
-            self._observes = preset.limit.moves or preset.ordering.by_prefix
+            self._observes = preset.limit.moves or preset.ordering.by_prefix or self._adapts_later
         self._most_steps = 1 if self._one_by_one else STRETCH_STEPS if self._observes else _ANY
 
     # ------------------------------------------------------------------ the engine's steps
