@@ -163,7 +163,7 @@ words = st.sampled_from(["", "up", "silent", "restarting", "lost", "pending", "r
 @given(
     engine_state=words,
     warmup_state=words,
-    trying=st.text(max_size=20),
+    trying=st.text(max_size=20).filter(lambda text: "none" not in text.lower()),
     rounds=st.lists(st.floats(0, 100), max_size=30),
     tries=st.integers(0, 9),
     recycling=st.booleans(),
@@ -184,5 +184,5 @@ def test_notices_always_are_whole_sentences(
     status = Status(True, engine=engine, warmup=warmup, recycling=recycling)
     for one in notices(Situation(0, engine_state, number, number, number), status):
         assert one.text.endswith((".", "!", "?"))
-        assert "None" not in one.text.replace(trying, "") if trying else "None" not in one.text
+        assert "None" not in one.text
         assert one.progress is None or 0 <= one.progress < 1
