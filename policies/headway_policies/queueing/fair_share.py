@@ -14,10 +14,10 @@ with the longest queue. The credit is ``CREDIT_TICKETS`` tickets of the mean siz
 come at random is hardly ever larger, unless it demands more than nine tenths of its share. A new tenant has none.
 
 Bound: over any time in which two tenants both wait throughout, the tokens given to them (the real use of their
-dispatched tickets) differ by at most 2 * (A + C + E): A is the largest ticket, C the credit, E the largest total error
-of the estimates for the running tickets of one tenant, in either direction, summed over the two. With exact estimates E
-is 0. This has the form of the paper's 2 * max(w_p * L_input, w_q * M), with a prompt token and an output token weighing
-the same.
+dispatched tickets) differ by at most 2 * (A + C + E): A is the largest ticket, C the largest credit, E the largest
+total error of the estimates for the running tickets of one tenant, in either direction, summed over the two. With exact
+estimates E is 0. This has the form of the paper's 2 * max(w_p * L_input, w_q * M), with a prompt token and an output
+token weighing the same.
 
 The cost of one call is O(log of the waiting tenants) on average: a heap with one live entry a tenant, re-keyed when it
 reaches the top. Known weak spots: of tenants with nothing waiting only the ``RECENT`` last ones are remembered, so a

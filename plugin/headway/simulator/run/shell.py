@@ -99,7 +99,6 @@ class Shell:
         self._waiting = 0
         self._failures: dict[tuple[str, str | float], str] = {}
         self._adapts_later = False
-        self._learn_terms()
 
     def run(
         self,
