@@ -10,18 +10,12 @@ from collections.abc import Mapping
 
 Accepted = Mapping[tuple[str, str], str]
 
-_BEST_FIXED = (
-    "early refusal lets the best fixed limit reach {fixed_of_oracle:.2f} of the oracle, "
-    "and the oracle itself reaches only {oracle_of_fixed:.2f} of the best fixed limit"
-)
 _RECOVERY = "after a preemption the limit stays low for a while"
 
 #: Where every miss fails a strict run.
 NONE: Accepted = {}
 
 POLICIES: Accepted = {
-    ("G3", "goodput at load 1.5, adaptive : best fixed"): _BEST_FIXED,
-    ("G3", "goodput at load 2.5, adaptive : best fixed"): _BEST_FIXED,
     ("G6", "KV of 3200 tokens: tokens/s, memory-aware : 256 seats"): (
         "the best of {limits:.0f} fixed limits, {best_seats:.0f} seats, reaches {best_of_fixed:.3f}"
     ),

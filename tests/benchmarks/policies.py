@@ -12,13 +12,14 @@ from pathlib import Path
 
 from accepted import POLICIES
 from command import Goals, run
-from limits import changing_mix, memory
+from limits import changing_mix, memory, pacing
 from overhead import overhead, queue_length
 from sharing import prefixes, starvation, tenants
 from strategies import multi_bin, strategies, windows
 
 README = Path(__file__).resolve().parents[2] / "policies" / "README.md"
 GOALS: Goals = {
+    "G1": pacing,
     "G3": changing_mix,
     "G4": strategies,
     "G5": multi_bin,

@@ -57,6 +57,7 @@ class Oracle:
     arrival: Ticket | None = None
     short_s: dict[str, float] = field(default_factory=dict)
     stood_s: dict[str, float] = field(default_factory=dict)
+    stepped_s: float = -inf
     _revision: int = 1
 
     def __post_init__(self) -> None:
@@ -177,6 +178,8 @@ class Oracle:
             dues_s.append(self.rules.batch_due_s())
         if self.alone is not None:
             dues_s.append(self.alone[1])
+        if self.desk.paced and self.waiting and self._open() and not self.suspects:
+            dues_s.append(self._paced_until_s())
         return min(dues_s, default=inf)
 
     # ------------------------------------------------------------------ invariants
@@ -218,12 +221,28 @@ class Oracle:
             return self.alone is None and rules.fits(self.tickets[first])
         if rules.gathers:
             return not rules.taken() and rules.must_leave(now_s)
+        if self._paced(now_s):
+            return False
         passing = any(rules.may_pass(one, head) for head in next_ones for one in rules.waiting.values())
         return all(rules.fits(one) for one in next_ones) or (passing and len(next_ones) == 1)
 
+    def _paced(self, now_s: float) -> bool:
+        """Whether free seats stay empty for the pace: where a preset paces, beside others, while the engine reports."""
+        if not self.desk.paced:
+            return False
+        assert self.desk.preset.limit.paces, "paced by a preset that paces nothing"
+        assert self.rules.taken() >= self.desk.preset.limit.min_seats, "the pace keeps an idle engine empty"
+        assert now_s < self._paced_until_s(), "paced by an engine that reports nothing"
+        return True
+
+    def _paced_until_s(self) -> float:
+        return self.stepped_s + self.desk.preset.limit.stale_after_s
+
     def _in_turn(self, ticket: Ticket) -> bool:
-        next_ones = self.rules.may_be_next()
-        return ticket in next_ones or any(self.rules.may_pass(ticket, head) for head in next_ones)
+        rules, next_ones = self.rules, self.rules.may_be_next()
+        if ticket in next_ones or any(rules.may_pass(ticket, head) for head in next_ones):
+            return True
+        return self.desk.paced and rules.may_overdraw(ticket)
 
     def _check_growth(self, before: dict[str, tuple[int, int, int]]) -> None:
         """I3: no bound is passed, but for what a smaller preset found waiting, and that never grows."""
@@ -364,7 +383,7 @@ class Oracle:
     def _goes_at_once(self, arrival: Ticket) -> bool:
         """Whether it fits and no ticket is before it, now that it is out of the queue."""
         rules = self.rules
-        free = self._open() and not self.suspects and not rules.gathers
+        free = self._open() and not self.suspects and not rules.gathers and not self.desk.paced
         return free and rules.fits(arrival) and not rules.may_be_next()
 
     def _refused(self, ticket_id: int, reason: Reason, retry_after_s: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from headway_policies import Preset, Ticket
+from headway_policies.queueing import shares
 
 
 @dataclass
@@ -110,6 +111,13 @@ class Rules:
         in_reserve = ticket.seats <= self.held[line] - held
         lacks_seats = self.within_budget(head) and not self.fits(head)
         return in_reserve and lacks_seats and self.urgency(ticket) > self.urgency(head) and self.fits(ticket)
+
+    def may_overdraw(self, ticket: Ticket) -> bool:
+        """Whether it may go although the pace is to be kept: the most urgent class, within its share of what runs."""
+        classes, line = self.preset.classes, self.line(ticket)
+        held = sum(one.seats for one in self.sitting.values() if one.line == line)
+        share = shares(classes)[line] * (self.taken() + 1)
+        return line == self.preset.by_urgency()[0] and held + ticket.seats <= share
 
     def _ahead_of(self, other: Ticket, one: Ticket) -> bool:
         return self.urgency(other) > self.urgency(one) and other.arrived_s <= one.arrived_s and self._bins == 1

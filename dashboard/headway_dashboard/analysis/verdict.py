@@ -29,6 +29,7 @@ _MIN_SPREAD = 1.5
 _HELD = {
     "policy": "the limit policy holds it there",
     "slo": "the time between tokens is over its SLO",
+    "pacing": "more prompts at once would slow the answers that run beyond their objective",
     "settling": "the limit fell a moment ago",
     "preemption": "the engine preempted sequences",
     "kv": "the KV cache holds no more sequences",

@@ -31,7 +31,8 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         if self.listener is None:
             return
         between_s: Sequence[float] = getattr(iteration_stats, "inter_token_latencies_iter", ())
-        sequences = len(between_s) + len(getattr(iteration_stats, "time_to_first_tokens_iter", ()))
+        first_s: Sequence[float] | None = getattr(iteration_stats, "time_to_first_tokens_iter", None)
+        sequences = len(between_s) + len(first_s or ())
         finished = getattr(iteration_stats, "finished_requests", ())
         load = None
         if scheduler_stats is not None:
@@ -48,6 +49,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
                 prefix_queried_tokens=int(getattr(prefixes, "queries", 0)),
                 prefix_hit_tokens=int(getattr(prefixes, "hits", 0)),
                 prefix_cleared=bool(getattr(prefixes, "reset", False)),
+                first_tokens=None if first_s is None else len(first_s),
             )
         self.listener.step(load, sequences, [_ended(one) for one in finished if hasattr(one, "request_id")])
 

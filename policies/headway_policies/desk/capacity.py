@@ -18,6 +18,7 @@ from headway_policies.limits import (
     Learnt,
     Limit,
     LimitFailure,
+    PrefillPacer,
     Signals,
     make_limit,
 )
@@ -70,7 +71,8 @@ class Capacity:
     """The seats of one engine; ``ceiling`` is the most that engine can give, None where that is not known.
 
     Their number may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving. The step
-    time of the engine is fitted under every limit: by the limit ``model`` itself, under another one here.
+    time of the engine is fitted under every limit: by the limit ``model`` itself, under another one here. ``pacer``
+    spreads the prompts, None where the preset does not pace them.
     """
 
     def __init__(self, preset: Preset, ceiling: int | None) -> None:
@@ -78,7 +80,9 @@ class Capacity:
         self.opening = Opening()
         self._engine = EngineFit()
         self._meter = IntervalMeter(_STALL_S)
-        self.adopt(preset, make_limit(preset.limit, preset.batching.seats, ceiling, self._engine))
+        self._limit = make_limit(preset.limit, preset.batching.seats, ceiling, self._engine)
+        self.pacer: PrefillPacer | None = None
+        self.adopt(preset, self._limit)
 
     def limit_for(self, preset: Preset) -> Limit:
         """The limit a preset describes; the one there is, with all it has learnt, where that part does not change."""
@@ -92,6 +96,8 @@ class Capacity:
 
     def adopt(self, preset: Preset, limit: Limit) -> None:
         """Put a preset in force, with the limit that belongs to it."""
+        if self.pacer is None or not self.in_force(limit):
+            self.pacer = PrefillPacer(preset.limit, self._engine) if preset.limit.paces else None
         self._preset, self._limit = preset, limit
         self.adapts = not isinstance(limit, FixedLimit)
         self._ramp = Ramp(preset.warmup.ramp_s)
@@ -121,6 +127,8 @@ class Capacity:
     def observe(self, signals: Signals, now_s: float) -> None:
         """The engine made a step."""
         self._limit.observe(signals, now_s)
+        if self.pacer is not None:
+            self.pacer.observe(signals.load, now_s)
         if self._preset.limit.policy != "model":
             seen = self._meter.add(signals, now_s)
             if seen is not None:

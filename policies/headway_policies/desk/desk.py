@@ -69,6 +69,7 @@ class Desk:
         )
         self._admission = Admission(self.mode, self._scheduler, self._lifecycle, self._dispatcher, self._objectives)
         self._armed_s: float | None = None
+        self._scheduler.pacer = self._capacity.pacer
         self._weigh(0.0)
 
     # ------------------------------------------------------------------ events of a ticket
@@ -178,6 +179,7 @@ class Desk:
         if not self._capacity.in_force(limit):
             self._forecast.other_limit()
         self._capacity.adopt(preset, limit)
+        self._scheduler.pacer = self._capacity.pacer
         self.ledger.admit_classes(preset.classes)
         self._weigh(now_s)
         self._objectives.adopt(preset, now_s)
@@ -344,8 +346,13 @@ class Desk:
 
     @property
     def limit_reason(self) -> str:
-        """Why the limit is what it is, in one word."""
-        return self._capacity.why
+        """Why the limit is what it is, in one word; ``pacing`` while requests wait for the pace and not for a seat."""
+        return "pacing" if self.paced and self._scheduler.queue.total.requests else self._capacity.why
+
+    @property
+    def paced(self) -> bool:
+        """Whether the next prompt has to wait, seats or not: it would make those that run miss their pace."""
+        return self._scheduler.paced
 
     @property
     def limit_failure(self) -> LimitFailure | None:
@@ -469,8 +476,11 @@ class Desk:
             due_s = shorter(due_s, lifecycle.crash_suspects.cleared_s)
         if capacity.opening.moving:
             due_s = shorter(due_s, capacity.due_s(now_s))
-        if self._scheduler.queue.total.requests and self._objectives.moving:
-            due_s = shorter(due_s, self._objectives.hold_again_s)
+        if self._scheduler.queue.total.requests:
+            if self._objectives.moving:
+                due_s = shorter(due_s, self._objectives.hold_again_s)
+            if self._scheduler.paced and capacity.pacer is not None and now_s < capacity.pacer.stale_s:
+                due_s = shorter(due_s, capacity.pacer.stale_s)
         effects, lifecycle.effects = lifecycle.effects, []
         if due_s is not None and (armed_s is None or due_s < armed_s):
             self._armed_s = due_s

@@ -283,6 +283,8 @@ class Lifecycle:
         seats.overflow += ticket.seats - granted
         seats.take(queue_class, granted, ticket.total_tokens)
         self._scheduler.batch_seats += granted
+        if self._scheduler.pacer is not None:
+            self._scheduler.pacer.sent(ticket.id, ticket.prompt_tokens, ticket.seats)
 
     def _start(self, record: Record, now_s: float) -> None:
         """It has its seats: the engine may have it."""
@@ -312,6 +314,8 @@ class Lifecycle:
         before, books = record.seats, self._seats
         if before and not sequences:
             self._forecast.seats_free(record, now_s)
+            if self._scheduler.pacer is not None:
+                self._scheduler.pacer.gone(record.ticket.id)
         seats = min(sequences, record.granted) if record.ticket.seats > record.granted else sequences
         books.overflow += (sequences - seats) - (record.sequences - before)
         record.sequences, record.seats = sequences, seats

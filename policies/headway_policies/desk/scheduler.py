@@ -6,7 +6,7 @@ into the queue and on the seats. It knows nothing of outcomes or effects.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from math import ceil
 
 from headway_policies.batching import (
@@ -22,7 +22,7 @@ from headway_policies.batching import (
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.seats import Seats
 from headway_policies.fallback import Rung, bypasses
-from headway_policies.limits import Load
+from headway_policies.limits import Load, PrefillPacer
 from headway_policies.prediction import PrefixCache
 from headway_policies.preset import Preset
 from headway_policies.queueing import ClassQueues, Lane, SafeOrder, WaitQueue, make_order, shares
@@ -32,17 +32,20 @@ from headway_policies.request import Ticket
 class Scheduler:
     """The queue and the seats under one preset. ``limit`` is set by the desk before it asks anything.
 
-    ``limited`` says whether a ticket has lacked a seat since the engine's last step. ``batch`` is the number of the
+    ``limited`` says whether a ticket has lacked a seat since the engine's last step, ``paced`` whether the pace was to
+    be kept when the last one would have gone. ``batch`` is the number of the
     batch that was opened last, ``batch_seats`` are the seats it was given. ``prefixes`` is what the engine's prefix
     cache probably holds; only an order ``inside = "prefix"`` feeds and reads it.
     """
 
     strategy: Strategy
     window: ReportingWindow
+    pacer: PrefillPacer | None = None
 
     def __init__(self, preset: Preset, forecast: Forecast) -> None:
         self.limit = 1
         self.limited = False
+        self.paced = False
         self.batch = 0
         self.batch_seats = 0
         self.seats = Seats()
@@ -165,7 +168,7 @@ class Scheduler:
 
     def goes_at_once(self, ticket: Ticket, now_s: float) -> bool:
         """Whether a new ticket needs no place in the queue: no batch gathers, nothing before it may go, and it fits."""
-        if self.strategy.barrier or self.seats.taken >= self.limit or not self.fits(ticket):
+        if self.strategy.barrier or self.seats.taken >= self.limit or not self.fits(ticket) or self._holds_back(now_s):
             return False
         queue = self.queue
         return not queue.total.requests or queue.lanes[0].order.head(now_s, self.seats.barred(self.limit)) is None
@@ -195,6 +198,9 @@ class Scheduler:
         if not lane.seats or self.seats.taken >= self.limit:
             self.limited = self.limited or bool(lane.seats)
             return None
+        if self._holds_back(now_s):
+            self.limited = True
+            return self._overdrawing(lane, now_s)
         barred = self.seats.barred(self.limit)
         ticket = lane.order.head(now_s, barred)
         if ticket is not None and self.fits(ticket):
@@ -272,13 +278,30 @@ class Scheduler:
     def _passing_by(self, lane: Lane, head: Ticket, now_s: float) -> Ticket | None:
         """A ticket that fits into its class's reserve may pass a head that does not fit: the head cannot use it."""
         reserved = self.seats.reserves_above(self.class_of(head))
-        if not reserved or not self._tokens_fit(head):
+        return self._within(reserved, lane, now_s) if reserved and self._tokens_fit(head) else None
+
+    def _overdrawing(self, lane: Lane, now_s: float) -> Ticket | None:
+        """The next of the most urgent class, which may overdraw the pace while it holds less than its share of what
+        runs; None where it may not, or none of it fits.
+        """
+        urgent, taken, pacer = self._urgent, self.seats.taken, self.pacer
+        if urgent is None or pacer is None or not pacer.open(taken, now_s, urgent=True):
             return None
-        barred = [name for name in self._preset.classes if name not in reserved]
-        ticket = lane.order.head(now_s, barred)
-        if ticket is None or ticket.seats > reserved[self.class_of(ticket)] or not self.fits(ticket):
+        seats = int(self._shares[urgent] * (taken + 1)) - self.seats.taken_by(urgent)
+        return self._within({urgent: seats}, lane, now_s)
+
+    def _within(self, seats: Mapping[str, int], lane: Lane, now_s: float) -> Ticket | None:
+        """The next ticket of these classes, if it fits into so many seats of its own."""
+        ticket = lane.order.head(now_s, [name for name in self._preset.classes if name not in seats])
+        if ticket is None or ticket.seats > seats[self.class_of(ticket)] or not self.fits(ticket):
             return None
         return ticket
+
+    def _holds_back(self, now_s: float) -> bool:
+        """Whether no prompt may be computed now beside those that run. A batch is computed whole."""
+        pacer = None if self.strategy.barrier else self.pacer
+        self.paced = pacer is not None and not pacer.open(self.seats.taken, now_s)
+        return self.paced
 
     def _seats_before(self, ticket: Ticket, queue_class: str) -> int:
         """About the seats of those of its class that go before a new ticket; of all, if a custom order decides."""

@@ -8,6 +8,7 @@ from headway_policies.limits.governor import WHYS, Governor, LimitFailure, Limit
 from headway_policies.limits.interval import Interval, IntervalMeter
 from headway_policies.limits.learnt import Learns, Learnt
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Load, Signals
+from headway_policies.limits.pacing import PrefillPacer
 
 __all__ = [
     "WHYS",
@@ -23,6 +24,7 @@ __all__ = [
     "LimitPolicy",
     "LimitSettings",
     "Load",
+    "PrefillPacer",
     "Signals",
     "make_limit",
 ]

@@ -48,14 +48,12 @@ class EngineFit:
             self.most_running = max(self.most_running, seen.running)
         self._learn_mix(seen)
 
-    @property
-    def seat_s(self) -> float:
-        """What one more running sequence adds to a step, its share of the prompts included."""
-        return self.costs.sequence_s + self.costs.prefill_token_s * (self._seat_tokens or 0.0)
-
-    def seats(self, step_s: float) -> float | None:
-        """The running sequences at which a step takes so long; None while they have cost nothing so far."""
-        return (step_s - self.costs.base_s) / self.seat_s if self.seat_s > 0 else None
+    def seats(self, step_s: float, prompts_ratio: float = 1.0) -> float | None:
+        """The running sequences at which a step takes so long, with this part of the prompts that come with them; None
+        while they have cost nothing.
+        """
+        seat_s = self.costs.sequence_s + prompts_ratio * self.costs.prefill_token_s * (self._seat_tokens or 0.0)
+        return (step_s - self.costs.base_s) / seat_s if seat_s > 0 else None
 
     def learnt(self) -> Mapping[str, float]:
         """The costs of a step and the prefill work for each sequence."""

@@ -51,6 +51,7 @@ WHYS = {
     "step": "towards the proposal, one bounded step at a time",
     "min_seats": "the lowest the preset allows",
     "ceiling": "the highest the preset or the engine allows",
+    "pacing": "seats are free: the next prompt waits until the time between tokens can bear it",
     "stale": "the preset's number: the engine runs but reports nothing",
     "failed": "the preset's number: the policy raised or returned no number",
 }

@@ -25,7 +25,7 @@ class Load:
     sequence did. ``prefill_tokens`` are the prompt tokens computed in the step. ``gpu_busy_ratio`` is the share of time
     in which the busiest GPU computed, read every few seconds; None without a GPU. Of ``prefix_queried_tokens`` prompt
     tokens of new sequences the engine found ``prefix_hit_tokens`` in its prefix cache; ``prefix_cleared``: it was
-    emptied.
+    emptied. ``first_tokens`` sequences had their first token; None where the engine does not say.
     """
 
     running: int
@@ -39,6 +39,7 @@ class Load:
     prefix_queried_tokens: int = 0
     prefix_hit_tokens: int = 0
     prefix_cleared: bool = False
+    first_tokens: int | None = None
     steps: int = 1
 
 
@@ -123,14 +124,16 @@ class LimitSettings(BaseModel):
     ``policy``: ``fixed``, ``aimd``, ``sla`` (noisy binary search, arXiv 2503.05248), ``model`` (fitted step time), or
     the import path ``package.module:Class`` of a custom policy. ``inter_token_slo_ms`` is the time between tokens
     that must hold, where it is left out the shortest one of the classes; the policies aim at ``set_point_ratio`` of it,
-    or at less where single requests differ so much that it takes less for 19 of 20 to keep it.
+    or, unless prompts are paced, at less where requests differ so much that it takes less for 19 of 20 to keep it.
     A ``fixed`` limit does not keep it; advice on a server's traffic compares with it all the same.
+    ``pace_prompts``: the policy ``model`` spreads prompts besides, as far as the time between tokens bears them.
     ``memory_aware`` adds the bound by KV space. ``shadow`` computes and reports the limit but applies the fixed one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     policy: str = Field(default="fixed", pattern=r"^(fixed|aimd|sla|model|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")
+    pace_prompts: bool = True
     memory_aware: bool = False
     inter_token_slo_ms: float = Field(default=75.0, gt=0, le=60_000)
     set_point_ratio: float = Field(default=0.92, gt=0, le=1)
@@ -143,12 +146,20 @@ class LimitSettings(BaseModel):
     def set_point_s(self, pace_spread_ratio: float) -> float:
         """The mean time between tokens to aim at: so far below the objective that 19 of 20 requests keep it.
 
-        Their paces, of this coefficient of variation, are taken for normally distributed.
+        Their paces, of this coefficient of variation, are taken for normally distributed. Where prompts are paced it is
+        ``set_point_ratio`` alone: what then still differs are short answers, and a lower aim would not help them.
         """
-        ratio = min(self.set_point_ratio, 1 / (1 + _NORMAL_95 * pace_spread_ratio))
+        ratio = self.set_point_ratio
+        if not self.paces:
+            ratio = min(ratio, 1 / (1 + _NORMAL_95 * pace_spread_ratio))
         return ratio * self.inter_token_slo_ms / 1000
 
     @property
     def moves(self) -> bool:
         """Whether the limit follows the engine's steps: an adaptive policy, or the memory."""
         return self.policy != "fixed" or self.memory_aware
+
+    @property
+    def paces(self) -> bool:
+        """Whether prompts are paced as well: by the policy that knows what they cost."""
+        return self.policy == "model" and self.pace_prompts and not self.shadow

@@ -4,11 +4,12 @@ Prefill work is fed forward: the running sequences bring r prompt tokens each to
 
     step(n) = base + n * (sequence + prefill_token * r)
 
-and the proposal is the n where that is the set point.
+and the proposal is the n where that is the set point. Where prompts are paced besides (``pacing``) it is taken with
+half of r, and only bounds what runs: the number that keeps the set point on the mean is known too roughly.
 
 While a limit falls no seat is given until as many have come free, and every class waits; most falls answer a few long
-prompts that are over by then. So as long as the time between tokens keeps the SLO, the limit falls by a twelfth an
-interval. (TCP halves its window with the same care: Proportional Rate Reduction, RFC 6937.)
+prompts that are over by then. So the limit falls by a twelfth an interval as long as the time between tokens keeps the
+SLO, or the pacing sees to it. (TCP falls with the same care: Proportional Rate Reduction, RFC 6937.)
 
 Weak spots: those of ``engine_fit``.
 """
@@ -24,6 +25,8 @@ from headway_policies.limits.limit import LimitSettings
 _BAND_RATIO = 0.03
 _PROBE_RATIO = 0.9
 _FALL_RATIO = 1 / 12
+#: Of the prompts, where they are paced.
+_PACED_RATIO = 0.5
 #: A start goes no further beyond the sequences that were seen running.
 _REACH_RATIO = 1.5
 _MAX_SEATS = 65_536
@@ -42,7 +45,7 @@ class ModelFit:
 
     def start(self) -> int:
         """The seats to start with: the preset's number, or what the fit says where there is one."""
-        seats = self._engine.seats(self._settings.set_point_s(0.0)) if self._engine.most_running else None
+        seats = self._seats(self._settings.set_point_s(0.0)) if self._engine.most_running else None
         if seats is None:
             return self._fixed
         return int(max(1.0, min(seats, max(self._fixed, _REACH_RATIO * self._engine.most_running))))
@@ -57,12 +60,12 @@ class ModelFit:
             return allowed
         self._engine.learn(seen)
         set_point_s = self._settings.set_point_s(seen.pace_spread_ratio)
-        seats = self._engine.seats(set_point_s)
+        seats = self._seats(set_point_s)
         if seats is None:  # more seats have cost nothing so far
             return allowed + max(1, allowed // 8) if set_point_s > self._engine.costs.base_s else allowed // 2
         band = max(0.5, _BAND_RATIO * allowed)
         if abs(seats - allowed - 0.5) >= 0.5 + band:
-            breach = seen.inter_token_s > self._settings.inter_token_slo_ms / 1000
+            breach = seen.inter_token_s > self._settings.inter_token_slo_ms / 1000 and not self._settings.paces
             least = 0.0 if breach else min(allowed - 1, (1 - _FALL_RATIO) * allowed)
             return int(max(least, min(seats, _MAX_SEATS)))
         return allowed + (seen.inter_token_s < _PROBE_RATIO * set_point_s)
@@ -74,3 +77,6 @@ class ModelFit:
     def recall(self, learnt: Mapping[str, float]) -> None:
         """Continue from these costs: what new samples cannot tell apart keeps their proportions."""
         self._engine.recall(learnt)
+
+    def _seats(self, set_point_s: float) -> float | None:
+        return self._engine.seats(set_point_s, _PACED_RATIO if self._settings.paces else 1.0)

@@ -67,11 +67,11 @@ def record(
 
 
 def test_a_step_becomes_a_load(logger_class: Any) -> None:
-    """Mean time between tokens, prompt tokens really computed, preemptions, KV use; and what the ended one used."""
+    """Mean time between tokens, prompt tokens really computed, first tokens, preemptions, KV use; and each end."""
     cache = SimpleNamespace(kv_cache_size_tokens=None, num_gpu_blocks=100, block_size=16)
     load, sequences, ended = record(logger_class, SCHEDULER, iteration(), cache)
     assert load == Load(5, 1, 0.25, inter_token_s=pytest.approx(0.03), prefill_tokens=700, preemptions=2,
-                        kv_capacity_tokens=1600)  # fmt: skip
+                        kv_capacity_tokens=1600, first_tokens=1)  # fmt: skip
     assert sequences == 5
     assert ended == [Ended("a", 10, 20)]
 

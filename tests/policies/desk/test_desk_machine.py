@@ -198,11 +198,13 @@ class DeskMachine(RuleBasedStateMachine):
         kv_usage_ratio=st.sampled_from([0.1, 0.5, 0.99]),
         inter_token_s=st.sampled_from([None, 0.01, 0.2]),
         preemptions=st.sampled_from([0, 0, 1]),
+        first_tokens=st.sampled_from([None, 0, 1, 3]),
         step_s=st.sampled_from([0.05, 0.3]),
     )
     def observe(self, step_s: float, **load: Any) -> None:
         self.now_s += step_s
         self._tick_if_due()
+        self.oracle.stepped_s = self.now_s
         self._do("observe", Load(waiting=0, prefill_tokens=100, kv_capacity_tokens=4000, **load))
 
     @invariant()

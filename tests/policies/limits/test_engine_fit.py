@@ -18,7 +18,7 @@ BEST = (0.92 * 0.075 - CPU.base_s) / (CPU.sequence_s + CPU.prefill_token_s)
 
 
 def adaptive(policy: str = "model", **more: object) -> Preset:
-    return small_preset(16, limit=LimitSettings.model_validate({"policy": policy, **more}))
+    return small_preset(16, limit=LimitSettings.model_validate({"policy": policy, "pace_prompts": False, **more}))
 
 
 def fed(capacity: Capacity, running: Iterable[int], slowness: float = 1.0, now_s: float = 0.0) -> Capacity:

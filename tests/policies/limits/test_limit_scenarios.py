@@ -41,7 +41,7 @@ def run(
     policy: str, until_s: float, *, fixed: int = 16, floor: int = 1, memory_aware: bool = False, **engine: object
 ) -> list[Step]:
     """The steps of an engine under a policy."""
-    settings = LimitSettings(policy=policy, min_seats=floor, memory_aware=memory_aware)
+    settings = LimitSettings(policy=policy, min_seats=floor, memory_aware=memory_aware, pace_prompts=False)
     return SimulatedEngine(make_limit(settings, fixed, None), **engine).run(until_s)  # type: ignore[arg-type]  # by name
 
 
@@ -161,7 +161,7 @@ def test_the_model_does_not_chase_the_prompts_of_its_own_growth(mix: Mix, monkey
     """On an engine of a GPU's shape, where growth is a burst of prompts: no swing, 15 per cent off at most."""
     for cost, value in (("BASE_S", 0.0063), ("SEQUENCE_S", 0.00005), ("PREFILL_TOKEN_S", 0.00002)):
         monkeypatch.setattr(f"simulated_engine.{cost}", value)
-    limit = make_limit(LimitSettings(policy="model", inter_token_slo_ms=25), 16, None)
+    limit = make_limit(LimitSettings(policy="model", inter_token_slo_ms=25, pace_prompts=False), 16, None)
     steps = SimulatedEngine(limit, lambda now_s: mix, noise=0.05, slo_s=0.025).run(60)
     right = (0.92 * 0.025 - 0.0063) / (0.00005 + 0.00002 * mix.prompt_tokens / mix.output_tokens)
     assert mean_limit(steps, 20, 60) == pytest.approx(right, rel=0.15)

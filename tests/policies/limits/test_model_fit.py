@@ -13,11 +13,13 @@ from headway_policies.limits.step_time import StepTime
 
 CPU = StepTime(base_s=0.029, sequence_s=0.00106, prefill_token_s=0.0007)
 SET_POINT_S = 0.92 * 0.075
+#: The limit by itself: prompts are not paced.
+ALONE = LimitSettings(policy="model", pace_prompts=False)
 
 
 def learnt(prompt_tokens: float, output_tokens: float, slowness: float = 1.0) -> ModelFit:
     """A policy that has seen a stream of such sequences at 4 to 40 seats."""
-    policy = ModelFit(LimitSettings(policy="model"), 16)
+    policy = ModelFit(ALONE, 16)
     for seats in list(range(4, 40, 4)) * 10:
         show(policy, seats, seats * prompt_tokens / output_tokens, slowness)
     return policy
@@ -45,6 +47,16 @@ def test_prefill_work_is_fed_forward() -> None:
         few = show(heavy, 6, 6 * 12)
         many = show(light, 6, 6)
     assert few < 6 < many
+
+
+def test_where_prompts_are_paced_it_leaves_room_for_half_of_them() -> None:
+    """The pacing keeps the set point then, and the limit bounds what may run: a quarter more seats for chat."""
+    paced = ModelFit(LimitSettings(policy="model"), 16)
+    for seats in list(range(4, 40, 4)) * 10:
+        show(paced, seats, seats)
+    best = (SET_POINT_S - CPU.base_s) / (CPU.sequence_s + CPU.prefill_token_s / 2)
+    assert show(paced, 12, 12) == pytest.approx(best, abs=2)
+    assert best / ((SET_POINT_S - CPU.base_s) / (CPU.sequence_s + CPU.prefill_token_s)) == pytest.approx(1.25, abs=0.01)
 
 
 def test_it_falls_gently_while_the_objective_is_kept() -> None:
@@ -89,7 +101,7 @@ def test_nothing_seen_nothing_changed(seen: object) -> None:
 @given(st.lists(st.tuples(st.just(0.0) | st.floats(0.01, 1e5), st.floats(1e-6, 1e4), st.floats(0, 1e7)), max_size=30))
 def test_any_history_gives_a_whole_number(history: list[tuple[float, float, float]]) -> None:
     """Whatever an engine shows, the proposal is an int of at least 0."""
-    policy = ModelFit(LimitSettings(policy="model"), 16)
+    policy = ModelFit(ALONE, 16)
     for running, time_s, prefill_tokens in history:
         proposal = policy.propose(interval(running, time_s, prefill_tokens=prefill_tokens), 16)
         assert type(proposal) is int

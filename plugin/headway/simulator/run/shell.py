@@ -227,12 +227,13 @@ class Shell:
     def _learn_terms(self) -> None:
         """What the shell has to know of the preset: the urgency of its classes, and which events its policies use."""
         preset = self._front.preset
-        self._urgency, self._stalls, self._observes = _USUAL_URGENCY, False, False
+        self._urgency, self._stalls, self._observes, paces = _USUAL_URGENCY, False, False, False
         if preset is not None:
             self._urgency = {name: -one.priority for name, one in preset.classes.items()}
+            paces = preset.limit.paces
             self._stalls = any(one.stall_timeout_s for one in preset.classes.values())
             self._observes = preset.limit.moves or preset.ordering.by_prefix or self._adapts_later
-        self._most_steps = 1 if self._one_by_one else STRETCH_STEPS if self._observes else _ANY
+        self._most_steps = 1 if self._one_by_one or paces else STRETCH_STEPS if self._observes else _ANY
 
     # ------------------------------------------------------------------ the engine's steps
 
@@ -281,6 +282,7 @@ class Shell:
             kv_capacity_tokens=self._engine.model.kv_tokens,
             prefix_queried_tokens=steps.prefix_queried_tokens,
             prefix_hit_tokens=steps.prefix_hit_tokens,
+            first_tokens=len(steps.first),
             steps=steps.count,
         )
 

@@ -1,0 +1,105 @@
+"""Prefill pacing: when the engine may compute the next prompt beside the sequences that run.
+
+A prompt delays every running sequence by the time that its own computation takes. A limit on the sequences alone admits
+prompts as seats come free, none for a while and then several at once, and has to guess what share of the steps they
+will be. So dispatches are spread as well, as TCP spreads packets within its window (pacing; Cardwell et al., BBR, ACM
+Queue 2016), by a token bucket that holds seconds of step time:
+
+    spare += set point - measured time between tokens        at each step; at most ``_DEPTH_STEPS`` set points
+    a prompt goes while   spare > prefill_token_s * prompt tokens that were dispatched and are not computed yet
+
+Thus the mean step keeps the set point whatever the mix is, and a new mix is followed within a step or two: no mean
+length has to be learnt. A cost that is estimated wrongly lets a prompt go a little too early or too late; the measured
+times correct both. One prompt may overdraw the bucket, or a long one would never go; what is urgent may do so by
+``_OVERDRAFT_STEPS`` and hardly waits for the pace.
+
+Weak spots: a long pause of the engine is made up for by at most ``_FLOOR_STEPS``; an answer of a few tokens that meets
+one long prompt misses its pace, however well prompts are spread.
+"""
+
+from __future__ import annotations
+
+import math
+
+from headway_policies.limits.engine_fit import EngineFit
+from headway_policies.limits.limit import LimitSettings, Load
+
+#: All in set points, the time that a step should take.
+_DEPTH_STEPS = 1.0
+_OVERDRAFT_STEPS = 4.0
+_FLOOR_STEPS = 16.0
+#: A prompt token costs at least this part of what a running sequence costs in a step, whatever the fit says.
+_LEAST_TOKEN_RATIO = 0.25
+
+
+class PrefillPacer:
+    """Says whether a prompt may go, from the engine's measured steps and the ``engine`` fit of a prompt token's cost.
+
+    It holds nothing back while fewer than ``min_seats`` seats are taken, nor once a running engine has reported no step
+    for as long as makes a limit stale.
+    """
+
+    def __init__(self, settings: LimitSettings, engine: EngineFit) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._set_point_s = settings.set_point_s(0.0)
+        self._spare_s = _DEPTH_STEPS * self._set_point_s
+        self._seen_s = -math.inf
+        self._computing: dict[int, tuple[int, int]] = {}  # by ticket: prompt tokens, sequences without a first token
+        self._tokens = 0
+
+    # ------------------------------------------------------------------ events
+
+    def sent(self, ticket_id: int, prompt_tokens: int, sequences: int) -> None:
+        """A prompt was dispatched, for so many sequences."""
+        self._computing[ticket_id] = prompt_tokens, sequences
+        self._tokens += prompt_tokens
+
+    def gone(self, ticket_id: int) -> None:
+        """The engine has nothing of a ticket any more."""
+        tokens, _ = self._computing.pop(ticket_id, (0, 0))
+        self._tokens -= tokens
+
+    def observe(self, load: Load, now_s: float) -> None:
+        """The engine made a step, or a few equal ones."""
+        self._seen_s = now_s
+        self._computed(load.first_tokens)
+        if load.inter_token_s is not None:
+            set_point_s = self._set_point_s
+            spare_s = self._spare_s + load.steps * (set_point_s - load.inter_token_s)
+            self._spare_s = max(-_FLOOR_STEPS * set_point_s, min(spare_s, _DEPTH_STEPS * set_point_s))
+
+    # ------------------------------------------------------------------ questions
+
+    def open(self, taken: int, now_s: float, *, urgent: bool = False) -> bool:
+        """Whether the next prompt may go while so many seats are taken; ``urgent``: it may overdraw the bucket."""
+        if taken < self._settings.min_seats or now_s >= self.stale_s:
+            return True
+        least_s = -_OVERDRAFT_STEPS * self._set_point_s if urgent else 0.0
+        costs = self._engine.costs
+        token_s = max(costs.prefill_token_s, _LEAST_TOKEN_RATIO * costs.sequence_s)
+        return self._spare_s - token_s * self._tokens > least_s
+
+    @property
+    def stale_s(self) -> float:
+        """From when on it holds nothing back unless the engine reports a step."""
+        return self._seen_s + self._settings.stale_after_s
+
+    # ------------------------------------------------------------------ inside
+
+    def _computed(self, first_tokens: int | None) -> None:
+        """So many sequences had their first token: those that were dispatched first, for all that is known.
+
+        Where the engine does not say how many, none are taken to be left.
+        """
+        if first_tokens is None:
+            self._computing.clear()
+            self._tokens = 0
+            return
+        while first_tokens > 0 and self._computing:
+            ticket_id, (tokens, sequences) = next(iter(self._computing.items()))
+            if sequences > first_tokens:
+                self._computing[ticket_id] = tokens, sequences - first_tokens
+                return
+            first_tokens -= sequences
+            self.gone(ticket_id)

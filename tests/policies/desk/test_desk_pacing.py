@@ -1,0 +1,132 @@
+"""What the desk holds back for the pace, and what it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from small_presets import small_preset
+
+from headway_policies import Desk, Dispatch, Effect, Ending, Load, Preset, Reason, Reject, Ticket, WakeAt
+from headway_policies.limits import LimitSettings
+from headway_policies.queueing import shares
+
+LIMIT = LimitSettings(policy="model", inter_token_slo_ms=50, stale_after_s=5)
+STEP_S = 0.036
+
+
+def paced(**more: Any) -> Preset:
+    return small_preset(16, limit=LIMIT.model_copy(update=more))
+
+
+def gone(effects: list[Effect]) -> list[int]:
+    return [one.ticket_id for one in effects if isinstance(one, Dispatch)]
+
+
+class Busy:
+    """A desk whose engine has run a few sequences for a while, at its set point."""
+
+    def __init__(self, preset: Preset) -> None:
+        self.desk, self.now_s, self.made = Desk(preset), 0.0, 0
+        for number in (1, 2, 3, 4):
+            self.comes("normal")
+            self.steps(12, STEP_S + 0.002 * number, first_tokens=1, prefill_tokens=25 + number)
+
+    def comes(self, class_name: str = "normal", **more: Any) -> list[Effect]:
+        self.made += 1
+        sizes = {"prompt_tokens": 10, "max_tokens": 100} | more
+        return self.desk.arrive(Ticket(self.made, class_name, self.now_s, **sizes), self.now_s)
+
+    def steps(self, number: int, step_s: float, **more: Any) -> list[Effect]:
+        effects = []
+        for _ in range(number):
+            self.now_s += step_s
+            load = Load(4, 0, 0.1, inter_token_s=step_s, **{"first_tokens": 0, "prefill_tokens": 0} | more)
+            effects += self.desk.observe(load, self.now_s)
+        return effects
+
+
+def behind(preset: Preset) -> Busy:
+    """One whose last step took far longer than it may, with seats free."""
+    busy = Busy(preset)
+    busy.steps(1, 0.15)
+    assert busy.desk.seats_taken < busy.desk.limit
+    return busy
+
+
+def test_a_request_waits_for_the_pace_though_seats_are_free() -> None:
+    """It goes as soon as the steps have made up for the slow one, and the reason says what it waits for."""
+    busy = behind(paced())
+    assert gone(busy.comes()) == []
+    assert (busy.desk.paced, busy.desk.limit_reason) == (True, "pacing")
+    assert gone(busy.steps(2, 0.02)) == []
+    assert gone(busy.steps(8, 0.02)) == [busy.made]
+    assert busy.desk.limit_reason != "pacing"
+
+
+@pytest.mark.parametrize("preset", [paced(pace_prompts=False), paced(shadow=True), paced(policy="fixed")])
+def test_other_presets_pace_nothing(preset: Preset) -> None:
+    """Without ``pace_prompts``, in the shadow mode, and under a policy that does not know what a prompt costs."""
+    assert gone(behind(preset).comes()) == [5]
+
+
+def test_a_batch_is_not_paced() -> None:
+    """All its prompts are computed at once: that is what a batch is."""
+    desk = Desk(small_preset(4, limit=LIMIT, batching={"strategy": "static"}))
+    desk.observe(Load(4, 0, 0.1, inter_token_s=5.0), 0.0)
+    sent = [gone(desk.arrive(Ticket(number, "normal", 0.0, prompt_tokens=900), 0.0)) for number in range(4)]
+    assert sent == [[], [], [], [0, 1, 2, 3]]
+
+
+def test_what_is_urgent_goes_within_its_share_of_what_runs() -> None:
+    """The most urgent class passes those that wait for the pace, until it has its share or has overdrawn it."""
+    busy = behind(paced())
+    busy.comes("normal")
+    assert gone(busy.comes("realtime")) == [busy.made]
+    passed = 1
+    while gone(busy.comes("realtime")):
+        passed += 1
+    assert passed == int(shares(busy.desk.preset.classes)["realtime"] * (4 + passed)) == 6
+    assert gone(busy.comes("batch")) == []
+
+
+def test_one_that_may_not_wait_is_refused() -> None:
+    """There is a seat, but its prompt may not be computed now."""
+    (effect,) = (one for one in behind(paced()).comes(may_wait=False) if isinstance(one, Reject))
+    assert effect.reason is Reason.NO_FREE_SEAT
+
+
+def test_an_engine_that_falls_silent_holds_nothing_back() -> None:
+    """The desk asks to be woken when the last report is too old, and sends what waits then."""
+    busy = behind(paced())
+    seen_s = busy.now_s
+    due = [one.at_s for one in busy.comes() if isinstance(one, WakeAt)]
+    assert min(due) <= seen_s + 5
+    busy.now_s = seen_s + 5
+    assert gone(busy.desk.tick(busy.now_s)) == [busy.made]
+
+
+def test_the_last_one_to_leave_opens_it() -> None:
+    """Whatever the pace was: nothing that runs could miss it."""
+    busy = behind(paced())
+    busy.comes()
+    effects = [effect for number in range(1, 5) for effect in busy.desk.leave(number, Ending.COMPLETED, busy.now_s)]
+    assert gone(effects) == [busy.made]
+
+
+def test_a_switch_ends_and_begins_the_pacing() -> None:
+    """What waits for the pace goes under a preset without one; the state is kept where the limit is."""
+    busy = behind(paced())
+    busy.comes()
+    assert gone(busy.desk.switch(paced().model_copy(update={"name": "twin"}), busy.now_s)) == []
+    assert gone(busy.desk.switch(small_preset(16, name="plain"), busy.now_s)) == [busy.made]
+
+
+def test_an_aborted_prompt_is_no_debt() -> None:
+    """A long prompt that is cancelled before its first token: the next one may go at once."""
+    busy = Busy(paced())
+    busy.steps(5, 0.02)
+    assert gone(busy.comes(prompt_tokens=5000)) == [busy.made]
+    long = busy.made
+    assert gone(busy.comes()) == []
+    assert gone(busy.desk.leave(long, Ending.CANCELLED, busy.now_s)) == [busy.made]

@@ -1,0 +1,179 @@
+"""Prefill pacing: the token bucket, its accounts, and what it holds back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway_policies.limits import EngineFit, LimitSettings, Load, PrefillPacer
+from headway_policies.limits.step_time import StepTime
+
+SET_POINT_S = 0.92 * 0.075
+COSTS = StepTime(base_s=0.029, sequence_s=0.001, prefill_token_s=0.001)
+SETTINGS = LimitSettings(policy="model", inter_token_slo_ms=75, stale_after_s=10)
+
+
+def pacer(costs: StepTime = COSTS, settings: LimitSettings = SETTINGS) -> PrefillPacer:
+    """One that has seen a step at the set point just now, at 0 s."""
+    engine = EngineFit()
+    engine.costs = costs
+    one = PrefillPacer(settings, engine)
+    step(one, SET_POINT_S)
+    return one
+
+
+def step(one: PrefillPacer, step_s: float | None, *, first_tokens: int | None = 0, now_s: float = 0.0) -> None:
+    one.observe(Load(4, 0, 0.1, inter_token_s=step_s, first_tokens=first_tokens), now_s)
+
+
+def test_a_prompt_waits_until_the_steps_have_made_up_for_the_last_one() -> None:
+    """A prompt of 200 ms, in steps that take 30 ms less than they may: the next one goes in the fifth."""
+    one = pacer()
+    assert one.open(4, 0.0)
+    one.sent(1, 200, 1)
+    assert not one.open(4, 0.0)
+    step(one, SET_POINT_S + 0.2, first_tokens=1)
+    waited = 0
+    while not one.open(4, 0.0):
+        step(one, SET_POINT_S - 0.03)
+        waited += 1
+    assert waited == 5  # 200 ms less the one set point that was spare, in steps of 30 ms
+
+
+def test_what_was_dispatched_counts_before_it_is_computed() -> None:
+    """Two short prompts may go together; the third would be more than the pace has to spare."""
+    one = pacer()
+    for ticket_id in (1, 2):
+        assert one.open(4, 0.0)
+        one.sent(ticket_id, 50, 1)
+    assert not one.open(4, 0.0)
+
+
+def test_quiet_time_saves_no_more_than_a_step() -> None:
+    """However long the steps were fast, one prompt of more than a step closes it."""
+    one = pacer()
+    for _ in range(1000):
+        step(one, 0.001)
+    one.sent(1, 70, 1)
+    assert not one.open(4, 0.0)
+
+
+def test_a_pause_is_forgotten_after_some_steps() -> None:
+    """Half a minute without a token: prompts go again within 16 set points' worth of steps, not within 30 s."""
+    one = pacer()
+    step(one, 30.0)
+    steps = 0
+    while not one.open(4, 0.0):
+        step(one, SET_POINT_S / 2)
+        steps += 1
+    assert 30 <= steps <= 34
+
+
+def test_what_is_urgent_may_overdraw_it_a_little() -> None:
+    """By four set points, and no more."""
+    one = pacer()
+    one.sent(1, 100, 1)
+    assert not one.open(4, 0.0)
+    assert one.open(4, 0.0, urgent=True)
+    one.sent(2, 300, 1)
+    assert not one.open(4, 0.0, urgent=True)
+
+
+def test_an_idle_engine_and_the_lowest_limit_are_never_held_back() -> None:
+    """Below ``min_seats`` any prompt goes, also on an engine that is too slow for its objective at all."""
+    one = pacer(settings=SETTINGS.model_copy(update={"min_seats": 3}))
+    for _ in range(50):
+        step(one, 5.0)
+    assert [one.open(taken, 0.0) for taken in range(5)] == [True, True, True, False, False]
+
+
+def test_an_engine_that_reports_nothing_is_not_paced() -> None:
+    """From ``stale_after_s`` on, and until it reports again."""
+    one = pacer()
+    one.sent(1, 5000, 1)
+    assert [one.open(4, now_s) for now_s in (0.0, 9.9, 10.0, 60.0)] == [False, False, True, True]
+    assert one.stale_s == 10.0
+    step(one, SET_POINT_S, now_s=60.0)
+    assert not one.open(4, 60.0)
+
+
+def test_a_prompt_in_the_cache_costs_only_what_it_took() -> None:
+    """It is taken for a long one until its first token is here, and then for what the step really took."""
+    one = pacer()
+    one.sent(1, 5000, 1)
+    assert not one.open(4, 0.0)
+    step(one, 0.03, first_tokens=1)
+    assert one.open(4, 0.0)
+
+
+def test_sequences_of_one_request_are_counted_each() -> None:
+    """A request for three sequences is computed when the third has its first token."""
+    one = pacer()
+    one.sent(1, 100, 3)
+    for left in (2, 1):
+        step(one, 0.03, first_tokens=1)
+        assert not one.open(4, 0.0), left
+    step(one, 0.03, first_tokens=1)
+    assert one.open(4, 0.0)
+
+
+def test_an_engine_that_does_not_count_first_tokens_is_paced_by_its_steps() -> None:
+    """Nothing is taken to be uncomputed after a step."""
+    one = pacer()
+    one.sent(1, 5000, 1)
+    step(one, 0.03, first_tokens=None)
+    assert one.open(4, 0.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["sent", "gone", "step"]), st.integers(0, 5), st.integers(0, 4))))
+def test_nothing_is_left_once_all_are_gone(events: list[tuple[str, int, int]]) -> None:
+    """In any order of dispatches, aborts and first tokens, also such as belong to others: no debt stays for ever."""
+    one, here = pacer(), set[int]()
+    for number, (what, place, many) in enumerate(events):
+        if what == "sent":
+            here.add(number)
+            one.sent(number, 10_000, 1 + many)
+        elif what == "gone" and here:
+            one.gone(sorted(here)[place % len(here)])
+            here.discard(sorted(here)[place % len(here)])
+        elif what == "step":
+            step(one, SET_POINT_S, first_tokens=many or None)
+    for number in here:
+        one.gone(number)
+    assert one.open(4, 0.0)
+
+
+def step_times(one: PrefillPacer, steps: int, prompt_tokens: int, slowness: Callable[[int], float]) -> list[float]:
+    """The steps of an engine where a request is always waiting, with answers of 40 tokens, 64 at once at most."""
+    running: list[int] = []
+    sent, times_s = 0, list[float]()
+    for number in range(steps):
+        fresh = 0
+        while len(running) + fresh < 64 and one.open(len(running) + fresh, 0.0):
+            sent, fresh = sent + 1, fresh + 1
+            one.sent(sent, prompt_tokens, 1)
+        running = [left - 1 for left in running if left > 1]
+        step_s = slowness(number) * COSTS.step_s(len(running), fresh * prompt_tokens)
+        step(one, step_s if running else None, first_tokens=fresh)
+        times_s.append(step_s)
+        running += [40] * fresh
+    return times_s
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.25, 1.0, 4.0])
+@pytest.mark.parametrize("prompt_tokens", [16, 64, 400])
+def test_the_mean_step_keeps_the_set_point_whatever_the_mix_and_the_estimate(wrong: float, prompt_tokens: int) -> None:
+    """With an estimate of the cost that is far off, or none at all: within 4 per cent."""
+    one = pacer(StepTime(COSTS.base_s, COSTS.sequence_s, wrong * COSTS.prefill_token_s))
+    assert mean(step_times(one, 4000, prompt_tokens, lambda number: 1.0)[500:]) == pytest.approx(SET_POINT_S, rel=0.04)
+
+
+def test_an_engine_that_slows_down_is_followed_within_an_answer() -> None:
+    """At 0.6 of the speed: over the length of an answer the steps keep the set point, from the first one on."""
+    times_s = step_times(pacer(), 1000, 64, lambda number: 1.0 if number < 500 else 1.7)
+    for begin in range(500, 1000, 40):
+        assert mean(times_s[begin : begin + 40]) == pytest.approx(SET_POINT_S, rel=0.1)
