@@ -229,8 +229,12 @@ class Scheduler:
 
     def seats_freed(self, now_s: float) -> None:
         """Seats of the limit came free: the last of them ends the batch."""
-        if self.strategy.barrier and not self.seats.taken:
+        if self.seats.taken:
+            return
+        if self.strategy.barrier:
             self.window.batch_done(self.batch_seats, now_s - self._batch_s, now_s)
+        if self.pacer is not None:
+            self.pacer.idle()
 
     def window_s(self, now_s: float) -> float:
         """How long a batch may gather now; 0 under a strategy that gathers none."""

@@ -60,6 +60,10 @@ class PrefillPacer:
         tokens, _ = self._computing.pop(ticket_id, (0, 0))
         self._tokens -= tokens
 
+    def idle(self) -> None:
+        """The last of all that ran has ended: no answer is left that is behind its pace."""
+        self._spare_s = _DEPTH_STEPS * self._set_point_s
+
     def observe(self, load: Load, now_s: float) -> None:
         """The engine made a step, or a few equal ones."""
         self._seen_s = now_s

@@ -58,5 +58,6 @@ def _medians(answers: Sequence[Answer]) -> tuple[float, float]:
     return ttft_s, median(gap_s for one in answers if (gap_s := one.inter_token_s) is not None)
 
 
-def _short_chat(_: Random) -> Request:
-    return Request(0.0, "normal", 64, 32)
+def _short_chat(random: Random) -> Request:
+    """Answers of unequal lengths: equal ones all end in one step, and the next prompts are computed all at once."""
+    return Request(0.0, "normal", 64, random.randint(16, 48))

@@ -114,6 +114,14 @@ def test_the_last_one_to_leave_opens_it() -> None:
     assert gone(effects) == [busy.made]
 
 
+def test_an_engine_that_was_idle_begins_anew() -> None:
+    """However far behind it was before: two short prompts may go together."""
+    busy = behind(paced())
+    for number in range(1, 5):
+        busy.desk.leave(number, Ending.COMPLETED, busy.now_s)
+    assert [gone(busy.comes()) for _ in range(2)] == [[5], [6]]
+
+
 def test_a_switch_ends_and_begins_the_pacing() -> None:
     """What waits for the pace goes under a preset without one; the state is kept where the limit is."""
     busy = behind(paced())
