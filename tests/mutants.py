@@ -32,10 +32,8 @@ POLICY_TESTS = [
     ),
     *(f"tests/policies/{name}.py" for name in ("queueing/test_wait_queue", "batching/test_strategy")),
     *(f"tests/policies/desk/test_{name}.py" for name in ("early_refusal", "deadlines", "retry_after")),
-    *(
-        f"tests/policies/{name}.py"
-        for name in ("limits/test_governor", "desk/test_desk_model", "desk/test_desk_machine")
-    ),
+    *(f"tests/policies/{name}.py" for name in ("limits/test_governor", "limits/test_pacing", "desk/test_desk_pacing")),
+    *(f"tests/policies/desk/test_desk_{name}.py" for name in ("model", "machine")),
     *(
         f"tests/policies/queueing/test_{name}.py"
         for name in ("orders", "safe_order", "disciplines", "controlled_delay", "prefix_share")
@@ -486,6 +484,25 @@ MUTANTS = [
         "a tenant that comes back has no credit",
         "- CREDIT_TICKETS * self._mean_tokens",
         "",
+    ),
+    Mutant("limits/pacing", "quiet time is saved without end", "min(spare_s, _DEPTH_STEPS * set_point_s)", "spare_s"),
+    Mutant("limits/pacing", "a pause is made up for in full", "max(-_FLOOR_STEPS * set_point_s, ", "max(-math.inf, "),
+    Mutant("limits/pacing", "what was dispatched does not count", "self._tokens += prompt_tokens", "pass"),
+    Mutant("limits/pacing", "what has ended stays counted", "        self._tokens -= tokens\n", ""),
+    Mutant("limits/pacing", "each sequence counts as a request", "if sequences > first_tokens:", "if False:"),
+    Mutant("limits/pacing", "a silent engine is paced", " or now_s >= self.stale_s:", ":"),
+    Mutant("limits/pacing", "the pace waits for no share", "_OVERDRAFT_STEPS * self._set_point_s", "math.inf"),
+    Mutant(
+        "desk/scheduler",
+        "what is urgent may take all that the pace has",
+        "int(self._shares[urgent] * (taken + 1)) - self.seats.taken_by(urgent)",
+        "self.limit",
+    ),
+    Mutant("desk/scheduler", "batches are paced", "None if self.strategy.barrier else self.pacer", "self.pacer"),
+    Mutant("desk/scheduler", "an idle engine stays behind its pace", "self.pacer.idle()", "pass"),
+    Mutant("desk/lifecycle", "an aborted prompt stays counted", "self._scheduler.pacer.gone(record.ticket.id)", "pass"),
+    Mutant(
+        "desk/desk", "no timer is set for a silent engine", "due_s = shorter(due_s, capacity.pacer.stale_s)", "pass"
     ),
     Mutant("queueing/prefix_share", "the shortest match goes first", "(-sharers.depth, self", "(sharers.depth, self"),
     Mutant(

@@ -31,8 +31,8 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         if self.listener is None:
             return
         between_s: Sequence[float] = getattr(iteration_stats, "inter_token_latencies_iter", ())
-        first_s: Sequence[float] | None = getattr(iteration_stats, "time_to_first_tokens_iter", None)
-        sequences = len(between_s) + len(first_s or ())
+        first_tokens = _first_tokens(iteration_stats)
+        sequences = len(between_s) + (first_tokens or 0)
         finished = getattr(iteration_stats, "finished_requests", ())
         load = None
         if scheduler_stats is not None:
@@ -49,7 +49,7 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
                 prefix_queried_tokens=int(getattr(prefixes, "queries", 0)),
                 prefix_hit_tokens=int(getattr(prefixes, "hits", 0)),
                 prefix_cleared=bool(getattr(prefixes, "reset", False)),
-                first_tokens=None if first_s is None else len(first_s),
+                first_tokens=first_tokens,
             )
         self.listener.step(load, sequences, [_ended(one) for one in finished if hasattr(one, "request_id")])
 
@@ -70,6 +70,14 @@ def _prefill_tokens(iteration_stats: Any) -> int:
     """The prompt tokens computed in the step; where a version does not distinguish them, the cached ones as well."""
     sources = getattr(iteration_stats, "prompt_token_stats", None)
     return int(getattr(iteration_stats, "num_prompt_tokens", 0) if sources is None else sources.computed)
+
+
+def _first_tokens(iteration_stats: Any) -> int | None:
+    """The sequences that had their first token, none in a step without output; None where a version does not say."""
+    if iteration_stats is None:
+        return 0
+    times_s: Sequence[float] | None = getattr(iteration_stats, "time_to_first_tokens_iter", None)
+    return None if times_s is None else len(times_s)
 
 
 def _ended(finished: Any) -> Ended:

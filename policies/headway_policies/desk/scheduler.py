@@ -32,19 +32,19 @@ from headway_policies.request import Ticket
 class Scheduler:
     """The queue and the seats under one preset. ``limit`` is set by the desk before it asks anything.
 
-    ``limited`` says whether a ticket has lacked a seat since the engine's last step, ``paced`` whether the pace was to
-    be kept when the last one would have gone. ``batch`` is the number of the
-    batch that was opened last, ``batch_seats`` are the seats it was given. ``prefixes`` is what the engine's prefix
-    cache probably holds; only an order ``inside = "prefix"`` feeds and reads it.
+    ``limited`` says whether a ticket has lacked a seat since the engine's last step. ``pacer`` is that of the limit in
+    force, ``paced`` whether it held the next ticket back when one was to go. ``batch`` is the number of the batch that
+    was opened last, ``batch_seats`` are the seats it was given. ``prefixes`` is what the engine's prefix cache probably
+    holds; only an order ``inside = "prefix"`` feeds and reads it.
     """
 
     strategy: Strategy
     window: ReportingWindow
-    pacer: PrefillPacer | None = None
 
     def __init__(self, preset: Preset, forecast: Forecast) -> None:
         self.limit = 1
         self.limited = False
+        self.pacer: PrefillPacer | None = None
         self.paced = False
         self.batch = 0
         self.batch_seats = 0
@@ -181,8 +181,9 @@ class Scheduler:
         if not self.queue.total.requests:
             return []
         if not self.strategy.barrier:
-            self.limited = self.limited or self.seats.taken >= self.limit
-            return [] if self.seats.taken >= self.limit else [(self.queue.lanes[0], self.limit)]
+            full = self.seats.taken >= self.limit
+            self.limited, self.paced = self.limited or full, self.paced and not full
+            return [] if full else [(self.queue.lanes[0], self.limit)]
         if self.seats.taken:
             return []
         found = []

@@ -94,6 +94,16 @@ def test_a_step_without_a_second_token_has_no_time_between_tokens(logger_class: 
     assert load.inter_token_s is None
 
 
+def test_a_step_says_how_many_had_their_first_token(logger_class: Any) -> None:
+    """None in a step without output, such as the first part of a long prompt; unknown where a version does not say."""
+    older = iteration()
+    del older.time_to_first_tokens_iter
+    for iterations, first_tokens in ((iteration(time_to_first_tokens_iter=[1, 2]), 2), (None, 0), (older, None)):
+        load, _, _ = record(logger_class, SCHEDULER, iterations)
+        assert load is not None
+        assert load.first_tokens == first_tokens
+
+
 @pytest.mark.parametrize(
     ("quantization", "kv_type", "expected"),
     [
@@ -195,7 +205,7 @@ def test_what_a_version_lacks_is_omitted(logger_class: Any) -> None:
     assert load == Load(5, 1, 0.25, prefill_tokens=9)
     assert (sequences, ended) == (5, [])
     assert record(logger_class, None, iteration())[:2] == (None, 4)
-    assert record(logger_class, SCHEDULER, None)[0] == Load(5, 1, 0.25)
+    assert record(logger_class, SCHEDULER, None)[0] == Load(5, 1, 0.25, first_tokens=0)
 
 
 def test_steps_are_heard_through_one_logger_and_not_from_an_engine_without_statistics(logger_class: Any) -> None:
