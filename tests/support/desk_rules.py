@@ -116,7 +116,7 @@ class Rules:
         """Whether it may go although the pace is to be kept: the most urgent class, within its share of what runs."""
         classes, line = self.preset.classes, self.line(ticket)
         held = sum(one.seats for one in self.sitting.values() if one.line == line)
-        share = shares(classes)[line] * (self.taken() + 1)
+        share = max(1, shares(classes)[line] * (self.taken() + 1))
         return line == self.preset.by_urgency()[0] and held + ticket.seats <= share
 
     def _ahead_of(self, other: Ticket, one: Ticket) -> bool:

@@ -8,6 +8,7 @@ warm-up, when seats open one after another. The least of these shares counts; on
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 
 from headway_policies.engine import Ramp
 from headway_policies.limits import (
@@ -18,6 +19,7 @@ from headway_policies.limits import (
     Learnt,
     Limit,
     LimitFailure,
+    LimitSettings,
     PrefillPacer,
     Signals,
     make_limit,
@@ -80,15 +82,17 @@ class Capacity:
         self.opening = Opening()
         self._engine = EngineFit()
         self._meter = IntervalMeter(_STALL_S)
-        self._limit = make_limit(preset.limit, preset.batching.seats, ceiling, self._engine)
+        self._stepped_s = -inf
+        self._limit = make_limit(_settings(preset), preset.batching.seats, ceiling, self._engine)
         self.pacer: PrefillPacer | None = None
         self.adopt(preset, self._limit)
 
     def limit_for(self, preset: Preset) -> Limit:
         """The limit a preset describes; the one there is, with all it has learnt, where that part does not change."""
-        if (self._preset.limit, self._preset.batching.seats) == (preset.limit, preset.batching.seats):
+        settings, before = _settings(preset), self._preset
+        if (_settings(before), before.batching.seats) == (settings, preset.batching.seats):
             return self._limit
-        return make_limit(preset.limit, preset.batching.seats, self.ceiling, self._engine)
+        return make_limit(settings, preset.batching.seats, self.ceiling, self._engine)
 
     def in_force(self, limit: Limit) -> bool:
         """Whether this very limit is the present one."""
@@ -97,7 +101,8 @@ class Capacity:
     def adopt(self, preset: Preset, limit: Limit) -> None:
         """Put a preset in force, with the limit that belongs to it."""
         if self.pacer is None or not self.in_force(limit):
-            self.pacer = PrefillPacer(preset.limit, self._engine) if preset.limit.paces else None
+            settings = _settings(preset)
+            self.pacer = PrefillPacer(settings, self._engine, self._stepped_s) if settings.paces else None
         self._preset, self._limit = preset, limit
         self.adapts = not isinstance(limit, FixedLimit)
         self._ramp = Ramp(preset.warmup.ramp_s)
@@ -126,6 +131,7 @@ class Capacity:
 
     def observe(self, signals: Signals, now_s: float) -> None:
         """The engine made a step."""
+        self._stepped_s = now_s
         self._limit.observe(signals, now_s)
         if self.pacer is not None:
             self.pacer.observe(signals.load, now_s)
@@ -155,3 +161,11 @@ class Capacity:
 
     def _capped(self, seats: int) -> int:
         return seats if self.ceiling is None else max(1, min(seats, self.ceiling))
+
+
+def _settings(preset: Preset) -> LimitSettings:
+    """The settings of its limit: the prompts of a batch are computed together, so there is nothing to pace."""
+    settings = preset.limit
+    if preset.batching.strategy == "continuous" or not settings.paces:
+        return settings
+    return settings.model_copy(update={"pace_prompts": False})

@@ -16,7 +16,7 @@ Invariants, at the end of every event:
   3. nothing waits beyond the bounds of its class and of all, except what a smaller preset found waiting
   4. every ticket gets exactly one outcome
   5. nothing waits while the next in line fits and its batch may leave, unless paused, draining or without an engine,
-     or while those run alone that a crash has made suspect
+     while its prompt would make those that run miss their pace, or while those run alone that a crash has made suspect
   6. nothing is dispatched at or after its deadline
 
 An arrival goes forward: ``admit`` (checks, bounds, the predicted wait), ``dispatch`` (which tickets go now),

@@ -283,8 +283,6 @@ class Lifecycle:
         seats.overflow += ticket.seats - granted
         seats.take(queue_class, granted, ticket.total_tokens)
         self._scheduler.batch_seats += granted
-        if self._scheduler.pacer is not None:
-            self._scheduler.pacer.sent(ticket.id, ticket.prompt_tokens, ticket.seats)
 
     def _start(self, record: Record, now_s: float) -> None:
         """It has its seats: the engine may have it."""
@@ -294,6 +292,9 @@ class Lifecycle:
             self._forecast.waited(record.predicted_wait_s, now_s - ticket.arrived_s)
         self._ledger.classes[ticket.class_name].dispatched()
         record.dispatched_s, record.revision = now_s, mode.revision
+        if self._scheduler.pacer is not None:
+            tokens, alone = ticket.seats * ticket.prompt_tokens, self._seats.taken == record.seats
+            self._scheduler.pacer.sent(ticket.id, tokens, ticket.seats, now_s, alone=alone)
         self._objectives.dispatched(record, now_s)
         self._drain_rate.departed(record.seats, now_s)
         if mode.in_force:

@@ -32,10 +32,10 @@ from headway_policies.request import Ticket
 class Scheduler:
     """The queue and the seats under one preset. ``limit`` is set by the desk before it asks anything.
 
-    ``limited`` says whether a ticket has lacked a seat since the engine's last step. ``pacer`` is that of the limit in
-    force, ``paced`` whether it held the next ticket back when one was to go. ``batch`` is the number of the batch that
-    was opened last, ``batch_seats`` are the seats it was given. ``prefixes`` is what the engine's prefix cache probably
-    holds; only an order ``inside = "prefix"`` feeds and reads it.
+    ``limited`` says whether a ticket has lacked a seat, or the pace for one, since the engine's last step. ``pacer`` is
+    that of the limit in force, ``paced`` whether it held the next ticket back when one was to go. ``batch`` is the
+    number of the batch that was opened last, ``batch_seats`` are the seats it was given. ``prefixes`` is what the
+    engine's prefix cache probably holds; only an order ``inside = "prefix"`` feeds and reads it.
     """
 
     strategy: Strategy
@@ -78,7 +78,7 @@ class Scheduler:
         Where the lanes are new, all that wait have to be enqueued again.
         """
         before = self._preset
-        self._preset = preset
+        self._preset, self.paced = preset, False
         self._rank(preset)
         if (before.batching.bins, before.batching.seats) != (preset.batching.bins, preset.batching.seats):
             self._bins = LengthBins(preset.batching.bins, preset.batching.seats)
@@ -292,7 +292,7 @@ class Scheduler:
         urgent, taken, pacer = self._urgent, self.seats.taken, self.pacer
         if urgent is None or pacer is None or not pacer.open(taken, now_s, urgent=True):
             return None
-        seats = int(self._shares[urgent] * (taken + 1)) - self.seats.taken_by(urgent)
+        seats = max(1, int(self._shares[urgent] * (taken + 1))) - self.seats.taken_by(urgent)
         return self._within({urgent: seats}, lane, now_s)
 
     def _within(self, seats: Mapping[str, int], lane: Lane, now_s: float) -> Ticket | None:

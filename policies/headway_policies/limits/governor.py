@@ -36,7 +36,7 @@ from headway_policies.limits.model_fit import ModelFit
 from headway_policies.limits.saturation import Saturation
 from headway_policies.limits.sla_search import SlaSearch
 
-#: Every value of ``Limit.why``, with its meaning.
+#: Every value of ``Limit.why``, and ``pacing``, with its meaning.
 WHYS = {
     "fixed": "fixed by the preset",
     "start": "the preset's number, until there is enough data",

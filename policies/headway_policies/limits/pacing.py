@@ -11,7 +11,7 @@ Queue 2016), by a token bucket that holds seconds of step time:
 Thus the mean step keeps the set point whatever the mix is, and a new mix is followed within a step or two: no mean
 length has to be learnt. A cost that is estimated wrongly lets a prompt go a little too early or too late; the measured
 times correct both. One prompt may overdraw the bucket, or a long one would never go; what is urgent may do so by
-``_OVERDRAFT_STEPS`` and hardly waits for the pace.
+``_OVERDRAFT_STEPS``, and by no more until the bucket was open again: so it hardly waits, and others get their turn.
 
 Weak spots: a long pause of the engine is made up for by at most ``_FLOOR_STEPS``; an answer of a few tokens that meets
 one long prompt misses its pace, however well prompts are spread.
@@ -36,22 +36,28 @@ class PrefillPacer:
     """Says whether a prompt may go, from the engine's measured steps and the ``engine`` fit of a prompt token's cost.
 
     It holds nothing back while fewer than ``min_seats`` seats are taken, nor once a running engine has reported no step
-    for as long as makes a limit stale.
+    for as long as makes a limit stale. ``stepped_s`` is when it reported one last; -inf: never.
     """
 
-    def __init__(self, settings: LimitSettings, engine: EngineFit) -> None:
+    def __init__(self, settings: LimitSettings, engine: EngineFit, stepped_s: float = -math.inf) -> None:
         self._settings = settings
         self._engine = engine
         self._set_point_s = settings.set_point_s(0.0)
         self._spare_s = _DEPTH_STEPS * self._set_point_s
-        self._seen_s = -math.inf
+        self._seen_s = stepped_s
         self._computing: dict[int, tuple[int, int]] = {}  # by ticket: prompt tokens, sequences without a first token
         self._tokens = 0
+        self._overdrawn_s = 0.0  # since the bucket was open last
 
     # ------------------------------------------------------------------ events
 
-    def sent(self, ticket_id: int, prompt_tokens: int, sequences: int) -> None:
-        """A prompt was dispatched, for so many sequences."""
+    def sent(self, ticket_id: int, prompt_tokens: int, sequences: int, now_s: float, *, alone: bool = False) -> None:
+        """Prompts of so many tokens in all were dispatched, for so many sequences; ``alone``: to an idle engine, which
+        reports again from now on if it ever did.
+        """
+        if alone and self._seen_s > -math.inf:
+            self._seen_s = max(self._seen_s, now_s)
+        self._overdrawn_s = 0.0 if alone or self._left_s > 0 else self._overdrawn_s + self._token_s * prompt_tokens
         self._computing[ticket_id] = prompt_tokens, sequences
         self._tokens += prompt_tokens
 
@@ -79,10 +85,8 @@ class PrefillPacer:
         """Whether the next prompt may go while so many seats are taken; ``urgent``: it may overdraw the bucket."""
         if taken < self._settings.min_seats or now_s >= self.stale_s:
             return True
-        least_s = -_OVERDRAFT_STEPS * self._set_point_s if urgent else 0.0
-        costs = self._engine.costs
-        token_s = max(costs.prefill_token_s, _LEAST_TOKEN_RATIO * costs.sequence_s)
-        return self._spare_s - token_s * self._tokens > least_s
+        most_s = _OVERDRAFT_STEPS * self._set_point_s
+        return self._left_s > (-most_s if urgent and self._overdrawn_s < most_s else 0.0)
 
     @property
     def stale_s(self) -> float:
@@ -91,10 +95,21 @@ class PrefillPacer:
 
     # ------------------------------------------------------------------ inside
 
+    @property
+    def _left_s(self) -> float:
+        """What is spare, less what the prompts that are not computed yet will take."""
+        return self._spare_s - self._token_s * self._tokens
+
+    @property
+    def _token_s(self) -> float:
+        """What a prompt token is taken to cost."""
+        costs = self._engine.costs
+        return max(costs.prefill_token_s, _LEAST_TOKEN_RATIO * costs.sequence_s)
+
     def _computed(self, first_tokens: int | None) -> None:
         """So many sequences had their first token: those that were dispatched first, for all that is known.
 
-        Where the engine does not say how many, none are taken to be left.
+        Where the engine does not say how many, all prompts count as computed.
         """
         if first_tokens is None:
             self._computing.clear()

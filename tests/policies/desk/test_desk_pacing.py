@@ -114,6 +114,33 @@ def test_the_last_one_to_leave_opens_it() -> None:
     assert gone(effects) == [busy.made]
 
 
+def test_after_a_switch_the_queue_is_paced_from_the_first_moment() -> None:
+    """From eight seats without a pace to sixteen with one: what waited does not go all at once."""
+    busy = Busy(small_preset(8))
+    for _ in range(12):
+        busy.comes(prompt_tokens=400)
+    assert len(gone(busy.desk.switch(paced(), busy.now_s))) == 1
+
+
+def test_all_prompts_of_a_request_count() -> None:
+    """Eight sequences of 100 tokens are 800 tokens of prompts; until they are computed nothing else goes."""
+    busy = Busy(paced())
+    busy.steps(5, 0.02)
+    assert gone(busy.comes(prompt_tokens=10, seats=2)) == [5]
+    assert gone(busy.comes(prompt_tokens=100, seats=8)) == [6]
+    assert gone(busy.steps(3, 0.02, first_tokens=2)) == []
+
+
+@pytest.mark.parametrize("strategy", ["static", "dynamic"])
+def test_the_limit_of_a_batch_leaves_room_for_all_its_prompts(strategy: str) -> None:
+    """Where nothing is paced the limit itself keeps the objective: a switch to a batch makes another limit."""
+    desk = Busy(paced()).desk
+    assert desk._capacity.pacer is not None
+    desk.switch(small_preset(16, limit=LIMIT, batching={"strategy": strategy}), 10.0)
+    assert desk._capacity.pacer is None
+    assert not desk._capacity._limit._settings.paces  # type: ignore[attr-defined]  # a governor
+
+
 def test_an_engine_that_was_idle_begins_anew() -> None:
     """However far behind it was before: two short prompts may go together."""
     busy = behind(paced())

@@ -34,7 +34,7 @@ def test_a_prompt_waits_until_the_steps_have_made_up_for_the_last_one() -> None:
     """A prompt of 200 ms, in steps that take 30 ms less than they may: the next one goes in the fifth."""
     one = pacer()
     assert one.open(4, 0.0)
-    one.sent(1, 200, 1)
+    one.sent(1, 200, 1, 0.0)
     assert not one.open(4, 0.0)
     step(one, SET_POINT_S + 0.2, first_tokens=1)
     waited = 0
@@ -49,7 +49,7 @@ def test_what_was_dispatched_counts_before_it_is_computed() -> None:
     one = pacer()
     for ticket_id in (1, 2):
         assert one.open(4, 0.0)
-        one.sent(ticket_id, 50, 1)
+        one.sent(ticket_id, 50, 1, 0.0)
     assert not one.open(4, 0.0)
 
 
@@ -58,7 +58,7 @@ def test_quiet_time_saves_no_more_than_a_step() -> None:
     one = pacer()
     for _ in range(1000):
         step(one, 0.001)
-    one.sent(1, 70, 1)
+    one.sent(1, 70, 1, 0.0)
     assert not one.open(4, 0.0)
 
 
@@ -76,11 +76,26 @@ def test_a_pause_is_forgotten_after_some_steps() -> None:
 def test_what_is_urgent_may_overdraw_it_a_little() -> None:
     """By four set points, and no more."""
     one = pacer()
-    one.sent(1, 100, 1)
+    one.sent(1, 100, 1, 0.0)
     assert not one.open(4, 0.0)
     assert one.open(4, 0.0, urgent=True)
-    one.sent(2, 300, 1)
+    one.sent(2, 300, 1, 0.0)
     assert not one.open(4, 0.0, urgent=True)
+
+
+def test_what_is_urgent_cannot_keep_it_closed() -> None:
+    """Urgent prompts as soon as they may go, more of them than the pace bears: others have their turn all the same."""
+    one, urgent, others = pacer(), 0, 0
+    for number in range(1000):
+        fresh = 0
+        if one.open(4, 0.0):
+            others, fresh = others + 1, 1
+        elif one.open(4, 0.0, urgent=True):
+            urgent, fresh = urgent + 1, 1
+        if fresh:
+            one.sent(number, 300, 1, 0.0)
+        step(one, 0.035 + 0.3 * fresh, first_tokens=fresh)
+    assert min(urgent, others) > 30
 
 
 def test_an_idle_engine_and_the_lowest_limit_are_never_held_back() -> None:
@@ -94,17 +109,33 @@ def test_an_idle_engine_and_the_lowest_limit_are_never_held_back() -> None:
 def test_an_engine_that_reports_nothing_is_not_paced() -> None:
     """From ``stale_after_s`` on, and until it reports again."""
     one = pacer()
-    one.sent(1, 5000, 1)
+    one.sent(1, 5000, 1, 0.0)
     assert [one.open(4, now_s) for now_s in (0.0, 9.9, 10.0, 60.0)] == [False, False, True, True]
     assert one.stale_s == 10.0
     step(one, SET_POINT_S, now_s=60.0)
     assert not one.open(4, 60.0)
 
 
+def test_an_idle_engine_is_expected_to_report_again() -> None:
+    """After a minute without requests the first prompt goes, and the next ones are paced from the first moment."""
+    one = pacer()
+    assert one.open(0, 60.0)
+    one.sent(1, 5000, 1, 60.0, alone=True)
+    assert not one.open(1, 60.0)
+    assert one.open(1, 70.0)
+
+
+def test_one_that_has_never_heard_of_a_step_holds_nothing_back() -> None:
+    """Nothing is known of such an engine: not even whether it reports."""
+    one = PrefillPacer(SETTINGS, EngineFit())
+    one.sent(1, 5000, 1, 0.0, alone=True)
+    assert one.open(1, 0.0)
+
+
 def test_a_prompt_in_the_cache_costs_only_what_it_took() -> None:
     """It is taken for a long one until its first token is here, and then for what the step really took."""
     one = pacer()
-    one.sent(1, 5000, 1)
+    one.sent(1, 5000, 1, 0.0)
     assert not one.open(4, 0.0)
     step(one, 0.03, first_tokens=1)
     assert one.open(4, 0.0)
@@ -113,7 +144,7 @@ def test_a_prompt_in_the_cache_costs_only_what_it_took() -> None:
 def test_sequences_of_one_request_are_counted_each() -> None:
     """A request for three sequences is computed when the third has its first token."""
     one = pacer()
-    one.sent(1, 100, 3)
+    one.sent(1, 100, 3, 0.0)
     for left in (2, 1):
         step(one, 0.03, first_tokens=1)
         assert not one.open(4, 0.0), left
@@ -124,7 +155,7 @@ def test_sequences_of_one_request_are_counted_each() -> None:
 def test_an_engine_that_does_not_count_first_tokens_is_paced_by_its_steps() -> None:
     """Nothing is taken to be uncomputed after a step."""
     one = pacer()
-    one.sent(1, 5000, 1)
+    one.sent(1, 5000, 1, 0.0)
     step(one, 0.03, first_tokens=None)
     assert one.open(4, 0.0)
 
@@ -136,7 +167,7 @@ def test_nothing_is_left_once_all_are_gone(events: list[tuple[str, int, int]]) -
     for number, (what, place, many) in enumerate(events):
         if what == "sent":
             here.add(number)
-            one.sent(number, 10_000, 1 + many)
+            one.sent(number, 10_000, 1 + many, 0.0)
         elif what == "gone" and here:
             one.gone(sorted(here)[place % len(here)])
             here.discard(sorted(here)[place % len(here)])
@@ -155,7 +186,7 @@ def step_times(one: PrefillPacer, steps: int, prompt_tokens: int, slowness: Call
         fresh = 0
         while len(running) + fresh < 64 and one.open(len(running) + fresh, 0.0):
             sent, fresh = sent + 1, fresh + 1
-            one.sent(sent, prompt_tokens, 1)
+            one.sent(sent, prompt_tokens, 1, 0.0)
         running = [left - 1 for left in running if left > 1]
         step_s = slowness(number) * COSTS.step_s(len(running), fresh * prompt_tokens)
         step(one, step_s if running else None, first_tokens=fresh)
