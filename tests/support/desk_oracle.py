@@ -272,7 +272,7 @@ class Oracle:
             assert self.alone is None, "two suspects at a time"
             assert rules.fits(ticket), "a suspect goes beyond the limit"
             self.alone = ticket_id, now_s + self.desk.preset.recovery.probation_s
-            self._seat(ticket, revision, batch)
+            self._seat(ticket, revision, batch, now_s)
             return
         assert self._in_turn(ticket), "a ticket was dispatched out of turn"  # I6
         assert rules.fits(ticket), "dispatched beyond the limit, a reserve or the token budget"  # I2
@@ -286,10 +286,12 @@ class Oracle:
             waiting, rules.waiting = rules.waiting, gathered
             assert not opens or rules.may_leave(now_s), "a batch was dispatched before its time"
             rules.waiting = waiting
-        self._seat(ticket, revision, batch)
+        self._seat(ticket, revision, batch, now_s)
 
-    def _seat(self, ticket: Ticket, revision: int, batch: int) -> None:
+    def _seat(self, ticket: Ticket, revision: int, batch: int, now_s: float) -> None:
         rules, seats = self.rules, self.rules.wanted(ticket)
+        if not rules.taken() and self.stepped_s > -inf:
+            self.stepped_s = now_s  # an idle engine reports nothing; from now on it is expected to
         del self.waiting[ticket.id]
         self.running.add(ticket.id)
         self.revisions[ticket.id] = revision
