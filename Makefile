@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-prefixes bench-policies bench-engine check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -52,6 +52,9 @@ bench-batching: setup ## what batches of 1 to 64 and each strategy gain on the r
 
 bench-prefixes: setup ## what the order by prefix gives on the real engine, about five minutes; ARGS: --strict, --write
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/prefixes.py $(ARGS)
+
+bench-forecasts: setup ## what a server forecasts of its presets and what then happens, a quarter of an hour; ARGS: --strict, --write
+	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/python tests/benchmarks/forecasts.py $(ARGS)
 
 bench-policies: setup ## the policies against their goals, about five minutes; ARGS: --strict, --write, --only G4
 	@exec $(BIN)/python tests/benchmarks/policies.py $(ARGS)

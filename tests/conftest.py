@@ -14,6 +14,7 @@ import adaptive_presets
 import pytest
 import worker_shares
 from client_accounting import TOTALS
+from client_connections import drop_connections
 from hypothesis import settings
 from running_server import PRESETS, TINY_MODEL, RunningServer
 
@@ -104,6 +105,7 @@ def server(shared_server: RunningServer) -> Iterator[RunningServer]:
     shared_server.use("balanced")
     shared_server.settle()
     yield shared_server
+    drop_connections()
     shared_server.settle()
     assert shared_server.scrape().unbalanced() == []
 

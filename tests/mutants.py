@@ -43,12 +43,18 @@ POLICY_TESTS = [
         f"tests/policies/{name}.py"
         for name in ("desk/test_desk_slices", "fallback/test_error_rate", "fallback/test_ladder")
     ),
+    *(f"tests/policies/trial/test_{name}.py" for name in ("condition", "trial")),
+    "tests/policies/diagnosis/test_diagnosis.py",
     "tests/scenarios",
 ]
 PLUGIN_TESTS = [
     f"tests/plugin/{name}.py"
     for name in (
         "http/test_auth",
+        "operator/test_trials",
+        "operator/test_diagnostics",
+        "operator/test_forecast_errors",
+        "recorder/test_served",
         "http/test_prompt_prefix",
         "admission/test_prefix_hashes",
         "admission/test_gateway",
@@ -289,7 +295,7 @@ MUTANTS = [
     Mutant(
         "desk/capacity",
         "a switch keeps the limit",
-        "        return make_limit(preset.limit, preset.batching.seats, self.ceiling, self._engine)",
+        "        return make_limit(settings, preset.batching.seats, self.ceiling, self.engine)",
         "        return self._limit",
     ),
     Mutant(
@@ -346,14 +352,14 @@ MUTANTS = [
     Mutant(
         "desk/scheduler",
         "no ticket passes into a reserve",
-        "        if not reserved or not self._tokens_fit(head):",
-        "        if True:",
+        "if reserved and self._tokens_fit(head) else None",
+        "if False else None",
     ),
     Mutant(
         "desk/scheduler",
         "a reserve passes a ticket that waits for tokens",
-        "        if not reserved or not self._tokens_fit(head):",
-        "        if not reserved:",
+        "if reserved and self._tokens_fit(head) else None",
+        "if reserved else None",
     ),
     Mutant(
         "desk/scheduler",
@@ -493,15 +499,15 @@ MUTANTS = [
     Mutant(
         "limits/pacing",
         "what is urgent keeps it closed",
-        "urgent and self._overdrawn_s < _OVERDRAFTS_STEPS",
-        "urgent and 0.0 < _OVERDRAFTS_STEPS",
+        "urgent and self._ahead_s < turn_s",
+        "urgent",
     ),
-    Mutant("limits/pacing", "a silent engine is paced", " or now_s >= self.stale_s:", ":"),
-    Mutant("limits/pacing", "what is urgent is never paced", "(-most_s if", "(-math.inf if"),
+    Mutant("limits/pacing", "a silent engine is paced", " or now_s >= self.stale_s or", " or"),
+    Mutant("limits/pacing", "what is urgent is never paced", "> -_MARGIN_STEPS * self", "> -math.inf * self"),
     Mutant(
         "desk/scheduler",
         "what is urgent may take all that the pace has",
-        "max(1, int(self._shares[urgent] * (taken + 1))) - self.seats.taken_by(urgent)",
+        "max(1, int(shares_of[urgent] / present * (taken + 1))) - seats_of(urgent)",
         "self.limit",
     ),
     Mutant("desk/scheduler", "batches are paced", "None if self.strategy.barrier else self.pacer", "self.pacer"),
@@ -929,6 +935,104 @@ MUTANTS = [
         "the figure omits requests wider than the limit",
         "        seats.overflow += ticket.seats - granted\n",
         "",
+    ),
+    # the diagnosis
+    Mutant(
+        "diagnosis/symptoms",
+        "an objective does not count",
+        "(one.ttft_slo_s, one.first_token_timeout_s)",
+        "(one.first_token_timeout_s,)",
+    ),
+    Mutant(
+        "diagnosis/symptoms", "a class's own errors do not count", ", *(one.error_share for one in facts.classes))", ")"
+    ),
+    Mutant("diagnosis/rules", "a missed objective is no matter", "if missed or errs(facts)", "if errs(facts)"),
+    Mutant(
+        "diagnosis/rules",
+        "what is not known is well",
+        "Bottleneck.UNKNOWN if errs(facts) or lacking(facts) else",
+        "Bottleneck.UNKNOWN if errs(facts) else",
+    ),
+    Mutant("diagnosis/rules", "bursts look like too few seats", "used_ratio(facts) < _MOSTLY_FREE", "False"),
+    Mutant(
+        "diagnosis/rules",
+        "slow tokens call for more seats",
+        "if facts.limit_reason in BY_ENGINE or any(map(slow, facts.classes)):",
+        "if facts.limit_reason in BY_ENGINE:",
+    ),
+    Mutant("diagnosis/rules", "a batch that gathers is a queue", "return not _gathers(facts) or", "return True or"),
+    Mutant(
+        "diagnosis/remedies",
+        "another preset is proposed whatever the present one serves",
+        "if _rank(best) < _rank(present) or",
+        "if False and",
+    ),
+    Mutant(
+        "headway/operator/diagnostics",
+        "figures from before a switch count",
+        "            self._samples.clear()\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "headway/operator/diagnostics", "a severity falls at once", "if 0 < self._better < _BETTER_TIMES", "if False"
+    ),
+    Mutant(
+        "headway/admission/gate",
+        "answers that are not streamed wait for their first token",
+        "if one.token_s is None and not one.begun)",
+        "if one.token_s is None)",
+    ),
+    Mutant(
+        "headway/operator/server_facts",
+        "a cap looks like the preset's seats",
+        "capped=recent[-1].capped",
+        "capped=False",
+    ),
+    # a preset on trial
+    Mutant("trial/trial", "a condition need not last", "if now_s - since_s >= condition.for_s:", "if True:"),
+    Mutant(
+        "trial/trial",
+        "a look without a breach does not begin anew",
+        "                self._since_s[place] = None\n",
+        "",
+    ),
+    Mutant(
+        "trial/trial",
+        "what nobody confirms stays",
+        'return TrialResult(TrialEnd.REVERTED, f"not confirmed',
+        'return TrialResult(TrialEnd.KEPT, f"not confirmed',
+    ),
+    Mutant("trial/condition", "below is above", "if self.above else reading < self.value", "if True else False"),
+    Mutant(
+        "trial/condition", "what is not known is beyond", "        if reading is None:\n            return False\n", ""
+    ),
+    Mutant(
+        "headway/recorder/served", "the backlog counts against a trial", "if at_s - delay_s >= arrived_s:", "if True:"
+    ),
+    Mutant("headway/recorder/served", "a request that waits does not count", "if came_s >= arrived_s:", "if False:"),
+    Mutant(
+        "headway/operator/trials",
+        "a restart is held against a preset",
+        "if not desk.engine_up or desk.state is not AdmissionState.OPEN:",
+        "if False:",
+    ),
+    Mutant(
+        "headway/operator/control",
+        "a trial outlives another change",
+        "overtaken = self.trials.end(overtaken_by(preset.name))",
+        "overtaken = None",
+    ),
+    Mutant(
+        "headway/operator/control",
+        "a limit ordered for a time comes back for good",
+        "before if order is None or order.ends_s is None else order.back_to",
+        "before",
+    ),
+    Mutant(
+        "headway/operator/forecast_errors",
+        "a few requests are compared",
+        "if self._served.first_tokens(from_s) < MIN_FIRST_TOKENS:",
+        "if False:",
     ),
 ]
 

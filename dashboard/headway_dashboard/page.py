@@ -7,6 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from headway_dashboard.analysis.headline import TITLE
 from headway_dashboard.pages import control, engine, overview, requests, server
 from headway_dashboard.shared import watched
 
@@ -20,7 +21,7 @@ _STYLE = """<style>
 
 def main() -> None:
     """Draw the page that the visitor asked for."""
-    st.set_page_config(page_title="Headway", page_icon=str(_ASSETS / "icon.png"), layout="wide")
+    st.set_page_config(page_title=TITLE, page_icon=str(_ASSETS / "icon.png"), layout="wide")
     st.logo(str(_ASSETS / "logo.svg"), size="medium")
     st.html(_STYLE)
     found = watched()

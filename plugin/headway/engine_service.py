@@ -155,6 +155,7 @@ class EngineService:
         tasks.start("overload_log", OverloadLog(gateway.gate).run())
         tasks.start("window_log", WindowLog(gateway.gate).run())
         tasks.start("fallback_controller", control.fallback_controller.run())
+        tasks.start("diagnostics", control.diagnostics.run())
         MemoryMaintenance(
             gateway,
             parts.activity,

@@ -9,6 +9,8 @@
     ├── LimitOrderError       a limit that the engine cannot have, or that contradicts the preset in force
     ├── UnknownRungError      no such rung of the fallback ladder, or one that would change nothing
     ├── StaleRevisionError    the preset was changed meanwhile
+    ├── UnknownRevisionError  an earlier revision that is not known, or not any more
+    ├── NoTrialError          a trial is to be ended, and there is none
     ├── BatchFunctionError    the batch function gave no list, a wrong number of results, or was cancelled
     └── Refused               the request was refused: ``reason``, ``retry_after_s``, ``status``
         ├── Rejected          never served: no room, no chance to be in time, pushed out, draining, no engine
@@ -99,6 +101,14 @@ class StaleRevisionError(HeadwayError):
     def __init__(self, current: int) -> None:
         super().__init__(f"the preset was switched meanwhile; its revision is now {current}")
         self.current = current
+
+
+class UnknownRevisionError(HeadwayError):
+    """No earlier revision of that number, or not any more."""
+
+
+class NoTrialError(HeadwayError):
+    """A trial is to be ended, and no preset is on trial."""
 
 
 class BatchFunctionError(HeadwayError):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from client_connections import drop_connections
 from completions_stand_in import CompletionsStandIn
 from engine_parts import ready
 from running_server import RunningServer, wait_until
@@ -61,5 +62,6 @@ def chaos(chaos_server: RunningServer, orders: Path) -> Iterator[RunningServer]:
     chaos_server.use("chaos")
     chaos_server.settle()
     yield chaos_server
+    drop_connections()
     orders.unlink(missing_ok=True)
     wait_until(lambda: ready(chaos_server), "the server is ready again", 120)

@@ -56,4 +56,5 @@ async def test_the_urgent_class_is_served_first(server: RunningServer) -> None:
     await asyncio.to_thread(wait_until, lambda: server.status()["queued"] == 4, "all four wait")
     holders.cancel()
     await others
+    await asyncio.gather(holders, return_exceptions=True)
     assert sorted(ended[:2]) == ["realtime", "realtime"], ended

@@ -30,4 +30,4 @@ def test_the_example_in_the_readme_runs(real_engine: None, tmp_path: Path) -> No
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "answer: '" in done.stdout or 'answer: "' in done.stdout
-    assert "preset: {'name': 'latency', 'revision': 2}" in done.stdout
+    assert "preset: {'name': 'latency', 'revision': 2, 'trial': None}" in done.stdout

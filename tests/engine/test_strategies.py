@@ -27,22 +27,28 @@ class Watch:
         self.server, self.client = server, client
         self.moments: list[Moment] = []
         self.asked: list[asyncio.Task[Answer]] = []
+        self.ended: list[asyncio.Task[Answer]] = []  # in this order
 
     def ask(self, *lengths_tokens: int) -> None:
         """Send requests of these lengths, all at once."""
         for length_tokens in lengths_tokens:
-            work = ask(self.client, self.server, "normal", length_tokens, True)
-            self.asked.append(asyncio.create_task(work))
+            task = asyncio.create_task(ask(self.client, self.server, "normal", length_tokens, True))
+            task.add_done_callback(self.ended.append)
+            self.asked.append(task)
 
     async def until(self, *, running: int, waiting: int) -> None:
         """Poll until the server has been in this state."""
         for _ in range(3000):
-            scrape = await asyncio.to_thread(self.server.scrape)
-            self.moments.append(Moment(int(scrape("vllm:num_requests_running")), int(scrape("headway_queue_depth"))))
+            await self._look()
             if self.moments[-1] == Moment(running, waiting):
                 return
             await asyncio.sleep(0.01)
         raise AssertionError(f"never seen running {running}, waiting {waiting}; last {self.moments[-20:]}")
+
+    async def until_all_ended(self) -> None:
+        """Poll until every request has ended."""
+        while len(self.ended) < len(self.asked):
+            await self._look()
 
     async def answers(self) -> list[Answer]:
         """The answers of all requests; all of them must be complete."""
@@ -50,6 +56,10 @@ class Watch:
         assert statuses(answers) == {200: len(self.asked)}
         assert all(answer.complete for answer in answers)
         return answers
+
+    async def _look(self) -> None:
+        scrape = await asyncio.to_thread(self.server.scrape)
+        self.moments.append(Moment(int(scrape("vllm:num_requests_running")), int(scrape("headway_queue_depth"))))
 
 
 async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_longest(server: RunningServer) -> None:
@@ -99,9 +109,9 @@ async def test_continuous_batching_refills_a_seat_while_the_others_run_on(server
     async with httpx.AsyncClient(timeout=300) as client:
         watch = Watch(server, client)
         watch.ask(1500, *[150] * 16)
-        await watch.until(running=4, waiting=13)
-        await watch.until(running=1, waiting=0)
+        await watch.until_all_ended()
         await watch.answers()
+        assert watch.ended[-1] is watch.asked[0]
     busy = [moment.running for moment in watch.moments if moment.waiting]
-    assert max(busy) <= 4
+    assert max(busy) == 4
     assert sum(running >= 3 for running in busy) >= 0.8 * len(busy)

@@ -53,7 +53,7 @@ def test_a_switch_is_written_down_and_shown(server: RunningServer) -> None:
     changed = "headway_last_change_timestamp_seconds"
     assert after(changed) > before(changed)
     changed_settings = {one["setting"] for one in done["changes"]}
-    assert {"batching.seats", "classes.normal.ttft_slo_s"} <= changed_settings
+    assert {"batching.seats", "classes.realtime.ttft_slo_s"} <= changed_settings
     assert "batching.window_ms" not in changed_settings  # it has no effect under continuous
 
 

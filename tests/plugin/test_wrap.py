@@ -185,7 +185,12 @@ async def test_the_control_room_answers_and_switches() -> None:
     """engine.headway shows the state, the ceiling is the engine's own, and a switch takes effect at once."""
     engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
     limit = {"live": 8, "proposed": 8, "ceiling": 16, "reason": "fixed", "ordered": None}
-    assert engine.headway.status()["limit"] == limit
+    assert engine.headway.status()["limit"] == limit | {
+        "kv_seats": None,
+        "kv_seats_tokens": 1024,
+        "kv_seats_recorded": False,
+        "knee_seats": None,
+    }
     assert engine.headway.status()["ready"] is True
     done = await engine.headway.switch("throughput", expected_revision=1, caller=Caller())
     assert (done.previous, done.revision) == ("latency", 2)
@@ -198,7 +203,7 @@ async def test_a_preset_of_ones_own_can_be_switched_back_to() -> None:
     engine = engine_of()
     await engine.headway.switch("latency", expected_revision=None, caller=Caller())
     await engine.headway.switch("small", expected_revision=None, caller=Caller())
-    assert engine.headway.status()["preset"] == {"name": "small", "revision": 3}
+    assert engine.headway.status()["preset"] == {"name": "small", "revision": 3, "trial": None}
 
 
 @on_virtual_time

@@ -1,15 +1,25 @@
-"""The mutation test with hand-written faults. Behind HEADWAY_LONG_TESTS: some ten minutes."""
+"""The mutation test with hand-written faults. Its run is behind HEADWAY_LONG_TESTS: some ten minutes."""
 
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "mutants.py"
+TESTS = Path(__file__).parents[1]
+SCRIPT = TESTS / "mutants.py"
+
+
+def test_each_fault_can_be_put_into_the_code() -> None:
+    """The text that it replaces is there, once: a fault that is nowhere proves nothing."""
+    script = runpy.run_path(str(SCRIPT), run_name="mutants")
+    for one in script["MUTANTS"]:
+        text = (TESTS.parent / script["PACKAGES"][one.path.parts[0]] / one.path).read_text(encoding="utf-8")
+        assert text.count(one.old) == 1, (one.file, one.fault)
 
 
 @pytest.mark.skipif(not os.environ.get("HEADWAY_LONG_TESTS"), reason="takes minutes: make test-long")

@@ -33,6 +33,8 @@ class Stub:
     refuse_put: tuple[int, str] | None = None
     confirmed: bool = True  # the engine confirms a new limit
     ordered: str | None = None  # where an operator has put the fallback ladder
+    step_time: schema.StepTime | None = None  # that the server has fitted
+    diagnosis: schema.Diagnosis | None = None
     seen: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     url: str = ""
 
@@ -69,12 +71,13 @@ class Stub:
         return schema.Status(
             version="0.1.0",
             model="smol",
+            diagnosis=self.diagnosis,
             ready=self.ready,
             reasons=self.reasons,
             state="open",
             started_at="2026-01-01T00:00:00Z",
             uptime_s=3725.0,
-            preset=self.in_force(),
+            preset=schema.PresetStatus(name=self.current, revision=self.revision),
             limit=schema.LimitStatus(live=32, ceiling=64),
             seats_taken=5,
             queued=2,
@@ -84,6 +87,7 @@ class Stub:
                 schema.ClassStatus(name="realtime", priority=3, **idle),
                 schema.ClassStatus(name="gone", priority=None, **idle),
             ],
+            engine=schema.EngineStatus(step_time=self.step_time),
             from_a_newer_server=1,
         )
 

@@ -29,7 +29,7 @@ from headway_policies import (
 )
 
 EPSILON_S = 1e-9
-#: An overload is remembered for eight intervals of four targets each.
+#: An overload is remembered for 16 objectives.
 REMEMBERED_TARGETS = 32
 
 
@@ -344,11 +344,10 @@ class Oracle:
                 assert queue.shed_unreachable
                 assert min(self.run_due_s(ticket_id).values()) < inf
             case Reason.OBJECTIVE_INFEASIBLE:
-                assert self._stood_s(ticket, now_s) > 2 * self._target_s(ticket), "a burst was refused"
+                assert self._stands(ticket, now_s), "a burst was refused"
                 assert not self._goes_at_once(ticket), "refused although it need not wait"
             case Reason.OBJECTIVE_UNREACHABLE:
-                stood = self._stood_s(ticket, now_s) > 2 * self._target_s(ticket)
-                assert stood or self._stood_lately(ticket, now_s), "a burst was refused"
+                assert self._stands(ticket, now_s) or self._stood_lately(ticket, now_s), "a burst was refused"
                 assert self.waiting, "the last one waiting was refused"
             case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
                 assert not self._open()
@@ -362,10 +361,15 @@ class Oracle:
     def _is_short(self, ticket: Ticket, now_s: float) -> None:
         """The queue of its class is short or empty; it may have been a standing one until now."""
         line = self.rules.line(ticket)
-        targets = 1 if self._stood_lately(ticket, now_s) else 5
-        if self._stood_s(ticket, now_s) > targets * self._target_s(ticket):
+        if self._stands(ticket, now_s):
             self.stood_s[line] = now_s
         self.short_s[line] = now_s
+
+    def _stands(self, ticket: Ticket, now_s: float) -> bool:
+        """Its queue was never short for one target, and for the length of a burst as well unless it stood lately."""
+        target_s, burst_s = self._target_s(ticket), self.desk.preset.classes[self.rules.line(ticket)].burst_s
+        patience_s = 0.0 if self._stood_lately(ticket, now_s) else 4 * target_s if burst_s is None else burst_s
+        return self._stood_s(ticket, now_s) > patience_s + target_s
 
     def _stood_lately(self, ticket: Ticket, now_s: float) -> bool:
         stood_s = self.stood_s.get(self.rules.line(ticket), -inf)

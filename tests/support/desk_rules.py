@@ -113,11 +113,16 @@ class Rules:
         return in_reserve and lacks_seats and self.urgency(ticket) > self.urgency(head) and self.fits(ticket)
 
     def may_overdraw(self, ticket: Ticket) -> bool:
-        """Whether it may go although the pace is to be kept: the most urgent class, within its share of what runs."""
-        classes, line = self.preset.classes, self.line(ticket)
+        """Whether it may go although the pace is to be kept: the most urgent class, within its share of what runs.
+
+        The shares are those between the classes that run or wait.
+        """
+        line, share_of = self.line(ticket), shares(self.preset.classes)
         held = sum(one.seats for one in self.sitting.values() if one.line == line)
-        share = max(1, shares(classes)[line] * (self.taken() + 1))
-        return line == self.preset.by_urgency()[0] and held + ticket.seats <= share
+        present = {one.line for one in self.sitting.values() if one.seats}
+        present |= {self.line(one) for one in self.waiting.values()}
+        share = share_of[line] / sum(share_of[name] for name in share_of if name in present)
+        return line == self.preset.by_urgency()[0] and held + ticket.seats <= max(1, share * (self.taken() + 1))
 
     def _ahead_of(self, other: Ticket, one: Ticket) -> bool:
         return self.urgency(other) > self.urgency(one) and other.arrived_s <= one.arrived_s and self._bins == 1

@@ -75,6 +75,7 @@ BACKGROUND = {
         "overload_log",
         "window_log",
         "fallback_controller",
+        "diagnostics",
         "memory maintenance",
         "keep-warm",
         "ping",

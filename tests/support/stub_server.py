@@ -79,6 +79,7 @@ class World:
         self.cleared: Counter[str] = Counter()
         self.recycled: Counter[str] = Counter()
         self.recycling = False
+        self.trial: schema.TrialEnds | None = None
         self.can_replace = True
         self.collections = [0.0] * (len(GC_BOUNDS) + 1)
         self.collected_s = 0.0
@@ -251,9 +252,9 @@ class World:
             engine=engine,
         )
 
-    def current(self) -> schema.PresetInForce:
+    def current(self) -> schema.PresetStatus:
         """The preset in force."""
-        return schema.PresetInForce(name=self.preset, revision=self.revision)
+        return schema.PresetStatus(name=self.preset, revision=self.revision, trial=self.trial)
 
     def _class(self, name: str) -> schema.ClassStatus:
         terms = self.presets[self.preset].classes
@@ -319,6 +320,8 @@ class World:
         yield labelled(GaugeMetricFamily, "headway_in_flight", "class", {n: self.in_flight[n] for n in CLASSES})
         oldest = {n: self.queued[n] * 0.12 for n in CLASSES}
         yield labelled(GaugeMetricFamily, "headway_queue_oldest_wait_seconds", "class", oldest)
+        yield labelled(GaugeMetricFamily, "headway_overloaded", "class", dict.fromkeys(CLASSES, 0))
+        yield labelled(GaugeMetricFamily, "headway_held_seats", "class", dict.fromkeys(CLASSES, 0))
         retries = {name: self.retries[name] for name in CLASSES}
         yield labelled(CounterMetricFamily, "headway_retries_total", "class", retries)
         outcomes = CounterMetricFamily("headway_outcomes_total", "-", labels=("class", "outcome"))
@@ -343,6 +346,8 @@ class World:
         yield labelled(GaugeMetricFamily, "headway_limit", "kind", limits)
         errors = {"output_tokens": 0.25, "queue_wait": 0.4}
         yield labelled(GaugeMetricFamily, "headway_prediction_error_ratio", "of", errors)
+        forecast = {"tokens_per_s": 0.08, "mean_batch": 0.11, "ttft_p50_s": 0.14, "ttft_p95_s": 0.25}
+        yield labelled(GaugeMetricFamily, "headway_forecast_error_ratio", "figure", forecast)
         yield labelled(GaugeMetricFamily, "headway_prediction_samples", "of", dict.fromkeys(errors, 100.0))
 
     def _preset_families(self) -> Iterator[Metric]:

@@ -33,6 +33,7 @@ QUEUE_BYTES = Gauge(_plain("headway_queue_bytes"))
 PROPOSED = Gauge(Metric("headway_limit", (("kind", ("proposed",)),)), largest=True)
 WINDOW = Gauge(_plain("headway_batch_window_seconds"), largest=True)
 PREDICTION_ERROR = Gauge(_plain("headway_prediction_error_ratio", "of"), largest=True)
+FORECAST_ERROR = Gauge(_plain("headway_forecast_error_ratio", "figure"), largest=True)
 PREDICTION_SAMPLES = Gauge(_plain("headway_prediction_samples", "of"))
 MEMORY_CAP = Gauge(_plain("headway_memory_cap_ratio"), largest=True)
 CACHE_CLEARS = Gauge(_plain("headway_cache_clears_total", "cache"))
@@ -123,6 +124,20 @@ PREDICTION_PANEL = Panel(
     "Requests are refused early when their predicted wait is too long. Far above 100 %, they are not reliable.",
     quiet="nothing was predicted yet",
 )  # fmt: skip
+FORECAST_PANEL = Panel(
+    "forecast",
+    "Forecast error",
+    "What was forecast for a preset against what came after the switch to it: the median over the last switches.",
+    "ratio",
+    (
+        Line(
+            "", FORECAST_ERROR,
+            words=palette.words_of(palette.FORECASTS), colours=palette.colour_of(palette.FORECASTS),
+        ),
+    ),
+    "Traffic that changed after a switch counts as an error too. Far above 30 %, a forecast says little.",
+    quiet="no switch was compared with its forecast yet",
+)  # fmt: skip
 CAP_PANEL = Panel(
     "cap",
     "Seats left by the memory rules",
@@ -209,7 +224,7 @@ RETRIES_PANEL = Panel(
     quiet="no request was retried since the server started",
 )
 REQUESTS_PAGE = (RUNG_PANEL, DEGRADED_PANEL, OLDEST_PANEL, QUEUE_TOKENS_PANEL)
-LIMIT_SECTION = (LIMIT_PANEL, panels.BATCH_PANEL, WINDOW_PANEL, PREDICTION_PANEL)
+LIMIT_SECTION = (LIMIT_PANEL, panels.BATCH_PANEL, WINDOW_PANEL, PREDICTION_PANEL, FORECAST_PANEL)
 MEMORY_SECTION = (panels.KV_PANEL, CAP_PANEL, QUEUE_BYTES_PANEL, CLEARS_PANEL, GC_PANEL)
 ENGINE_PANEL = Panel(
     "engine",

@@ -1,4 +1,4 @@
-"""What the newest points of a reading say: condition, verdict, tiles and the class table. No drawing, no fetching."""
+"""What the newest points of a reading say: condition, causes, tiles and the class table. No drawing, no fetching."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from headway_dashboard.analysis.expressions import Expression
 from headway_dashboard.analysis.model import Point, newest, value_of
 from headway_dashboard.analysis.panels import Panel, Tile, for_classes
 from headway_dashboard.analysis.reading import Reading
-from headway_dashboard.analysis.status import Status
 from headway_dashboard.analysis.units import MISSING, Unit, compact, written
-from headway_dashboard.analysis.verdict import ClassFacts, Facts, doubling_gain, troubles, verdict
 
 
 def now(reading: Reading, expression: Expression) -> Point:
@@ -41,42 +39,6 @@ def condition_of(reading: Reading, now_s: float) -> Condition:
     return condition(reading.health, activity, now_s, reading.interval_s)
 
 
-def sentence(reading: Reading, state: State, status: Status) -> str:
-    """The verdict; while the figures are old, what to do about that instead."""
-    match state:
-        case State.DOWN:
-            return "The server cannot be reached: check its log, and the address this dashboard was started with."
-        case State.CONNECTING:
-            return "Connecting to the server."
-        case State.STALE:
-            return "No verdict on old figures."
-        case State.NOT_READY:
-            return "No verdict until the server takes traffic."
-        case State.NO_TRAFFIC:
-            wrong = troubles(_facts(reading, status))
-            return " ".join((*wrong, "No requests arrive now.")) if wrong else "Idle: no verdict until requests arrive."
-        case State.LIVE:
-            return verdict(_facts(reading, status))
-
-
-def _facts(reading: Reading, status: Status) -> Facts:
-    return Facts(
-        batch=now(reading, panels.BATCH),
-        seats_taken=now(reading, panels.SEATS),
-        limit=now(reading, panels.LIMIT),
-        queued=now(reading, panels.QUEUED),
-        oldest_wait_s=now(reading, panels.OLDEST),
-        kv_ratio=now(reading, panels.KV_USE),
-        error_share=now(reading, panels.ERROR_SHARE),
-        ttft_p95_s=now(reading, panels.TTFT[0.95]),
-        ceiling=now(reading, panels.CEILING),
-        limit_reason=status.limit_reason,
-        doubling_gain=doubling_gain(reading[panels.BATCH].line(), reading[panels.TOKENS].line()),
-        causes=causes_now(reading),
-        classes=tuple(_class_facts(reading, status, name) for name in classes_of(reading)),
-    )
-
-
 def causes_now(reading: Reading) -> dict[str, float]:
     """Errors a second of each cause, by its words; only what happens now."""
     rates: dict[str, float] = {}
@@ -85,17 +47,6 @@ def causes_now(reading: Reading) -> dict[str, float]:
             words = causes.words(value_of(labels))
             rates[words] = rates.get(words, 0.0) + rate
     return rates
-
-
-def _class_facts(reading: Reading, status: Status, name: str) -> ClassFacts:
-    activity = (panels.ARRIVALS_BY_CLASS, panels.QUEUED_BY_CLASS, panels.IN_FLIGHT_BY_CLASS)
-    return ClassFacts(
-        name,
-        ttft_p95_s=reading[panels.TTFT_P95_BY_CLASS].latest(name),
-        first_token_timeout_s=status.first_token_timeout_s.get(name),
-        error_share=reading[panels.ERROR_SHARE_BY_CLASS].latest(name),
-        idle=all(reading[one].latest(name) == 0 for one in activity),
-    )
 
 
 def classes_of(reading: Reading) -> tuple[str, ...]:

@@ -60,6 +60,14 @@ PROCESSES = {"api_server": ("API server", GOLD), "engine": ("engine", GREEN)}
 #: What is predicted.
 PREDICTIONS = {"output_tokens": ("answer length", BLUE), "queue_wait": ("wait in the queue", ORANGE)}
 
+#: Figures of a forecast.
+FORECASTS = {
+    "tokens_per_s": ("tokens/s", BLUE),
+    "mean_batch": ("mean batch", ORANGE),
+    "ttft_p50_s": ("first token, p50", GREEN),
+    "ttft_p95_s": ("first token, p95", PURPLE),
+}
+
 #: Generations of Python's collector: the older, the longer it takes.
 GENERATIONS = {"0": ("generation 0", GREEN), "1": ("generation 1", BLUE), "2": ("generation 2 (full)", RED)}
 

@@ -32,6 +32,8 @@ BY_CLASS = frozenset(
         "headway_refusals_total",
         "headway_queue_depth",
         "headway_queue_oldest_wait_seconds",
+        "headway_overloaded",
+        "headway_held_seats",
         "headway_in_flight",
         "headway_degraded_total",
         "headway_retries_total",
@@ -110,6 +112,8 @@ OLDEST = Gauge(_plain("headway_queue_oldest_wait_seconds"), largest=True)
 OLDEST_BY_CLASS = Gauge(_plain("headway_queue_oldest_wait_seconds", "class"), largest=True)
 IN_FLIGHT = Gauge(_plain("headway_in_flight"))
 IN_FLIGHT_BY_CLASS = Gauge(_plain("headway_in_flight", "class"))
+OVERLOADED_BY_CLASS = Gauge(_plain("headway_overloaded", "class"), largest=True)
+HELD_SEATS_BY_CLASS = Gauge(_plain("headway_held_seats", "class"))
 ARRIVALS_BY_CLASS = Rate(_plain("headway_arrivals_total", "class"))
 TTFT = {share: Quantile(share, _plain("headway_time_to_first_token_seconds")) for share in (0.5, 0.95, 0.99)}
 TTFT_P95_BY_CLASS = Quantile(0.95, _plain("headway_time_to_first_token_seconds", "class"))
@@ -251,6 +255,7 @@ CLASS_TABLE = (
     ERROR_SHARE_BY_CLASS,
 )
 FACTS = (ARRIVALS, BATCH, SEATS, LIMIT, CEILING, QUEUED, OLDEST, IN_FLIGHT, KV_USE, ERROR_SHARE, READY, TTFT[0.95])
+FACTS_BY_CLASS = (OVERLOADED_BY_CLASS, HELD_SEATS_BY_CLASS)
 ENGINE = (ENGINE_STATE, DEATHS)
 HEAD = (ARRIVALS, QUEUED, IN_FLIGHT, READY, RUNG, PRESET, *ENGINE)
 IDENTITY = (PRESET, BACKEND, GPU_USED, GPU_TOTAL, RESIDENT)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from headway_policies import units
+from headway_policies.units import compact
+
+__all__ = ["GIB", "KIB", "MIB", "MISSING", "Scale", "Unit", "compact", "duration", "scale", "written"]
 
 Unit = Literal["count", "per_s", "seconds", "bytes", "ratio"]
 
 MISSING = "—"
 #: Keeps a number and its unit on one line.
 _SPACE = "\u00a0"
+_BEFORE_UNIT = re.compile(r"(?<=\d) ")
 
 KIB = 1024.0
 MIB = 1024.0**2
@@ -57,22 +64,6 @@ def written(value: float | None, unit: Unit) -> str:
             return f"{compact(value * chosen.factor)}{chosen.suffix}"
 
 
-def compact(value: float) -> str:
-    """Three significant digits at most, whole numbers without a point, thousands apart."""
-    if abs(value) >= 100 or value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}".rstrip("0").rstrip(".")
-
-
 def duration(value_s: float) -> str:
-    """A time span: "85 ms", "2.4 s", "3 min 5 s", "2 h 10 min"."""
-    if value_s < 0.9995:
-        return f"{value_s * 1000:.0f}{_SPACE}ms"
-    if value_s < 59.95:
-        return f"{compact(round(value_s, 1))}{_SPACE}s"
-    whole_s = round(value_s)
-    if whole_s < 3600:
-        minutes, seconds = divmod(whole_s, 60)
-        return f"{minutes}{_SPACE}min {seconds}{_SPACE}s" if seconds else f"{minutes}{_SPACE}min"
-    hours, rest_s = divmod(whole_s, 3600)
-    return f"{hours}{_SPACE}h {rest_s // 60}{_SPACE}min"
+    """A time span: "85 ms", "2.4 s", "3 min 5 s", "2 h 10 min"; each number stays with its unit."""
+    return _BEFORE_UNIT.sub(_SPACE, units.duration(value_s))

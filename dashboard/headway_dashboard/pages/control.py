@@ -17,7 +17,7 @@ from headway.api import (
     Switched,
 )
 from headway_dashboard.analysis import newest_values, panels
-from headway_dashboard.analysis.units import MISSING, compact
+from headway_dashboard.analysis.units import MISSING, compact, duration
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages import orders
 from headway_dashboard.pages.head import RECENT_S, head
@@ -53,8 +53,13 @@ def show(settings: Settings, source: Source, server_status: StatusSource) -> Non
 
 
 def _running_now(source: Source, server_status: StatusSource) -> None:
-    reading = source.read((*panels.FACTS, *panels.HEAD), RECENT_S)
-    head(reading, server_status.read())
+    reading, status = source.read((*panels.FACTS, *panels.HEAD), RECENT_S), server_status.read()
+    head(reading, status)
+    if status.trial is not None:
+        st.info(
+            f"**{plain(status.preset)}** is on trial: **{plain(status.trial.back_to)}** returns within "
+            f"{duration(status.trial.left_s)}, unless somebody keeps it (`headway preset keep`)."
+        )
     _, revision = newest_values.running_preset(reading)
     figures = [
         ("limit", newest_values.now(reading, panels.LIMIT)),
@@ -129,6 +134,8 @@ def _proposal(settings: Settings, presets: PresetList, chosen: PresetEntry | Non
             st.table(rows, border="horizontal", hide_index=True)
         else:
             st.caption("Both presets have the same settings.")
+        for warning in chosen.warnings:
+            st.warning(plain(warning))
         st.caption("No queued request is dropped and no running one is stopped; fewer seats empty as requests finish.")
         _apply_form(settings, chosen, rights)
         st.caption("The same from a shell:")
@@ -193,7 +200,8 @@ def _switched_words(done: Switched, *, before: int) -> str:
         return f"{done.name} was in force already, as revision {done.revision}. Nothing was changed."
     listed = ", ".join(f"{one.setting} {_value(one.before)} → {_value(one.after)}" for one in done.changes)
     confirmed = "" if done.engine_limit_confirmed else " The engine has not confirmed its new limit."
-    return f"{done.name} is in force as revision {done.revision}. Changed: {listed or 'nothing'}.{confirmed}"
+    warned = "".join(f" Warning: {one}." for one in done.warnings)
+    return f"{done.name} is in force as revision {done.revision}. Changed: {listed or 'nothing'}.{confirmed}{warned}"
 
 
 def _say_result() -> None:

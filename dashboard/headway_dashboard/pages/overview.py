@@ -1,4 +1,4 @@
-"""The Overview page: the verdict, key figures, charts, and the class table."""
+"""The Overview page: the diagnosis, key figures, charts, and the class table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import streamlit as st
 
 from headway_dashboard.analysis import newest_values, panels
 from headway_dashboard.analysis.expressions import Expression
+from headway_dashboard.analysis.headline import headline_of, tab_title
 from headway_dashboard.analysis.panels import Panel, for_classes
-from headway_dashboard.components import tile
-from headway_dashboard.components.banner import plain
+from headway_dashboard.components import headline, tile
 from headway_dashboard.pages.charts import charts
 from headway_dashboard.pages.head import RECENT_S, class_and_range, head
 from headway_dashboard.settings import Settings
@@ -18,6 +18,7 @@ _TILE_PX = 150
 
 _ALWAYS: tuple[Expression, ...] = (
     *panels.FACTS,
+    *panels.FACTS_BY_CLASS,
     *panels.HEAD,
     *panels.IDENTITY,
     *panels.CLASS_TABLE,
@@ -41,7 +42,9 @@ def _live(
         st.rerun()
     status = server_status.read()
     state = head(recent, status)
-    st.markdown(f"#### {plain(newest_values.sentence(recent, state.state, status))}")
+    diagnosed = headline_of(recent, state.state, status)
+    st.set_page_config(page_title=tab_title(diagnosed.severity))
+    headline(diagnosed)
     with st.grid(4, min_column_width=_TILE_PX, gap="xsmall", key="headway-tiles"):
         for one, expression in tiles:
             chosen = one

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypedDict, Unpack, assert_never
 
@@ -27,18 +27,20 @@ from headway_policies import (
     Expire,
     Hold,
     Load,
+    Outcome,
     Preset,
     Reason,
     Reject,
     Requeue,
     Ticket,
     Timeouts,
+    Usage,
     WakeAt,
 )
 from headway_policies.desk import dump
 from headway_policies.fallback import Degradation, Rung
 from headway_policies.limits import Learnt
-from headway_policies.request import NO_TIMEOUTS
+from headway_policies.request import LEFT, NO_TIMEOUTS, REFUSED
 
 
 class Meter(Protocol):
@@ -50,6 +52,26 @@ class Meter(Protocol):
 
     def first_token(self, class_name: str, delay_s: float) -> None:
         """A ticket's first token came this long after its arrival."""
+        ...
+
+
+class TrafficLog(Protocol):
+    """Receives each request at its arrival, at its first token, and once or twice at its end."""
+
+    def arrived(self, ticket: Ticket) -> None:
+        """A request arrived, whatever becomes of it."""
+        ...
+
+    def completed(self, ticket: Ticket, usage: Usage) -> None:
+        """A request ran to its end and used so many tokens, summed over its sequences."""
+        ...
+
+    def first_token(self, ticket: Ticket, delay_s: float, now_s: float) -> None:
+        """The first token of a request came so long after its arrival."""
+        ...
+
+    def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
+        """A request ended, however it did, after so many tokens, with so long between two of them; 0: not known."""
         ...
 
 
@@ -80,11 +102,19 @@ def loop_time_s() -> float:
 class Gate:
     """Admission for one engine, on one event loop. ``degraded`` counts the degraded requests, by class and kind."""
 
-    def __init__(self, preset: Preset, *, ceiling: int | None = None, meter: Meter | None = None) -> None:
+    def __init__(
+        self,
+        preset: Preset,
+        *,
+        ceiling: int | None = None,
+        meter: Meter | None = None,
+        traffic: TrafficLog | None = None,
+    ) -> None:
         self.now_s: Callable[[], float] = loop_time_s
         self.desk = Desk(preset, ceiling=ceiling)
         self.degraded: Counter[tuple[str, Degradation]] = Counter()
         self._meter = meter
+        self._traffic = traffic
         self._permits: dict[int, Permit] = {}
         self._ids = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
@@ -113,6 +143,8 @@ class Gate:
         ticket = Ticket(next(self._ids), name, now_s, asked=asked, **options)
         stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
         permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls, preset_name=preset.name)
+        if self._traffic is not None:
+            self._traffic.arrived(ticket)
         self._carry_out(self.desk.arrive(ticket, now_s))
         permit.check()
         return permit
@@ -185,6 +217,10 @@ class Gate:
         """Put these rungs of the fallback ladder in force."""
         self._carry_out(self.desk.fall_back(in_force, self.now_s()))
 
+    def recall_engine(self, learnt: Mapping[str, float]) -> None:
+        """Go on with the fit of the step time that another process had made of this engine."""
+        self.desk.recall_engine(learnt)
+
     def recall_limit(self, learnt: Learnt) -> None:
         """Start the limit from what another process had learnt."""
         self._carry_out(self.desk.recall_limit(learnt, self.now_s()))
@@ -196,6 +232,15 @@ class Gate:
     def count_degraded(self, class_name: str, how: Degradation) -> None:
         """Count a request of this class as degraded."""
         self.degraded[class_name, how] += 1
+
+    def unanswered(self, most: int | None = None) -> list[tuple[str, float]]:
+        """The class and the arrival of each request that waits for its first token, on the gate's clock.
+
+        The oldest ones, ``most`` at most; None: all. One that is not streamed shows its first token with its last, so
+        it counts no longer once the engine has begun with it.
+        """
+        waiting = (one.ticket for one in self._permits.values() if one.token_s is None and not one.begun)
+        return [(one.class_name, one.arrived_s) for one in itertools.islice(waiting, most)]
 
     def dump(self) -> dict[str, Any]:
         """The desk's live state, for operators."""
@@ -212,6 +257,8 @@ class Gate:
         """The first visible token of a permit came ``delay_s`` after its arrival."""
         if self._meter is not None:
             self._meter.first_token(permit.ticket.class_name, delay_s)
+        if self._traffic is not None:
+            self._traffic.first_token(permit.ticket, delay_s, self.now_s())
 
     def report_progress(self, permit: Permit, *, first: bool) -> None:
         """Tokens of a permit came; ``first`` for the first ones since its last dispatch."""
@@ -227,6 +274,8 @@ class Gate:
     def settle(self, permit: Permit, ending: Ending) -> None:
         """A permit is over."""
         now_s, in_engine = self.now_s(), permit.in_engine
+        if self._traffic is not None:
+            self._log_end(self._traffic, permit, ending, now_s)
         self._carry_out(self.desk.leave(permit.ticket.id, ending, now_s, permit.usage, sequences=in_engine))
         self._permits.pop(permit.ticket.id, None)  # only now: its time may have run out in this very event
 
@@ -247,6 +296,8 @@ class Gate:
                         self.count_degraded(permit.ticket.class_name, Degradation.REFUSED)
                     permit.left = True
                     permit.refuse(effect.reason, effect.retry_after_s)
+                    if self._traffic is not None:
+                        self._traffic.ended(permit.ticket, REFUSED[effect.reason], self.now_s())
                 case Abort():
                     self._abort(effect)
                 case Degrade():
@@ -272,6 +323,18 @@ class Gate:
             self._meter.waited(ticket.class_name, permit.dispatched_s - ticket.arrived_s)
         permit.wake()
 
+    @staticmethod
+    def _log_end(traffic: TrafficLog, permit: Permit, ending: Ending, now_s: float) -> None:
+        """Log a request that went to its end by itself, or was aborted before."""
+        ticket, usage, reason = permit.ticket, permit.usage, permit.reason
+        outcome = LEFT[ending][permit.dispatched_s is not None] if reason is None else REFUSED[reason]
+        tokens, pace_s = 0 if usage is None else usage.output_tokens, 0.0
+        if outcome is Outcome.COMPLETED and usage is not None:
+            traffic.completed(ticket, usage)
+            if ticket.seats == 1 and tokens > 1 and permit.token_s is not None:
+                pace_s = (now_s - permit.token_s) / (tokens - 1)
+        traffic.ended(ticket, outcome, now_s, tokens, pace_s)
+
     def _abort(self, effect: Abort) -> None:
         permit = self._permits[effect.ticket_id]
         permit.refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
@@ -285,4 +348,4 @@ class Gate:
         self._timer = asyncio.get_running_loop().call_at(at_s, self._tick)
 
 
-__all__ = ["Gate", "Meter", "Permit", "RequestOptions", "loop_time_s"]
+__all__ = ["Gate", "Meter", "Permit", "RequestOptions", "TrafficLog", "loop_time_s"]

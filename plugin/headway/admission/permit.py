@@ -110,6 +110,11 @@ class Permit:
         """The refusal, if the request was refused. A new error each time: a raised one keeps its callers alive."""
         return None if self._why is None else refusal(*self._why)
 
+    @property
+    def reason(self) -> Reason | None:
+        """The reason of the refusal, if the request was refused."""
+        return None if self._why is None else self._why[0]
+
     def check(self) -> None:
         """Raises Refused if the request was refused."""
         if self._why is not None:

@@ -34,6 +34,8 @@ from headway.api.schema import (
     SettingChange,
     Status,
     Switched,
+    Traffic,
+    Trial,
     WarmupStatus,
 )
 
@@ -65,6 +67,8 @@ __all__ = [
     "TlsError",
     "TokenRefusedError",
     "TooLargeError",
+    "Traffic",
+    "Trial",
     "UnreachableError",
     "WarmupStatus",
     "bounded_session",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -30,6 +31,9 @@ from headway.api.schema import (
     CurrentPreset,
     FallbackOrder,
     FallbackState,
+    Forecast,
+    ForecastOrder,
+    ForecastProgress,
     LimitOrder,
     Order,
     PresetList,
@@ -38,12 +42,18 @@ from headway.api.schema import (
     Status,
     Switched,
     SwitchOrder,
+    Traffic,
+    Trial,
+    TrialReport,
+    UndoOrder,
 )
 
 #: Time to connect, and time between two reads; the whole answer has the sum of both.
 TIMEOUT_S = (3.0, 15.0)
 #: Any answer of the admin API; a hundred presets with all their settings are a tenth of it.
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
+#: A trace of as many requests as a server records.
+MAX_TRACE_BYTES = 16 * 1024 * 1024
 _MAX_DETAIL_CHARS = 1000
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
@@ -69,9 +79,9 @@ class AdminClient:
         self._timeout_s = timeout_s
         self._lenient = lenient
         self._host = _host(url)
-        self._session = bounded_session(MAX_ANSWER_BYTES, sum(timeout_s))
-        self._session.auth = None if token is None else _Bearer(token)
-        self._session.trust_env = use_proxies and not is_loopback(self._host)
+        self._token = token
+        self._use_proxies = use_proxies and not is_loopback(self._host)
+        self._session = self._bounded(MAX_ANSWER_BYTES)
 
     def __enter__(self) -> AdminClient:
         return self
@@ -91,18 +101,90 @@ class AdminClient:
         """The state of the whole server."""
         return self._ask(routes.STATUS, Status)
 
+    def traffic(self) -> Traffic:
+        """What arrived in the last half hour."""
+        return self._ask(routes.TRAFFIC, Traffic)
+
+    def trace(self) -> bytes:
+        """The same request by request: a trace file as ``headway simulate --trace`` reads it."""
+        with self._bounded(MAX_TRACE_BYTES) as session:
+            response = self._send(routes.TRACE, session)
+        if response.status_code != routes.TRACE.status:
+            raise _refused(response, self.url)
+        if not response.headers.get("Content-Type", "").startswith(routes.TRACE.media):
+            raise NotHeadwayError("The server's answer is not one of Headway's admin API.", self.url)
+        return response.content
+
     def presets(self) -> PresetList:
         """All presets of the server, and the one in force."""
         return self._ask(routes.PRESETS, PresetList)
+
+    def forecast(
+        self,
+        presets: Sequence[str] | None = None,
+        *,
+        toml: str | None = None,
+        within_s: float | None = None,
+        span_s: float | None = None,
+    ) -> Forecast:
+        """What these presets would do, all of them, or one that is saved nowhere; it returns when that is ready.
+
+        Raises InvalidOrderError, RefusedError.
+        """
+        listed = None if presets is None else list(presets)
+        terms = {"presets": listed, "toml": toml, "within_s": within_s, "span_s": span_s}
+        given: dict[str, Any] = {name: one for name, one in terms.items() if one is not None}
+        order = ForecastOrder.model_construct(**given)
+        timeout_s = (self._timeout_s[0], self._timeout_s[1] + (within_s or ForecastOrder().within_s))
+        with self._bounded(MAX_ANSWER_BYTES, timeout_s) as session:
+            return self._ask(routes.FORECAST, Forecast, order, session=session, timeout_s=timeout_s)
+
+    def forecast_progress(self) -> ForecastProgress:
+        """How far the present forecast is."""
+        return self._ask(routes.FORECAST_PROGRESS, ForecastProgress)
 
     def preset(self) -> CurrentPreset:
         """The preset in force with its settings."""
         return self._ask(routes.PRESET, CurrentPreset)
 
-    def switch(self, name: str, *, revision: int, reason: str | None = None, actor: str | None = None) -> Switched:
-        """Put a preset in force, if ``revision`` is still in force. Raises StaleError, InvalidOrderError."""
-        order = SwitchOrder.model_construct(name=name, **_said(reason, actor))
+    def switch(
+        self,
+        name: str,
+        *,
+        revision: int,
+        revert_after_s: float | None = None,
+        revert_if: Sequence[str] = (),
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> Switched:
+        """Put a preset in force, if ``revision`` is still in force, on trial where a reason to go back is given.
+
+        Raises StaleError, InvalidOrderError.
+        """
+        given: dict[str, Any] = {} if revert_after_s is None else {"revert_after_s": revert_after_s}
+        if revert_if:
+            given["revert_if"] = list(revert_if)
+        order = SwitchOrder.model_construct(name=name, **given, **_said(reason, actor))
         return self._ask(routes.SWITCH, Switched, order, headers={"If-Match": f'"{revision}"'})
+
+    def undo(
+        self, to: int | None = None, *, revision: int, reason: str | None = None, actor: str | None = None
+    ) -> Switched:
+        """Put the revision ``to`` in force again, None: the one before, if ``revision`` is still in force.
+
+        Raises StaleError, InvalidOrderError.
+        """
+        order = UndoOrder.model_construct(revision=to, **_said(reason, actor))
+        return self._ask(routes.UNDO, Switched, order, headers={"If-Match": f'"{revision}"'})
+
+    def trial(self) -> Trial | None:
+        """The trial that goes on, or the last one; None before the first."""
+        return self._ask(routes.TRIAL, TrialReport).trial
+
+    def keep(self, *, revision: int, reason: str | None = None, actor: str | None = None) -> Trial:
+        """End the trial of the preset in force: it stays. Raises StaleError; RefusedError where there is no trial."""
+        order = Order.model_construct(**_said(reason, actor))
+        return self._ask(routes.KEEP, Trial, order, headers={"If-Match": f'"{revision}"'})
 
     def order_limit(
         self,
@@ -140,9 +222,16 @@ class AdminClient:
         """The newest entries of the audit log, the newest first."""
         return self._ask(routes.AUDIT, AuditLog, params={"limit": limit}).entries
 
-    def _ask(self, route: Route, answer: type[_Answer], order: Order | None = None, **options: Any) -> _Answer:
+    def _ask(
+        self,
+        route: Route,
+        answer: type[_Answer],
+        order: Order | None = None,
+        session: requests.Session | None = None,
+        **options: Any,
+    ) -> _Answer:
         body = None if order is None else order.model_dump(exclude_unset=True)
-        response = self._send(route, json=body, **options)
+        response = self._send(route, session or self._session, json=body, **options)
         if response.status_code not in (route.status, route.otherwise):
             raise _refused(response, self.url)
         try:
@@ -151,12 +240,29 @@ class AdminClient:
             text = "The server's answer is not one of Headway's admin API."
             raise NotHeadwayError(text, self.url) from None
 
-    def _send(self, route: Route, **options: Any) -> requests.Response:
+    def _bounded(self, most_bytes: int, timeout_s: tuple[float, float] | None = None) -> requests.Session:
+        """A session with the token, whose answers have at most so many bytes."""
+        session = bounded_session(most_bytes, sum(timeout_s or self._timeout_s))
+        session.auth = None if self._token is None else _Bearer(self._token)
+        session.trust_env = self._use_proxies
+        return session
+
+    def _send(
+        self,
+        route: Route,
+        session: requests.Session,
+        timeout_s: tuple[float, float] | None = None,
+        **options: Any,
+    ) -> requests.Response:
         if not self._host:
             raise BadUrlError("The URL is not that of a server; one looks like http://127.0.0.1:8000.", self.url)
         try:
-            return self._session.request(
-                route.method, self.url + route.path, timeout=self._timeout_s, allow_redirects=False, **options
+            return session.request(
+                route.method,
+                self.url + route.path,
+                timeout=timeout_s or self._timeout_s,
+                allow_redirects=False,
+                **options,
             )
         except AnswerTooLargeError as error:
             raise TooLargeError(f"The server's answer is too large: {error}.", self.url) from None

@@ -78,8 +78,9 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _responses(route: Route) -> dict[str, Any]:
-    answer = {"type": "object"} if route.answer is None else _reference(route.answer)
-    good: dict[str, Any] = {"content": {_JSON: {"schema": answer}}}
+    other = {"type": "object" if route.media == _JSON else "string"}
+    answer = other if route.answer is None else _reference(route.answer)
+    good: dict[str, Any] = {"content": {route.media: {"schema": answer}}}
     if route.versioned:
         good["headers"] = {"ETag": {"schema": _REVISION}}
     statuses = [route.status] if route.otherwise is None else [route.status, route.otherwise]

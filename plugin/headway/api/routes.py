@@ -26,9 +26,10 @@ class Role(StrEnum):
 class Route:
     """One route: what it takes, what it answers, and with which statuses it refuses.
 
-    ``role`` is None where no token is needed, ``answer`` is None for the OpenAPI document itself. ``otherwise`` is a
-    second status with the same answer. ``versioned``: the answer carries the revision of the preset as its ETag; a
-    versioned route with an order needs that ETag in ``If-Match``.
+    ``role`` is None where no token is needed, ``answer`` is None for the OpenAPI document itself and for an answer that
+    is no JSON, whose type is ``media``. ``otherwise`` is a second status with the same answer. ``versioned``: the
+    answer carries the revision of the preset as its ETag; a versioned route with an order needs that ETag in
+    ``If-Match``.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Route:
     problems: tuple[HTTPStatus, ...] = ()
     versioned: bool = False
     has_limit: bool = False
+    media: str = "application/json"
 
     @property
     def refusals(self) -> tuple[HTTPStatus, ...]:
@@ -80,8 +82,38 @@ STATUS = Route("status", "GET", "/headway/v1/status", "State of the whole server
 DESK = Route(
     "desk", "GET", "/headway/v1/desk", "Queued and running requests, without prompts.", Role.VIEWER, schema.DeskDump
 )
+TRAFFIC = Route(
+    "traffic", "GET", "/headway/v1/traffic", "What arrived in the last half hour.", Role.VIEWER, schema.Traffic
+)
+TRACE = Route(
+    "trace",
+    "GET",
+    "/headway/v1/traffic/trace",
+    "The same request by request, without text and ids: a trace that can be replayed.",
+    Role.VIEWER,
+    None,
+    media="text/csv",
+)
 PRESETS = Route(
     "presets", "GET", "/headway/v1/presets", "All presets with their settings.", Role.VIEWER, schema.PresetList
+)
+FORECAST = Route(
+    "forecast",
+    "POST",
+    "/headway/v1/presets/forecast",
+    "What presets would do with the recent traffic, by replays on the model of this engine.",
+    Role.OPERATOR,
+    schema.Forecast,
+    order=schema.ForecastOrder,
+    problems=(HTTPStatus.CONFLICT,),
+)
+FORECAST_PROGRESS = Route(
+    "forecast_progress",
+    "GET",
+    "/headway/v1/presets/forecast",
+    "How far the present forecast is.",
+    Role.VIEWER,
+    schema.ForecastProgress,
 )
 PRESET = Route(
     "preset",
@@ -101,6 +133,36 @@ SWITCH = Route(
     schema.Switched,
     order=schema.SwitchOrder,
     problems=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
+    versioned=True,
+)
+UNDO = Route(
+    "undo",
+    "POST",
+    "/headway/v1/preset/undo",
+    "Put an earlier revision in force again, if the one of the ETag is still in force.",
+    Role.OPERATOR,
+    schema.Switched,
+    order=schema.UndoOrder,
+    problems=(HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
+    versioned=True,
+)
+TRIAL = Route(
+    "trial",
+    "GET",
+    "/headway/v1/preset/trial",
+    "The trial of the preset in force, or the last one: its conditions, and what was seen before and during it.",
+    Role.VIEWER,
+    schema.TrialReport,
+)
+KEEP = Route(
+    "keep",
+    "POST",
+    "/headway/v1/preset/keep",
+    "End the trial of the preset in force: it stays, if the one of the ETag is still in force.",
+    Role.OPERATOR,
+    schema.Trial,
+    order=schema.Order,
+    problems=(HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PRECONDITION_REQUIRED),
     versioned=True,
 )
 ORDER_LIMIT = Route(
@@ -151,6 +213,6 @@ OPENAPI = Route("openapi", "GET", "/headway/v1/openapi.json", "This document.", 
 
 #: Every route of the admin API.
 TABLE = (
-    HEALTHZ, READYZ, STATUS, DESK, PRESETS, PRESET, SWITCH, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, AUDIT,
-    OPENAPI,
+    HEALTHZ, READYZ, STATUS, DESK, TRAFFIC, TRACE, PRESETS, FORECAST, FORECAST_PROGRESS, PRESET, SWITCH, UNDO,
+    TRIAL, KEEP, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, AUDIT, OPENAPI,
 )  # fmt: skip

@@ -31,6 +31,19 @@ class PresetInForce(Answer):
     revision: int
 
 
+class TrialEnds(Answer):
+    """What comes back, and when at the latest, unless the preset on trial is kept."""
+
+    back_to: str
+    left_s: float
+
+
+class PresetStatus(PresetInForce):
+    """The preset in force, and whether it is on trial."""
+
+    trial: TrialEnds | None = Field(default=None, description="null: it stays until somebody changes it.")
+
+
 class OrderedLimit(Answer):
     """A limit that an operator has ordered in place of the preset's: its seats, its batch window, and its end."""
 
@@ -47,6 +60,15 @@ class LimitStatus(Answer):
     ceiling: int
     reason: str = Field(default="", description="Why the proposed limit is what it is: fixed, slo, kv, failed, ...")
     ordered: OrderedLimit | None = Field(default=None, description="null: the limit is that of the preset.")
+    kv_seats: int | None = Field(
+        default=None, description="Sequences of `kv_seats_tokens` that fill the KV space; null: not known yet."
+    )
+    kv_seats_tokens: float = Field(default=0.0, description="The mean length of recent sequences, or a typical one.")
+    kv_seats_recorded: bool = Field(default=False, description="Whether that is the recent mean.")
+    knee_seats: int | None = Field(
+        default=None,
+        description="Beyond so many seats 10 % more tokens a second cost over 20 % more time between tokens.",
+    )
 
 
 class PrefixStatus(Answer):
@@ -124,6 +146,16 @@ class MemoryStatus(Answer):
     )
 
 
+class StepTime(Answer):
+    """The step time of the engine, fitted from its own steps: ``base_s`` + ``sequence_s`` for each running sequence +
+    ``prompt_token_s`` for each prompt token that is computed in it."""
+
+    base_s: float
+    sequence_s: float
+    prompt_token_s: float
+    error_ratio: float = Field(description="Mean of |predicted - measured| / measured of its recent steps.")
+
+
 class EngineStatus(Answer):
     """The engine. ``state`` and the fields below it are empty where no supervisor watches the engine."""
 
@@ -136,6 +168,7 @@ class EngineStatus(Answer):
     kv_cache_tokens: int | None = Field(
         default=None, description="Tokens the KV cache holds; null before the first step."
     )
+    step_time: StepTime | None = Field(default=None, description="null until enough steps were seen.")
     dtype: str = Field(default="", description="The type of the weights, such as bfloat16.")
     quantization: str = Field(default="", description="The method by which the weights are quantised, or none.")
     kv_cache_dtype: str = Field(default="", description="The type in which the KV cache is kept.")
@@ -149,17 +182,53 @@ class EngineStatus(Answer):
     crash_suspects: int = Field(default=0, description="Requests that are retried alone after an engine death.")
 
 
+class ForecastErrors(Answer):
+    """How true the forecasts of presets were: the median of |forecast - came| / came after the last switches."""
+
+    comparisons: int = 0
+    error_ratio: dict[str, float] = Field(default={}, description="By figure; empty before the first comparison.")
+
+
+class Evidence(Answer):
+    """A figure of the last half minute, and the bound that it was compared with; ``class.figure`` for a class."""
+
+    figure: str
+    value: float
+    bound: float | None = Field(default=None, description="null: the figure stands alone.")
+
+
+class Remedy(Answer):
+    """What would help, what it costs, and the command that does it; empty where it is not one command."""
+
+    action: str
+    cost: str = ""
+    command: str = ""
+
+
+class Diagnosis(Answer):
+    """What limits the server now, how bad that is, what is wrong in a sentence each, and what would help, the best
+    first."""
+
+    severity: str = Field(description="ok, watch, degraded, overloaded or down")
+    bottleneck: str = Field(description="What limits: seats, engine_speed, memory, ...; none: nothing does.")
+    statement: str
+    symptoms: list[str] = []
+    evidence: list[Evidence] = []
+    remedies: list[Remedy] = []
+
+
 class Status(Answer):
     """The state of the whole server."""
 
     version: str
     model: str
+    diagnosis: Diagnosis | None = Field(default=None, description="null: the server is older than this.")
     ready: bool
     reasons: list[str] = Field(description="Why the server is not ready.")
     state: str = Field(description="The state of admission: open, paused or draining, for example.")
     started_at: str = ""
     uptime_s: float
-    preset: PresetInForce
+    preset: PresetStatus
     limit: LimitStatus
     ordering: OrderingStatus = OrderingStatus()
     scale_ratio: float = Field(default=0.0, description="How many times the live limit the demand would fill.")
@@ -172,6 +241,7 @@ class Status(Answer):
     in_flight: int
     classes: list[ClassStatus]
     prediction: dict[str, PredictionStatus] = {}
+    forecast: ForecastErrors = ForecastErrors()
     fallback: FallbackSummary = FallbackSummary()
     warmup: WarmupStatus = WarmupStatus()
     memory: MemoryStatus = MemoryStatus()
@@ -185,6 +255,111 @@ class DeskDump(RootModel[dict[str, Any]]):
 # ---------------------------------------------------------------------- presets
 
 
+class Lengths(Answer):
+    """Lengths in tokens of one sequence: of how many requests, mean, quantiles (nearest rank) and maximum."""
+
+    count: int
+    mean: float
+    p50: int
+    p95: int
+    p99: int
+    maximum: int
+
+
+class ClassTraffic(Answer):
+    """The recent arrivals of one class."""
+
+    requests: int
+    rate_per_s: float
+    sequences: float = Field(default=1.0, description="Of a request, on the mean.")
+    prompt_tokens: Lengths | None = None
+    output_tokens: Lengths | None = Field(default=None, description="Of the completed requests; null: none completed.")
+
+
+class Traffic(Answer):
+    """What arrived in the last half hour, the refused requests too."""
+
+    span_s: float = Field(description="The time that these figures are of.")
+    whole: bool = Field(default=True, description="false: there were so many that the oldest were dropped.")
+    requests: int
+    rate_per_s: float
+    gap_cv: float | None = Field(
+        default=None, description="Coefficient of variation of the times between arrivals; 1: a Poisson process."
+    )
+    peak_ratio: float | None = Field(default=None, description="The busiest ten seconds over ten seconds on the mean.")
+    tenants: int = 0
+    largest_tenant_ratio: float | None = Field(default=None, description="The busiest tenant's share of the requests.")
+    classes: dict[str, ClassTraffic] = {}
+
+
+class Interval(Answer):
+    """A forecast figure: the median of several replays, the least and the largest."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Quantiles(Answer):
+    """p50, p95 and p99 in seconds; null where nothing was measured."""
+
+    p50: Interval | None = None
+    p95: Interval | None = None
+    p99: Interval | None = None
+
+
+class ClassForecast(Answer):
+    """What the requests of one class would meet; ratios are of those that were offered."""
+
+    offered: int
+    completed_ratio: Interval
+    refused_ratio: Interval
+    timed_out_ratio: Interval
+    good_ratio: Interval | None = Field(
+        default=None, description="Served within all objectives of the preset; null where it states none."
+    )
+    ttft_s: Quantiles
+    inter_token_s: Quantiles
+
+
+class PresetForecast(Answer):
+    """What one preset would do with the recent traffic."""
+
+    name: str
+    tokens_per_s: Interval
+    mean_batch: Interval
+    goodput_per_s: Interval | None = Field(
+        default=None, description="Requests a second that are served within the preset's own objectives."
+    )
+    all: ClassForecast
+    classes: dict[str, ClassForecast]
+
+
+class EngineEstimate(StepTime):
+    """The model of the engine: its step time, and the tokens that its KV space holds."""
+
+    kv_tokens: int
+
+
+class Forecast(Answer):
+    """The forecast of several presets, by replays of the last requests on the model of the engine."""
+
+    current: str = Field(description="The preset in force.")
+    span_s: float = Field(description="The time in which the requests arrived.")
+    requests: int = Field(description="The sequences that were replayed: the newest ones.")
+    seeds: int = Field(description="How many replays each figure is of, at least.")
+    engine: EngineEstimate
+    earlier: ForecastErrors = Field(default=ForecastErrors(), description="How true earlier forecasts were.")
+    presets: list[PresetForecast]
+
+
+class ForecastProgress(Answer):
+    """Whether a forecast is being computed, and how far it is."""
+
+    running: bool
+    done_ratio: float = 0.0
+
+
 class PresetEntry(Answer):
     """One preset of the server; ``source`` is "bundled", "given" by the program, or its file."""
 
@@ -192,6 +367,7 @@ class PresetEntry(Answer):
     description: str
     source: str
     settings: dict[str, Setting]
+    warnings: list[str] = Field(default=[], description="Settings that probably do not do what their author expects.")
 
 
 class PresetList(Answer):
@@ -216,12 +392,69 @@ class SettingChange(Answer):
     after: Setting | None
 
 
+class ServedFigures(Answer):
+    """What a class of requests got in a stretch of time; null where nothing was measured.
+
+    Ratios are of the requests that ended. A request that waits for its first token counts with its age so far.
+    """
+
+    completed_ratio: float | None = None
+    refused_ratio: float | None = None
+    timed_out_ratio: float | None = None
+    error_ratio: float | None = None
+    ttft_p50_s: float | None = None
+    ttft_p95_s: float | None = None
+    ttft_p99_s: float | None = None
+    inter_token_p50_s: float | None = None
+    inter_token_p95_s: float | None = None
+    inter_token_p99_s: float | None = None
+    tokens_per_s: float | None = None
+
+
+class ServedByClass(Answer):
+    """The figures of all requests, and of each class."""
+
+    all: ServedFigures
+    classes: dict[str, ServedFigures]
+
+
+class TrialCondition(Answer):
+    """A condition of a trial: its text, the figure at the last look, and for how long it has been true."""
+
+    text: str
+    reading: float | None = None
+    held_s: float = 0.0
+
+
+class Trial(PresetInForce):
+    """A preset on trial, or the last one that was: what it ends by, and what was seen before and during it."""
+
+    back_to: str = Field(description="The preset that was in force before.")
+    end: str | None = Field(default=None, description="null: it goes on; else kept, reverted or overtaken.")
+    why: str = ""
+    left_s: float | None = Field(default=None, description="Seconds until it ends by itself; null: it has ended.")
+    revert_after_s: float | None = None
+    conditions: list[TrialCondition] = []
+    before: ServedByClass | None = Field(default=None, description="The last minute before the switch.")
+    now: ServedByClass | None = Field(
+        default=None, description="The last seconds, of what arrived since; null: no request can be served now."
+    )
+
+
+class TrialReport(Answer):
+    """The trial that goes on, or the last one; null before the first."""
+
+    trial: Trial | None = None
+
+
 class Switched(PresetInForce):
     """The result of a switch. The revision is the old one where the preset was in force already."""
 
     previous: str
     changes: list[SettingChange]
     engine_limit_confirmed: bool = Field(default=True, description="Whether the engine has confirmed its new limit.")
+    warnings: list[str] = Field(default=[], description="Settings that probably do not do what their author expects.")
+    trial: Trial | None = Field(default=None, description="The trial that the switch began.")
 
 
 # ---------------------------------------------------------------------- fallback and recycle
@@ -337,9 +570,30 @@ class Order(BaseModel):
 
 
 class SwitchOrder(Order):
-    """Put this preset in force."""
+    """Put this preset in force, for good or on trial.
+
+    With ``revert_after_s`` the server itself goes back after so long, unless the trial is kept; with ``revert_if`` as
+    soon as one of these conditions has held, such as "realtime.ttft_p95_s > 2 for 30 s".
+    """
 
     name: str = Field(min_length=1, max_length=60)
+    revert_after_s: float | None = Field(default=None, ge=1, le=86_400)
+    revert_if: list[str] | None = Field(default=None, max_length=10)
+
+
+class UndoOrder(Order):
+    """Put the settings of an earlier revision in force again; null: of the one before."""
+
+    revision: int | None = Field(default=None, ge=1, le=10**15)
+
+
+class ForecastOrder(Order):
+    """Forecast these presets, all of them where none is named, or one that is saved nowhere, as TOML."""
+
+    presets: list[str] | None = Field(default=None, min_length=1, max_length=100)
+    toml: str | None = Field(default=None, min_length=1, max_length=12_000)
+    within_s: float = Field(default=60.0, ge=1, le=600, description="What is ready by then is answered.")
+    span_s: float = Field(default=600.0, ge=10, le=1800, description="How much of the recent traffic is replayed.")
 
 
 class LimitOrder(Order):

@@ -8,7 +8,20 @@ import sys
 from collections.abc import Sequence
 
 from headway.api import AdminError
-from headway.cli import bench, calibrate, dashboard, demo, fallback, preset, recycle, serve, simulate, status, tune
+from headway.cli import (
+    bench,
+    calibrate,
+    dashboard,
+    demo,
+    fallback,
+    preset,
+    recycle,
+    serve,
+    simulate,
+    status,
+    traffic,
+    tune,
+)
 from headway.console import INTERRUPTED, CliError, Exit, Parser, UsageError, add_command, as_cli_error, formatter
 from headway.errors import HeadwayError
 from headway.release import version
@@ -38,9 +51,12 @@ environment:
 
 exit codes:
   0 done   1 the operation failed   2 wrong usage or input   3 server not reachable   4 token missing or wrong
+  5 a preset on trial was taken back
 """
 
-_COMMANDS = (serve, status, preset, fallback, recycle, dashboard, demo, simulate, calibrate, bench, tune)
+_COMMANDS = (
+    serve, status, traffic, preset, fallback, recycle, dashboard, demo, simulate, calibrate, bench, tune,
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:

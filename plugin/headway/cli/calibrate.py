@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,7 +12,20 @@ from pathlib import Path
 
 import requests
 
-from headway.console import Bar, FailedError, ServerUnreachableError, UsageError, add_json, add_url, seconds, table
+from headway.api import AdminError
+from headway.api.schema import StepTime
+from headway.console import (
+    Bar,
+    CliError,
+    FailedError,
+    ServerUnreachableError,
+    UsageError,
+    add_json,
+    add_url,
+    connect,
+    seconds,
+    table,
+)
 from headway.simulator.engine_model.fit import CalibrationError, Fit, Point, doubts, fit
 from headway.simulator.engine_model.probe import Measured, Probe
 
@@ -27,6 +41,7 @@ examples:
 Works with any OpenAI-compatible server. It is loaded with up to 32 short requests at once for the time given: run it
 while the server has no other traffic, under a preset with at least 32 seats; with fewer, fewer requests run together.
 A poor fit (mean error above 15 %) is a warning on standard error with likely causes, and in the JSON under "warnings".
+With the admin token of a Headway server (HEADWAY_ADMIN_TOKEN) the model that it fits by itself is printed beside it.
 exit codes: 0 done   1 the server refused or too little was measured   2 wrong usage   3 not reachable
 """
 _WITHIN_S = 60.0
@@ -67,7 +82,32 @@ def run(chosen: argparse.Namespace) -> int:
         print(fitted.flags())
     else:
         print(answer if chosen.json else text(fitted, measured))
+    if not chosen.flags and not chosen.json and (own := _own_fit(chosen.url)) is not None:
+        print(f"\n{_compared(fitted, own)}")
     return 0
+
+
+def _own_fit(url: str) -> StepTime | None:
+    """The step time that a Headway server has fitted by itself; None where it cannot be asked, or has none yet."""
+    try:
+        with connect(url, os.environ) as client:
+            return client.status().engine.step_time
+    except (CliError, AdminError):
+        return None
+
+
+def _compared(fitted: Fit, own: StepTime) -> str:
+    """The two models of a step side by side."""
+    rows = []
+    for running in (1, 8, 32):
+        here_ms = 1000 * (fitted.base_s + fitted.seat_s * running)
+        there_ms = 1000 * (own.base_s + own.sequence_s * running)
+        rows.append([running, f"{here_ms:.1f}", f"{there_ms:.1f}", f"{there_ms / here_ms - 1:+.0%}"])
+    head = ["running", "measured here, ms a step", "the server's own fit", "differs"]
+    return (
+        f"The server fits the same model from its own steps (error {own.error_ratio:.0%}); it knows best the batches "
+        f"it has had lately:\n{table(head, rows)}"
+    )
 
 
 def text(fitted: Fit, measured: Measured) -> str:

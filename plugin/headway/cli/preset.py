@@ -1,4 +1,4 @@
-"""``headway preset``: lists, shows and switches presets. Its other actions are in modules of their own."""
+"""``headway preset``: lists and shows presets. Its other actions are in modules of their own."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import argparse
 import json
 import os
 
-from headway.api import AdminClient, InvalidOrderError, PresetEntry, StaleError, Switched
-from headway.cli import preset_check, recommend
+from headway.api import PresetEntry
+from headway.cli import forecast, preset_check, preset_use, recommend
+from headway.cli.preset_use import unknown_preset
 from headway.console import (
-    CliError,
-    FailedError,
     Parser,
     UsageError,
     add_command,
     add_json,
     add_url,
-    as_cli_error,
     connect,
     find_preset,
     open_catalogue,
@@ -37,31 +35,30 @@ examples:
   headway preset diff balanced ./night.toml         what differs
   headway preset validate ./night.toml              errors and warnings of your own file
   headway preset recommend --latency-sensitive      which one fits, and why
+  headway preset forecast latency throughput        what they would do with the recent traffic of a server
   headway preset use throughput --reason "nightly jobs"
+  headway preset use latency --revert-after 10m     on trial: back after ten minutes unless you keep it
+  headway preset undo                               back to what was in force before
 
 A switch takes effect at once and drops no request: fewer seats drain, more seats fill.
-"""
-_USE_EPILOG = """\
-examples:
-  headway preset use throughput --reason "nightly jobs"
-  headway preset use latency --url http://10.0.0.5:8000
-
-Switching to the preset in force changes nothing: no new revision, no audit line.
-exit codes: 0 switched, or in force already   1 refused, or the preset was changed meanwhile   2 unknown preset
-            3 not reachable   4 token missing or wrong
 """
 
 
 def configure(parser: Parser) -> None:
     """Add all actions."""
-    actions = parser.add_subparsers(dest="action", metavar="list|show|diff|validate|recommend|use", required=True)
+    actions = parser.add_subparsers(
+        dest="action", metavar="list|show|diff|validate|recommend|forecast|use|keep|undo", required=True
+    )
     for name, configure_action, summary, epilog in (
         ("list", _configure_list, "List presets, on this machine or with --url of a server.", EPILOG),
         ("show", _configure_show, "Show every setting of a preset, on this machine or with --url of a server.", EPILOG),
         ("diff", preset_check.configure_diff, preset_check.DIFF_SUMMARY, preset_check.DIFF_EPILOG),
         ("validate", preset_check.configure_validate, preset_check.VALIDATE_SUMMARY, preset_check.VALIDATE_EPILOG),
         ("recommend", recommend.configure, recommend.SUMMARY, recommend.EPILOG),
-        ("use", _configure_use, "Switch a running server to another preset.", _USE_EPILOG),
+        ("forecast", forecast.configure, forecast.SUMMARY, forecast.EPILOG),
+        ("use", preset_use.configure_use, preset_use.USE_SUMMARY, preset_use.USE_EPILOG),
+        ("keep", preset_use.configure_keep, preset_use.KEEP_SUMMARY, preset_use.KEEP_EPILOG),
+        ("undo", preset_use.configure_undo, preset_use.UNDO_SUMMARY, preset_use.UNDO_EPILOG),
     ):
         configure_action(add_command(actions, name, summary, epilog))
 
@@ -75,15 +72,6 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
     _add_where(parser)
     parser.add_argument("name", metavar="NAME", help="a preset or a file")
     parser.set_defaults(run=_show_one)
-
-
-def _configure_use(parser: argparse.ArgumentParser) -> None:
-    add_url(parser)
-    add_json(parser)
-    parser.add_argument("name", metavar="NAME", help="a preset")
-    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the server's audit log")
-    parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
-    parser.set_defaults(run=_use)
 
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
@@ -134,50 +122,6 @@ def _show_one(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _use(chosen: argparse.Namespace) -> int:
-    actor = chosen.actor or os.environ.get("USER") or None
-    with connect(chosen.url, os.environ) as client:
-        current = client.preset()
-        try:
-            switched = client.switch(chosen.name, revision=current.revision, reason=chosen.reason, actor=actor)
-            changed = switched.revision != current.revision
-        except StaleError:
-            raise FailedError(_overtaken(client, current.name)) from None
-        except InvalidOrderError as error:
-            raise _not_accepted(client, chosen.name, error) from None
-    print(switched.model_dump_json() if chosen.json else _switch_text(switched, changed=changed))
-    return 0
-
-
-def _overtaken(client: AdminClient, seen: str) -> str:
-    now = client.preset()
-    return (
-        f"the preset {seen} was changed meanwhile; in force now: {now.name} (revision {now.revision}). "
-        "Nothing was changed; run it again if you still want to switch"
-    )
-
-
-def _not_accepted(client: AdminClient, name: str, error: InvalidOrderError) -> CliError:
-    names = [entry.name for entry in client.presets().presets]
-    return as_cli_error(error) if name in names else UsageError(_unknown(name, names))
-
-
-def _unknown(name: str, names: list[str]) -> str:
-    return f"the server knows no preset {name!r}; it knows: {', '.join(names)}"
-
-
-def _switch_text(switched: Switched, *, changed: bool) -> str:
-    if not changed:
-        return f"{switched.name} is already in force, nothing changed  (revision {switched.revision})"
-    head = f"{switched.previous} -> {switched.name}  (revision {switched.revision})"
-    if not switched.engine_limit_confirmed:
-        head += "\n  the engine has not confirmed its new limit"
-    if not switched.changes:
-        return f"{head}\n  no setting differs"
-    rows = [[one.setting, setting_text(one.before), setting_text(one.after)] for one in switched.changes]
-    return f"{head}\n{table(['setting', 'before', 'after'], rows)}"
-
-
 def _entries(chosen: argparse.Namespace) -> tuple[str | None, list[PresetEntry]]:
     """The name in force (None without a server) and all presets."""
     if chosen.url is not None:
@@ -194,7 +138,7 @@ def _entry(chosen: argparse.Namespace) -> PresetEntry:
     _, entries = _entries(chosen)
     named = {entry.name: entry for entry in entries}
     if chosen.name not in named:
-        raise UsageError(_unknown(chosen.name, list(named)))
+        raise UsageError(unknown_preset(chosen.name, list(named)))
     return named[chosen.name]
 
 

@@ -1,4 +1,4 @@
-"""``headway preset recommend``: names the preset that fits, and advice for a running server."""
+"""``headway preset recommend``: names the preset that fits, and what would help a running server."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import os
 import sys
 from dataclasses import asdict
 
-from headway.cli.traffic import watch
-from headway.console import add_json, add_url, connect, seconds
+from headway.api import Status
+from headway.cli.status import remedy_line
+from headway.console import add_json, add_url, connect
 from headway_policies.preset import Needs, Recommendation, recommend
 
-SUMMARY = "Recommend a preset for your needs; with --url, also from a running server's traffic."
+SUMMARY = "Recommend a preset for your needs; with --url, also say what limits a running server and what would help."
 EPILOG = """\
 examples:
   headway preset recommend                          asks two questions (without a terminal: balanced)
   headway preset recommend --latency-sensitive      answers are read as they arrive
   headway preset recommend --inter-token-slo-ms 60  an objective for the time between tokens
   headway preset recommend --offline                a file of prompts, by tomorrow
-  headway preset recommend --url http://127.0.0.1:8000 --watch 30
-                                                    also from 30 s of its traffic, with reasons
+  headway preset recommend --url http://127.0.0.1:8000
+                                                    also what limits that server now, and what would help
 
 decision tree:
   an objective for the time between tokens?   interactive
@@ -47,9 +48,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--inter-token-slo-ms", type=_milliseconds, metavar="MS", help="the objective for the time between tokens"
     )
-    parser.add_argument(
-        "--watch", type=seconds, default=5.0, metavar="S", help="how long to observe --url (default: 5)"
-    )
     parser.set_defaults(run=run)
 
 
@@ -58,22 +56,35 @@ def run(chosen: argparse.Namespace) -> int:
     needs = Needs(chosen.latency_sensitive, chosen.throughput, chosen.offline, chosen.inter_token_slo_ms)
     if needs == Needs() and not chosen.json and sys.stdin.isatty():
         needs = _ask()
-    if chosen.url is None:
-        found = recommend(needs)
-    else:
+    found, status = recommend(needs), None
+    if chosen.url is not None:
         with connect(chosen.url, os.environ) as client:
-            found = recommend(needs, watch(client, chosen.watch))
-    print(json.dumps(asdict(found), ensure_ascii=False) if chosen.json else text(found))
+            status = client.status()
+    print(json.dumps(_json(found, status), ensure_ascii=False) if chosen.json else text(found, status))
     return 0
 
 
-def text(found: Recommendation) -> str:
-    """The recommendation as text."""
+def text(found: Recommendation, status: Status | None = None) -> str:
+    """The recommendation as text, with the diagnosis of a server."""
     lines = [f"{found.preset}\n  {found.because}"]
-    if found.advice:
-        lines.append("\nwhat the traffic suggests")
-        lines += [f"  {one.do}\n    {one.because}" for one in found.advice]
+    if status is not None:
+        lines.append(f"\nthe server, under {status.preset.name}")
+        lines += [f"  {line}" for line in _server(status)]
     return "\n".join(lines)
+
+
+def _server(status: Status) -> list[str]:
+    diagnosis = status.diagnosis
+    if diagnosis is None:
+        return ["does not diagnose itself: it is older than this command"]
+    helps = [f"  {place}. {remedy_line(one)}" for place, one in enumerate(diagnosis.remedies, 1)]
+    head = ["what would help, the best first:"] if helps else []
+    return [f"{diagnosis.severity}: {diagnosis.statement}", *diagnosis.symptoms, *head, *helps]
+
+
+def _json(found: Recommendation, status: Status | None) -> dict[str, object]:
+    diagnosis = None if status is None or status.diagnosis is None else status.diagnosis.model_dump()
+    return {**asdict(found), "diagnosis": diagnosis}
 
 
 def _ask() -> Needs:

@@ -23,7 +23,7 @@ from headway.simulator.studies.tuning import Point, knee, most_within
 def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
     """The table, and whichever files are asked for. Raises UsageError where one cannot be written."""
     if chosen.csv:
-        _write(chosen.csv, as_csv(comparison))
+        write_file(chosen.csv, as_csv(comparison))
     if chosen.html:
         names = [run.name for run in comparison.runs]
         pictures = [*charts(comparison), timeline_chart(timelines())]
@@ -131,10 +131,11 @@ def _write_page(
     rows: Sequence[tuple[str, list[str]]],
     pictures: Sequence[Chart],
 ) -> None:
-    _write(path, page(f"Headway: {names}, simulated", facts, head, rows, pictures))
+    write_file(path, page(f"Headway: {names}, simulated", facts, head, rows, pictures))
 
 
-def _write(path: str, text: str) -> None:
+def write_file(path: str, text: str) -> None:
+    """Write a file. Raises UsageError where that is not possible."""
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:

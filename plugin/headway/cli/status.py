@@ -9,8 +9,9 @@ import sys
 import time
 
 from headway.api import AdminClient, ClassStatus, EngineStatus, Status
-from headway.api.schema import PrefixStatus
+from headway.api.schema import Diagnosis, PrefixStatus, Remedy
 from headway.console import Exit, add_json, add_url, connect, duration, seconds, table
+from headway_policies.preset import SeatBounds
 
 NAME = "status"
 SUMMARY = "Show what a server is doing: readiness, preset, limit, and the queue of each class."
@@ -59,8 +60,10 @@ def text(status: Status, url: str) -> str:
         ("server", f"{url}  (headway {status.version}, up {duration(status.uptime_s)})"),
         ("model", status.model or "-"),
         ("state", f"{readiness}; {_admission(status)}"),
+        *_diagnosis(status.diagnosis),
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
         ("seats", _seats(status) + _ordered(status)),
+        *_caps(status),
         ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
     ]
     if status.engine.dtype:
@@ -75,6 +78,20 @@ def text(status: Status, url: str) -> str:
     ranked = sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
     head = ["class", "queued", "oldest wait", "in flight", "arrived", "outcomes"]
     return "\n".join([*lines, "", table(head, [_row(one) for one in ranked], indent="")])
+
+
+def _diagnosis(found: Diagnosis | None) -> list[tuple[str, str]]:
+    """What limits the server, and what would help, the best first."""
+    if found is None:
+        return []
+    helps = [("helps" if place == 0 else "", remedy_line(one)) for place, one in enumerate(found.remedies)]
+    wrong = [("wrong" if place == 0 else "", text) for place, text in enumerate(found.symptoms)]
+    return [("diagnosis", f"{found.severity.upper()}: {found.statement}"), *wrong, *helps]
+
+
+def remedy_line(one: Remedy) -> str:
+    """A remedy, its cost and its command."""
+    return f"{one.action}; costs: {one.cost}" + (f"  [{one.command}]" if one.command else "")
 
 
 def _engine(engine: EngineStatus) -> str:
@@ -105,6 +122,13 @@ def _seats(status: Status) -> str:
         f"{taken} taken, the limit is {limit.live}: {taken - limit.live} above it until they finish "
         f"(ceiling {limit.ceiling})"
     )
+
+
+def _caps(status: Status) -> list[tuple[str, str]]:
+    """What bounds the seats on this engine, as far as it is known."""
+    limit = status.limit
+    bounds = SeatBounds(limit.kv_seats, limit.kv_seats_tokens, limit.kv_seats_recorded, limit.knee_seats)
+    return [("bounds", "; ".join(bounds.words))] if bounds.words else []
 
 
 def _ordered(status: Status) -> str:

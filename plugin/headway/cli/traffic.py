@@ -1,84 +1,94 @@
-"""The traffic of a running server over a few seconds, from two samples of its status and metrics."""
+"""``headway traffic``: what arrived at a server in the last half hour, and the same as a trace file."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+import argparse
+import os
+from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
+from headway.api import AdminClient, Traffic
+from headway.api.schema import ClassTraffic, Lengths
+from headway.console import Exit, FailedError, UsageError, add_url, connect, duration, table
 
-from headway.api import AdminClient, Status
-from headway.console import check_lines, fetch_metrics
-from headway_policies.limits import LimitSettings
-from headway_policies.preset import Traffic
+NAME = "traffic"
+SUMMARY = "Show what arrived at a server in the last half hour, or write it as a trace."
+EPILOG = """\
+examples:
+  headway traffic
+  headway traffic --export monday.csv
+  headway simulate --trace monday.csv --preset balanced --preset throughput      what another preset would have done
 
-_INTER_TOKEN = "vllm:inter_token_latency_seconds"  # noqa: S105  # a metric, no secret
-
-#: (name of a sample, its ``le`` or "") -> the sum over all other labels
-Samples = Mapping[tuple[str, str], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A server at one moment."""
-
-    status: Status
-    samples: Samples
+A trace has the time, class, tenant (as a number) and lengths of each request, those that were refused too; no text and
+no ids. The length of an answer that was not completed is left empty.
+Needs the admin token of the server (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE).
+exit codes: 0 done   1 the file cannot be written   2 bad usage   3 not reachable   4 token missing or wrong
+"""
 
 
-def watch(client: AdminClient, over_s: float) -> Traffic:
-    """Take a sample, wait ``over_s`` seconds, take another. Raises the errors of the client."""
-    before = Look(client.status(), fetch_samples(client.url))
-    time.sleep(over_s)
-    after = Look(client.status(), fetch_samples(client.url))
-    return between(before, after, client.preset().settings, over_s)
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    add_url(parser)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="print JSON instead of text")
+    how.add_argument("--export", metavar="FILE", help="write a trace that `headway simulate --trace` reads")
+    parser.set_defaults(run=run)
 
 
-def between(before: Look, after: Look, settings: Mapping[str, object], over_s: float) -> Traffic:
-    """What happened between two samples, under a preset with these settings."""
-    grown = {key: value - before.samples.get(key, 0.0) for key, value in after.samples.items()}
-    steps = grown.get(("headway_batch_size_count", ""), 0.0)
-    slo_ms = settings.get("limit.inter_token_slo_ms", LimitSettings().inter_token_slo_ms)
-    return Traffic(
-        over_s=over_s,
-        strategy=str(settings.get("batching.strategy", "continuous")),
-        adaptive=settings.get("limit.policy", "fixed") != "fixed" and not settings.get("limit.shadow", False),
-        limit=after.status.limit.live,
-        ceiling=after.status.limit.ceiling,
-        seats_taken=after.status.seats_taken,
-        queued_before=before.status.queued,
-        queued=after.status.queued,
-        arrivals=round(grown.get(("headway_arrivals_total", ""), 0.0)),
-        kv_usage_ratio=after.samples.get(("headway_engine_kv_cache_usage_ratio", ""), 0.0),
-        inter_token_slo_ms=float(str(slo_ms)),
-        mean_batch=grown[("headway_batch_size_sum", "")] / steps if steps > 0 else None,
-        inter_token_ms=_p95_ms(grown),
-        preemptions=round(grown.get(("vllm:num_preemptions_total", ""), 0.0)),
-    )
+def run(chosen: argparse.Namespace) -> int:
+    """Print the traffic, or write it."""
+    if chosen.export is not None and not Path(chosen.export).absolute().parent.is_dir():
+        raise UsageError(f"{chosen.export}: cannot be written: no such folder")
+    with connect(chosen.url, os.environ) as client:
+        if chosen.export is not None:
+            _export(client, Path(chosen.export))
+        else:
+            found = client.traffic()
+            print(found.model_dump_json() if chosen.json else text(found))
+    return Exit.OK
 
 
-def fetch_samples(url: str) -> Samples:
-    """What ``/metrics`` shows. Raises ServerUnreachableError."""
-    return fetch_metrics(url, read_samples)
+def _export(client: AdminClient, path: Path) -> None:
+    trace = client.trace()
+    try:
+        path.write_bytes(trace)
+    except OSError as error:
+        raise FailedError(f"{path}: cannot be written: {error.strerror}") from None
+    requests = trace.count(b"\n") - 1
+    print(f"{path}: {requests} requests")
 
 
-def read_samples(text: str) -> Samples:
-    """Prometheus text as sums. Raises ValueError for anything else."""
-    check_lines(text)
-    samples: dict[tuple[str, str], float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            key = (sample.name, sample.labels.get("le", ""))
-            samples[key] = samples.get(key, 0.0) + sample.value
-    return samples
+def text(traffic: Traffic) -> str:
+    """The traffic as text."""
+    if not traffic.requests:
+        return "no request has arrived in the last half hour"
+    bursts = [
+        f"gaps cv {traffic.gap_cv:.2f} (1: random arrivals, more: bursts)" if traffic.gap_cv is not None else "",
+        f"busiest ten seconds {traffic.peak_ratio:.1f} times the mean" if traffic.peak_ratio is not None else "",
+    ]
+    lines = [
+        f"{traffic.requests} requests in {duration(traffic.span_s)}: {traffic.rate_per_s:.3g} a second"
+        + ("" if traffic.whole else "; there were more, the oldest are dropped"),
+        "; ".join(one for one in bursts if one),
+    ]
+    if traffic.tenants > 1:
+        lines.append(f"{traffic.tenants} tenants, the busiest with {traffic.largest_tenant_ratio or 0:.0%} of them")
+    head = ["class", "requests", "a second", "sequences", "prompt tokens", "answer tokens"]
+    ranked = sorted(traffic.classes.items(), key=lambda one: -one[1].requests)
+    rows = [_row(name, one) for name, one in ranked]
+    note = "tokens of a sequence: mean, p50 / p95 / p99; of the answers those that were completed"
+    return "\n".join([*filter(None, lines), "", table(head, rows, indent=""), "", note])
 
 
-def _p95_ms(grown: Samples) -> float | None:
-    """The bound of the bucket that 95 % of the new tokens are within; None without tokens."""
-    name = f"{_INTER_TOKEN}_bucket"
-    buckets = sorted((float(le), count) for (sample, le), count in grown.items() if sample == name)
-    if not buckets or buckets[-1][1] <= 0:
-        return None
-    wanted = 0.95 * buckets[-1][1]
-    return 1000 * next(bound_s for bound_s, count in buckets if count >= wanted)
+def _row(name: str, one: ClassTraffic) -> list[str]:
+    return [
+        name,
+        str(one.requests),
+        f"{one.rate_per_s:.3g}",
+        f"{one.sequences:.3g}",
+        _lengths(one.prompt_tokens),
+        _lengths(one.output_tokens),
+    ]
+
+
+def _lengths(lengths: Lengths | None) -> str:
+    return "-" if lengths is None else f"{lengths.mean:.0f}, {lengths.p50} / {lengths.p95} / {lengths.p99}"

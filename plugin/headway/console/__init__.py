@@ -18,7 +18,7 @@ from headway.console.exits import (
 from headway.console.known_presets import absolute, find_preset, open_catalogue, preset_dir
 from headway.console.machine import Machine, cpu_backend, read_machine
 from headway.console.metrics_page import check_lines, fetch_metrics
-from headway.console.parser import Parser, add_command, add_json, add_url, formatter, port, seconds
+from headway.console.parser import Parser, add_command, add_json, add_url, formatter, port, seconds, time_span
 from headway.console.preflight import VLLM_PORT, has_vllm, missing_dashboard_packages, try_bind
 from headway.console.serve_flags import DEFAULT_PRESET, ServeWords, has, model_of, split, value_of, with_defaults
 from headway.console.table import duration, milliseconds, setting_text, table
@@ -62,6 +62,7 @@ __all__ = [
     "setting_text",
     "split",
     "table",
+    "time_span",
     "try_bind",
     "value_of",
     "with_defaults",

@@ -34,6 +34,7 @@ class Exit(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     TOKEN = 4
+    REVERTED = 5
 
 
 #: Ended by Ctrl-C: 128 + SIGINT, as shells count.

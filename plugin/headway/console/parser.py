@@ -66,3 +66,12 @@ def seconds(text: str) -> float:
     if not 0 < value_s < 1e7:
         raise argparse.ArgumentTypeError(f"a positive number of seconds is needed, not {text!r}")
     return value_s
+
+
+def time_span(text: str) -> float:
+    """Read a time such as 90, 90s, 10m or 1h, in seconds. Raises argparse.ArgumentTypeError."""
+    unit_s = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:])
+    try:
+        return seconds(text if unit_s is None else text[:-1]) * (unit_s or 1.0)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"a time such as 90s, 10m or 1h is needed, not {text!r}") from None

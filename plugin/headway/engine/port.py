@@ -119,12 +119,16 @@ class EngineAdapter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """How an engine keeps weights and KV cache; "" and None where it is not known, "none" for no quantisation."""
+    """How an engine keeps weights and KV cache; "" and None where it is not known, "none" for no quantisation.
+
+    ``step_tokens``: the most tokens that one step computes.
+    """
 
     dtype: str = ""
     quantization: str = ""
     kv_cache_dtype: str = ""
     max_model_len: int | None = None
+    step_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,15 @@ decided on in ``If-Match`` (RFC 9110, section 13.1.1): 428 without it, 412 when 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from http import HTTPStatus
 
 from pydantic import BaseModel
 from starlette import routing
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from headway.api import openapi, schema
 from headway.api import routes as api
@@ -24,18 +25,24 @@ from headway.api.routes import Role, Route
 from headway.audit import Caller
 from headway.errors import (
     LimitOrderError,
+    NoTrialError,
     StaleRevisionError,
     UnknownPresetError,
+    UnknownRevisionError,
     UnknownRungError,
     UnusablePresetError,
 )
+from headway.forecast import BusyError, ForecastError
 from headway.http.auth import Tokens
 from headway.http.orders import AnOrder, read_order
 from headway.http.problem import ProblemError, problem_response
-from headway.operator import Control, Switched
+from headway.operator import Control, PresetTrial, Switched, unsaved_preset
+from headway.recorder import summarise, trace_lines
 from headway.release import version
 from headway.supervision import CannotReplaceError, NotNowError
+from headway_policies import PresetError
 from headway_policies.preset import Issue, shown
+from headway_policies.trial import ALL, Condition, ConditionError, Served, TrialTerms
 
 MAX_QUERY_BYTES = 1000
 
@@ -107,6 +114,15 @@ async def _desk(control: Control, request: Request, caller: Caller) -> Response:
     return _answer(schema.DeskDump(control.gateway.gate.dump()))
 
 
+async def _traffic(control: Control, request: Request, caller: Caller) -> Response:
+    return _answer(schema.Traffic.model_validate(asdict(await summarise(control.recording()))))
+
+
+async def _trace(control: Control, request: Request, caller: Caller) -> Response:
+    headers = {"Content-Disposition": 'attachment; filename="traffic.csv"'}
+    return StreamingResponse(trace_lines(control.recording()), headers=headers, media_type=api.TRACE.media)
+
+
 async def _presets(control: Control, request: Request, caller: Caller) -> Response:
     listed = [
         schema.PresetEntry(
@@ -114,11 +130,58 @@ async def _presets(control: Control, request: Request, caller: Caller) -> Respon
             description=one.preset.description,
             source=one.source,
             settings=one.preset.settings(),
+            warnings=control.warnings(one.preset),
         )
         for one in control.catalogue
     ]
     current = schema.PresetInForce(name=control.preset.name, revision=control.revision)
     return _answer(schema.PresetList(current=current, presets=listed))
+
+
+async def _forecast(control: Control, request: Request, caller: Caller) -> Response:
+    """A forecast changes nothing: it is in no audit log."""
+    wanted, _ = await _order(control, request, caller, schema.ForecastOrder)
+    if wanted.presets is not None and wanted.toml is not None:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Give either presets or toml.")
+    try:
+        unsaved = None if wanted.toml is None else [unsaved_preset(wanted.toml)]
+        presets = unsaved or control.forecasts.known(wanted.presets)
+        found = await control.forecasts.of(presets, wanted.within_s, wanted.span_s)
+    except PresetError as error:
+        issues = error.issues or [Issue("toml", str(error))]
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=issues) from None
+    except UnknownPresetError as error:
+        unknown = [Issue("presets", str(error))]
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=unknown) from None
+    except (BusyError, ForecastError) as error:
+        raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
+    model, done = found.model, found.forecasts
+    answer = schema.Forecast(
+        current=found.current,
+        span_s=done.span_s,
+        requests=done.requests,
+        seeds=done.seeds,
+        engine=schema.EngineEstimate(
+            base_s=model.base_s,
+            sequence_s=model.seat_s,
+            prompt_token_s=model.prefill_s,
+            kv_tokens=model.kv_tokens,
+            error_ratio=found.error_ratio,
+        ),
+        earlier=_forecast_errors(control),
+        presets=[schema.PresetForecast.model_validate(asdict(one)) for one in done.presets],
+    )
+    return _answer(answer)
+
+
+def _forecast_errors(control: Control) -> schema.ForecastErrors:
+    errors = control.forecast_errors
+    return schema.ForecastErrors(comparisons=len(errors.comparisons), error_ratio=errors.error_ratios())
+
+
+async def _forecast_progress(control: Control, request: Request, caller: Caller) -> Response:
+    done = control.forecasts.done
+    return _answer(schema.ForecastProgress(running=done is not None, done_ratio=done or 0.0))
 
 
 async def _preset(control: Control, request: Request, caller: Caller) -> Response:
@@ -133,42 +196,123 @@ async def _switch(control: Control, request: Request, caller: Caller) -> Respons
     wanted, caller = await _order(control, request, caller, schema.SwitchOrder)
     expected_revision = _if_match(control, request, caller)
     try:
-        done = await control.switch(
-            wanted.name, expected_revision=expected_revision, caller=caller, reason=wanted.reason
-        )
-    except StaleRevisionError as error:
-        raise ProblemError(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
-    except UnusablePresetError as error:
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=error.issues) from None
+        trial = _trial_terms(control, request, caller, wanted)
+        with _refusals_of_a_change():
+            done = await control.switch(
+                wanted.name, expected_revision=expected_revision, caller=caller, reason=wanted.reason, trial=trial
+            )
     except UnknownPresetError as error:
         unknown = Issue("name", str(error), shown(wanted.name))
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
-    return _switched(done)
+    return _switched(control, done)
+
+
+def _trial_terms(control: Control, request: Request, caller: Caller, wanted: schema.SwitchOrder) -> TrialTerms:
+    """What a switch is taken back by. Raises ProblemError with every condition that cannot be read."""
+    class_names = next((one.preset.by_urgency() for one in control.catalogue if one.preset.name == wanted.name), None)
+    found, wrong = list[Condition](), list[Issue]()
+    for place, text in enumerate(wanted.revert_if or ()):
+        try:
+            found.append(Condition.parse(text, class_names))
+        except ConditionError as error:
+            wrong.append(Issue(f"revert_if.{place}", str(error), shown(text)))
+    if wrong:
+        detail = "; ".join(f"{one.where}: {one.message}" for one in wrong)
+        control.refused(caller, _action(request), detail)
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{detail}.", errors=wrong)
+    return TrialTerms(wanted.revert_after_s, found)
+
+
+async def _trial(control: Control, request: Request, caller: Caller) -> Response:
+    last = control.trials.last
+    return _answer(schema.TrialReport(trial=None if last is None else _trial_state(control, last)))
+
+
+async def _keep(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await _order(control, request, caller, schema.Order)
+    expected_revision = _if_match(control, request, caller)
+    try:
+        with _refusals_of_a_change():
+            kept = control.keep(expected_revision=expected_revision, caller=caller, reason=wanted.reason)
+    except NoTrialError as error:
+        raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
+    return _answer(_trial_state(control, kept), headers=_etag(control.revision))
+
+
+def _trial_state(control: Control, trial: PresetTrial) -> schema.Trial:
+    result = trial.result
+    now_s = control.gateway.gate.now_s() if trial.ended_s is None else trial.ended_s
+    held_s = trial.trial.held_s(now_s)
+    return schema.Trial(
+        name=trial.preset.name,
+        revision=trial.revision,
+        back_to=trial.back_to.name,
+        end=None if result is None else result.end,
+        why="" if result is None else result.why,
+        left_s=None if result is not None else max(0.0, trial.trial.ends_s - now_s),
+        revert_after_s=trial.terms.revert_after_s,
+        conditions=[
+            schema.TrialCondition(
+                text=str(one), reading=None if trial.now is None else one.reading(trial.now), held_s=held
+            )
+            for one, held in zip(trial.terms.revert_if, held_s, strict=True)
+        ],
+        before=_served(trial.before),
+        now=None if trial.now is None else _served(trial.now),
+    )
+
+
+def _served(figures: Mapping[str, Served]) -> schema.ServedByClass:
+    by_class = {name: schema.ServedFigures.model_validate(asdict(one)) for name, one in figures.items()}
+    everything = by_class.pop(ALL, schema.ServedFigures())
+    return schema.ServedByClass(all=everything, classes=by_class)
+
+
+async def _undo(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await _order(control, request, caller, schema.UndoOrder)
+    expected_revision = _if_match(control, request, caller)
+    try:
+        with _refusals_of_a_change():
+            done = await control.undo(
+                wanted.revision, expected_revision=expected_revision, caller=caller, reason=wanted.reason
+            )
+    except UnknownRevisionError as error:
+        unknown = Issue("revision", str(error), shown(wanted.revision))
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
+    return _switched(control, done)
 
 
 async def _order_limit(control: Control, request: Request, caller: Caller) -> Response:
     wanted, caller = await _order(control, request, caller, schema.LimitOrder)
     expected_revision = _if_match(control, request, caller)
     try:
-        done = await control.order_limit(
-            wanted.seats,
-            window_ms=wanted.window_ms,
-            expires_s=wanted.expires_s,
-            expected_revision=expected_revision,
-            caller=caller,
-            reason=wanted.reason,
-        )
+        with _refusals_of_a_change():
+            done = await control.order_limit(
+                wanted.seats,
+                window_ms=wanted.window_ms,
+                expires_s=wanted.expires_s,
+                expected_revision=expected_revision,
+                caller=caller,
+                reason=wanted.reason,
+            )
+    except LimitOrderError as error:
+        wrong = Issue("seats", str(error), shown(wanted.seats))
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[wrong]) from None
+    return _switched(control, done)
+
+
+@contextmanager
+def _refusals_of_a_change() -> Iterator[None]:
+    """Why any change of the preset may be refused, as problems."""
+    try:
+        yield
     except StaleRevisionError as error:
         raise ProblemError(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
     except UnusablePresetError as error:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=error.issues) from None
-    except LimitOrderError as error:
-        wrong = Issue("seats", str(error), shown(wanted.seats))
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[wrong]) from None
-    return _switched(done)
 
 
-def _switched(done: Switched) -> Response:
+def _switched(control: Control, done: Switched) -> Response:
     """A change of the preset or its limit, with the new revision."""
     changed = [schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in done.changes]
     answer = schema.Switched(
@@ -177,6 +321,8 @@ def _switched(done: Switched) -> Response:
         previous=done.previous,
         changes=changed,
         engine_limit_confirmed=done.engine_limit_confirmed,
+        warnings=list(done.warnings),
+        trial=None if done.trial is None else _trial_state(control, done.trial),
     )
     return _answer(answer, headers=_etag(done.revision))
 
@@ -225,9 +371,16 @@ HANDLERS: Mapping[str, Handler] = {
     "readyz": _readyz,
     "status": _status,
     "desk": _desk,
+    "traffic": _traffic,
+    "trace": _trace,
     "presets": _presets,
+    "forecast": _forecast,
+    "forecast_progress": _forecast_progress,
     "preset": _preset,
     "switch": _switch,
+    "undo": _undo,
+    "trial": _trial,
+    "keep": _keep,
     "order_limit": _order_limit,
     "fallback": _fallback,
     "order_fallback": _order_fallback,

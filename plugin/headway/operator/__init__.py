@@ -4,10 +4,12 @@ One snapshot of the server is rendered as JSON and as Prometheus metrics.
 """
 
 from headway.operator.control import Control, Switched
+from headway.operator.forecasts import unsaved_preset
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
 from headway.operator.snapshot import ServerIdentity, Snapshot
+from headway.operator.trials import PresetTrial
 
 __all__ = [
     "Control",
@@ -16,9 +18,11 @@ __all__ = [
     "Meters",
     "MetricsCollector",
     "PresetCatalogue",
+    "PresetTrial",
     "ServerIdentity",
     "Snapshot",
     "Switched",
     "install",
     "prepare",
+    "unsaved_preset",
 ]

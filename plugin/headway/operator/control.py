@@ -6,22 +6,36 @@ before the first of them. ``status`` and ``snapshot`` read, and change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headway.admission import Gateway
 from headway.audit import Audit, Caller
-from headway.errors import HeadwayError, LimitOrderError, StaleRevisionError, UnusablePresetError
+from headway.errors import (
+    HeadwayError,
+    LimitOrderError,
+    NoTrialError,
+    StaleRevisionError,
+    UnknownRevisionError,
+    UnusablePresetError,
+)
 from headway.fallback import FallbackController
+from headway.operator.diagnostics import Diagnostics
+from headway.operator.forecast_errors import ForecastErrors
+from headway.operator.forecasts import PresetForecasts
 from headway.operator.ordered_limit import LimitOrders, OrderedLimit
 from headway.operator.presets import PresetCatalogue
 from headway.operator.snapshot import Snapshot, SnapshotReader, SwitchHistory
 from headway.operator.status import status_of
+from headway.operator.trials import PresetTrial, PresetTrials, confirmed_by, overtaken_by
+from headway.recorder import Recorder, Recording
 from headway.supervision import EngineRecycle
 from headway_policies import Change, Preset, PresetError, changes
 from headway_policies.import_path import FAILURES, cause
-from headway_policies.preset import differences, effective, with_fixed_limit
+from headway_policies.preset import differences, effective, lint, with_fixed_limit
+from headway_policies.trial import NO_TRIAL, TrialEnd, TrialTerms
 
 APPLIED = "applied"
 UNCONFIRMED = "applied; the engine has not confirmed its limit"
@@ -33,6 +47,9 @@ class Switched:
 
     ``changes`` leaves out settings that have no effect, such as a window under continuous batching.
 
+    ``warnings``: what of the preset probably does not do what its author expects, here or anywhere. ``trial``: that
+    the switch began.
+
     ``engine_limit_confirmed``: whether the engine has confirmed the limit of the preset in force, or has no limit of
     its own. Where it has not, the gate alone keeps the limit.
     """
@@ -42,6 +59,8 @@ class Switched:
     revision: int
     changes: list[Change]
     engine_limit_confirmed: bool = True
+    warnings: Sequence[str] = ()
+    trial: PresetTrial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +74,12 @@ class Control:
     audit: Audit
     history: SwitchHistory
     orders: LimitOrders
+    trials: PresetTrials
     reader: SnapshotReader
+    recorder: Recorder
+    forecasts: PresetForecasts
+    forecast_errors: ForecastErrors
+    diagnostics: Diagnostics
     warm_engine: Callable[[], Awaitable[None]] | None = None
 
     @property
@@ -68,26 +92,48 @@ class Control:
         """The number of the preset in force; every switch raises it by one."""
         return self.gateway.gate.desk.revision
 
-    async def switch(self, name: str, *, expected_revision: int | None, caller: Caller, reason: str = "") -> Switched:
+    async def switch(
+        self,
+        name: str,
+        *,
+        expected_revision: int | None,
+        caller: Caller,
+        reason: str = "",
+        trial: TrialTerms = NO_TRIAL,
+    ) -> Switched:
         """Put a preset in force; the one that is in force already keeps its revision, and nothing is recorded.
 
-        It is in force at once; this returns when the engine has its limit, or could not be reached. Raises
-        UnknownPresetError, StaleRevisionError, or UnusablePresetError when a custom policy cannot be made; then nothing
-        has changed.
+        It is in force at once; this returns when the engine has its limit, or could not be reached. On ``trial`` the
+        server takes it back by itself unless it is kept. Raises UnknownPresetError, StaleRevisionError, or
+        UnusablePresetError when a custom policy cannot be made; then nothing has changed.
         """
-        before, words = self.preset, self._in_force_words
+        return await self._switch_to(lambda: self.catalogue.get(name), name, expected_revision, caller, reason, trial)
+
+    def keep(self, *, expected_revision: int | None, caller: Caller, reason: str = "") -> PresetTrial:
+        """End the trial of the preset in force: it stays. Raises NoTrialError or StaleRevisionError."""
+        name, revision = self.preset.name, self.revision
         try:
             self._check_revision(expected_revision)
-            after = self.catalogue.get(name)
-            if after.name == before.name and not changes(before, after):
-                self.orders.leave()
-                return self._nothing_changed()
-            revision = self._put_in_force(after)
+            if self.trials.running is None:
+                raise NoTrialError("no preset is on trial")
         except HeadwayError as error:
-            self._record("switch_preset", caller, words, name[:60], reason, f"refused: {error}", self.revision)
+            self._record("end_trial", caller, name, name, reason, f"refused: {error}", revision)
             raise
-        self.orders.leave()
-        return await self._tell_engine("switch_preset", caller, before, (words, after.name), reason, revision)
+        ended = self.trials.end(confirmed_by(caller.actor))
+        assert ended is not None
+        self._record_end(ended, caller, reason)
+        return ended
+
+    async def undo(
+        self, revision: int | None = None, *, expected_revision: int | None, caller: Caller, reason: str = ""
+    ) -> Switched:
+        """Put the settings of an earlier revision in force again, as they were then; None: of the one before.
+
+        As a new revision, so that an undo can be undone. Raises UnknownRevisionError, StaleRevisionError or
+        UnusablePresetError; then nothing has changed.
+        """
+        wanted = "the revision before" if revision is None else f"revision {revision}"
+        return await self._switch_to(lambda: self._earlier(revision), wanted, expected_revision, caller, reason)
 
     async def order_limit(
         self,
@@ -166,9 +212,17 @@ class Control:
         """Why the server should receive no traffic; empty when it is ready."""
         return self.reader.not_ready()
 
+    def warnings(self, preset: Preset) -> list[str]:
+        """What ``headway preset validate`` warns of, and seats that this engine has no use for."""
+        return lint(preset, self.reader.seat_bounds(preset))
+
     def snapshot(self) -> Snapshot:
         """Everything that the status and the metrics show."""
         return self.reader.snapshot()
+
+    def recording(self) -> Recording:
+        """What arrived in the last half hour."""
+        return self.recorder.recording(self.gateway.gate.now_s())
 
     def status(self) -> dict[str, Any]:
         """The snapshot as JSON, for the command line and the dashboard."""
@@ -186,8 +240,65 @@ class Control:
         if expected is not None and expected != self.revision:
             raise StaleRevisionError(self.revision)
 
+    async def _switch_to(
+        self,
+        find: Callable[[], Preset],
+        wanted: str,
+        expected_revision: int | None,
+        caller: Caller,
+        reason: str,
+        trial: TrialTerms = NO_TRIAL,
+    ) -> Switched:
+        """Put what is found in force; ``wanted`` names it in the audit log where it is not found."""
+        before, words, order = self.preset, self._in_force_words, self.orders.in_force
+        served = self.trials.before() if trial else {}
+        try:
+            self._check_revision(expected_revision)
+            after = find()
+            if after.name == before.name and not changes(before, after):
+                self.orders.leave()
+                return self._nothing_changed()
+            revision = self._put_in_force(after)
+        except HeadwayError as error:
+            self._record("switch_preset", caller, words, wanted[:60], reason, f"refused: {error}", self.revision)
+            raise
+        self.orders.leave()
+        said, begun = after.name, None
+        if trial:  # at once, whatever becomes of the caller while the engine is told
+            back_to = before if order is None or order.ends_s is None else order.back_to
+            begun, said = self.trials.begin(trial, back_to, served, self._decided), f"{after.name}, on trial"
+        done = await self._tell_engine("switch_preset", caller, before, (words, said), reason, revision)
+        return replace(done, trial=begun)
+
+    async def _decided(self, ended: PresetTrial) -> None:
+        """The server has ended a trial: take the preset back, or leave it."""
+        assert ended.result is not None
+        caller, why = Caller("headway"), ended.result.why
+        self._record_end(ended, caller)
+        if ended.result.end is TrialEnd.REVERTED:
+            with suppress(HeadwayError):  # it stands in the audit log
+                await self._switch_to(lambda: ended.back_to, ended.back_to.name, ended.revision, caller, why)
+
+    def _record_end(self, ended: PresetTrial, caller: Caller, reason: str = "") -> None:
+        """Record how a trial ended, and why."""
+        assert ended.result is not None
+        name, words = ended.preset.name, f"{ended.result.end}: {ended.result.why}"
+        self._record("end_trial", caller, name, name, reason, words, ended.revision)
+
+    def _earlier(self, revision: int | None) -> Preset:
+        """The preset of an earlier revision. Raises UnknownRevisionError."""
+        number = self.history.before(self.revision) if revision is None else revision
+        known = self.history.presets
+        if number is None:
+            raise UnknownRevisionError("there is no revision before this one")
+        if number not in known:
+            last = f"{min(known)} to {max(known)}"
+            raise UnknownRevisionError(f"revision {number} is not known; those that can be put in force again: {last}")
+        return known[number]
+
     def _nothing_changed(self) -> Switched:
-        return Switched(self.preset.name, self.preset, self.revision, [], self.gateway.link.limit_confirmed)
+        confirmed, warnings = self.gateway.link.limit_confirmed, self.warnings(self.preset)
+        return Switched(self.preset.name, self.preset, self.revision, [], confirmed, warnings)
 
     def _limited(self, order: OrderedLimit) -> Preset:
         """The preset of an order. Raises LimitOrderError."""
@@ -234,7 +345,9 @@ class Control:
     ) -> Switched:
         """Count a change that the gate has made, tell the engine its limit, and record both."""
         after = self.preset
-        self.history.switched(after.name)
+        self.history.switched(after, revision)
+        if action == "switch_preset":
+            self.forecast_errors.switched(after)
         try:
             await self.gateway.link.limit_engine()
         finally:  # also when the caller is cancelled meanwhile: the preset is in force
@@ -242,7 +355,7 @@ class Control:
             result = APPLIED if confirmed else UNCONFIRMED
             self._record(action, caller, *words, reason, result, revision)
         changed = differences(effective(before.settings()), effective(after.settings()))
-        return Switched(before.name, after, revision, changed, confirmed)
+        return Switched(before.name, after, revision, changed, confirmed, self.warnings(after))
 
     def _put_in_force(self, preset: Preset) -> int:
         """Switch the gate and the fallback ladder in one synchronous step; returns the revision."""
@@ -255,6 +368,9 @@ class Control:
             what = f"{preset.name}: a policy it names cannot be made: {cause(error)}"
             raise UnusablePresetError(what, preset.unusable_policies()) from error
         self.fallback_controller.adopt(ladder)
+        overtaken = self.trials.end(overtaken_by(preset.name))
+        if overtaken is not None:
+            self._record_end(overtaken, Caller("headway"))
         return revision
 
     def _record(

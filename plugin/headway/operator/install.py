@@ -15,11 +15,18 @@ from headway.audit import Audit, Caller
 from headway.background_tasks import BackgroundTasks
 from headway.engine import EngineAdapter
 from headway.fallback import FallbackController, OtherEngine, OtherModel
+from headway.forecast import Forecaster
 from headway.operator.control import Control
+from headway.operator.diagnostics import Diagnostics
+from headway.operator.forecast_errors import ForecastErrors
+from headway.operator.forecasts import PresetForecasts
 from headway.operator.metrics import Meters
 from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
+from headway.operator.server_facts import FactsReader
 from headway.operator.snapshot import ServerIdentity, SnapshotReader, SwitchHistory
+from headway.operator.trials import PresetTrials
+from headway.recorder import Recorder
 from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Supervisor, WarmupState
 from headway.supervision.engine_recycle import Record, Replace
 from headway_policies import Preset
@@ -34,6 +41,7 @@ class EngineParts:
     gateway: Gateway
     activity: EngineActivity
     warmup: WarmupState
+    recorder: Recorder = field(default_factory=Recorder)
     memory: MemoryReport = field(default_factory=MemoryReport)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
@@ -56,10 +64,11 @@ def prepare(
         raise ValueError("this engine is behind a Headway gate already")
     ceiling = adapter.engine_seats(engine)
     meters = meters() if callable(meters) else meters
-    gate = Gate(preset, ceiling=ceiling, meter=meters)
+    recorder = Recorder()
+    gate = Gate(preset, ceiling=ceiling, meter=meters, traffic=recorder)
     gateway = Gateway(gate, adapter, engine, max_request_seats=max_request_seats)
     activity = EngineActivity(gateway, None if meters is None else meters.step)
-    return EngineParts(gateway, activity, WarmupState(skip=not warm_up))
+    return EngineParts(gateway, activity, WarmupState(skip=not warm_up), recorder)
 
 
 def install(
@@ -78,11 +87,19 @@ def install(
     ``warm_up`` warms the engine up.
     """
     gateway, activity = parts.gateway, parts.activity
-    gate, audit, history, orders = gateway.gate, Audit(), SwitchHistory(), LimitOrders(parts.tasks)
+    gate, audit = gateway.gate, Audit()
+    history, orders = SwitchHistory({gate.desk.revision: gate.desk.preset}), LimitOrders(parts.tasks)
+    served, tasks = parts.recorder.served, parts.tasks
+    trials = PresetTrials(gate, served, tasks)
+    settings = gateway.link.adapter.settings(gateway.link.engine)
+    forecasts = PresetForecasts(gate, catalogue, parts.recorder, activity, settings, Forecaster())
+    forecast_errors = ForecastErrors(gate, served, activity, forecasts, tasks)
     fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, other_model=other_model)
     record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
     spare = None if supervisor is None else supervisor.spare
     recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, spare=spare, deaths=deaths)
+    facts = FactsReader(gate, served, activity, fallback, forecasts, recycle, lambda: reader.not_ready())
+    diagnostics = Diagnostics(gate, facts)
     reader = SnapshotReader(
         identity=identity,
         gateway=gateway,
@@ -94,9 +111,27 @@ def install(
         recycle=recycle,
         fallback=fallback,
         orders=orders,
+        trials=trials,
+        forecast_errors=forecast_errors,
+        diagnostics=diagnostics,
         supervisor=supervisor,
     )
-    control = Control(gateway, catalogue, fallback, recycle, audit, history, orders, reader, warm_up)
+    control = Control(
+        gateway=gateway,
+        catalogue=catalogue,
+        fallback_controller=fallback,
+        engine_recycle=recycle,
+        audit=audit,
+        history=history,
+        orders=orders,
+        trials=trials,
+        reader=reader,
+        recorder=parts.recorder,
+        forecasts=forecasts,
+        forecast_errors=forecast_errors,
+        diagnostics=diagnostics,
+        warm_engine=warm_up,
+    )
     gate.desk.ledger.admit_classes(catalogue.class_names())
     engine: Any = gateway.link.engine
     gateway.diversion = fallback if isinstance(other_model, OtherEngine) else None

@@ -23,6 +23,7 @@ from headway.operator.snapshot import EngineReading, FallbackReading, MemoryRead
 from headway.release import version
 from headway.supervision import Gpus, resident_bytes
 from headway_policies import Cause, Decision, EngineState, Outcome, Reason
+from headway_policies.diagnosis import Bottleneck
 from headway_policies.fallback import Degradation, Rung, Trigger
 
 #: The table: every metric, its kind and its help text. README, rules and dashboard are tested against it.
@@ -45,6 +46,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_policy_failed": ("gauge", "1 while a custom policy is disabled because it raised an error, by policy."),
     "headway_prediction_error_ratio": ("gauge", "Mean absolute error of a prediction relative to the mean measured."),
     "headway_prediction_samples": ("gauge", "Samples behind headway_prediction_error_ratio."),
+    "headway_severity": ("gauge", "Diagnosis: 0 ok, 1 watch, 2 degraded, 3 overloaded, 4 down."),
+    "headway_bottleneck": ("gauge", "Diagnosis: what limits the server, one-hot; none while nothing does."),
+    "headway_forecast_error_ratio": ("gauge", "Median error of the forecasts of presets after the last switches."),
     "headway_queue_wait_seconds": ("histogram", "Time from arrival to dispatch."),
     "headway_time_to_first_token_seconds": ("histogram", "Time from arrival to the first token, queue included."),
     "headway_batch_size": ("histogram", "Sequences in each engine step."),
@@ -200,6 +204,7 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
         "headway_scale_ratio": shot.limit.scale_ratio,
         "headway_batch_window_seconds": shot.queue.window_s,
         "headway_last_change_timestamp_seconds": shot.preset.last_change_s,
+        "headway_severity": shot.diagnosis.severity,
         "headway_fallback_rung": shot.fallback.rung,
         "headway_ready": not shot.not_ready,
         "headway_engine_kv_cache_usage_ratio": load.kv_usage_ratio,
@@ -220,6 +225,12 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
     for of, accuracy in shot.accuracy.items():
         error.add_metric([of], accuracy.error_ratio)
         samples.add_metric([of], accuracy.samples)
+    forecast = _gauge("headway_forecast_error_ratio", "figure")
+    for figure, ratio in shot.forecast.error_ratios.items():
+        forecast.add_metric([figure], ratio)
+    bottleneck = _gauge("headway_bottleneck", "bottleneck")
+    for one in Bottleneck:
+        bottleneck.add_metric([one], one is shot.diagnosis.bottleneck)
     preset = _gauge("headway_preset_info", "preset", "revision")
     preset.add_metric([shot.preset.name, str(shot.preset.revision)], 1)
     switched = _counter("headway_preset_changes_total", "preset")
@@ -230,7 +241,7 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
         warmup.add_metric([stage], took_s)
     build = _gauge("headway_build_info", "version", "backend")
     build.add_metric([version(), shot.identity.backend], 1)
-    yield from (limit, failed, error, samples, preset, switched, warmup, build)
+    yield from (limit, failed, bottleneck, error, samples, forecast, preset, switched, warmup, build)
 
 
 def _engine(engine: EngineReading) -> Iterator[Metric]:

@@ -15,8 +15,11 @@ from dataclasses import dataclass, field
 from headway.admission import Gateway
 from headway.engine import EngineSettings
 from headway.fallback import FallbackController
+from headway.operator.diagnostics import Diagnostics
+from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.ordered_limit import LimitOrders, OrderedLimit
 from headway.operator.presets import PresetCatalogue
+from headway.operator.trials import PresetTrials
 from headway.supervision import (
     TRIGGERS,
     Distribution,
@@ -28,11 +31,18 @@ from headway.supervision import (
     WarmupState,
     not_ready,
 )
-from headway_policies import AdmissionState, Cause, ClassLedger, Desk, EngineState, Load
+from headway_policies import AdmissionState, Cause, ClassLedger, Desk, EngineState, Load, Preset
+from headway_policies.diagnosis import Diagnosis
 from headway_policies.fallback import Degradation, Rung, Trigger
+from headway_policies.limits import StepTime
 from headway_policies.memory import Cache
 from headway_policies.prediction import Accuracy
+from headway_policies.preset import SeatBounds, typical_tokens
 
+#: The revisions that can be put in force again.
+MAX_REVISIONS = 100
+
+_MOST_SEATS = 65_536
 _NO_LOAD = Load(running=0, waiting=0, kv_usage_ratio=0.0)
 
 
@@ -46,8 +56,12 @@ class ServerIdentity:
 
 @dataclass(slots=True)
 class SwitchHistory:
-    """Switches of the preset since the start. Times are seconds of the wall clock ``wall_s``."""
+    """Switches of the preset since the start. Times are seconds of the wall clock ``wall_s``.
 
+    ``presets`` are those of the last revisions, by their numbers: what can be put in force again.
+    """
+
+    presets: dict[int, Preset]
     wall_s: Callable[[], float] = time.time
     started_s: float = field(init=False)
     last_change_s: float = field(init=False)
@@ -56,10 +70,17 @@ class SwitchHistory:
     def __post_init__(self) -> None:
         self.started_s = self.last_change_s = self.wall_s()
 
-    def switched(self, name: str) -> None:
-        """Count a switch to the preset of that name."""
+    def switched(self, preset: Preset, revision: int) -> None:
+        """Count a switch to this preset, which is this revision."""
         self.last_change_s = self.wall_s()
-        self.switches[name] += 1
+        self.switches[preset.name] += 1
+        self.presets[revision] = preset
+        if len(self.presets) > MAX_REVISIONS:
+            del self.presets[min(self.presets)]
+
+    def before(self, revision: int) -> int | None:
+        """The revision before this one; None where it is not known any more."""
+        return max((one for one in self.presets if one < revision), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +100,17 @@ class ClassReading:
 
 @dataclass(frozen=True, slots=True)
 class PresetReading:
-    """The preset in force, and the switches so far by preset; times are seconds since the epoch."""
+    """The preset in force, and the switches so far by preset; times are seconds since the epoch.
+
+    ``back_to`` returns within ``trial_left_s`` seconds unless the trial is kept; None: the preset is not on trial.
+    """
 
     name: str
     revision: int
     last_change_s: float
     switches: Mapping[str, int]
+    back_to: str | None = None
+    trial_left_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +118,8 @@ class LimitReading:
     """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason.
 
     ``scale_ratio`` is how many times the live limit the demand would fill. ``ordered`` is a limit in place of the
-    preset's, for another ``ordered_left_s``; None: there is none, or it has no end.
+    preset's, for another ``ordered_left_s``; None: there is none, or it has no end. ``bounds`` is what
+    this engine has seats for.
     """
 
     live: int
@@ -102,6 +129,7 @@ class LimitReading:
     scale_ratio: float
     ordered: OrderedLimit | None = None
     ordered_left_s: float | None = None
+    bounds: SeatBounds = SeatBounds()  # noqa: RUF009 - it is frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +158,14 @@ class QueueReading:
     order_failed: str | None
     window_failed: str | None
     prefix: PrefixReading | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastReading:
+    """How true the forecasts of presets were: the switches that were compared, and the median error by figure."""
+
+    comparisons: int
+    error_ratios: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +204,8 @@ class SupervisorReading:
 
 @dataclass(frozen=True, slots=True)
 class EngineReading:
-    """The engine: its state, whether requests go to it, its own limit, its last step, its settings, its supervisor
-    where one runs.
+    """The engine: its state, whether requests go to it, its own limit, its last step, its fitted step time with the
+    error of the fit (None: not known yet), its settings, its supervisor where one runs.
 
     One that is gone has no last step: nothing runs in it, and nothing waits.
     """
@@ -178,6 +214,8 @@ class EngineReading:
     up: bool
     core_limit: int | None
     load: Load
+    costs: StepTime
+    error_ratio: float | None
     settings: EngineSettings
     supervisor: SupervisorReading | None
 
@@ -187,6 +225,7 @@ class Snapshot:
     """One server in one instant. ``not_ready`` has the reasons why it should receive no traffic, none when it is ready.
 
     ``seats_taken`` are sequences in the engine, the server's own among them; never fewer than it really has.
+    ``diagnosis`` is the last one, at most some seconds old.
     """
 
     identity: ServerIdentity
@@ -201,6 +240,8 @@ class Snapshot:
     in_flight: int
     classes: Mapping[str, ClassReading]
     accuracy: Mapping[str, Accuracy]
+    forecast: ForecastReading
+    diagnosis: Diagnosis
     fallback: FallbackReading
     warmup: WarmupReport
     memory: MemoryReading
@@ -221,6 +262,9 @@ class SnapshotReader:
     recycle: EngineRecycle
     fallback: FallbackController
     orders: LimitOrders
+    trials: PresetTrials
+    forecast_errors: ForecastErrors
+    diagnostics: Diagnostics
     supervisor: Supervisor | None = None
 
     def not_ready(self) -> list[str]:
@@ -244,6 +288,8 @@ class SnapshotReader:
             in_flight=desk.ledger.in_flight,
             classes=_classes(desk, now_s),
             accuracy=desk.accuracy(),
+            forecast=ForecastReading(len(self.forecast_errors.comparisons), self.forecast_errors.error_ratios()),
+            diagnosis=self.diagnostics.last,
             fallback=self._fallback(),
             warmup=copy.deepcopy(self.warmup.report),
             memory=self._memory(),
@@ -255,7 +301,9 @@ class SnapshotReader:
     def _preset(self, desk: Desk) -> PresetReading:
         names, history = [one.preset.name for one in self.catalogue], self.history
         switches = {name: history.switches[name] for name in names}
-        return PresetReading(desk.preset.name, desk.revision, history.last_change_s, switches)
+        trial, left_s = self.trials.running, self.trials.left_s()
+        back_to = None if trial is None else trial.back_to.name
+        return PresetReading(desk.preset.name, desk.revision, history.last_change_s, switches, back_to, left_s)
 
     def _limit(self, desk: Desk, now_s: float) -> LimitReading:
         ceiling = self.catalogue.max_seats() if desk.ceiling is None else desk.ceiling
@@ -267,6 +315,21 @@ class SnapshotReader:
             scale_ratio=desk.scale_ratio(now_s),
             ordered=self.orders.in_force,
             ordered_left_s=self.orders.left_s(now_s),
+            bounds=self.seat_bounds(desk.preset),
+        )
+
+    def seat_bounds(self, preset: Preset) -> SeatBounds:
+        """What this engine has seats for, at the recorded lengths, or before there are any at those of the preset."""
+        link, desk, kv_tokens = self.gateway.link, self.gateway.gate.desk, self.activity.load.kv_capacity_tokens
+        recorded = desk.sequence_tokens > 0
+        longest = link.adapter.settings(link.engine).max_model_len
+        tokens = desk.sequence_tokens if recorded else typical_tokens(preset, longest)
+        knee = desk.engine_fit.knee_seats()
+        return SeatBounds(
+            kv_seats=max(1, int(kv_tokens / tokens)) if kv_tokens else None,
+            sequence_tokens=tokens,
+            recorded=recorded,
+            knee_seats=None if knee is None else max(1, min(round(knee), _MOST_SEATS)),
         )
 
     def _fallback(self) -> FallbackReading:
@@ -298,7 +361,17 @@ class SnapshotReader:
         link = self.gateway.link
         settings = link.adapter.settings(link.engine)
         load = _NO_LOAD if link.engine_gone or link.engine_lost else self.activity.load
-        return EngineReading(desk.engine, desk.engine_up, link.core_limit, load, settings, reading)
+        fit = desk.engine_fit
+        return EngineReading(
+            state=desk.engine,
+            up=desk.engine_up,
+            core_limit=link.core_limit,
+            load=load,
+            costs=fit.step_costs,
+            error_ratio=fit.error_ratio,
+            settings=settings,
+            supervisor=reading,
+        )
 
 
 def _queue(desk: Desk, now_s: float) -> QueueReading:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,10 +12,12 @@ from headway.operator.snapshot import (
     LimitReading,
     MemoryReading,
     PrefixReading,
+    PresetReading,
     Snapshot,
 )
 from headway.release import version
 from headway.supervision import WarmupReport
+from headway_policies.diagnosis import Diagnosis
 
 
 def status_of(shot: Snapshot) -> dict[str, Any]:
@@ -23,12 +26,13 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
     return {
         "version": version(),
         "model": shot.identity.model,
+        "diagnosis": _diagnosis(shot.diagnosis),
         "ready": not shot.not_ready,
         "reasons": list(shot.not_ready),
         "state": shot.admission.value,
         "started_at": _iso(shot.started_s),
         "uptime_s": round(shot.wall_s - shot.started_s, 1),
-        "preset": {"name": shot.preset.name, "revision": shot.preset.revision},
+        "preset": _preset(shot.preset),
         "limit": _limit(limit),
         "ordering": {
             "between": queue.between,
@@ -48,11 +52,35 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "prediction": {
             of: {"samples": one.samples, "error_ratio": round(one.error_ratio, 4)} for of, one in shot.accuracy.items()
         },
+        "forecast": {
+            "comparisons": shot.forecast.comparisons,
+            "error_ratio": {name: round(ratio, 4) for name, ratio in shot.forecast.error_ratios.items()},
+        },
         "fallback": {"rung": fallback.rung.word, "trigger": fallback.trigger},
         "warmup": _warmup(shot.warmup),
         "memory": _memory(shot.memory),
         "engine": _engine(shot.identity.backend, shot.engine),
     }
+
+
+def _diagnosis(found: Diagnosis) -> dict[str, Any]:
+    return {
+        "severity": found.severity.word,
+        "bottleneck": found.bottleneck.value,
+        "statement": found.statement,
+        "symptoms": list(found.symptoms),
+        "evidence": [
+            {"figure": one.figure, "value": round(one.value, 6), "bound": one.bound} for one in found.evidence
+        ],
+        "remedies": [asdict(one) for one in found.remedies],
+    }
+
+
+def _preset(reading: PresetReading) -> dict[str, Any]:
+    trial, left_s = None, reading.trial_left_s
+    if reading.back_to is not None and left_s is not None:
+        trial = {"back_to": reading.back_to, "left_s": round(left_s, 1)}
+    return {"name": reading.name, "revision": reading.revision, "trial": trial}
 
 
 def _prefix(reading: PrefixReading) -> dict[str, Any]:
@@ -70,6 +98,10 @@ def _limit(limit: LimitReading) -> dict[str, Any]:
         "proposed": limit.proposed,
         "ceiling": limit.ceiling,
         "reason": limit.why,
+        "kv_seats": limit.bounds.kv_seats,
+        "kv_seats_tokens": round(limit.bounds.sequence_tokens, 1),
+        "kv_seats_recorded": limit.bounds.recorded,
+        "knee_seats": limit.bounds.knee_seats,
         "ordered": None
         if ordered is None
         else {
@@ -131,10 +163,23 @@ def _engine(backend: str, engine: EngineReading) -> dict[str, Any]:
         "waiting": load.waiting,
         "kv_cache_usage_ratio": round(load.kv_usage_ratio, 4),
         "kv_cache_tokens": load.kv_capacity_tokens,
+        "step_time": _step_time(engine),
         "dtype": engine.settings.dtype,
         "quantization": engine.settings.quantization,
         "kv_cache_dtype": engine.settings.kv_cache_dtype,
         "max_model_len": engine.settings.max_model_len,
+    }
+
+
+def _step_time(engine: EngineReading) -> dict[str, float] | None:
+    if engine.error_ratio is None:
+        return None
+    costs = engine.costs
+    return {
+        "base_s": round(costs.base_s, 6),
+        "sequence_s": round(costs.sequence_s, 6),
+        "prompt_token_s": round(costs.prefill_token_s, 6),
+        "error_ratio": round(engine.error_ratio, 4),
     }
 
 

@@ -7,24 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from headway.admission import Gateway
 from headway.engine import Ended
 from headway_policies import Load
+
+_PAUSE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The time in which an engine has computed so far, and the same weighted with the sequences that ran."""
+
+    busy_s: float = 0.0
+    sequence_s: float = 0.0
+
+    def mean_since(self, before: Batches) -> float | None:
+        """The mean number of running sequences since then, while there were any; None where there was none."""
+        busy_s = self.busy_s - before.busy_s
+        return (self.sequence_s - before.sequence_s) / busy_s if busy_s > 0 else None
 
 
 class EngineActivity:
     """Passes each step to the gateway, the limit policy and the batch histogram, and keeps its figures.
 
     ``listens`` says whether the engine reports its steps. ``load`` is that of the last one, ``stepped_s`` its time on
-    the gate's clock. ``gpu_busy_ratio`` is the last reading of the GPUs, added to every load from then on; None without
-    a GPU. Call it on the event loop's thread only.
+    the gate's clock; ``batches`` sums up all of them, ``preemptions`` counts theirs. ``gpu_busy_ratio`` is the last
+    reading of the GPUs, added to every load from then on; None without a GPU. Call it on the event loop's thread only.
     """
 
     def __init__(self, gateway: Gateway, batch_meter: Callable[[int], None] | None = None) -> None:
         self.listens = False
         self.load = Load(0, 0, 0.0)
+        self.batches = Batches()
+        self.preemptions = 0
         self.stepped_s = 0.0
         self.gpu_busy_ratio: float | None = None
         self._gateway = gateway
@@ -40,11 +57,17 @@ class EngineActivity:
         self._gateway.engine_stepped(ended, None if load is None else load.running + load.waiting)
         for one in ended:
             self._largest_job_tokens = max(self._largest_job_tokens, one.prompt_tokens + one.output_tokens)
-        self.stepped_s = self._gateway.gate.now_s()
+        now_s = self._gateway.gate.now_s()
+        step_s, running = now_s - self.stepped_s, self.load.running
+        if running and 0 < step_s < _PAUSE_S:
+            before = self.batches
+            self.batches = Batches(before.busy_s + step_s, before.sequence_s + running * step_s)
+        self.stepped_s = now_s
         if sequences and self._batch_meter is not None and not self.internal:
             self._batch_meter(sequences)
         if load is not None:
             self.load = load
+            self.preemptions += load.preemptions
             if not self.internal:
                 busy = self.gpu_busy_ratio
                 self._gateway.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))

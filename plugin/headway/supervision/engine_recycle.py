@@ -73,6 +73,11 @@ class EngineRecycle:
         """Whether a recycle is under way."""
         return TASK in self._tasks
 
+    @property
+    def possible(self) -> bool:
+        """Whether this server can replace its engine."""
+        return self._replace is not None
+
     def begin(self, caller: Caller, reason: str = "", trigger: str = "command") -> None:
         """Start a recycle in the background. Raises CannotReplaceError or NotNowError; then nothing has changed.
 

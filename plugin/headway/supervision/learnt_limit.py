@@ -1,9 +1,9 @@
-"""What an adaptive limit has learnt, kept in a file between two starts of a server.
+"""What was learnt of an engine, kept in a file between two starts of a server.
 
 There is one file for each engine, named by its fingerprint, in HEADWAY_CACHE_DIR: ``headway`` beside vLLM's compile
-cache where that is not set, nowhere where it is empty. A limit starts from it where its settings are the same. The file
-is written once a minute while the limit learns, and when the server ends. One that cannot be read or written costs a
-warning: the limit then starts from the preset's seats.
+cache where that is not set, nowhere where it is empty. The fit of the step time goes on from it under every preset, an
+adaptive limit where its settings are the same. It is written once a minute while something new is learnt, and when the
+server ends. One that cannot be read or written costs a warning: the server then starts from the preset alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headway.admission import Gate
 from headway_policies.limits import Learnt, LimitSettings
@@ -29,13 +30,21 @@ _NAME_CHARS = 24
 
 
 class _Content(BaseModel):
-    """The file: the settings of the limit, the seats it had come to, and what its policy keeps."""
+    """The file: the costs of the engine's steps; the settings of the last limit that learnt, the seats it had come to,
+    and what its policy keeps."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    limit: LimitSettings
-    seats: int = Field(ge=1, le=65_536)
-    policy: dict[str, float] = Field(max_length=16)
+    engine: dict[str, float] = Field(default={}, max_length=16)
+    limit: LimitSettings | None = None
+    seats: int = Field(default=1, ge=1, le=65_536)
+    policy: dict[str, float] = Field(default={}, max_length=16)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.engine and self.limit is None:
+            raise ValueError("neither of an engine nor of a limit")
+        return self
 
 
 def learnt_limit_file(fingerprint: str, environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -55,13 +64,13 @@ class LearntLimit:
     def __init__(self, gate: Gate, path: Path) -> None:
         self._gate = gate
         self._path = path
-        self._kept: Learnt | None = None
+        self._kept: _Content | None = None
         self._failed = False
 
     def recall(self) -> None:
-        """Start the limit from the file, where it fits. To be called before the first request."""
+        """Start from the file, as far as it fits. To be called before the first request."""
         desk = self._gate.desk
-        if not desk.preset.limit.moves or not os.path.exists(self._path):
+        if not os.path.exists(self._path):
             return
         try:
             content = _Content.model_validate_json(read_text_file(self._path, _MAX_BYTES))
@@ -69,7 +78,9 @@ class LearntLimit:
             why = "not what Headway writes" if isinstance(error, ValidationError) else str(error)
             log.warning("the learnt limit is not used: %s: %s", self._path, why)
             return
-        if content.limit == desk.preset.limit:
+        self._kept = content
+        self._gate.recall_engine(content.engine)
+        if desk.preset.limit.moves and content.limit == desk.preset.limit:
             self._gate.recall_limit(Learnt(content.seats, content.policy))
             log.info("the limit starts at %d seats, as this engine's last server had learnt it", desk.limit)
 
@@ -85,10 +96,15 @@ class LearntLimit:
     def keep(self) -> None:
         """Write the file, if anything new has been learnt."""
         desk = self._gate.desk
-        learnt = desk.learnt_limit
-        if learnt is None or learnt == self._kept:
+        learnt, engine = desk.learnt_limit, dict(desk.engine_fit.learnt())
+        known: dict[str, Any] = {"engine": engine} if engine else {}
+        if learnt is not None:
+            known |= {"limit": desk.preset.limit, "seats": learnt.seats, "policy": dict(learnt.policy)}
+        if not known:
             return
-        content = _Content(limit=desk.preset.limit, seats=learnt.seats, policy=dict(learnt.policy))
+        content = _Content(**known) if self._kept is None else self._kept.model_copy(update=known)
+        if content == self._kept:
+            return
         part = self._path.with_suffix(f".{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,4 +115,4 @@ class LearntLimit:
                 log.warning("the learnt limit is not kept: %s: %s", self._path, error.strerror)
             self._failed = True
         else:
-            self._kept = learnt
+            self._kept = content

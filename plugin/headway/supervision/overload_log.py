@@ -13,25 +13,11 @@ from collections import Counter
 
 from headway.admission import Gate
 from headway_policies import Reason
+from headway_policies.diagnosis import FOR_LOAD
 
 log = logging.getLogger(__name__)
 
 EVERY_S = 10.0
-
-#: The refusals that more capacity would have avoided.
-OVERLOAD = (
-    Reason.QUEUE_FULL,
-    Reason.CLASS_QUEUE_FULL,
-    Reason.NO_FREE_SEAT,
-    Reason.DEADLINE_INFEASIBLE,
-    Reason.DEADLINE_UNREACHABLE,
-    Reason.OBJECTIVE_INFEASIBLE,
-    Reason.OBJECTIVE_UNREACHABLE,
-    Reason.EVICTED,
-    Reason.QUEUE_TIMEOUT,
-    Reason.FIRST_TOKEN_TIMEOUT,
-    Reason.SHED,
-)
 
 
 class OverloadLog:
@@ -80,7 +66,7 @@ class OverloadLog:
     def _count(self) -> Counter[Reason]:
         counted = Counter[Reason]()
         for one in self._gate.desk.ledger.classes.values():
-            counted.update({reason: one.refusals[reason] for reason in OVERLOAD if one.refusals[reason]})
+            counted.update({reason: one.refusals[reason] for reason in FOR_LOAD if one.refusals[reason]})
         return counted
 
     def _arrivals(self) -> int:

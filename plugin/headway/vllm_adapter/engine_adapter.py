@@ -138,6 +138,7 @@ class VllmAdapter:
         """From the engine's configuration; a KV type of "auto" is that of the model."""
         config = getattr(engine, "vllm_config", None)
         model, cache = getattr(config, "model_config", None), getattr(config, "cache_config", None)
+        scheduler = getattr(config, "scheduler_config", None)
         dtype = str(getattr(model, "dtype", "")).removeprefix("torch.")
         kv_dtype, length = str(getattr(cache, "cache_dtype", "")), getattr(model, "max_model_len", None)
         return EngineSettings(
@@ -145,6 +146,7 @@ class VllmAdapter:
             quantization="" if model is None else str(getattr(model, "quantization", None) or "none"),
             kv_cache_dtype=dtype if kv_dtype == "auto" else kv_dtype,
             max_model_len=length if isinstance(length, int) else None,
+            step_tokens=getattr(scheduler, "max_num_batched_tokens", None),
         )
 
     def fingerprint(self, engine: Any) -> str:

@@ -73,17 +73,17 @@ class Capacity:
     """The seats of one engine; ``ceiling`` is the most that engine can give, None where that is not known.
 
     Their number may be another one a moment later when the limit ``adapts``, or the ``opening`` is moving. The step
-    time of the engine is fitted under every limit: by the limit ``model`` itself, under another one here. ``pacer``
+    time of the ``engine`` is fitted under every limit: by the limit ``model`` itself, under another one here. ``pacer``
     spreads the prompts, None where the preset does not pace them.
     """
 
     def __init__(self, preset: Preset, ceiling: int | None) -> None:
         self.ceiling = ceiling
         self.opening = Opening()
-        self._engine = EngineFit()
+        self.engine = EngineFit()
         self._meter = IntervalMeter(_STALL_S)
         self._stepped_s = -inf
-        self._limit = make_limit(_settings(preset), preset.batching.seats, ceiling, self._engine)
+        self._limit = make_limit(_settings(preset), preset.batching.seats, ceiling, self.engine)
         self.pacer: PrefillPacer | None = None
         self.adopt(preset, self._limit)
 
@@ -92,7 +92,7 @@ class Capacity:
         settings, before = _settings(preset), self._preset
         if (_settings(before), before.batching.seats) == (settings, preset.batching.seats):
             return self._limit
-        return make_limit(settings, preset.batching.seats, self.ceiling, self._engine)
+        return make_limit(settings, preset.batching.seats, self.ceiling, self.engine)
 
     def in_force(self, limit: Limit) -> bool:
         """Whether this very limit is the present one."""
@@ -102,7 +102,7 @@ class Capacity:
         """Put a preset in force, with the limit that belongs to it."""
         if self.pacer is None or not self.in_force(limit):
             settings = _settings(preset)
-            self.pacer = PrefillPacer(settings, self._engine, self._stepped_s) if settings.paces else None
+            self.pacer = PrefillPacer(settings, self.engine, self._stepped_s) if settings.paces else None
         self._preset, self._limit = preset, limit
         self.adapts = not isinstance(limit, FixedLimit)
         self._ramp = Ramp(preset.warmup.ramp_s)
@@ -135,10 +135,11 @@ class Capacity:
         self._limit.observe(signals, now_s)
         if self.pacer is not None:
             self.pacer.observe(signals.load, now_s)
+        self.engine.step(signals.load)
         if self._preset.limit.policy != "model":
             seen = self._meter.add(signals, now_s)
             if seen is not None:
-                self._engine.learn(seen)
+                self.engine.learn(seen)
 
     def learnt(self) -> Learnt | None:
         """What the limit has learnt, for another process."""

@@ -30,7 +30,7 @@ When very many deadlines come at once, an event settles a slice of them and asks
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from headway_policies.batching import WindowReason
 from headway_policies.desk.admit import Admission
@@ -47,7 +47,7 @@ from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
-from headway_policies.limits import Learnt, LimitFailure, Load, Signals
+from headway_policies.limits import EngineFit, Learnt, LimitFailure, Load, Signals
 from headway_policies.prediction import Accuracy, PrefixCache, scale_ratio
 from headway_policies.preset import Preset
 from headway_policies.request import Ending, Reason, Ticket, Usage, shorter
@@ -281,6 +281,10 @@ class Desk:
         self._begin(now_s)
         return self._end(now_s)
 
+    def recall_engine(self, learnt: Mapping[str, float]) -> None:
+        """The fit of the step time goes on from what another process had learnt of this engine."""
+        self._capacity.engine.recall(learnt)
+
     def recall_limit(self, learnt: Learnt, now_s: float) -> list[Effect]:
         """Start the limit from what another process had learnt. Without effect once this one has learnt by itself."""
         self._capacity.recall(learnt)
@@ -378,6 +382,16 @@ class Desk:
     def learnt_limit(self) -> Learnt | None:
         """What the limit has learnt of this engine, for another process; None where there is nothing yet."""
         return self._capacity.learnt()
+
+    @property
+    def engine_fit(self) -> EngineFit:
+        """The step time of the engine as it is fitted; not to be changed."""
+        return self._capacity.engine
+
+    @property
+    def sequence_tokens(self) -> float:
+        """The mean length of the recent sequences, prompt and answer; 0 before one has completed."""
+        return self._forecast.sizes.prompt_tokens + self._forecast.sizes.output_tokens
 
     def proposed_limit(self, now_s: float) -> int:
         """What the limit policy would set without the shadow mode, where it is another number than ``limit``."""

@@ -50,9 +50,9 @@ class Objectives:
         before, self._delays = self._delays, {}
         for name, terms in preset.classes.items():
             if terms.ttft_slo_s is not None:
-                known = before.get(name)
-                same = known is not None and known.slo_s == terms.ttft_slo_s
-                self._delays[name] = known if known is not None and same else ControlledDelay(terms.ttft_slo_s, now_s)
+                known, new = before.get(name), ControlledDelay(terms.ttft_slo_s, now_s, burst_s=terms.burst_s)
+                same = known is not None and (known.slo_s, known.interval_s) == (new.slo_s, new.interval_s)
+                self._delays[name] = known if known is not None and same else new
         self._shares = shares(preset.classes)
         ranked, gathers = preset.by_urgency(), preset.batching.strategy != "continuous"
         self._first = ranked[0]

@@ -286,13 +286,15 @@ class Scheduler:
         return self._within(reserved, lane, now_s) if reserved and self._tokens_fit(head) else None
 
     def _overdrawing(self, lane: Lane, now_s: float) -> Ticket | None:
-        """The next of the most urgent class, which may overdraw the pace while it holds less than its share of what
-        runs; None where it may not, or none of it fits.
+        """The next of the most urgent class, for which the pace has a margin while it holds less than its share of what
+        runs, of those classes that run or wait; None where it may not, or none of it fits.
         """
         urgent, taken, pacer = self._urgent, self.seats.taken, self.pacer
         if urgent is None or pacer is None or not pacer.open(taken, now_s, urgent=True):
             return None
-        seats = max(1, int(self._shares[urgent] * (taken + 1))) - self.seats.taken_by(urgent)
+        by_class, seats_of, shares_of = self.queue.by_class, self.seats.taken_by, self._shares
+        present = sum(shares_of[name] for name in shares_of if seats_of(name) or by_class[name].requests)
+        seats = max(1, int(shares_of[urgent] / present * (taken + 1))) - seats_of(urgent)
         return self._within({urgent: seats}, lane, now_s)
 
     def _within(self, seats: Mapping[str, int], lane: Lane, now_s: float) -> Ticket | None:

@@ -9,6 +9,7 @@ from headway_policies.limits.interval import Interval, IntervalMeter
 from headway_policies.limits.learnt import Learns, Learnt
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Load, Signals
 from headway_policies.limits.pacing import PrefillPacer
+from headway_policies.limits.step_time import StepTime
 
 __all__ = [
     "WHYS",
@@ -26,5 +27,6 @@ __all__ = [
     "Load",
     "PrefillPacer",
     "Signals",
+    "StepTime",
     "make_limit",
 ]

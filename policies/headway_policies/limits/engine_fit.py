@@ -8,7 +8,13 @@ spreads out. Each interval first scales the costs ``_SPEED_WEIGHT`` of the way t
 is followed at once, while the proportions fade slowly.
 
 The fit belongs to the engine, not to a limit: it is learnt under a fixed number of seats too, and the next preset
-starts from it.
+starts from it. An interval that took three times as long as predicted is a pause of the machine and is dropped, unless
+two more follow it. ``error_ratio`` is the mean of |predicted - measured| / measured of the recent intervals, each
+compared before it was learnt.
+
+Beside it every single step is fitted too (``steps``): what a prompt costs stands out there, where the means of an
+interval blur it, so ``step_costs`` are right after some dozens of steps. Limits do not use them: a single step is late
+for many reasons, and what they need is the mean.
 
 Weak spots: those of ``step_time``; and r lags a new mix by a few intervals: long prompts after short ones take about
 ten seconds, all other changes five.
@@ -20,6 +26,7 @@ from collections.abc import Mapping
 
 from headway_policies.limits.interval import Interval
 from headway_policies.limits.learnt import usable
+from headway_policies.limits.limit import Load
 from headway_policies.limits.step_time import StepTime, StepTimeFit
 
 _COSTS = ("base_s", "sequence_s", "prefill_token_s")
@@ -27,6 +34,12 @@ _MIX = "prefill_tokens_per_sequence"
 _FORGETTING = 0.98
 _SPEED_WEIGHT = 0.3
 _MIX_WEIGHT = 0.25
+_OUTLIER_RATIO = 3.0
+_MAX_DROPPED = 2
+_ERROR_WEIGHT = 0.05
+_KNEE_RATIO = 2.0
+_STEP_FORGETTING = 0.999
+_MIN_STEPS = 64
 
 
 class EngineFit:
@@ -36,12 +49,38 @@ class EngineFit:
         self._fit = StepTimeFit(_FORGETTING)
         self.costs = self._fit.solve()
         self.most_running = 0.0
+        self.error_ratio: float | None = None
+        self._recalled = False
+        self._dropped = 0
         self._seat_tokens: float | None = None
         self._taken = 0.0
+        self._steps = StepTimeFit(_STEP_FORGETTING)
+        self._step_costs = self.costs
+        self._dropped_steps = 0
+
+    def step(self, load: Load) -> None:
+        """Fit one step more. Up to two in a row far beyond the steps so far are a pause of the machine."""
+        step_s = load.inter_token_s
+        if step_s is None or load.steps != 1 or load.preemptions or load.running <= 0:
+            return
+        known = self._steps.samples >= _MIN_STEPS
+        far = known and step_s > _OUTLIER_RATIO * self._step_costs.step_s(load.running, load.prefill_tokens)
+        self._dropped_steps = self._dropped_steps + 1 if far and self._dropped_steps < _MAX_DROPPED else 0
+        if not self._dropped_steps:
+            self._steps.add(load.running, load.prefill_tokens, step_s)
+            if self._steps.samples % _MIN_STEPS == 0:
+                self._step_costs = self._steps.solve()
+
+    @property
+    def step_costs(self) -> StepTime:
+        """The costs by the single steps; by the intervals while few were seen."""
+        return self.costs if self._steps.samples < _MIN_STEPS else self._step_costs
 
     def learn(self, seen: Interval) -> None:
         """Fit one more interval; the costs not from one with preemptions, whose times include a wait."""
         if seen.inter_token_s is None or seen.running <= 0:
+            return
+        if self._is_outlier(seen):
             return
         if not seen.preemptions:
             self._learn_costs(seen.running, seen.prefill_tokens, seen.inter_token_s)
@@ -55,6 +94,30 @@ class EngineFit:
         seat_s = self.costs.sequence_s + prompts_ratio * self.costs.prefill_token_s * (self._seat_tokens or 0.0)
         return (step_s - self.costs.base_s) / seat_s if seat_s > 0 else None
 
+    def doubling_gain(self, running: float) -> float | None:
+        """How many more tokens a second twice as many sequences would give, as a share; None while nothing is known.
+
+        b sequences give b / (base + c b): at twice as many, base / (base + 2 c b) more.
+        """
+        twice_s = self.costs.base_s + 2 * self._seat_s * running
+        return self.costs.base_s / twice_s if self.error_ratio is not None and twice_s > 0 else None
+
+    def knee_seats(self) -> float | None:
+        """The knee of the throughput-latency curve: beyond it 10 % more tokens a second cost over 20 % more time
+        between tokens. None while nothing is known, or sequences have cost nothing.
+
+        A step of b sequences takes t = base + c b, and b / t tokens are made a second. Their relative growth is that of
+        b times base / t, that of the step is that of b times c b / t: the second is twice the first at b = 2 base / c.
+        """
+        seat_s = self._seat_s
+        known = self.error_ratio is not None or self._recalled
+        return _KNEE_RATIO * self.costs.base_s / seat_s if seat_s > 0 and known else None
+
+    @property
+    def _seat_s(self) -> float:
+        """What a sequence costs, with the prompts that come with it."""
+        return self.costs.sequence_s + self.costs.prefill_token_s * (self._seat_tokens or 0.0)
+
     def learnt(self) -> Mapping[str, float]:
         """The costs of a step and the prefill work for each sequence."""
         costs = {name: getattr(self.costs, name) for name in _COSTS}
@@ -67,6 +130,14 @@ class EngineFit:
             *costs, self._seat_tokens = known
             self.costs = StepTime(*costs)
             self._fit.start_from(self.costs)
+            self._recalled = True
+
+    def _is_outlier(self, seen: Interval) -> bool:
+        """Whether it took far longer than predicted, and those right before it did not."""
+        predicted_s = self.costs.step_s(seen.running, seen.prefill_tokens)
+        far = 0 < _OUTLIER_RATIO * predicted_s < (seen.inter_token_s or 0.0) and self.error_ratio is not None
+        self._dropped = self._dropped + 1 if far and self._dropped < _MAX_DROPPED else 0
+        return self._dropped > 0
 
     def _learn_mix(self, seen: Interval) -> None:
         """Prompt tokens a step for each running sequence; they grow only while the seats taken do not."""
@@ -81,6 +152,8 @@ class EngineFit:
     def _learn_costs(self, running: float, prefill_tokens: float, step_s: float) -> None:
         predicted_s = self.costs.step_s(running, prefill_tokens)
         if predicted_s > 0:
+            error, before = abs(predicted_s / step_s - 1), self.error_ratio
+            self.error_ratio = error if before is None else before + _ERROR_WEIGHT * (error - before)
             self._fit.scale(1 + _SPEED_WEIGHT * (step_s / predicted_s - 1))
         self._fit.add(running, prefill_tokens, step_s)
         self.costs = self._fit.solve()

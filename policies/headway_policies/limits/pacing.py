@@ -6,12 +6,15 @@ will be. So dispatches are spread as well, as TCP spreads packets within its win
 Queue 2016), by a token bucket that holds seconds of step time:
 
     spare += set point - measured time between tokens        at each step; at most ``_DEPTH_STEPS`` set points
-    a prompt goes while   spare > prefill_token_s * prompt tokens that were dispatched and are not computed yet
+    left = spare - prefill_token_s * prompt tokens that were dispatched and are not computed yet
+    a prompt goes while   left > _MARGIN_STEPS, what is urgent while   left > -_MARGIN_STEPS   set points
 
 Thus the mean step keeps the set point whatever the mix is, and a new mix is followed within a step or two: no mean
 length has to be learnt. A cost that is estimated wrongly lets a prompt go a little too early or too late; the measured
-times correct both. One prompt may overdraw the bucket, or a long one would never go; what is urgent may do so by
-``_OVERDRAFT_STEPS``, and by no more until the bucket was open again: so it hardly waits, and others get their turn.
+times correct both. One prompt may overdraw the bucket, or a long one would never go. The margin between the two levels
+is kept for what is urgent (as trunk reservation keeps lines free; Kelly, Loss networks, Annals of Applied Probability
+1991): a few urgent prompts need not wait at all. They may use it up to ``_TURN_STEPS`` in a row, then others have their
+turn.
 
 Weak spots: a long pause of the engine is made up for by at most ``_FLOOR_STEPS``; an answer of a few tokens that meets
 one long prompt misses its pace, however well prompts are spread.
@@ -25,8 +28,9 @@ from headway_policies.limits.engine_fit import EngineFit
 from headway_policies.limits.limit import LimitSettings, Load
 
 #: All in set points, the time that a step should take.
-_DEPTH_STEPS = 1.0
-_OVERDRAFT_STEPS = 4.0
+_MARGIN_STEPS = 2.0
+_DEPTH_STEPS = _MARGIN_STEPS + 1.0
+_TURN_STEPS = 16.0
 _FLOOR_STEPS = 16.0
 #: A prompt token costs at least this part of what a running sequence costs in a step, whatever the fit says.
 _LEAST_TOKEN_RATIO = 0.25
@@ -47,7 +51,7 @@ class PrefillPacer:
         self._seen_s = stepped_s
         self._computing: dict[int, tuple[int, int]] = {}  # by ticket: prompt tokens, sequences without a first token
         self._tokens = 0
-        self._overdrawn_s = 0.0  # since the bucket was open last
+        self._ahead_s = 0.0  # of the prompts that went while others could not, since they could last
 
     # ------------------------------------------------------------------ events
 
@@ -57,7 +61,7 @@ class PrefillPacer:
         """
         if alone and self._seen_s > -math.inf:
             self._seen_s = max(self._seen_s, now_s)
-        self._overdrawn_s = 0.0 if alone or self._left_s > 0 else self._overdrawn_s + self._token_s * prompt_tokens
+        self._ahead_s = 0.0 if alone or self._has_margin else self._ahead_s + self._token_s * prompt_tokens
         self._computing[ticket_id] = prompt_tokens, sequences
         self._tokens += prompt_tokens
 
@@ -82,11 +86,11 @@ class PrefillPacer:
     # ------------------------------------------------------------------ questions
 
     def open(self, taken: int, now_s: float, *, urgent: bool = False) -> bool:
-        """Whether the next prompt may go while so many seats are taken; ``urgent``: it may overdraw the bucket."""
-        if taken < self._settings.min_seats or now_s >= self.stale_s:
+        """Whether the next prompt may go while so many seats are taken; ``urgent``: the margin is there for it."""
+        if taken < self._settings.min_seats or now_s >= self.stale_s or self._has_margin:
             return True
-        most_s = _OVERDRAFT_STEPS * self._set_point_s
-        return self._left_s > (-most_s if urgent and self._overdrawn_s < most_s else 0.0)
+        turn_s = _TURN_STEPS * self._set_point_s
+        return urgent and self._ahead_s < turn_s and self._left_s > -_MARGIN_STEPS * self._set_point_s
 
     @property
     def stale_s(self) -> float:
@@ -94,6 +98,11 @@ class PrefillPacer:
         return self._seen_s + self._settings.stale_after_s
 
     # ------------------------------------------------------------------ inside
+
+    @property
+    def _has_margin(self) -> bool:
+        """Whether any prompt may go."""
+        return self._left_s > _MARGIN_STEPS * self._set_point_s
 
     @property
     def _left_s(self) -> float:

@@ -18,8 +18,9 @@ from headway_policies.preset.model import (
     load_preset,
     parse_preset,
 )
-from headway_policies.preset.recommend import Needs, Recommendation, Traffic, recommend
+from headway_policies.preset.recommend import Needs, Recommendation, recommend
 from headway_policies.preset.rungs_used import usable_rungs
+from headway_policies.preset.seat_bounds import SeatBounds, typical_tokens
 from headway_policies.preset.toml_text import toml_text
 
 __all__ = [
@@ -29,8 +30,8 @@ __all__ = [
     "Preset",
     "PresetError",
     "Recommendation",
+    "SeatBounds",
     "Setting",
-    "Traffic",
     "bundled_presets",
     "changes",
     "differences",
@@ -42,6 +43,7 @@ __all__ = [
     "recommend",
     "shown",
     "toml_text",
+    "typical_tokens",
     "usable_rungs",
     "with_fixed_limit",
     "without_effect",

@@ -1,7 +1,8 @@
 """Inheritance between preset files.
 
 Tables are merged key by key, to any depth; all other values, lists too, are replaced. ``false`` in place of a table
-removes it: ``classes.batch = false``. ``name`` and ``description`` are never inherited: they describe another preset.
+removes it: ``classes.batch = false``. ``name`` and ``description`` are never inherited: they describe another preset;
+nor is a ``burst_s`` that was stated for another ``ttft_slo_s``.
 Only the result has to be a whole preset, so an extended file may leave out what each of its children sets.
 
 A file has a maximum size, and so has each of its lines: the time of Python's TOML parser for a dotted key grows with
@@ -30,12 +31,15 @@ Table = dict[str, Any]
 Bundled = Callable[[str], tuple[str, str]]
 
 _OWN = ("name", "description")
+#: Left out, the second follows from the first: a table that states the first does not inherit the second.
+_FOLLOWING = {"ttft_slo_s": "burst_s"}
 _PLACE = re.compile(r" \(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 
 
 def merged(parent: Mapping[str, Any], child: Mapping[str, Any]) -> Table:
     """The parent's table, overridden by the child's."""
-    result = dict(parent)
+    unstated = {second for first, second in _FOLLOWING.items() if first in child}
+    result = {key: value for key, value in parent.items() if key not in unstated}
     for key, value in child.items():
         beneath = parent.get(key)
         if isinstance(beneath, Mapping) and isinstance(value, Mapping):

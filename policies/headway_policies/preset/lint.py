@@ -16,11 +16,13 @@ from headway_policies.memory import Cache
 from headway_policies.preset.inert import BY_PREFIX, MOVING_LIMIT, USED_BY
 from headway_policies.preset.model import Preset
 from headway_policies.preset.rungs_used import usable_rungs
+from headway_policies.preset.seat_bounds import SeatBounds
 from headway_policies.preset.toml_text import toml_text
 from headway_policies.queueing import OrderSettings
 
 _MIN_MS, _MAX_MS = 50, 200
-_KNEE_SEATS = 64
+_USUAL_KNEE_SEATS = 64
+_UNKNOWN = SeatBounds()
 
 #: For each rung of the fallback ladder: the key that gives it an effect.
 _ALLOWED_BY: dict[Rung, str] = {
@@ -32,10 +34,11 @@ _ALLOWED_BY: dict[Rung, str] = {
 }
 
 
-def lint(preset: Preset) -> list[str]:
-    """The warnings for this preset; empty when there are none."""
+def lint(preset: Preset, bounds: SeatBounds = _UNKNOWN) -> list[str]:
+    """The warnings for this preset on an engine with these bounds; empty when there are none."""
     return [
         *_batching(preset.batching),
+        *_seats(preset, bounds),
         *_static(preset),
         *_order(preset),
         *_limit(preset),
@@ -51,16 +54,31 @@ def _batching(batching: Batching) -> Iterator[str]:
         effect = "many small batches" if window_ms < _MIN_MS else "a wait that users notice"
         usual = f"{_MIN_MS} to {_MAX_MS}"
         yield f"batching.window_ms: {toml_text(window_ms)} is outside the usual {usual}: expect {effect}"
-    if batching.seats > _KNEE_SEATS:
-        yield (
-            f"batching.seats: beyond {_KNEE_SEATS} each seat adds less throughput, but costs as much memory and time "
-            "between tokens; measure it on your machine"
-        )
     for key, strategies in USED_BY.items():
         field = Batching.model_fields[key]
         if batching.strategy not in strategies and not field.is_required() and getattr(batching, key) != field.default:
             why = "; bins cost throughput where no batch ends as a whole" if key == "bins" else ""
             yield f"batching.{key}: no effect under {batching.strategy}, only under {' and '.join(strategies)}{why}"
+
+
+def _seats(preset: Preset, bounds: SeatBounds) -> Iterator[str]:
+    """Seats beyond what the engine has use for; a limit that follows the engine finds that by itself."""
+    seats, kv_seats, knee_seats = preset.batching.seats, bounds.kv_seats, bounds.knee_seats
+    if knee_seats is None and seats > _USUAL_KNEE_SEATS:
+        yield (
+            f"batching.seats: beyond {_USUAL_KNEE_SEATS} each seat usually adds less throughput, but costs as much "
+            "memory and time between tokens; measure it on your machine"
+        )
+    if preset.limit.moves:
+        return
+    if kv_seats is not None and seats > kv_seats:
+        length = f"{bounds.sequence_tokens:.0f} tokens, {'the recent mean' if bounds.recorded else 'a typical length'}"
+        yield f"batching.seats: the KV space holds {kv_seats} sequences of {length}, not {seats}"
+    if knee_seats is not None and seats > knee_seats:
+        yield (
+            f"batching.seats: beyond {knee_seats} seats 10 % more tokens a second cost this engine more than "
+            "20 % more time between tokens"
+        )
 
 
 def _static(preset: Preset) -> Iterator[str]:
@@ -132,6 +150,8 @@ def _time_outs(preset: Preset) -> Iterator[str]:
         for key, due_s in (("first_token_timeout_s", first_s), ("total_timeout_s", total_s)):
             if terms.ttft_slo_s is not None and due_s is not None and terms.ttft_slo_s > due_s:
                 yield f"classes.{name}.ttft_slo_s: longer than {key}, which ends the request before"
+        if terms.burst_s is not None and terms.ttft_slo_s is None:
+            yield f"classes.{name}.burst_s: no effect without ttft_slo_s"
         if terms.queue_timeout_s is not None and first_s is not None and terms.queue_timeout_s > first_s:
             yield f"classes.{name}.queue_timeout_s: no effect: first_token_timeout_s is shorter"
 

@@ -7,10 +7,12 @@ packets, because senders answer to a drop by sending less. Clients of a server d
 Maurer ("Fail at Scale", ACM Queue 2015): as long as the queue stands, a ticket is refused as soon as it is clear that
 it will wait too long.
 
-One objective is all there is to set. A first token that is due within ``slo_s`` leaves half of that for the wait (the
-target); the interval is twice ``slo_s``. A burst that is over within target + interval loses nothing. A queue stops
-standing when nothing in it has waited for longer than half of the target, or when it is empty. It stands again after
-one target when that was shortly before (CoDel as well remembers how hard it last had to drop).
+An objective is all that must be set. A first token that is due within ``slo_s`` leaves half of that for the wait (the
+target); the interval is ``burst_s``, twice ``slo_s`` where nothing is stated: how long a burst may last and how soon an
+overload is cut are the same number, so a class with short waits and long bursts states both. A burst that is over
+within target + interval loses nothing. A queue stops standing when nothing in it has waited for longer than half of the
+target, or when it is empty. For 16 ``slo_s`` after that it stands again after one target (CoDel as well remembers how
+hard it last had to drop).
 
 Every call is O(1). Known weak spot: a load that alternates between overload and idle, with a period of about the
 interval, is taken for a series of bursts.
@@ -22,17 +24,20 @@ from math import inf
 
 _TARGET_RATIO = 0.5
 _INTERVAL_RATIO = 2.0
-#: For so many intervals after a queue has stopped standing it stands again after one target.
-_REMEMBERED_INTERVALS = 8.0
+#: For so many objectives after a queue has stopped standing it stands again after one target.
+_REMEMBERED_RATIO = 16.0
 
 
 class ControlledDelay:
-    """The queue of one class whose first tokens are due ``slo_s`` seconds after the arrival, watched from ``now_s``."""
+    """The queue of one class whose first tokens are due ``slo_s`` seconds after the arrival, watched from ``now_s``.
 
-    def __init__(self, slo_s: float, now_s: float) -> None:
+    ``burst_s``: for how long it may be long before it stands; None: twice ``slo_s``.
+    """
+
+    def __init__(self, slo_s: float, now_s: float, *, burst_s: float | None = None) -> None:
         self.slo_s = slo_s
         self.target_s = _TARGET_RATIO * slo_s
-        self.interval_s = _INTERVAL_RATIO * slo_s
+        self.interval_s = _INTERVAL_RATIO * slo_s if burst_s is None else burst_s
         self._short_s = now_s  # the last time at which the queue was known to be short
         self._left_s = now_s  # the last time at which a ticket left it
         self._stood_s = -inf  # the last time at which it stopped standing
@@ -59,4 +64,4 @@ class ControlledDelay:
             self.empty(now_s)
 
     def _stood_lately(self, now_s: float) -> bool:
-        return now_s - self._stood_s <= _REMEMBERED_INTERVALS * self.interval_s
+        return now_s - self._stood_s <= _REMEMBERED_RATIO * self.slo_s

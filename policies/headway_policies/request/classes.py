@@ -15,6 +15,7 @@ class PriorityClass(BaseModel):
     A time-out that is left out does not exist; a client may still set one. ``ttft_slo_s`` is the objective for the time
     from a request's arrival to its first token, ``inter_token_slo_ms`` the one between tokens: an objective ends no
     request that could still be served, it says what is refused while more arrives than can be served within it.
+    ``burst_s`` says how long the queue may be too long for that before anything is refused (twice ``ttft_slo_s``).
     ``share`` is used by the weighted order. Less urgent classes leave the ``reserved_seats`` free; left out, they
     follow from the ``ttft_slo_s`` and the demand of the class, and are 0 without an objective.
     ``fallback_max_tokens``, ``may_bypass``, ``sheddable`` and ``may_divert`` say how the fallback ladder may degrade
@@ -32,6 +33,7 @@ class PriorityClass(BaseModel):
     stall_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
     total_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
     ttft_slo_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    burst_s: float | None = Field(default=None, ge=0, le=_DAY_S)
     inter_token_slo_ms: float | None = Field(default=None, gt=0, le=60_000)
     share: float | None = Field(default=None, gt=0, le=1)
     reserved_seats: int | None = Field(default=None, ge=0, le=65_536)

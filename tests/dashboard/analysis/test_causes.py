@@ -21,13 +21,14 @@ from hypothesis import strategies as st
 from stub_server import CLASSES, StubServer
 
 from headway_dashboard.analysis import newest_values, panels
-from headway_dashboard.analysis.causes import BY_REASON, CAUSES, NOT_FAILED, colour, words
+from headway_dashboard.analysis.causes import BY_REASON, COLOURS, NOT_FAILED, colour, words
 from headway_dashboard.analysis.figures import figure
 from headway_dashboard.analysis.model import Grid, Point
 from headway_dashboard.sources import Health, Reading
 from headway_dashboard.sources.exposition import samples
 from headway_dashboard.sources.ring import Ring
 from headway_policies import Outcome, Reason
+from headway_policies.diagnosis import WORDS
 from headway_policies.request.outcome import LEFT, REFUSED
 
 STEP_S = 2.0
@@ -50,10 +51,10 @@ def filled(history: Sequence[Scrape]) -> Ring:
 def test_every_way_to_fail_has_a_cause() -> None:
     """A reason or an outcome that is added to the policies fails here until it is classified."""
     assert set(NOT_FAILED) == {Outcome.COMPLETED, Outcome.CANCELLED_QUEUED, Outcome.CANCELLED_RUNNING}
-    assert set(CAUSES) == {*Reason} | ({*Outcome} - {*NOT_FAILED} - {*BY_REASON})
-    assert len({text for text, _ in CAUSES.values()}) == len(CAUSES)
-    assert len({hue for _, hue in CAUSES.values()} | {colour("new")}) == len(CAUSES) + 1
-    assert not any("_" in text or text != text.strip() for text, _ in CAUSES.values())
+    assert set(COLOURS) == set(WORDS) == {*Reason} | ({*Outcome} - {*NOT_FAILED} - {*BY_REASON})
+    assert len({*WORDS.values()}) == len(WORDS)
+    assert len({*COLOURS.values(), colour("new")}) == len(COLOURS) + 1
+    assert not any("_" in text or text != text.strip() for text in WORDS.values())
 
 
 def test_an_outcome_has_always_a_reason_or_never() -> None:
@@ -66,7 +67,7 @@ def test_an_outcome_has_always_a_reason_or_never() -> None:
 def test_a_cause_that_is_not_known_keeps_its_name() -> None:
     """It is shown as another cause, never omitted."""
     assert words(UNKNOWN_REASON) == "other: sun_spots"
-    assert colour(UNKNOWN_REASON) not in {hue for _, hue in CAUSES.values()}
+    assert colour(UNKNOWN_REASON) not in COLOURS.values()
 
 
 # ---------------------------------------------------------------------- the sums, from the ring
@@ -159,4 +160,4 @@ def test_all_causes_at_once(stub: StubServer) -> None:
         sums_to_the_share(lambda one: ring.evaluate(one, GRID), panels.ERROR_SHARE, panels.ERROR_PANEL.expressions) >= 8
     )
     found: dict[str, Point] = dict(newest_values.causes_now(reading_of(ring)))
-    assert {words(how) for how in (*CAUSES, UNKNOWN_REASON)} == set(found)
+    assert {words(how) for how in (*COLOURS, UNKNOWN_REASON)} == set(found)

@@ -56,7 +56,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
         ),
         (QUEUED, status_with("up", recycling=True, seats_taken=5), "info", ["Recycle", "5 seats are still taken"]),
         (QUEUED, status_with("up", recycling=True), "info", ["no seat is taken any more"]),
-        (QUEUED, status_with("up", recycling=True, dispatching=True), "info", ["Recycle", "goes on serving"]),
+        (QUEUED, status_with("up", recycling=True, admission="open"), "info", ["Recycle", "goes on serving"]),
         (QUEUED, status_with("lost", "pausing for 5 s", 2), "error", ["Attempt 2 of 3", "New requests are refused"]),
         (
             QUEUED,

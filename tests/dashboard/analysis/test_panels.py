@@ -22,6 +22,7 @@ PANELS = (*panels.PANELS, *engine_panels.PANELS)
 TIMES_S = (1000.0, 1002.0, 1004.0)
 EVERYTHING = (
     *panels.FACTS,
+    *panels.FACTS_BY_CLASS,
     *panels.HEAD,
     *engine_panels.SERVER_FIGURES,
     engine_panels.RUNG_STEPS,

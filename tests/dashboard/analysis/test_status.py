@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from headway.audit import Caller
 from headway.engine.fake import FakeEngine
 from headway.supervision.supervisor import Supervisor
 from headway.supervision.warmup_report import WarmupReport
-from headway_dashboard.analysis.status import Status, first_token_timeouts, status_of
+from headway_dashboard.analysis.status import Status, status_of
 from headway_dashboard.sources import StatusSource
 from headway_policies import bundled_presets
 
@@ -48,29 +47,15 @@ def test_no_answer_breaks_a_page(body: dict[str, Any]) -> None:
     assert status_of(whole(body), read_leniently(schema.FallbackState, body), preset.settings).known
 
 
-settings = st.dictionaries(
-    st.sampled_from(["classes.batch.first_token_timeout_s", "classes.batch.priority", "classes", "classes.a.b.c", ""]),
-    anything,
-)
-
-
-@given(settings)
-def test_no_preset_breaks_a_page(reported: dict[str, Any]) -> None:
-    """Only a time-out that is a positive number is one."""
-    found = first_token_timeouts(read_leniently(schema.CurrentPreset, {"settings": reported}).settings)
-    assert found.keys() <= {"batch"}
-    assert all(timeout_s > 0 for timeout_s in found.values())
-
-
-@pytest.mark.parametrize("name", ["interactive", "balanced", "offline"])
-def test_first_token_time_outs_are_read_as_the_server_writes_them(name: str) -> None:
-    """Each class its own, from the settings as the server shows them; one that has none waits without an end."""
-    preset = bundled_presets()[name]
-    found = first_token_timeouts(preset.settings())
-    assert found == {one: terms.first_token_timeout_s for one, terms in preset.classes.items()}
-    open_ended = preset.settings() | {"classes.new.priority": 5}
-    assert first_token_timeouts(open_ended)["new"] == math.inf
-    assert first_token_timeouts({}) == {}
+def test_the_preset_is_read_as_the_server_writes_it() -> None:
+    """Its strategy, and whether its limit follows the engine: not in shadow mode."""
+    adaptive, fixed = bundled_presets()["interactive"].settings(), bundled_presets()["offline"].settings()
+    reported = [
+        status_of(whole({}), settings=one) for one in (adaptive, fixed, adaptive | {"limit.shadow": True}, None)
+    ]
+    assert [one.strategy for one in reported] == ["continuous", "static", "continuous", ""]
+    assert [one.adaptive for one in reported] == [True, False, False, None]
+    assert [sorted(one.objectives) for one in reported] == [["batch", "normal", "realtime"]] * 3 + [[]]
 
 
 @on_virtual_time
@@ -103,6 +88,7 @@ async def test_the_whole_status_is_read_as_the_server_writes_it(stub: StubServer
     ladder = schema.FallbackState.model_validate(control.fallback_controller.status())
     reported = status_of(schema.Status.model_validate(control.status()), ladder)
     assert (reported.known, reported.engine.state, reported.limit_reason) == (True, "up", "fixed")
+    assert (reported.admission, reported.dispatching) == ("open", True)
     assert (reported.ladder.rung, reported.ladder.ordered, reported.ladder.trigger) == ("pause", "pause", "operator")
     assert (reported.ladder.moves[0].before, reported.ladder.moves[0].after) == ("normal", "pause")
     assert stub.world.ladder().model_dump().keys() <= control.fallback_controller.status().keys()
@@ -129,7 +115,11 @@ def test_with_a_token_the_whole_status_is_read(stub: StubServer, telling: Callab
         3,
     )
     assert reported.ladder.rung == "normal"
-    assert reported.first_token_timeout_s == {"realtime": 15.0, "normal": 60.0, "batch": 600.0}
+    assert {name: one.first_token_timeout_s for name, one in reported.objectives.items()} == {
+        "realtime": 15.0,
+        "normal": 60.0,
+        "batch": 600.0,
+    }
 
 
 def test_the_status_of_a_server_without_a_ladder(stub: StubServer, telling: Callable[..., StatusSource]) -> None:
@@ -148,12 +138,12 @@ def test_the_status_of_a_server_without_a_ladder(stub: StubServer, telling: Call
 def test_a_server_that_does_not_show_its_preset_gives_the_rest(
     stub: StubServer, telling: Callable[..., StatusSource], status: int
 ) -> None:
-    """Then no time-out is known, which is not the same as there being none."""
+    """Then no objective is known, which is not the same as there being none."""
     stub.forced["GET", "/headway/v1/preset"] = (status, {"detail": "no"})
     source = telling(OPERATOR_TOKEN)
     source.poll()
     assert source.read().known
-    assert source.read().first_token_timeout_s == {}
+    assert source.read().objectives == {}
     source.close()
 
 

@@ -44,6 +44,15 @@ def test_durations_never_show_sixty(value_s: float) -> None:
     assert not {("60", "s"), ("60", "min"), ("1000", "ms")} & set(pairwise(parts))
 
 
+@pytest.mark.parametrize(
+    ("value_s", "text"),
+    [(0.0854, "85\u00a0ms"), (185, "3\u00a0min 5\u00a0s"), (7800, "2\u00a0h 10\u00a0min"), (180, "3\u00a0min")],
+)
+def test_a_line_breaks_between_two_numbers_only(value_s: float, text: str) -> None:
+    """Each number stays with its unit."""
+    assert duration(value_s) == text
+
+
 def test_axis_scale_follows_the_largest_value() -> None:
     """One axis has one unit."""
     assert scale("seconds", [0.1, None, 0.4]).factor == 1000

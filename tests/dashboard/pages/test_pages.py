@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, WARM, StubServer
 
+from headway.api import schema
 from headway_dashboard.server import SCRIPT
 from headway_dashboard.sources import scrape
 from headway_policies import Reason
@@ -82,7 +83,7 @@ def test_the_whole_app_opens_on_the_overview(visit: Open, stub: StubServer, monk
 
 
 def test_overview_live(visit: Open, stub: StubServer) -> None:
-    """Live: the badge, a verdict, all eight tiles with numbers, six charts and the class table."""
+    """Live: the badge, a diagnosis, all eight tiles with numbers, six charts and the class table."""
     stub.moving, stub.world.load = True, 3.0
     app = visit("overview", stub.url)
     text = again_until(app, "Live")
@@ -105,12 +106,39 @@ def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
 
 
 def test_overview_of_a_server_that_does_well(visit: Open, stub: StubServer) -> None:
-    """Capacity is stated only with a token, because the time-outs it is measured by are the preset's."""
+    """Capacity is stated only with a token, because the objectives it is measured by are the preset's."""
     stub.moving, stub.world.fail_ratio, stub.world.expire_per_s = True, 0.0, 0.0
-    again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN), "Far below capacity")
+    told = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    again_until(told, "#### :green-badge[ok] Far below capacity")
     st.cache_resource.clear()
-    text = again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=""), "Not known: first-token time-out of")
+    text = again_until(visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=""), "Not known: objectives of")
     assert "Far below capacity" not in text
+
+
+def test_overview_says_what_would_help(visit: Open, stub: StubServer) -> None:
+    """More arrives than is served: the severity in a word, the best remedy with its cost, and its command to copy."""
+    stub.moving, stub.world.load = True, 6.0
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    again_until(app, "#### :red-badge[overloaded] ")
+    text = words(app)
+    assert "**What would help:** forecast the presets with the recent traffic. **Cost:** " in text
+    assert [one.value for one in app.code] == ["headway preset forecast"]
+
+
+def test_the_tab_of_the_overview_names_the_severity(
+    visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that is gone shows in a tab that nobody looks at; when it is back, the tab has its name again."""
+    titles: list[str] = []
+    monkeypatch.setattr(st, "set_page_config", lambda page_title: titles.append(page_title))
+    stub.moving = True
+    world_of(stub, state="lost", ready=False)
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "#### :red-badge[down] The engine is gone")
+    assert "waiting" in text
+    assert titles[-1] == "down · Headway"
+    world_of(stub, state="up", ready=True)
+    refresh_until(app, lambda: titles[-1] == "Headway")
 
 
 def test_overview_with_a_gpu(visit: Open) -> None:
@@ -124,7 +152,7 @@ def test_overview_with_a_gpu(visit: Open) -> None:
 def test_overview_no_traffic(visit: Open, stub: StubServer) -> None:
     """No traffic is a word, not a zero: nothing invents an error share or a latency."""
     app = visit("overview", stub.url)
-    again_until(app, "No traffic")
+    assert "#### :green-badge[ok] Idle: 0 of 32 seats taken" in again_until(app, "No traffic")
     refresh_until(app, lambda: tiles(app)["Requests"].startswith("0"))
     assert tiles(app)["TTFT p95"] == "no traffic"
     assert tiles(app)["Error share"] == "no traffic"
@@ -133,7 +161,8 @@ def test_overview_no_traffic(visit: Open, stub: StubServer) -> None:
 def test_overview_down_from_the_start(visit: Open, nobody: str) -> None:
     """Unreachable: shown in red, and every tile is a dash, not a zero."""
     app = visit("overview", nobody)
-    again_until(app, "Not reached since this page started")
+    text = again_until(app, "Not reached since this page started")
+    assert "#### :red-badge[down] The server cannot be reached" in text
     assert set(tiles(app).values()) == {"—"}
 
 
@@ -160,6 +189,7 @@ def test_overview_stale(visit: Open, stub: StubServer, monkeypatch: pytest.Monke
     stub.delay_s = 1.0
     text = again_until(app, "No new figures")
     assert "Stale" in text
+    assert "#### Old figures allow no diagnosis." in text
     assert "Down" not in text
 
 
@@ -167,7 +197,9 @@ def test_overview_not_ready(visit: Open, stub: StubServer) -> None:
     """Without a token: a server that takes no traffic says why, and one whose engine died that another is coming."""
     stub.world.ready = False
     app = visit("overview", stub.url)
-    assert "Not ready" in again_until(app, "takes no traffic")
+    text = again_until(app, "takes no traffic")
+    assert "Not ready" in text
+    assert "#### :red-badge[down] No request is dispatched: warm-up done" in text
     stub.world.state, stub.world.restart_step = "restarting", "starting another engine"
     stub.world.deaths["crash"] = 2
     assert "no request waits for it" in again_until(
@@ -212,7 +244,7 @@ def test_control_applies_a_preset(visit: Open, stub: StubServer) -> None:
     difference = app.table[0].value
     shown = zip(difference["Setting"], difference["Now"], difference["After"], strict=True)
     assert next(shown) == ("batching.seats", "32", "8")  # and no window, which does nothing under continuous
-    objectives = ("ttft\\_slo\\_s", "inter\\_token\\_slo\\_ms", "fallback.queue\\_age\\_s")
+    objectives = ("ttft\\_slo\\_s", "burst\\_s", "inter\\_token\\_slo\\_ms", "fallback.queue\\_age\\_s")
     assert all(text.endswith(objectives) for text in difference["Setting"][1:])
     assert stub.world.preset == "balanced"
     app.text_input(key="reason").set_value("rush hour")
@@ -325,6 +357,15 @@ def test_control_shows_what_runs_now(visit: Open, stub: StubServer, state: str) 
     text = again_until(app, "Live" if stub.moving else "No traffic")
     assert "limit **32**" in text, text[-1000:]
     assert "ceiling **64**" in text
+
+
+def test_control_says_that_a_preset_is_on_trial(visit: Open, stub: StubServer) -> None:
+    """What returns, when at the latest, and what keeps it."""
+    stub.world.trial = schema.TrialEnds(back_to="latency", left_s=540.0)
+    (info,) = visit("control", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN).info
+    text = info.value.replace("\\", "").replace("\xa0", " ")
+    assert text.startswith("**balanced** is on trial: **latency** returns within 9 min")
+    assert "`headway preset keep`" in text
 
 
 def test_control_down(visit: Open, nobody: str) -> None:

@@ -19,7 +19,7 @@ from error_share_sum import sums_to_the_share
 from stub_server import StubServer
 
 from headway_dashboard.analysis import newest_values, panels
-from headway_dashboard.analysis.causes import CAUSES, NOT_FAILED, words
+from headway_dashboard.analysis.causes import COLOURS, NOT_FAILED, words
 from headway_dashboard.analysis.expressions import Expression, Share
 from headway_dashboard.analysis.model import Series, newest
 from headway_dashboard.analysis.panels import for_classes
@@ -67,7 +67,7 @@ def prometheus(stub: StubServer, tmp_path: Path, until: Callable[..., None]) -> 
     """A Prometheus with the configuration of deploy/, scraping the moving stub, where requests end in every way."""
     stub.moving = True
     stub.world.load = 3.0
-    stub.world.ends_per_s = dict.fromkeys((*CAUSES, *NOT_FAILED, UNKNOWN_REASON), 0.5)
+    stub.world.ends_per_s = dict.fromkeys((*COLOURS, *NOT_FAILED, UNKNOWN_REASON), 0.5)
     for name in ("prometheus.yml", "rules.yml"):
         shutil.copy(CONFIG / name, tmp_path)
     (tmp_path / "targets.yml").write_text(f'- targets: ["{stub.url.removeprefix("http://")}"]\n')
@@ -102,7 +102,7 @@ def test_panels_read_their_series_from_prometheus(
     assert reading[panels.LIMIT].line()[0] is None
     assert isinstance(panels.ERROR_SHARE, Share)
     share = (panels.ERROR_SHARE, panels.ERROR_SHARE.whole, *panels.ERROR_PANEL.expressions)
-    every = {words(how) for how in (*CAUSES, UNKNOWN_REASON)}
+    every = {words(how) for how in (*COLOURS, UNKNOWN_REASON)}
     until(lambda: set(newest_values.causes_now(source.read(share, 300.0))) == every)
     read = source.read(share, 300.0)
     assert sums_to_the_share(lambda one: read[one], panels.ERROR_SHARE, panels.ERROR_PANEL.expressions)

@@ -13,8 +13,8 @@ import pytest
 import requests
 
 from headway.api import AdminClient, TooLargeError
-from headway.cli.traffic import fetch_samples
-from headway.console import ServerUnreachableError
+from headway.console import ServerUnreachableError, fetch_metrics
+from headway.load.scrape import read
 from headway_dashboard.server_client import admin_client
 from headway_dashboard.sources import PrometheusSource, ScrapeSource
 
@@ -161,7 +161,7 @@ def test_every_reader_of_metrics_has_its_bound() -> None:
     """A good scrape of 9 MiB is too large; nothing is kept of it."""
     with serving(whole(b"headway_ready 1\n" * (9 * 2**16))) as url:
         with pytest.raises(ServerUnreachableError, match="gave no metrics"):
-            fetch_samples(url)
+            fetch_metrics(url, read)
         source = ScrapeSource(url)
         source.poll()
         assert (source._health.trouble, len(source._ring)) == ("refused", 0)

@@ -8,7 +8,7 @@ import pkgutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ import httpx
 import pytest
 from engines import installed
 from pydantic import BaseModel
+from recorded_traffic import MODEL, recording
 from running_server import ROOT
 from starlette.applications import Starlette
 from starlette.routing import Route as ServedRoute
@@ -25,20 +26,41 @@ import headway
 from headway.api import openapi, routes, schema
 from headway.api.routes import Role, Route
 from headway.engine.fake import FakeEngine, FakeParams
+from headway.forecast import Forecasts
+from headway.forecast.figures import merged
+from headway.forecast.replay import drawn, recorded, replay
 from headway.http import admin
 from headway.http.auth import Tokens
 from headway.operator import Control, EngineParts
+from headway.operator.forecasts import ServerForecast
 from headway.supervision import Supervisor
-from headway_policies import bundled_presets, preset
+from headway_policies import Preset, bundled_presets, preset
 
 TOKENS = {Role.OPERATOR: "operator-token-0123456789-0123456789", Role.VIEWER: "viewer-token-0123456789-0123456789ab"}
 BODIES: dict[str, dict[str, Any]] = {
-    "switch": {"name": "latency", "reason": "rush hour", "actor": "anna"},
+    "switch": {
+        "name": "latency",
+        "reason": "rush hour",
+        "actor": "anna",
+        "revert_after_s": 60,
+        "revert_if": ["normal.ttft_p95_s > 2 for 30 s"],
+    },
+    "keep": {},
     "order_limit": {"seats": 12, "expires_s": 30, "reason": "a trial", "actor": "anna"},
     "order_fallback": {"rung": "pause"},
     "recycle": {},
+    "forecast": {"presets": ["latency"]},
+    "undo": {"revision": 1},
 }
 EVERY_ROUTE = pytest.mark.parametrize("route", routes.TABLE, ids=lambda route: route.name)
+
+
+async def _forecast(presets: Sequence[Preset], *_: float) -> ServerForecast:
+    """What another process would compute."""
+    span_s = 120.0
+    figures = [replay(drawn(recorded(recording(0.5)), 0), span_s, one, MODEL, 0) for one in presets]
+    found = [merged(one.name, [figure]) for one, figure in zip(presets, figures, strict=True)]
+    return ServerForecast("balanced", MODEL, 0.03, Forecasts(span_s, 500, 1, found))
 
 
 async def _never() -> None:
@@ -52,6 +74,7 @@ async def serving() -> AsyncIterator[tuple[httpx.AsyncClient, Control, EnginePar
     engine = FakeEngine()
     balanced = bundled_presets()["balanced"]
     control, parts = installed(engine, balanced, supervise=lambda one: Supervisor(one.gateway), replace=_never)
+    vars(control.forecasts)["of"] = _forecast
     control.order_fallback("pause", caller=headway.Caller("anna"))
     control.order_fallback(None, caller=headway.Caller("anna"))
     tokens = Tokens({token: role for role, token in TOKENS.items()})
@@ -68,9 +91,7 @@ async def ask(client: httpx.AsyncClient, route: Route, role: Role | None) -> htt
     headers = {} if role is None else {"Authorization": f"Bearer {TOKENS[role]}"}
     if route.order is None:
         return await client.request(route.method, route.path, headers=headers)
-    return await client.request(
-        route.method, route.path, headers={**headers, "If-Match": '"1"'}, json=BODIES[route.name]
-    )
+    return await client.request(route.method, route.path, headers={**headers, "If-Match": "*"}, json=BODIES[route.name])
 
 
 def unknown_keys(value: object, where: str = "") -> Iterator[str]:
@@ -99,11 +120,15 @@ def exactly(model: type[BaseModel], content: bytes) -> None:
 async def test_every_answer_is_exactly_its_model(route: Route) -> None:
     """From a server with a supervisor, with the status and the ETag that the table names."""
     async with serving() as (client, *_):
+        if route in (routes.TRIAL, routes.KEEP):
+            await ask(client, routes.SWITCH, Role.OPERATOR)
         answer = await ask(client, route, route.role)
         assert answer.status_code == route.status
-        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["content-type"].partition(";")[0] == route.media
         assert ("etag" in answer.headers) == route.versioned
-        if route.answer is None:
+        if route is routes.TRACE:
+            assert answer.text.splitlines()[1] == "0.000000,1,,normal,,1,50"
+        elif route.answer is None:
             assert answer.json() == openapi.document(headway.__version__)
         else:
             exactly(route.answer, answer.content)
@@ -184,7 +209,7 @@ def test_the_document_has_every_route_and_every_reference_leads_somewhere() -> N
     assert references == {f"#/components/schemas/{name}" for name in schemas}
     assert "errors" not in schemas["Problem"]["required"]
     assert set(schemas["Switched"]["required"]) == {
-        "name", "revision", "previous", "changes", "engine_limit_confirmed",
+        "name", "revision", "previous", "changes", "engine_limit_confirmed", "warnings", "trial",
     }  # fmt: skip
 
 

@@ -45,7 +45,8 @@ def test_anything_is_read_as_a_whole_model(answer: type[BaseModel], body: object
         (
             {"limit": {"live": 8, "reason": 1}},
             "limit",
-            {"live": 8, "proposed": 0, "ceiling": 0, "reason": "", "ordered": None},
+            {"live": 8, "proposed": 0, "ceiling": 0, "reason": "", "ordered": None}
+            | {"kv_seats": None, "kv_seats_tokens": 0.0, "kv_seats_recorded": False, "knee_seats": None},
         ),
     ],
 )

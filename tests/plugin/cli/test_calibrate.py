@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from admin_stand_in import Stub
 from completions_stand_in import CompletionsStandIn
 
+from headway.api.schema import StepTime
 from headway.cli import calibrate, main
 from headway.simulator.engine_model.fit import Point, fit
 from headway.simulator.engine_model.probe import Measured, Probe, Stream
@@ -150,3 +152,16 @@ def test_the_text_shows_the_fitted_value_of_each_point() -> None:
     """Measured and fitted side by side."""
     text = calibrate.text(fit(BETWEEN, FIRST), Measured(BETWEEN, FIRST))
     assert ["32", "52.0", "52.0"] in [line.split() for line in text.splitlines()]
+
+
+def test_the_servers_own_fit_stands_beside_it(
+    server: CompletionsStandIn, measured: None, operator: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a Headway server with a token has one; nothing is said of any other."""
+    assert calibrate._own_fit(server.url) is None
+    assert calibrate._own_fit(operator.url) is None
+    operator.step_time = StepTime(base_s=0.022, sequence_s=0.001, prompt_token_s=0.0004, error_ratio=0.03)
+    assert calibrate._own_fit(operator.url) == operator.step_time
+    text = calibrate._compared(fit(BETWEEN, FIRST), operator.step_time)
+    assert "(error 3%)" in text
+    assert text.splitlines()[-3].split() == ["1", "21.0", "23.0", "+10%"]

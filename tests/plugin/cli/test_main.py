@@ -151,6 +151,7 @@ def test_exit_codes_are_those_of_the_manual() -> None:
         "USAGE": 2,
         "UNREACHABLE": 3,
         "TOKEN": 4,
+        "REVERTED": 5,
     }
 
 

@@ -106,6 +106,8 @@ def test_use_of_the_preset_in_force_says_that_nothing_changed(
         "previous": "balanced",
         "changes": [],
         "engine_limit_confirmed": True,
+        "warnings": [],
+        "trial": None,
     }
 
 

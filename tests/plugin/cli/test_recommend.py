@@ -5,38 +5,12 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Mapping
 
 import pytest
 from admin_stand_in import Stub
 
-from headway.api.schema import Status
-from headway.cli import main, traffic
-from headway.cli.traffic import Look, between, fetch_samples, read_samples
-from headway.console.exits import ServerUnreachableError
-from headway_policies import bundled_presets
-
-METRICS = """\
-# TYPE headway_arrivals counter
-headway_arrivals_total{{class="normal"}} {arrivals}
-headway_arrivals_total{{class="batch"}} 1
-# TYPE headway_batch_size histogram
-headway_batch_size_bucket{{le="+Inf"}} {steps}
-headway_batch_size_count {steps}
-headway_batch_size_sum {sequences}
-# TYPE headway_engine_kv_cache_usage_ratio gauge
-headway_engine_kv_cache_usage_ratio 0.25
-# TYPE vllm:inter_token_latency_seconds histogram
-vllm:inter_token_latency_seconds_bucket{{le="0.05",engine="0"}} {quick}
-vllm:inter_token_latency_seconds_bucket{{le="0.15",engine="0"}} {all}
-vllm:inter_token_latency_seconds_bucket{{le="+Inf",engine="0"}} {all}
-vllm:inter_token_latency_seconds_count{{engine="0"}} {all}
-vllm:inter_token_latency_seconds_sum{{engine="0"}} 1
-# TYPE vllm:num_preemptions counter
-vllm:num_preemptions_total{{engine="0"}} 3
-"""
-BEFORE = METRICS.format(arrivals=10, steps=100, sequences=1000, quick=1000, all=1000)
-AFTER = METRICS.format(arrivals=30, steps=110, sequences=1300, quick=1094, all=1100)
+from headway.api.schema import Diagnosis, Remedy
+from headway.cli import main
 
 
 class Terminal(io.StringIO):
@@ -84,57 +58,33 @@ def test_contradictions_and_nonsense_are_wrong_usage(words: list[str], capsys: p
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_server_is_looked_at_twice_and_what_happened_between_is_read(
-    operator: Stub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The advice is about the time watched, not about all since the start."""
-    scrapes = iter([BEFORE, AFTER])
-    waits: list[float] = []
-    monkeypatch.setattr(traffic, "fetch_samples", lambda url: read_samples(next(scrapes)))
-    monkeypatch.setattr(traffic.time, "sleep", waits.append)
-    assert main(["preset", "recommend", "--url", operator.url, "--watch", "7", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert waits == [7.0]
-    assert answer["preset"] == "balanced"
-    assert "150 ms, not within the required 100 ms" in answer["advice"][0]["because"]
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_server_says_what_limits_it(as_json: bool, operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own diagnosis, with what would help and what each costs."""
+    operator.diagnosis = Diagnosis(
+        severity="overloaded",
+        bottleneck="seats",
+        statement="Limited by the seats of this preset: 32 of 32 seats taken, 41 waiting.",
+        remedies=[
+            Remedy(action="the preset throughput", cost="longer steps", command="headway preset use throughput"),
+            Remedy(action="another instance", cost="its hardware"),
+        ],
+    )
+    words = ["--json"] if as_json else []
+    assert main(["preset", "recommend", "--url", operator.url, *words]) == 0
+    printed = capsys.readouterr().out
+    if as_json:
+        answer = json.loads(printed)
+        assert (answer["preset"], answer["diagnosis"]["bottleneck"]) == ("balanced", "seats")
+        return
+    assert "overloaded: Limited by the seats of this preset: 32 of 32 seats taken, 41 waiting." in printed
+    assert "1. the preset throughput; costs: longer steps  [headway preset use throughput]" in printed
+    assert "2. another instance; costs: its hardware" in printed
 
 
-def test_the_numbers_between_two_looks() -> None:
-    """Counters as differences, gauges as they are, the 95th percentile as the bound of its bucket."""
-    seen = between(look(BEFORE), look(AFTER), bundled_presets()["interactive"].settings(), 7.0)
-    assert (seen.arrivals, seen.mean_batch, seen.inter_token_ms, seen.preemptions) == (20, 30.0, 150.0, 0)
-    assert (seen.kv_usage_ratio, seen.inter_token_slo_ms, seen.adaptive) == (0.25, 75.0, True)
-    assert (seen.limit, seen.ceiling, seen.queued) == (32, 64, 2)
-
-
-def test_a_server_at_rest_has_no_means() -> None:
-    """Nothing is divided by nothing."""
-    seen = between(look(AFTER), look(AFTER), {}, 7.0)
-    assert (seen.arrivals, seen.mean_batch, seen.inter_token_ms) == (0, None, None)
-    assert (seen.strategy, seen.adaptive, seen.inter_token_slo_ms) == ("continuous", False, 75.0)
-
-
-def test_a_limit_in_the_shadow_is_not_adaptive() -> None:
-    """It is computed and not applied."""
-    settings: Mapping[str, object] = {"limit.policy": "model", "limit.shadow": True}
-    assert not between(look(BEFORE), look(AFTER), settings, 7.0).adaptive
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ((404, "text/plain", b"no"), "/metrics answered 404; check --url"),
-        ((200, "text/html", b"<html>{"), "/metrics gave no metrics; check --url"),
-    ],
-)
-def test_an_answer_that_is_no_metrics_is_refused(answer: tuple[int, str, bytes], message: str, operator: Stub) -> None:
-    """A wrong URL is one line."""
-    operator.answer_all = answer
-    with pytest.raises(ServerUnreachableError, match="/metrics") as caught:
-        fetch_samples(operator.url)
-    assert str(caught.value).endswith(message)
-
-
-def look(text: str) -> Look:
-    """A moment of a server with these metrics."""
-    return Look(Status.model_validate(Stub().status()), read_samples(text))
+def test_an_older_server_has_no_diagnosis(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says so, and the recommendation stands."""
+    assert main(["preset", "recommend", "--url", operator.url]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("balanced\n")
+    assert "does not diagnose itself" in printed

@@ -24,13 +24,14 @@ from headway.http.admin import routes
 from headway.http.auth import MAX_TOKEN_CHARS, TokenError, Tokens
 from headway.http.orders import BODY_WITHIN_S
 from headway.operator.presets import PresetCatalogue
-from headway_policies import bundled_presets
+from headway.operator.snapshot import MAX_REVISIONS, SwitchHistory
+from headway_policies import bundled_presets, parse_preset
 from headway_policies.preset import differences, effective
 from headway_policies.queueing.factory import OrderSettings
 
 OPERATOR = "operator-token-0123456789-0123456789"
 VIEWER = "viewer-token-0123456789-0123456789ab"
-READS = ("status", "desk", "presets", "preset", "audit")
+READS = ("status", "desk", "traffic", "traffic/trace", "presets", "preset", "audit")
 GOOD = {"name": "latency"}
 
 
@@ -155,6 +156,8 @@ async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest
                 "previous": "balanced",
                 "changes": [],
                 "engine_limit_confirmed": True,
+                "warnings": [],
+                "trial": None,
             }
             assert (answer.json(), answer.headers["etag"]) == (expected, '"1"')
         after = control.snapshot()
@@ -440,3 +443,57 @@ def test_a_token_file_is_a_regular_one_of_a_few_bytes(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "pipe", "not a regular file"), (tmp_path / "large", "larger than 16384 bytes")):
         with pytest.raises(TokenError, match=why):
             Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(path)})
+
+
+async def test_a_switch_says_what_validate_would_warn_of() -> None:
+    """In its answer, and before it in the list of presets; a preset without doubts has none."""
+    async with admin() as (client, control):
+        text = 'name = "doubtful"\nextends = "balanced"\nbatching.seats = 70\n'
+        control.catalogue.include(parse_preset(text, "doubtful.toml"))
+        listed = (await client.get("/headway/v1/presets", headers=bearer(VIEWER))).json()["presets"]
+        warned = {one["name"]: one["warnings"] for one in listed}
+        assert warned.pop("doubtful")[0].startswith("batching.seats: beyond 64")
+        assert not any(warned.values())
+        answer = await put(client, json={"name": "doubtful"})
+        assert answer.json()["warnings"][0].startswith("batching.seats: beyond 64")
+
+
+async def test_an_undo_puts_the_settings_of_an_earlier_revision_in_force_again() -> None:
+    """As a new revision, also where the catalogue has another preset of that name by now; and it can be undone."""
+    async with admin() as (client, control):
+        await put(client, json={"name": "latency"})
+        control.catalogue.include(control.preset.model_copy(update={"description": "another one by now"}))
+        headers = {**bearer(OPERATOR), "If-Match": '"2"'}
+        undone = (await client.post("/headway/v1/preset/undo", headers=headers, json={"reason": "worse"})).json()
+        assert (undone["previous"], undone["name"], undone["revision"]) == ("latency", "balanced", 3)
+        headers["If-Match"] = '"3"'
+        again = (await client.post("/headway/v1/preset/undo", headers=headers, json={})).json()
+        assert (again["name"], again["revision"]) == ("latency", 4)
+        assert control.preset.description != "another one by now"
+        headers["If-Match"] = '"4"'
+        first = (await client.post("/headway/v1/preset/undo", headers=headers, json={"revision": 1})).json()
+        assert (first["name"], first["revision"]) == ("balanced", 5)
+        assert [one.after for one in control.audit.entries(10)][::-1] == ["latency", "balanced", "latency", "balanced"]
+
+
+@pytest.mark.parametrize(
+    ("body", "match", "status"),
+    [({}, '"1"', 422), ({"revision": 7}, '"1"', 422), ({"revision": 0}, '"1"', 422), ({}, '"9"', 412), ({}, "", 428)],
+)
+async def test_an_undo_that_cannot_be_done_changes_nothing(body: dict[str, int], match: str, status: int) -> None:
+    """Nothing before the first revision, an unknown one, no number, a stale one, none at all."""
+    async with admin() as (client, control):
+        headers = {**bearer(OPERATOR), **({"If-Match": match} if match else {})}
+        answer = await client.post("/headway/v1/preset/undo", headers=headers, json=body)
+        assert answer.status_code == status
+        assert (control.preset.name, control.revision) == ("balanced", 1)
+
+
+def test_only_the_last_revisions_are_kept() -> None:
+    """A hundred of them."""
+    balanced = bundled_presets()["balanced"]
+    history = SwitchHistory({1: balanced})
+    for revision in range(2, 2 + MAX_REVISIONS):
+        history.switched(balanced, revision)
+    assert (min(history.presets), len(history.presets)) == (2, MAX_REVISIONS)
+    assert (history.before(2), history.before(50)) == (None, 49)

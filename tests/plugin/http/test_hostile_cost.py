@@ -27,7 +27,7 @@ import headway
 from headway.admission.engine_calls import Calls
 from headway.api_errors import BadRequest
 from headway.audit import Audit, Caller
-from headway.cli.traffic import read_samples
+from headway.console import check_lines
 from headway.engine.fake import FakeEngine
 from headway.errors import HeadwayError
 from headway.fallback.answer import Answer
@@ -50,6 +50,7 @@ from headway.http.middleware import AdmissionMiddleware
 from headway.http.prompt_prefix import prompt_prefix
 from headway.http.request_info import read_request_info
 from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
+from headway.load.scrape import read as read_counts
 from headway.simulator.traffic.trace import read_trace
 from headway_dashboard.sources.exposition import samples
 from headway_policies import bundled_presets, parse_preset
@@ -396,6 +397,12 @@ def scrape(read_text: Callable[[str], object]) -> Reads:
     return reads
 
 
+def scrape_of_a_command(scraped: str) -> None:
+    """As ``fetch_metrics`` reads it."""
+    check_lines(scraped)
+    read_counts(scraped)
+
+
 def labels(read_text: Callable[[str], object]) -> Reads:
     """One metric with ever more labels."""
 
@@ -464,9 +471,9 @@ CASES: dict[str, tuple[Reads, tuple[bytes, ...], int, int]] = {
     "preset": (preset_file, TOML, 256, 128 * KIB),
     "trace": (trace_file, TRACE, KIB, 256 * KIB),
     "scrape of the dashboard": (scrape(lambda scraped: list(samples(scraped))), METRICS, KIB, 256 * KIB),
-    "scrape of the command": (scrape(read_samples), METRICS, KIB, 256 * KIB),
+    "scrape of the command": (scrape(scrape_of_a_command), METRICS, KIB, 256 * KIB),
     "labels for the dashboard": (labels(lambda scraped: list(samples(scraped))), (b"x",), 256, 64 * KIB),
-    "labels for the command": (labels(read_samples), (b"x",), 256, 64 * KIB),
+    "labels for the command": (labels(scrape_of_a_command), (b"x",), 256, 64 * KIB),
     "calls of one id": (calls_of_one_id, ANY, 16, 4096),
 }
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from small_presets import small_preset
 
+import headway
+from headway.engine.fake import FakeEngine
 from headway.errors import UnknownPresetError
 from headway.operator.presets import BUNDLED, GIVEN, MAX_FILES, PresetCatalogue
-from headway_policies import PresetError, bundled_presets
+from headway_policies import Load, PresetError, bundled_presets
 
 TEXT = """
 name = "{name}"
@@ -131,3 +133,20 @@ def test_a_folder_has_a_bounded_number_of_presets(tmp_path: Path) -> None:
     write(tmp_path, "one-more.toml", "one-more")
     with pytest.raises(PresetError, match="has 101 presets, more than 100"):
         PresetCatalogue(tmp_path)
+
+
+def test_seats_that_the_engine_has_no_use_for_are_a_warning() -> None:
+    """Beyond the knee of its curve, 40 seats, fitted from intervals that hardly differ; an adaptive limit has none."""
+    control: headway.Control = headway.wrap(FakeEngine(), preset="latency").headway
+    gate, throughput = control.gateway.gate, bundled_presets()["throughput"]
+    gate.now_s = lambda: now_s
+    now_s = 0.0
+    assert control.warnings(throughput) == []
+    for running in [2, 4, 6, 8] * 200:
+        now_s += 0.02 + 0.001 * running
+        gate.observe(Load(running, 0, 0.1, 0.02 + 0.001 * running, kv_capacity_tokens=1000))
+    found = control.warnings(throughput)
+    assert len(found) == 1
+    assert found[0].startswith("batching.seats: beyond ")
+    assert control.warnings(bundled_presets()["interactive"]) == []
+    assert control.status()["limit"]["knee_seats"] == pytest.approx(40, abs=8)

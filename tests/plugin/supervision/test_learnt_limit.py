@@ -107,6 +107,20 @@ async def test_a_limit_of_other_settings_starts_afresh(tmp_path: Path) -> None:
         assert other.desk.limit == 4
 
 
+@on_virtual_time
+async def test_the_costs_of_a_step_are_kept_under_a_fixed_limit_too(tmp_path: Path) -> None:
+    """So that the next server knows the knee of its engine from the start, under every preset."""
+    path, last, following = tmp_path / "limit.json", Gate(small_preset(4)), Gate(small_preset(8))
+    for running in [2, 4, 6, 8] * 200:
+        await asyncio.sleep(0.02 + 0.001 * running)
+        last.observe(Load(running, 0, 0.1, 0.02 + 0.001 * running))
+    LearntLimit(last, path).keep()
+    assert following.desk.engine_fit.knee_seats() is None
+    LearntLimit(following, path).recall()
+    assert following.desk.engine_fit.knee_seats() == pytest.approx(last.desk.engine_fit.knee_seats())
+    assert following.desk.limit == 8
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [

@@ -13,8 +13,8 @@ from virtual_time import on_virtual_time
 from headway.admission import Gate
 from headway.errors import Refused
 from headway.supervision import OverloadLog
-from headway.supervision.overload_log import OVERLOAD
 from headway_policies import Ending, Reason
+from headway_policies.diagnosis import FOR_LOAD
 from headway_policies.request import REFUSED, Outcome
 
 LOGGER = "headway.supervision.overload_log"
@@ -81,7 +81,7 @@ async def test_the_classes_whose_waits_are_cut_are_named(caplog: pytest.LogCaptu
 
 def test_every_refusal_is_an_overload_or_says_something_else() -> None:
     """A reason that is added later is decided upon here: a lack of capacity, or the state of the server or engine."""
-    others = {reason for reason in Reason if reason not in OVERLOAD}
+    others = {reason for reason in Reason if reason not in FOR_LOAD}
     assert others == {
         Reason.STALL_TIMEOUT,
         Reason.TOTAL_TIMEOUT,
@@ -91,7 +91,7 @@ def test_every_refusal_is_an_overload_or_says_something_else() -> None:
         Reason.OUT_OF_MEMORY,
         Reason.POISON,
     }
-    assert {REFUSED[reason] for reason in OVERLOAD} == {
+    assert {REFUSED[reason] for reason in FOR_LOAD} == {
         Outcome.REJECTED_FULL,
         Outcome.REJECTED_LIMIT,
         Outcome.SHED,

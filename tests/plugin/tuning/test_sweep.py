@@ -214,7 +214,7 @@ def test_the_range(
 def test_the_objectives_are_those_that_the_preset_states() -> None:
     """The shortest time between tokens of the classes, and each class's own first token; a limit's where it is used."""
     found = Objectives.of(bundled_presets()["balanced"].settings())
-    assert found == Objectives(0.1, {"realtime": 1.0, "normal": 5.0, "batch": 60.0})
+    assert found == Objectives(0.1, {"realtime": 1.0, "normal": 2.0, "batch": 60.0})
     assert Objectives.of({"limit.inter_token_slo_ms": 75.0, "limit.policy": "fixed"}) == NONE
     assert Objectives.of({"limit.inter_token_slo_ms": 75.0, "limit.policy": "aimd"}) == Objectives(0.075, {})
 

@@ -48,7 +48,9 @@ FEW: dict[str, PriorityClass] = {
     "batch": terms(1, places=4, queue_s=None, total_s=30, max_waiting_bytes=3000),
 }
 MANY: dict[str, PriorityClass] = {
-    "realtime": terms(7, places=9, queue_s=8, total_s=9, reserved_seats=2, first_token_timeout_s=4, ttft_slo_s=1),
+    "realtime": terms(
+        7, places=9, queue_s=8, total_s=9, reserved_seats=2, first_token_timeout_s=4, ttft_slo_s=1, burst_s=0.5
+    ),
     "normal": terms(2, places=9, queue_s=None, total_s=None, reserved_seats=1, stall_timeout_s=2),
     "extra": terms(1, places=9, queue_s=3, total_s=3),
     "batch": terms(-5, places=9, queue_s=30, total_s=60),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 from small_presets import small_preset
 
 from headway_policies import Preset
 from headway_policies.desk.capacity import Capacity
-from headway_policies.limits import LimitSettings, Load, Signals
+from headway_policies.limits import EngineFit, Interval, LimitSettings, Load, Signals
 from headway_policies.limits.step_time import StepTime
 
 CPU = StepTime(base_s=0.029, sequence_s=0.00106, prefill_token_s=0.0007)
@@ -30,6 +30,14 @@ def fed(capacity: Capacity, running: Iterable[int], slowness: float = 1.0, now_s
             load = Load(number, 0, 0.1, inter_token_s=step_s, prefill_tokens=number)
             capacity.observe(Signals(load, seats_taken=number, queued=9, limited=True), now_s)
     return capacity
+
+
+def interval(running: float, prefill_tokens: float, step_s: float) -> Interval:
+    """An interval without preemptions."""
+    return Interval(
+        running=running, seats_taken=running, prefill_tokens=prefill_tokens, kv_usage_ratio=0.1, inter_token_s=step_s,
+        preemptions=0, limited=True, queued=9,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("before", [small_preset(8), adaptive("aimd"), adaptive("sla"), adaptive()])
@@ -70,3 +78,87 @@ def test_a_slower_engine_gets_fewer_seats() -> None:
     fed(capacity, [16] * 12, slowness=1.5, now_s=1000.0)
     best = (0.92 * 0.075 / 1.5 - CPU.base_s) / (CPU.sequence_s + CPU.prefill_token_s)
     assert capacity.limit_for(adaptive()).seats(0.0) == pytest.approx(best, abs=2)
+
+
+def test_the_knee_is_where_tokens_cost_twice_as_much_time() -> None:
+    """At the knee, by differences of the fitted curve: 1 % more tokens a second for 2 % more time between tokens."""
+    engine = EngineFit()
+    for running in (4.0, 8.0, 16.0, 32.0) * 10:
+        engine.learn(interval(running, 0.0, CPU.step_s(running, 0)))
+    knee = engine.knee_seats()
+    assert knee is not None
+
+    def grows(figure: Callable[[float], float]) -> float:
+        return figure(1.001 * knee) / figure(knee) - 1
+
+    costs = engine.costs
+    time = grows(lambda seats: costs.step_s(seats, 0))
+    assert time == pytest.approx(2 * grows(lambda seats: seats / costs.step_s(seats, 0)), rel=0.01)
+    assert EngineFit().knee_seats() is None
+    restarted = EngineFit()
+    restarted.recall(engine.learnt())
+    assert restarted.knee_seats() == pytest.approx(knee)
+
+
+def test_a_pause_of_the_machine_is_not_learnt_and_a_slow_engine_is() -> None:
+    """One interval of five times the time is dropped, two as well; from the third on the costs follow."""
+    engine = EngineFit()
+    for running in (4.0, 8.0, 16.0, 32.0) * 10:
+        engine.learn(interval(running, 0.0, CPU.step_s(running, 0)))
+    before = engine.costs.step_s(16, 0)
+    for _ in range(2):
+        engine.learn(interval(16.0, 0.0, 5 * CPU.step_s(16, 0)))
+    assert engine.costs.step_s(16, 0) == before
+    for _ in range(30):
+        engine.learn(interval(16.0, 0.0, 5 * CPU.step_s(16, 0)))
+    assert engine.costs.step_s(16, 0) == pytest.approx(5 * before, rel=0.1)
+
+
+def test_the_error_is_that_of_predictions_made_before_the_measurement() -> None:
+    """A steady engine has none after a while; one that jumps by a tenth each time has about a tenth."""
+    steady, jumping = EngineFit(), EngineFit()
+    assert steady.error_ratio is None
+    for place in range(200):
+        steady.learn(interval(8.0 + place % 5, 0.0, CPU.step_s(8 + place % 5, 0)))
+        jumping.learn(interval(8.0, 0.0, CPU.step_s(8, 0) * (0.9 if place % 2 else 1.1)))
+    assert steady.error_ratio == pytest.approx(0.0, abs=0.01)
+    assert jumping.error_ratio == pytest.approx(0.15, abs=0.06)
+
+
+def test_what_a_prompt_costs_is_found_from_single_steps() -> None:
+    """A prompt in each sixteenth step, four sequences: the means of intervals hardly vary, the steps do."""
+    fit = EngineFit()
+    for number in range(200):
+        prompts = 64 if number % 16 == 0 else 0
+        fit.step(Load(4 + number % 3, 0, 0.1, CPU.step_s(4 + number % 3, prompts), prefill_tokens=prompts))
+    found = fit.step_costs
+    assert found.prefill_token_s == pytest.approx(CPU.prefill_token_s, rel=0.05)
+    assert found.step_s(6, 0) == pytest.approx(CPU.step_s(6, 0), rel=0.02)
+
+
+def test_a_pause_is_no_step() -> None:
+    """Nor is one that says nothing of the speed; but an engine that stays slow is followed."""
+    fit = EngineFit()
+    for _ in range(128):
+        fit.step(Load(4, 0, 0.1, 0.03))
+    for load in (
+        Load(4, 0, 0.1, 30.0),
+        Load(4, 0, 0.1, None),
+        Load(0, 0, 0.1, 0.3),
+        Load(4, 0, 0.1, 0.3, preemptions=1),
+    ):
+        fit.step(load)
+    for _ in range(60):
+        fit.step(Load(4, 0, 0.1, 0.03))
+    assert fit.step_costs.step_s(4, 0) == pytest.approx(0.03, rel=0.02)
+    for _ in range(4000):
+        fit.step(Load(4, 0, 0.1, 0.3))
+    assert fit.step_costs.step_s(4, 0) > 0.25
+
+
+def test_while_few_steps_were_seen_the_intervals_count() -> None:
+    """A dozen steps prove nothing."""
+    fit = EngineFit()
+    for _ in range(12):
+        fit.step(Load(4, 0, 0.1, 0.03))
+    assert fit.step_costs == fit.costs

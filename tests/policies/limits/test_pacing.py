@@ -63,24 +63,26 @@ def test_quiet_time_saves_no_more_than_a_step() -> None:
 
 
 def test_a_pause_is_forgotten_after_some_steps() -> None:
-    """Half a minute without a token: prompts go again within 16 set points' worth of steps, not within 30 s."""
+    """Half a minute without a token: prompts go again within 18 set points' worth of steps, not within 30 s."""
     one = pacer()
     step(one, 30.0)
     steps = 0
     while not one.open(4, 0.0):
         step(one, SET_POINT_S / 2)
         steps += 1
-    assert 30 <= steps <= 34
+    assert 34 <= steps <= 38
 
 
-def test_what_is_urgent_may_overdraw_it_a_little() -> None:
-    """By four set points, and no more."""
+def test_a_margin_is_kept_for_what_is_urgent() -> None:
+    """Two set points that others cannot use, and two more below nothing."""
     one = pacer()
     one.sent(1, 100, 1, 0.0)
     assert not one.open(4, 0.0)
-    assert one.open(4, 0.0, urgent=True)
-    one.sent(2, 300, 1, 0.0)
-    assert not one.open(4, 0.0, urgent=True)
+    urgent = 1
+    while one.open(4, 0.0, urgent=True):
+        urgent += 1
+        one.sent(urgent, 50, 1, 0.0)
+    assert urgent - 1 == 5  # 3 + 2 set points are 345 ms: 100 ms, and four of 50 ms; the fifth one overdraws it
 
 
 def test_what_is_urgent_cannot_keep_it_closed() -> None:
@@ -95,7 +97,7 @@ def test_what_is_urgent_cannot_keep_it_closed() -> None:
         if fresh:
             one.sent(number, 300, 1, 0.0)
         step(one, 0.035 + 0.3 * fresh, first_tokens=fresh)
-    assert min(urgent, others) > 30
+    assert min(urgent, others) > 15
 
 
 def test_an_idle_engine_and_the_lowest_limit_are_never_held_back() -> None:

@@ -51,6 +51,16 @@ def test_false_where_there_is_no_table_is_a_value() -> None:
     assert parse_preset('name = "mine"\nextends = "balanced"\nqueue.evict = false\n', "x").queue.evict is False
 
 
+@pytest.mark.parametrize(
+    ("stated", "burst_s"),
+    [("share = 0.2", 30.0), ("ttft_slo_s = 3", None), ("ttft_slo_s = 3\nburst_s = 5", 5.0), ("burst_s = 5", 5.0)],
+)
+def test_a_burst_is_not_inherited_for_another_objective(stated: str, burst_s: float | None) -> None:
+    """An objective without a burst has the one that follows from it, whatever the parent states."""
+    text = f'name = "mine"\nextends = "balanced"\n[classes.normal]\n{stated}\n'
+    assert parse_preset(text, "mine.toml").classes["normal"].burst_s == burst_s
+
+
 def test_a_preset_has_its_own_name_and_description() -> None:
     """Neither is taken over."""
     assert parse_preset('name = "mine"\nextends = "balanced"\n', "mine.toml").description == ""

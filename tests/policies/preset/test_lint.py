@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway_policies import parse_preset
-from headway_policies.preset import lint
+from headway_policies import bundled_presets, parse_preset
+from headway_policies.preset import SeatBounds, lint, typical_tokens
 
 BASE = 'name = "mine"\nextends = "balanced"\n'
 DYNAMIC = 'batching.strategy = "dynamic"\nclasses.realtime.reserved_seats = 0\n'
@@ -54,6 +54,10 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
     "a wait longer than the first token may take": (
         "classes.realtime.queue_timeout_s = 16",
         ["classes.realtime.queue_timeout_s: no effect: first_token_timeout_s is shorter"],
+    ),
+    "a burst without an objective": (
+        "classes.extra = { priority = 0, max_waiting = 5, burst_s = 5 }",
+        ["classes.extra.burst_s: no effect without ttft_slo_s"],
     ),
     "a wait longer than all may take": (
         "classes.realtime = { queue_timeout_s = 6, first_token_timeout_s = 7, total_timeout_s = 5 }",
@@ -109,3 +113,50 @@ def test_a_doubtful_setting_gives_one_warning_and_no_other(text: str, expected: 
 def test_what_is_usual_raises_no_caution(text: str) -> None:
     """The bounds themselves are fine, and a window that nothing uses may be anything."""
     assert lint(parse_preset(BASE + text, "mine.toml")) == []
+
+
+WIDE = "batching.seats = 80"
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds", "expected"),
+    [
+        (WIDE, SeatBounds(), ["batching.seats: beyond 64 each seat usually adds less throughput"]),
+        (WIDE, SeatBounds(knee_seats=100), []),
+        (WIDE, SeatBounds(knee_seats=80, kv_seats=80), []),
+        (
+            WIDE,
+            SeatBounds(knee_seats=79),
+            ["batching.seats: beyond 79 seats 10 % more tokens a second cost this engine"],
+        ),
+        (
+            "batching.seats = 16",
+            SeatBounds(12, 1024.0),
+            ["batching.seats: the KV space holds 12 sequences of 1024 tokens, a typical length, not 16"],
+        ),
+        (
+            WIDE,
+            SeatBounds(12, 300.0, recorded=True, knee_seats=20),
+            [
+                "batching.seats: the KV space holds 12 sequences of 300 tokens, the recent mean",
+                "batching.seats: beyond 20",
+            ],
+        ),
+        (WIDE + '\nlimit.policy = "model"', SeatBounds(12, 300.0, recorded=True, knee_seats=20), []),
+    ],
+)
+def test_the_engines_own_bounds_take_the_place_of_the_usual_one(
+    text: str, bounds: SeatBounds, expected: list[str]
+) -> None:
+    """A limit that follows the engine finds them by itself."""
+    found = lint(parse_preset(BASE + text, "mine.toml"), bounds)
+    assert len(found) == len(expected)
+    assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
+
+
+def test_a_typical_sequence_is_its_part_of_the_token_budget_or_a_usual_one() -> None:
+    """And never longer than the engine can hold."""
+    presets = bundled_presets()
+    assert typical_tokens(presets["dynamic"], None) == 8192 / 32
+    assert typical_tokens(presets["balanced"], None) == 1024
+    assert typical_tokens(presets["balanced"], 512) == 512

@@ -34,6 +34,24 @@ def test_one_short_wait_in_an_interval_is_enough(short_s: float) -> None:
         assert not delay.stands(tenth / 10)
 
 
+def test_a_burst_may_be_stated() -> None:
+    """Objective 1 s, burst 9 s: it stands after 9.5 s, shortly after it has stood after half a second."""
+    delay = ControlledDelay(1.0, 0.0, burst_s=9.0)
+    for second in range(10):
+        delay.dispatched(8.0, float(second))
+        assert not delay.stands(second)
+    assert not delay.stands(9.5)
+    assert delay.stands(9.6)
+    delay.dispatched(0.6, 9.6)
+    delay.empty(10.0)
+    assert not delay.stands(10.5)
+    assert delay.stands(10.6)
+    delay.empty(10.7)
+    delay.empty(27.0)
+    assert not delay.stands(36.5)
+    assert delay.stands(36.6)
+
+
 def test_a_queue_stands_although_nothing_leaves_it() -> None:
     """No ticket leaves for target + interval: what waits there waits too long all the same."""
     delay = ControlledDelay(1.0, 10.0)

@@ -66,7 +66,7 @@ def _goodput(comparison: Comparison) -> Chart:
             "name": class_name,
             "x": names,
             "y": [_class_of(run, class_name, "goodput_per_s") for run in comparison.runs],
-            "marker": {"color": _CLASS_HUES.get(class_name) or hue(place + len(_CLASS_HUES))},
+            "marker": {"color": class_hue(class_name, place)},
         }
         for place, class_name in enumerate(_classes(comparison))
     ]
@@ -202,6 +202,11 @@ def _classes(comparison: Comparison) -> list[str]:
 def _class_of(run: Run, class_name: str, figure: str) -> float:
     one = run.summary.classes.get(class_name)
     return 0.0 if one is None else round(getattr(one, figure), 4)
+
+
+def class_hue(name: str, place: int) -> str:
+    """The colour of a class, which is the ``place``-th in its chart."""
+    return _CLASS_HUES.get(name) or hue(place + len(_CLASS_HUES))
 
 
 def hue(place: int) -> str:

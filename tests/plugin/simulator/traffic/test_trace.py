@@ -51,7 +51,7 @@ def test_dates_mean_the_same_on_every_machine(tmp_path: Path, monkeypatch: pytes
 def test_seconds_are_understood_and_an_empty_answer_counts_as_one_token(tmp_path: Path) -> None:
     """A recorded request may have generated nothing."""
     trace = read_trace(written(tmp_path, HEAD + "10.5,100,0\n12,50,7\n"))
-    assert [tuple(row) for row in trace.rows] == [(0.0, 100, 1), (1.5, 50, 7)]
+    assert [row[:3] for row in trace.rows] == [(0.0, 100, 1), (1.5, 50, 7)]
     assert trace.rate_per_s == pytest.approx(1 / 1.5)
 
 
@@ -59,7 +59,7 @@ def test_scaling_multiplies_and_never_falls_below_one_token(tmp_path: Path) -> N
     """Lengths to a cap, times without one."""
     trace = read_trace(written(tmp_path, HEAD + "0,1600,8\n10,16000,4000\n"))
     scaled = trace.scaled(lengths=1 / 16, time=0.5, most_tokens=200)
-    assert [tuple(row) for row in scaled.rows] == [(0.0, 100, 1), (5.0, 200, 200)]
+    assert [row[:3] for row in scaled.rows] == [(0.0, 100, 1), (5.0, 200, 200)]
 
 
 def test_requests_are_cut_at_the_duration_and_get_classes_from_the_seed(tmp_path: Path) -> None:
@@ -72,9 +72,52 @@ def test_requests_are_cut_at_the_duration_and_get_classes_from_the_seed(tmp_path
     assert 150 < urgent < 250
 
 
+SERVER = "TIMESTAMP,ContextTokens,GeneratedTokens,Class,Tenant,Sequences,MaxTokens\n"
+
+
+def test_what_a_server_exports_keeps_classes_tenants_and_what_clients_said(tmp_path: Path) -> None:
+    """Three sequences are three requests; without MaxTokens a client said nothing."""
+    trace = read_trace(written(tmp_path, SERVER + "0,8,30,batch,2,3,40\n1.5,9,5,realtime,,1,\n"))
+    requests = trace.requests(seed=1)
+    assert [(one.class_name, one.tenant, one.output_tokens, one.max_tokens) for one in requests] == [
+        *[("batch", "2", 30, 40)] * 3,
+        ("realtime", "", 5, None),
+    ]
+    halved = trace.scaled(lengths=0.5).requests(seed=1)
+    assert [(one.prompt_tokens, one.output_tokens, one.max_tokens) for one in halved[2:]] == [(4, 15, 20), (4, 2, None)]
+
+
+def test_an_unknown_length_is_drawn_from_those_of_its_class(tmp_path: Path) -> None:
+    """Of all classes where none of its own is known; the mean is of the known. Another seed draws others."""
+    rows = "0,8,30,batch,,1,\n0,8,50,batch,,1,\n0,8,7,normal,,1,\n"
+    unknown = "1,8,,batch,,1,\n" * 50 + "3,8,,extra,,1,\n" * 50
+    trace = read_trace(written(tmp_path, SERVER + rows + unknown))
+    drawn = [one.output_tokens for one in trace.requests(seed=1)[3:]]
+    assert set(drawn[:50]) == {30, 50}
+    assert set(drawn[50:]) == {30, 50, 7}
+    assert trace.output_tokens == 29
+    assert drawn != [one.output_tokens for one in trace.requests(seed=2)[3:]]
+
+
+def test_who_asks_for_more_gets_more(tmp_path: Path) -> None:
+    """Drawn is the part that was used of what the clients said: here a half, or all of it."""
+    known = "0,8,50,normal,,1,100\n0,8,20,normal,,1,20\n"
+    trace = read_trace(written(tmp_path, SERVER + known + "1,8,,normal,,1,400\n" * 50 + "1,8,,normal,,1,\n" * 50))
+    drawn = [one.output_tokens for one in trace.requests(seed=1)[2:]]
+    assert set(drawn[:50]) == {200, 400}
+    assert set(drawn[50:]) == {50, 20}  # nothing was said: as it was
+
+
 @pytest.mark.parametrize(
     ("text", "issue"),
     [
+        (SERVER + "0,8,,batch,2,1,40\n", "no line has a number of GeneratedTokens"),
+        (SERVER + "0,8,5,batch,2,0,40\n", "line 2: Sequences: '0'"),
+        (SERVER + "0,8,5,batch,2,5000,40\n", "line 2: Sequences: '5000'"),
+        (SERVER + "0,8,5,batch,2,1,x\n", "line 2: MaxTokens: 'x'"),
+        (SERVER + f"0,8,5,{'c' * 65},2,1,4\n", "line 2: Class: 'ccc"),
+        (SERVER + "0,8,5,a,b\x07,1,4\n", "line 2: Tenant: 'b"),
+        (SERVER + "0,8,5\n", "line 2: only 3 columns"),
         ("", "line 1: no column TIMESTAMP, ContextTokens, GeneratedTokens"),
         ("TIMESTAMP,ContextTokens\n1,2\n", "line 1: no column GeneratedTokens"),
         (HEAD, "line 2: there is no request"),

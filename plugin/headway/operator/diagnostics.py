@@ -1,0 +1,75 @@
+"""The server's diagnosis of itself: sampled once a second, judged every few seconds.
+
+Reading the last one costs nothing, so that a scrape or a status has no part in it. What is judged is
+``headway_policies.diagnosis``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from math import inf
+
+from headway.admission import Gate
+from headway.operator.server_facts import FactsReader, Sample
+from headway_policies.diagnosis import Bottleneck, Diagnosis, Facts, Severity, diagnose
+
+log = logging.getLogger(__name__)
+
+SAMPLE_EVERY_S = 1.0
+JUDGE_EVERY_S = 5.0
+#: Samples are kept for so many seconds.
+KEEP_S = 300.0
+_BETTER_TIMES = 3
+
+
+class Diagnostics:
+    """The diagnosis of one server: ``last``, which at first knows nothing. Call it on the event loop's thread only."""
+
+    def __init__(self, gate: Gate, reader: FactsReader) -> None:
+        self.last = diagnose(Facts())
+        self._gate = gate
+        self._reader = reader
+        self._samples: deque[Sample] = deque(maxlen=round(KEEP_S / SAMPLE_EVERY_S) + 1)
+        self._revision: int | None = None
+        self._better = 0
+
+    async def run(self) -> None:
+        """Sample and judge, for as long as the server runs."""
+        judged_s = -inf
+        while True:
+            try:
+                self.sample()
+                if self._gate.now_s() >= judged_s + JUDGE_EVERY_S:
+                    judged_s = self._gate.now_s()
+                    self.judge()
+            except Exception:  # an error here must not leave an old diagnosis standing for ever
+                log.exception("diagnostics: iteration failed")
+                self.last = diagnose(Facts())
+            await asyncio.sleep(SAMPLE_EVERY_S)
+
+    def sample(self) -> None:
+        """Keep how the server is now. What was before a switch says nothing of what is in force."""
+        revision = self._gate.desk.revision
+        if revision != self._revision:
+            self._revision = revision
+            self._samples.clear()
+        self._samples.append(self._reader.sample())
+
+    def judge(self) -> Diagnosis:
+        """Diagnose the last half minute. What is less bad must be so three times in a row; worse counts at once."""
+        before, found = self.last, diagnose(self.facts())
+        self._better = self._better + 1 if found.severity < before.severity else 0
+        if 0 < self._better < _BETTER_TIMES and before.bottleneck is not Bottleneck.UNKNOWN:
+            return before
+        self.last, self._better = found, 0
+        troubled = found.severity > Severity.WATCH
+        if troubled != (before.severity > Severity.WATCH):
+            level = logging.WARNING if troubled else logging.INFO
+            log.log(level, "diagnosis: %s (%s): %s", found.severity.word, found.bottleneck, found.sentence)
+        return found
+
+    def facts(self) -> Facts:
+        """What is known now."""
+        return self._reader.facts(self._samples)

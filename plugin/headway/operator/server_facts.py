@@ -1,0 +1,274 @@
+"""The facts of one server: samples of it, and what they and its recent requests say together.
+
+A sample costs some microseconds; the facts about a millisecond, whatever has happened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from statistics import fmean
+
+from headway.admission import Gate
+from headway.fallback import FallbackController
+from headway.forecast import ClassForecast, Interval, PresetForecast
+from headway.operator.forecasts import PresetForecasts
+from headway.recorder import ServedLog
+from headway.supervision import EngineActivity, EngineRecycle
+from headway_policies import AdmissionState, Desk, EngineState, Hold, Outcome, Preset, PriorityClass, Reason
+from headway_policies.diagnosis import (
+    BY_REASON,
+    IN_ENGINE,
+    NOT_FAILED,
+    WHILE_RUNNING,
+    ClassFacts,
+    Facts,
+    Forecasted,
+    refused_for_load,
+    words,
+)
+from headway_policies.trial import ALL, Served
+
+#: The figures are of so many seconds.
+WINDOW_S = 30.0
+#: A forecast older than this says nothing of the present traffic.
+FORECAST_MAX_AGE_S = 900.0
+_MOST_UNANSWERED = 2000
+_SELDOM = 0.1  # of the samples: a queue that is there so seldom delays hardly any request
+
+Failures = Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCounts:
+    """One class since the server's start: arrivals, ends that count, and the failed ones by cause."""
+
+    arrived: int
+    ended: int
+    failures: Failures
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The server at one moment; counts are since its start.
+
+    ``held_free`` are the seats that are kept for urgent classes and not taken, a request counted as one seat.
+    """
+
+    at_s: float
+    seats_taken: int
+    limit: int
+    why: str
+    capped: bool
+    held_free: int
+    queued: int
+    kv_ratio: float
+    preemptions: int
+    busy: frozenset[str]
+    classes: Mapping[str, ClassCounts]
+
+
+@dataclass(frozen=True, slots=True)
+class FactsReader:
+    """Reads the facts of one server. Call it on the event loop's thread only."""
+
+    gate: Gate
+    served: ServedLog
+    activity: EngineActivity
+    fallback: FallbackController
+    forecasts: PresetForecasts
+    recycle: EngineRecycle
+    not_ready: Callable[[], list[str]]
+
+    def sample(self) -> Sample:
+        """How the server is now."""
+        desk, load, now_s = self.gate.desk, self.activity.load, self.gate.now_s()
+        classes, why = desk.ledger.classes, desk.limit_reason
+        held = sum(max(0, seats - classes[name].in_flight) for name, seats in desk.held_seats().items())
+        return Sample(
+            at_s=now_s,
+            seats_taken=desk.seats_taken,
+            limit=desk.limit,
+            why="fixed" if why == "policy" and desk.preset.limit.policy == "fixed" else why,
+            capped=desk.limit < desk.proposed_limit(now_s) and not desk.preset.limit.shadow,
+            held_free=held,
+            queued=desk.ledger.queued,
+            kv_ratio=load.kv_usage_ratio if desk.seats_taken else 0.0,
+            preemptions=self.activity.preemptions,
+            busy=frozenset(name for name, one in classes.items() if one.queued or one.in_flight),
+            classes={name: _counts(one.arrived, one.outcomes, one.refusals) for name, one in classes.items()},
+        )
+
+    def facts(self, samples: Sequence[Sample]) -> Facts:
+        """What is known of the last half minute; of its requests since five minutes ago, where none has ended in it.
+
+        ``samples`` are those since the last switch, at least one, the newest last.
+        """
+        desk, now_s, long = self.gate.desk, self.gate.now_s(), samples
+        recent = [one for one in long if one.at_s >= now_s - WINDOW_S]
+        lately = ends = _Ends(recent[0], recent[-1])
+        busy = {name for name, one in lately.classes.items() if one.arrived}.union(*(one.busy for one in recent))
+        if busy and not lately.ended:
+            ends = _Ends(long[0], recent[-1])
+        began_s = long[0].at_s
+        served = self._figures(began_s, max(began_s, min(ends.since_s, now_s - WINDOW_S)), now_s)
+        preset, ladder = desk.preset, self.fallback.ladder
+        standing, seats_taken = set(desk.standing_queues(now_s)), fmean(one.seats_taken for one in recent)
+        waiting = [one.seats_taken / one.limit for one in recent if one.queued and one.limit]
+        running = [one for one in recent if one.seats_taken]
+        return Facts(
+            engine=None if _never_up(desk) else desk.engine,
+            stopped=self._stopped(),
+            planned=self.recycle.running or desk.state is AdmissionState.DRAINING or _warms_up(desk),
+            replaceable=self.recycle.possible,
+            restarts_hung=preset.recovery.restart_hung,
+            preset=preset.name,
+            strategy=preset.batching.strategy,
+            adaptive=preset.limit.moves and not preset.limit.shadow,
+            seats_taken=seats_taken,
+            limit=fmean(one.limit for one in recent),
+            ceiling=desk.ceiling,
+            limit_reason=Counter(one.why for one in recent).most_common(1)[0][0],
+            held_seats=fmean(one.held_free for one in recent),
+            capped=recent[-1].capped,
+            queued=fmean(one.queued for one in recent),
+            oldest_wait_s=max(desk.oldest_wait_s(now_s).values(), default=0.0),
+            used_while_waiting=fmean(waiting) if len(waiting) > _SELDOM * len(recent) else None,
+            window_s=_gathering_s(preset, desk.window_s(now_s)),
+            mean_batch=fmean(one.seats_taken for one in running) if running else None,
+            kv_ratio=fmean(one.kv_ratio for one in running) if running else 0.0,
+            preemptions=recent[-1].preemptions - recent[0].preemptions,
+            doubling_gain=desk.engine_fit.doubling_gain(seats_taken) if seats_taken else None,
+            error_share=ends.share(*ends.failures),
+            failed_share=ends.share(*IN_ENGINE),
+            invalid_share=ends.share(Outcome.REJECTED_INVALID),
+            expired_share=ends.share(*WHILE_RUNNING),
+            refused_share=ends.share(*refused_for_load(shed_by_order=ladder.ordered is not None)),
+            causes={words(cause): float(number) for cause, number in ends.failures.items()},
+            rung=ladder.rung.word,
+            rung_ordered=ladder.ordered is not None,
+            ttft_p95_s=served[ALL].ttft_p95_s,
+            classes=tuple(
+                _class_facts(name, preset, served.get(name, _NOTHING), counts, name in standing, name not in busy)
+                for name, counts in ends.classes.items()
+            ),
+            forecast=self._forecast(preset),
+            forecasts=self._other_forecasts(preset),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ inside
+
+    def _stopped(self) -> str:
+        desk = self.gate.desk
+        reasons = self.not_ready()
+        if not reasons and desk.state is AdmissionState.PAUSED:
+            reasons = [f"paused: {', '.join(sorted(desk.holds))}"]
+        return ", ".join(reasons)
+
+    def _figures(self, began_s: float, since_s: float, now_s: float) -> Mapping[str, Served]:
+        """How requests were served that have arrived since the last switch."""
+        waiting = self.gate.unanswered(_MOST_UNANSWERED)
+        return self.served.between(since_s, now_s, waiting, arrived_s=began_s)
+
+    def _forecast(self, preset: Preset) -> Forecasted | None:
+        found = self.forecasts.recent(preset, FORECAST_MAX_AGE_S)
+        return None if found is None else _forecasted(preset, found, preset)
+
+    def _other_forecasts(self, preset: Preset) -> tuple[Forecasted, ...]:
+        made = self.forecasts.made(FORECAST_MAX_AGE_S)
+        return tuple(_forecasted(one, found, preset) for one, found in made if one.name != preset.name)
+
+
+_NOTHING = Served()
+
+
+def _warms_up(desk: Desk) -> bool:
+    return Hold.WARMUP in desk.holds or _never_up(desk)
+
+
+def _never_up(desk: Desk) -> bool:
+    """Before the first warm-up an engine counts as lost, though there has been none."""
+    return desk.engine is EngineState.LOST and desk.mode.lost_why is Reason.NOT_READY
+
+
+def _counts(arrived: int, outcomes: Counter[Outcome], refusals: Counter[Reason]) -> ClassCounts:
+    failures = Failures({str(reason): number for reason, number in refusals.items()})
+    failures.update({str(how): number for how, number in outcomes.items() if how not in (*NOT_FAILED, *BY_REASON)})
+    return ClassCounts(arrived, failures.total() + outcomes[Outcome.COMPLETED], failures)
+
+
+class _Ends:
+    """What ended between two samples."""
+
+    def __init__(self, before: Sample, now: Sample) -> None:
+        self.since_s = before.at_s
+        self.classes = {name: _grown(before.classes.get(name), one) for name, one in now.classes.items()}
+        self.failures = sum((one.failures for one in self.classes.values()), Failures())
+        self.ended = sum(one.ended for one in self.classes.values())
+
+    def share(self, *causes: str) -> float | None:
+        """The share of these failures."""
+        return _share(sum(self.failures[cause] for cause in causes), self.ended)
+
+
+def _grown(before: ClassCounts | None, now: ClassCounts) -> ClassCounts:
+    if before is None:
+        return now
+    return ClassCounts(now.arrived - before.arrived, now.ended - before.ended, now.failures - before.failures)
+
+
+def _share(number: float, ended: int) -> float | None:
+    """Of the requests that ended, those that their clients cancelled apart; None where none has."""
+    return number / ended if ended else None
+
+
+def _gathering_s(preset: Preset, window_s: float) -> float:
+    """How long a request may wait for its batch by itself."""
+    return (preset.batching.flush_after_s or inf) if preset.batching.strategy == "static" else window_s
+
+
+def _class_facts(
+    name: str, preset: Preset, served: Served, grown: ClassCounts, standing: bool, idle: bool
+) -> ClassFacts:
+    terms = preset.classes.get(name)
+    slo_ms = None if terms is None else terms.inter_token_slo_ms
+    return ClassFacts(
+        name,
+        ttft_p95_s=served.ttft_p95_s,
+        inter_token_p95_s=served.inter_token_p95_s,
+        error_share=_share(grown.failures.total(), grown.ended),
+        ttft_slo_s=inf if terms is None or terms.ttft_slo_s is None else terms.ttft_slo_s,
+        first_token_timeout_s=inf if terms is None else terms.first_token_timeout_s or inf,
+        inter_token_slo_s=inf if slo_ms is None else slo_ms / 1000,
+        overloaded=standing,
+        idle=idle,
+    )
+
+
+def _forecasted(preset: Preset, found: PresetForecast, present: Preset) -> Forecasted:
+    """A forecast, measured by the objectives of the preset in force."""
+    whole = found.all
+    return Forecasted(
+        name=preset.name,
+        seats=preset.batching.seats,
+        completed_ratio=whole.completed_ratio.value,
+        keeps_objectives=all(_keeps(one, present.classes.get(name)) for name, one in found.classes.items()),
+        ttft_p95_s=_value(whole.ttft_s.p95),
+        inter_token_p95_s=_value(whole.inter_token_s.p95),
+    )
+
+
+def _keeps(found: ClassForecast, terms: PriorityClass | None) -> bool:
+    """Whether first tokens and times between tokens of a class keep its objectives by their p95."""
+    if terms is None:
+        return True
+    slo_ms, ttft_s, between_s = terms.inter_token_slo_ms, _value(found.ttft_s.p95), _value(found.inter_token_s.p95)
+    late = terms.ttft_slo_s is not None and (ttft_s is None or ttft_s > terms.ttft_slo_s)
+    slow = slo_ms is not None and between_s is not None and 1000 * between_s > slo_ms
+    return not late and not slow
+
+
+def _value(interval: Interval | None) -> float | None:
+    return None if interval is None else interval.value

@@ -1,0 +1,129 @@
+"""Trials of a preset on a running server: the watch that takes a switch back by itself, and what it saw.
+
+The server decides, whatever becomes of the operator's terminal: a task looks once a second at how the requests that
+arrived since the switch are served, and ends the trial. Any other change of the preset or its limit ends it too; then
+nothing is taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from headway.admission import Gate
+from headway.background_tasks import BackgroundTasks
+from headway.recorder import ServedLog
+from headway_policies import AdmissionState, Preset
+from headway_policies.trial import Served, Trial, TrialEnd, TrialResult, TrialTerms
+
+TASK = "preset trial"
+LOOK_EVERY_S = 1.0
+#: A look is at the figures of so many seconds.
+LOOK_BACK_S = 10.0
+#: The figures of so many seconds before the switch are kept for comparison.
+BEFORE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PresetTrial:
+    """A trial: the preset, what comes back, and what was served before and during it, by class.
+
+    ``now`` are the figures of the last ``LOOK_BACK_S`` seconds at the last look, None where nothing could be judged.
+    ``result`` is None while it goes on, ``ended_s`` the time of the gate's clock at its end.
+    """
+
+    preset: Preset
+    revision: int
+    back_to: Preset
+    trial: Trial
+    before: Mapping[str, Served] = field(default_factory=dict)
+    now: Mapping[str, Served] | None = None
+    result: TrialResult | None = None
+    ended_s: float | None = None
+
+    @property
+    def terms(self) -> TrialTerms:
+        """What it ends by."""
+        return self.trial.terms
+
+
+class PresetTrials:
+    """The trial of one server: the present one, or the last. Call it on the event loop's thread only."""
+
+    def __init__(self, gate: Gate, served: ServedLog, tasks: BackgroundTasks) -> None:
+        self.last: PresetTrial | None = None
+        self._gate = gate
+        self._served = served
+        self._tasks = tasks
+
+    @property
+    def running(self) -> PresetTrial | None:
+        """The trial that goes on."""
+        return self.last if self.last is not None and self.last.result is None else None
+
+    def before(self) -> dict[str, Served]:
+        """How the last minute was served: to be read before a switch."""
+        now_s = self._gate.now_s()
+        return self._served.between(now_s - BEFORE_S, now_s, self._gate.unanswered())
+
+    def begin(
+        self,
+        terms: TrialTerms,
+        back_to: Preset,
+        before: Mapping[str, Served],
+        decided: Callable[[PresetTrial], Awaitable[None]],
+    ) -> PresetTrial:
+        """Begin a trial of the preset in force. ``decided`` is awaited when the server itself has ended it."""
+        desk, now_s = self._gate.desk, self._gate.now_s()
+        self.last = PresetTrial(desk.preset, desk.revision, back_to, Trial(terms, now_s), before)
+        self._tasks.start(TASK, self._watch(decided))
+        return self.last
+
+    def end(self, result: TrialResult) -> PresetTrial | None:
+        """End the trial that goes on; None where there is none."""
+        running = self.running
+        if running is None:
+            return None
+        self.last = replace(running, result=result, ended_s=self._gate.now_s())
+        self._tasks.stop(TASK)
+        return self.last
+
+    def left_s(self) -> float | None:
+        """How long the trial that goes on lasts at most; None where there is none."""
+        return None if self.running is None else max(0.0, self.running.trial.ends_s - self._gate.now_s())
+
+    # ------------------------------------------------------------------ inside
+
+    async def _watch(self, decided: Callable[[PresetTrial], Awaitable[None]]) -> None:
+        while (running := self.running) is not None:
+            await asyncio.sleep(min(LOOK_EVERY_S, max(0.0, running.trial.ends_s - self._gate.now_s())))
+            result = self._look(running)
+            if result is not None:
+                assert self.last is not None
+                self.last = replace(self.last, result=result, ended_s=self._gate.now_s())
+                await decided(self.last)
+
+    def _look(self, running: PresetTrial) -> TrialResult | None:
+        now_s, trial = self._gate.now_s(), running.trial
+        served = self._figures(trial.began_s, now_s)
+        self.last = replace(running, now=served)
+        return trial.look(served, now_s)
+
+    def _figures(self, began_s: float, now_s: float) -> Mapping[str, Served] | None:
+        """What was served lately of what has arrived since the switch; None while requests cannot be served."""
+        desk = self._gate.desk
+        if not desk.engine_up or desk.state is not AdmissionState.OPEN:
+            return None
+        since_s = max(began_s, now_s - LOOK_BACK_S)
+        return self._served.between(since_s, now_s, self._gate.unanswered(), arrived_s=began_s)
+
+
+def overtaken_by(change: str) -> TrialResult:
+    """The end of a trial by another change."""
+    return TrialResult(TrialEnd.OVERTAKEN, f"another change came before its end: {change}")
+
+
+def confirmed_by(actor: str) -> TrialResult:
+    """The end of a trial by a confirmation."""
+    return TrialResult(TrialEnd.KEPT, f"confirmed by {actor}")

@@ -1,0 +1,23 @@
+"""The recorder: what arrived at a server in the last half hour, as numbers without text or ids.
+
+recorder    the ring of arrivals, and a copy of it at one moment      summary    rates, lengths, bursts, the mix
+trace       the copy as a file that ``headway simulate --trace`` reads
+served      the rings of first tokens and ends, and their figures     ring       a bounded ring of rows
+"""
+
+from headway.recorder.recorder import KEEP_S, Recorder, Recording
+from headway.recorder.served import ServedLog
+from headway.recorder.summary import ClassTraffic, Lengths, TrafficSummary, summarise
+from headway.recorder.trace import trace_lines
+
+__all__ = [
+    "KEEP_S",
+    "ClassTraffic",
+    "Lengths",
+    "Recorder",
+    "Recording",
+    "ServedLog",
+    "TrafficSummary",
+    "summarise",
+    "trace_lines",
+]

@@ -1,0 +1,122 @@
+"""What a diagnosis rests on: the figures of the last minute or so, as far as they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from math import isfinite, isnan
+from typing import TypeVar
+
+from headway_policies.engine import EngineState
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFacts:
+    """One class; None for what is not known.
+
+    ``error_share`` is the share of its requests that ended without an answer, those that clients cancelled apart. An
+    objective or time-out is infinite where the class has none, None where the preset is not known. ``overloaded``: its
+    queue stands, so that waits are cut. ``idle``: none of its requests has come lately, waits or runs.
+    """
+
+    name: str
+    ttft_p95_s: float | None = None
+    inter_token_p95_s: float | None = None
+    error_share: float | None = None
+    ttft_slo_s: float | None = None
+    first_token_timeout_s: float | None = None
+    inter_token_slo_s: float | None = None
+    overloaded: bool = False
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasted:
+    """What a preset would do with the recent traffic: the share of the requests that it would complete.
+
+    ``keeps_objectives``: by their p95 its first tokens and times between tokens would keep the objectives of the preset
+    in force. Its own would be no measure: long ones are easy to keep.
+    """
+
+    name: str
+    seats: int
+    completed_ratio: float
+    keeps_objectives: bool = False
+    ttft_p95_s: float | None = None
+    inter_token_p95_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One server; None for what is not known.
+
+    ``stopped`` says why no request is dispatched, empty while they are, and ``planned`` that it was to be so: a
+    warm-up, a recycle, a shutdown. ``replaceable``: the server can replace its engine, and does so with a silent one
+    where it ``restarts_hung``. ``capped``: fewer seats are open than the limit allows, for the memory or after a
+    restart. ``used_while_waiting`` is the share of the seats that was taken whenever requests waited, None where hardly
+    any did; ``window_s`` is how long a request may wait for its batch by itself. ``adaptive``: the limit follows the
+    engine; ``limit_reason`` is a key of ``headway_policies.limits.WHYS``; ``held_seats`` are kept for urgent classes
+    and free. ``doubling_gain`` is how many more tokens a second twice the seats would give, as a share of the present
+    ones.
+
+    Of the error share, ``failed_share`` failed in the engine, ``invalid_share`` were invalid, ``expired_share`` ran out
+    of time while they ran, and ``refused_share`` was refused for the load or ran out of time in the queue. ``causes``
+    has the failed requests of each cause, by its words, in any one unit. ``rung`` is a word of the fallback ladder,
+    ``rung_ordered`` whether an operator put it there. ``forecasts`` are those of other presets, ``forecast`` the one of
+    the preset in force.
+    """
+
+    engine: EngineState | None = None
+    stopped: str = ""
+    planned: bool = False
+    replaceable: bool | None = None
+    restarts_hung: bool | None = None
+    preset: str = ""
+    strategy: str = ""
+    adaptive: bool | None = None
+    seats_taken: float | None = None
+    limit: float | None = None
+    ceiling: float | None = None
+    limit_reason: str = ""
+    held_seats: float = 0.0
+    capped: bool = False
+    queued: float | None = None
+    oldest_wait_s: float | None = None
+    used_while_waiting: float | None = None
+    window_s: float = 0.0
+    mean_batch: float | None = None
+    kv_ratio: float | None = None
+    preemptions: float | None = None
+    doubling_gain: float | None = None
+    error_share: float | None = None
+    failed_share: float | None = None
+    invalid_share: float | None = None
+    expired_share: float | None = None
+    refused_share: float | None = None
+    causes: Mapping[str, float] = field(default_factory=dict)
+    rung: str = ""
+    rung_ordered: bool = False
+    ttft_p95_s: float | None = None
+    classes: tuple[ClassFacts, ...] = ()
+    forecast: Forecasted | None = None
+    forecasts: tuple[Forecasted, ...] = ()
+
+    def measured(self) -> Facts:
+        """The same, with what is no finite number taken for not known; an infinite objective is one that is not
+        stated, and an infinite window one that ends only with a full batch, which are known."""
+        return replace(_finite(self, _UNBOUNDED), classes=tuple(_finite(one, _BOUNDS) for one in self.classes))
+
+
+_BOUNDS = frozenset({"ttft_slo_s", "first_token_timeout_s", "inter_token_slo_s"})
+_UNBOUNDED = frozenset({"window_s"})
+_NUMBERS = ("held_seats", "window_s")  # 0 where not known
+_Facts = TypeVar("_Facts", Facts, ClassFacts)
+
+
+def _finite(facts: _Facts, bounds: frozenset[str] = frozenset()) -> _Facts:
+    wrong: dict[str, float | None] = {}
+    for one in fields(facts):
+        value = getattr(facts, one.name)
+        if isinstance(value, float) and (isnan(value) if one.name in bounds else not isfinite(value)):
+            wrong[one.name] = 0.0 if one.name in _NUMBERS else None
+    return replace(facts, **wrong)  # type: ignore[arg-type]  # each of them may be None

@@ -1,0 +1,300 @@
+"""What would help, the best first: another preset with its forecast, a setting, another instance.
+
+Each says what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from headway_policies.diagnosis.bottleneck import Bottleneck
+from headway_policies.diagnosis.facts import Facts, Forecasted
+from headway_policies.engine import EngineState
+from headway_policies.units import compact, duration, percent
+
+#: A preset is proposed when it is forecast to serve so much more of what is offered.
+_BETTER_RATIO = 0.02
+#: A forecast of the preset in force that is off by more is not of this traffic.
+_FAR = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One action, its cost, and the command that does it; empty where it is not one command."""
+
+    action: str
+    cost: str
+    command: str = ""
+
+
+def remedies(facts: Facts, found: Bottleneck) -> tuple[Remedy, ...]:
+    """The remedies of a bottleneck."""
+    return tuple(_BY_BOTTLENECK[found](facts))
+
+
+def _another_instance(facts: Facts) -> Remedy:
+    return Remedy("another instance of the server", "its hardware; needs a router in front of both")
+
+
+def _another_preset(facts: Facts) -> Iterator[Remedy]:
+    """The preset that is forecast to serve most, where it is clearly better than the present one; without a forecast of
+    both that agrees with what happens, how to get one."""
+    present = facts.forecast
+    if present is None or not facts.forecasts or _contradicted(facts, present):
+        yield Remedy(
+            "forecast the presets with the recent traffic",
+            "a low-priority process for some seconds; changes nothing",
+            "headway preset forecast",
+        )
+        return
+    best = max(facts.forecasts, key=_rank)
+    alike = best.keeps_objectives == present.keeps_objectives
+    if _rank(best) < _rank(present) or (alike and best.completed_ratio <= present.completed_ratio + _BETTER_RATIO):
+        return
+    within = " within the present objectives" if best.keeps_objectives else ""
+    yield Remedy(
+        f"the preset {best.name}, which is forecast to serve {percent(best.completed_ratio)} of the requests{within}; "
+        f"the present one: {percent(present.completed_ratio)}",
+        _price(best, present),
+        f"headway preset use {best.name} --revert-after 10m",
+    )
+
+
+def _rank(one: Forecasted) -> tuple[bool, float]:
+    """What keeps the objectives comes first, then what serves most."""
+    return one.keeps_objectives, one.completed_ratio
+
+
+def _contradicted(facts: Facts, present: Forecasted) -> bool:
+    """Whether what is served now is far from the forecast of the preset in force: then it was of other traffic."""
+    served = None if facts.error_share is None else 1 - facts.error_share
+    return served is not None and abs(served - present.completed_ratio) > _FAR
+
+
+def _price(best: Forecasted, present: Forecasted) -> str:
+    """What gets worse with it, as forecast."""
+    figures = (("first tokens", "ttft_p95_s"), ("time between tokens", "inter_token_p95_s"))
+    worse = []
+    for words, name in figures:
+        then, now = getattr(best, name), getattr(present, name)
+        if then is not None and (now is None or then > now):
+            worse.append(f"{words} p95 {duration(then)}" + ("" if now is None else f" instead of {duration(now)}"))
+    return f"forecast: {', '.join(worse)}" if worse else "none forecast"
+
+
+def _seats(facts: Facts) -> Iterator[Remedy]:
+    yield from _another_preset(facts)
+    ceiling = facts.ceiling
+    if ceiling is not None and facts.limit is not None and facts.limit < ceiling:
+        seats = min(round(ceiling), max(round(facts.limit) + 1, round(2 * facts.limit)))
+        yield Remedy(
+            f"more seats: {seats}{_gain(facts)}",
+            "longer steps: every answer that runs gets its tokens more slowly",
+            f"headway tune --seats {round(facts.limit)},{seats}",
+        )
+    yield _another_instance(facts)
+
+
+def _ceiling(facts: Facts) -> Iterator[Remedy]:
+    yield from _another_preset(facts)
+    yield Remedy(
+        f"a start with more seats (--max-num-seqs){_gain(facts)}",
+        "a restart; longer steps, and memory for more sequences",
+    )
+    yield _another_instance(facts)
+
+
+def _gain(facts: Facts) -> str:
+    gain = facts.doubling_gain
+    return "" if gain is None else f" (twice as many give about {percent(gain)} more tokens a second)"
+
+
+def _engine_speed(facts: Facts) -> Iterator[Remedy]:
+    yield from _another_preset(facts)
+    if facts.adaptive is False:
+        yield Remedy(
+            'a limit that follows the objectives: limit.policy = "model", as in the preset interactive',
+            "more requests are refused at once, so that those that are served keep their objectives",
+            "headway preset use interactive --revert-after 10m",
+        )
+    yield Remedy(
+        "shorter answers under load: fallback_max_tokens of the less urgent classes",
+        "answers of those classes are cut while the fallback ladder is on its rung cap",
+    )
+    yield _another_instance(facts)
+
+
+def _memory(facts: Facts) -> Iterator[Remedy]:
+    yield from _another_preset(facts)
+    if facts.adaptive is False:
+        yield Remedy(
+            "a limit that follows the memory: limit.memory_aware = true", "fewer seats while sequences are long"
+        )
+    yield Remedy(
+        "more KV cache: --gpu-memory-utilization, or on a CPU VLLM_CPU_KVCACHE_SPACE; --kv-cache-dtype fp8",
+        "a restart; memory, or with fp8 some accuracy",
+    )
+    yield _another_instance(facts)
+
+
+def _batch_formation(facts: Facts) -> Iterator[Remedy]:
+    yield from _another_preset(facts)
+    yield Remedy(
+        'continuous batching (batching.strategy = "continuous"), as in the preset balanced',
+        "batches of mixed sizes: no token budget for a whole batch",
+        "headway preset use balanced --revert-after 10m",
+    )
+    if facts.strategy == "dynamic":
+        yield Remedy("a shorter batching.window_ms", "smaller batches: fewer tokens a second under light load")
+
+
+def _held_seats(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy(
+        f"set reserved_seats of the urgent classes below the {compact(facts.held_seats)} seats that are held and free",
+        "urgent requests wait longer for their first token",
+    )
+    yield from _another_preset(facts)
+
+
+def _request_size(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy(
+        "narrower requests (n, number of prompts), or a larger batching.max_total_tokens",
+        "the clients send more requests, or a step computes more tokens",
+    )
+    yield from _another_preset(facts)
+
+
+def _bursts(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy(
+        "longer queues for the class: max_waiting, burst_s, or a longer time-out of the clients",
+        "requests wait longer in a burst before they are served",
+    )
+    yield from _another_preset(facts)
+
+
+def _long_steps(facts: Facts) -> Iterator[Remedy]:
+    yield from _another_preset(facts)
+    if facts.adaptive is False and facts.limit is not None and facts.limit > 1:
+        seats = max(1, round(facts.limit / 2))
+        yield Remedy(f"fewer seats: {seats}", "requests wait for a seat", f"headway tune --seats {seats}")
+    if facts.adaptive is False:
+        yield Remedy(
+            'a limit that follows the objective: limit.policy = "model", as in the preset interactive',
+            "requests wait, or are refused, while the limit is reached",
+            "headway preset use interactive --revert-after 10m",
+        )
+    yield _another_instance(facts)
+
+
+def _first_tokens(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy(
+        "shorter prompts, prompts that share a prefix (prefix caching), or a longer ttft_slo_s for this class",
+        "the clients have to change, or an objective is given up",
+    )
+    yield Remedy(
+        "more prompt tokens in a step: --max-num-batched-tokens", "a restart; longer steps for the answers that run"
+    )
+
+
+def _engine_errors(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy("read the server's log, which names the error of each failed request", "none")
+    if facts.replaceable is not False:
+        yield Remedy(
+            "a new engine in place of this one",
+            "new requests queue until it is warm; running ones finish first",
+            "headway recycle --reason 'requests fail'",
+        )
+
+
+def _time_outs(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy(
+        "shorter answers (max_tokens), or longer time-outs of the class: first_token, stall, total",
+        "clients get less, or wait longer before they learn that it takes too long",
+    )
+    yield from _another_preset(facts)
+
+
+def _invalid(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy("the clients: their answers say what is wrong with the request", "none for the server")
+
+
+def _fallback(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy(
+        "let the ladder move by itself again", "it degrades requests again when its triggers say so",
+        "headway fallback auto",
+    )  # fmt: skip
+
+
+def _engine_down(facts: Facts) -> Iterator[Remedy]:
+    if facts.engine is EngineState.LOST:
+        yield Remedy("start the server again; its log has the last error of the engine", "its start, and the warm-up")
+        return
+    yield Remedy(
+        "wait for the engine that replaces it; the server's log has the last error of the old one",
+        "requests that wait run into their time-outs",
+    )
+
+
+def _engine_silent(facts: Facts) -> Iterator[Remedy]:
+    if facts.replaceable and facts.restarts_hung:
+        yield Remedy("wait: the engine is replaced when it stays silent", "requests that wait run into their time-outs")
+    elif facts.replaceable is not False:
+        yield Remedy(
+            "end the process EngineCore where the engine stays silent: `headway serve` starts another one; "
+            "recovery.restart_hung = true does it by itself",
+            "requests that run are lost or retried",
+        )
+    else:
+        yield Remedy("start the server again where the engine stays silent", "its start; requests that run are lost")
+
+
+def _capped(facts: Facts) -> Iterator[Remedy]:
+    yield Remedy(
+        "wait: seats open again step by step once memory is free, or the engine has run for a while",
+        "requests wait until then",
+    )
+    yield from _memory(facts)
+
+
+def _stopped(facts: Facts) -> Iterator[Remedy]:
+    if facts.rung == "pause" and facts.rung_ordered:
+        yield from _fallback(facts)
+    elif facts.planned:
+        yield Remedy("nothing: it was to be so, and ends by itself", "requests wait, or are refused, until then")
+    else:
+        yield Remedy("resume dispatch where it was paused; the status names the reason", "none")
+
+
+def _none(facts: Facts) -> Iterator[Remedy]:
+    """Nothing is needed. A batch that is never full wastes throughput only where requests are made to wait for it."""
+    taken, limit = facts.mean_batch, facts.limit
+    if facts.strategy in ("static", "dynamic") and taken is not None and limit and taken < limit / 4:
+        yield Remedy(
+            f"a longer batching.window_ms, or fewer seats: the mean batch is {compact(taken)} of {compact(limit)}",
+            "requests wait longer for their batch",
+        )
+
+
+_BY_BOTTLENECK: Mapping[Bottleneck, Callable[[Facts], Iterator[Remedy]]] = {
+    Bottleneck.ENGINE_DOWN: _engine_down,
+    Bottleneck.ENGINE_SILENT: _engine_silent,
+    Bottleneck.STOPPED: _stopped,
+    Bottleneck.MEMORY: _memory,
+    Bottleneck.ENGINE_SPEED: _engine_speed,
+    Bottleneck.SEATS: _seats,
+    Bottleneck.CEILING: _ceiling,
+    Bottleneck.CAPPED_SEATS: _capped,
+    Bottleneck.BATCH_FORMATION: _batch_formation,
+    Bottleneck.HELD_SEATS: _held_seats,
+    Bottleneck.REQUEST_SIZE: _request_size,
+    Bottleneck.BURSTS: _bursts,
+    Bottleneck.LONG_STEPS: _long_steps,
+    Bottleneck.FIRST_TOKENS: _first_tokens,
+    Bottleneck.ENGINE_ERRORS: _engine_errors,
+    Bottleneck.TIME_OUTS: _time_outs,
+    Bottleneck.INVALID_REQUESTS: _invalid,
+    Bottleneck.FALLBACK: _fallback,
+    Bottleneck.NONE: _none,
+    Bottleneck.UNKNOWN: _none,
+}

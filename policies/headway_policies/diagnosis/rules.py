@@ -1,0 +1,188 @@
+"""The rules: the one thing that limits a server, and how bad it is.
+
+The first rule that holds names the bottleneck, from the engine outwards: a dead engine before a full cache, a full
+cache before full seats. The severity follows from the symptoms and from whether more arrives than is served.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from headway_policies.diagnosis.bottleneck import Bottleneck, Severity
+from headway_policies.diagnosis.facts import Facts
+from headway_policies.diagnosis.symptoms import MAX_ERROR_SHARE, bound_s, errs, late, slow
+from headway_policies.engine import EngineState
+
+KV_FULL = 0.95
+KV_NEAR = 0.9
+AT_LIMIT = 0.9
+#: Twice the seats must give so many more tokens a second, as a share, to be worth their longer steps.
+WORTHWHILE_GAIN = 0.2
+#: From this part of an objective on it is nearly missed.
+NEAR_OBJECTIVE = 0.8
+#: Reasons of a limit that an adaptive policy keeps down because the engine could not serve more in time.
+BY_ENGINE = frozenset({"policy", "slo", "pacing", "settling", "saturated", "min_seats"})
+_BY_MEMORY = frozenset({"kv", "preemption"})
+#: Full whenever requests wait, and yet below this part on the mean: they come in bursts.
+_MOSTLY_FREE = 0.75
+#: A batch may take so many windows: one before it, and its own.
+_WINDOWS = 2.0
+_MANY_PREEMPTIONS = 3
+_NORMAL = ("", "normal")
+_PAUSED = "pause"  # the rung on which all requests wait
+
+
+def bottleneck(facts: Facts) -> Bottleneck:
+    """The first rule that holds."""
+    if stopped := _not_served(facts):
+        return stopped
+    if facts.failed_share is not None and facts.failed_share > MAX_ERROR_SHARE:
+        return Bottleneck.ENGINE_ERRORS
+    if facts.seats_taken is None or facts.limit is None:
+        return Bottleneck.UNKNOWN
+    if facts.limit <= 0:
+        return Bottleneck.STOPPED
+    if _waits(facts) or _refuses(facts):
+        return _pressed(facts)
+    return _unpressed(facts)
+
+
+def _not_served(facts: Facts) -> Bottleneck | None:
+    match facts.engine:
+        case EngineState.RESTARTING | EngineState.LOST:
+            return Bottleneck.ENGINE_DOWN
+        case EngineState.SILENT:
+            return Bottleneck.ENGINE_SILENT
+        case _:
+            return Bottleneck.STOPPED if facts.stopped or facts.rung == _PAUSED else None
+
+
+def _pressed(facts: Facts) -> Bottleneck:
+    """What holds up requests that wait, or are refused for the load."""
+    if _memory_full(facts):
+        return Bottleneck.MEMORY
+    if max(used_ratio(facts), facts.used_while_waiting or 0.0) >= AT_LIMIT:
+        return _full(facts)
+    if facts.rung_ordered and facts.rung not in _NORMAL:
+        return Bottleneck.FALLBACK
+    if facts.limit_reason == "pacing":
+        return Bottleneck.ENGINE_SPEED
+    if _gathers(facts):
+        return Bottleneck.BATCH_FORMATION
+    if facts.held_seats >= 1 and (facts.seats_taken or 0.0) + facts.held_seats >= AT_LIMIT * (facts.limit or 0.0):
+        return Bottleneck.HELD_SEATS
+    return Bottleneck.REQUEST_SIZE if _waits(facts) else Bottleneck.BURSTS
+
+
+def _full(facts: Facts) -> Bottleneck:
+    """All seats are taken, at least whenever requests wait."""
+    if facts.used_while_waiting is not None and used_ratio(facts) < _MOSTLY_FREE:
+        return Bottleneck.BURSTS
+    if facts.capped:
+        return Bottleneck.CAPPED_SEATS
+    if facts.limit_reason in BY_ENGINE or any(map(slow, facts.classes)):
+        return Bottleneck.ENGINE_SPEED
+    if facts.doubling_gain is not None and facts.doubling_gain < WORTHWHILE_GAIN:
+        return Bottleneck.ENGINE_SPEED
+    at_ceiling = facts.ceiling is not None and (facts.limit or 0.0) >= facts.ceiling
+    return Bottleneck.CEILING if at_ceiling else Bottleneck.SEATS
+
+
+def _unpressed(facts: Facts) -> Bottleneck:
+    """What is wrong while no request waits."""
+    if facts.kv_ratio is not None and facts.kv_ratio >= KV_FULL:
+        return Bottleneck.MEMORY
+    if facts.rung_ordered and facts.rung not in _NORMAL:
+        return Bottleneck.FALLBACK
+    if (facts.invalid_share or 0.0) > MAX_ERROR_SHARE:
+        return Bottleneck.INVALID_REQUESTS
+    if (facts.expired_share or 0.0) > MAX_ERROR_SHARE:
+        return Bottleneck.TIME_OUTS
+    if any(map(slow, facts.classes)):
+        return Bottleneck.LONG_STEPS
+    if any(map(late, facts.classes)):
+        return Bottleneck.BATCH_FORMATION if _gathers(facts) else Bottleneck.FIRST_TOKENS
+    return Bottleneck.UNKNOWN if errs(facts) or lacking(facts) else Bottleneck.NONE
+
+
+def _waits(facts: Facts) -> bool:
+    """Whether requests wait, for longer than a batch takes to gather; any wait counts where first tokens are late."""
+    if facts.used_while_waiting is not None and any(map(late, facts.classes)):
+        return True
+    if facts.queued is None or facts.queued < 1:
+        return False
+    return not _gathers(facts) or not facts.window_s or (facts.oldest_wait_s or 0.0) > _WINDOWS * facts.window_s
+
+
+def _gathers(facts: Facts) -> bool:
+    return facts.strategy not in ("", "continuous")
+
+
+def _refuses(facts: Facts) -> bool:
+    """Whether requests are refused for the load, or run out of time in the queue."""
+    return (facts.refused_share or 0.0) > MAX_ERROR_SHARE or any(one.overloaded for one in facts.classes)
+
+
+def _memory_full(facts: Facts) -> bool:
+    if facts.kv_ratio is not None and facts.kv_ratio >= KV_FULL:
+        return True
+    return facts.limit_reason in _BY_MEMORY or (facts.preemptions or 0.0) >= _MANY_PREEMPTIONS
+
+
+def used_ratio(facts: Facts) -> float:
+    """The share of the seats that is taken."""
+    return (facts.seats_taken or 0.0) / facts.limit if facts.limit else 0.0
+
+
+# ---------------------------------------------------------------------- how bad
+
+
+def severity(facts: Facts, found: Bottleneck) -> Severity:
+    """How bad it is, for this bottleneck."""
+    if found in (Bottleneck.ENGINE_DOWN, Bottleneck.ENGINE_SILENT, Bottleneck.STOPPED) and not facts.planned:
+        return Severity.DOWN
+    missed = any(late(one) or slow(one) for one in facts.classes)
+    pressed = _waits(facts) or _refuses(facts)
+    if pressed and (_refuses(facts) or any(map(late, facts.classes))):
+        return Severity.OVERLOADED
+    if missed or errs(facts) or facts.rung not in _NORMAL:
+        return Severity.DEGRADED
+    if pressed or found is not Bottleneck.NONE or _near(facts):
+        return Severity.WATCH
+    return Severity.OK
+
+
+def _near(facts: Facts) -> bool:
+    """Whether something is about to become short, or an objective about to be missed."""
+    if used_ratio(facts) >= AT_LIMIT or (facts.kv_ratio or 0.0) >= KV_NEAR or facts.preemptions or facts.capped:
+        return True
+    return any(
+        (one.ttft_p95_s or 0.0) > NEAR_OBJECTIVE * bound_s(one)
+        or (one.inter_token_p95_s or 0.0) > NEAR_OBJECTIVE * (one.inter_token_slo_s or inf)
+        for one in facts.classes
+    )
+
+
+def lacking(facts: Facts) -> list[str]:
+    """What must be known before the server can be called well, and is not. An idle class has nothing to tell."""
+    figures = (
+        ("error share", facts.error_share),
+        ("KV cache in use", facts.kv_ratio),
+        ("requests that wait", facts.queued),
+        ("classes", facts.classes or None),
+    )
+    if facts.classes and facts.queued is not None and all(one.idle for one in facts.classes):
+        return []
+    missing = [words for words, figure in figures if figure is None]
+    timed = [one for one in facts.classes if not one.idle]
+    untimed = [one.name for one in timed if one.ttft_p95_s is None]
+    unbound = [
+        one.name
+        for one in facts.classes
+        if one.ttft_p95_s is not None and one.ttft_slo_s is None and one.first_token_timeout_s is None
+    ]
+    if untimed:
+        missing.append(f"time to first token of {', '.join(untimed)}")
+    if unbound:
+        missing.append(f"objectives of {', '.join(unbound)}")
+    return missing

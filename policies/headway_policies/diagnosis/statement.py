@@ -1,0 +1,134 @@
+"""The statement: what limits a server, in a sentence or two with the load that it was seen under."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from headway_policies.diagnosis.bottleneck import Bottleneck
+from headway_policies.diagnosis.facts import Facts
+from headway_policies.diagnosis.rules import AT_LIMIT, BY_ENGINE, KV_FULL, lacking, used_ratio
+from headway_policies.diagnosis.symptoms import slow
+from headway_policies.engine import EngineState
+from headway_policies.limits import WHYS
+from headway_policies.units import compact, duration, percent
+
+_FAR_BELOW = 0.5
+
+
+def statement(facts: Facts, found: Bottleneck) -> str:
+    """What limits it."""
+    return _STATEMENTS[found](facts)
+
+
+def _engine_down(facts: Facts) -> str:
+    what = "The engine is gone" if facts.engine is EngineState.LOST else "The engine is being replaced"
+    return f"{what}{_waiting(facts)}."
+
+
+def _stopped(facts: Facts) -> str:
+    why = facts.stopped or ("the fallback ladder is on its rung pause" if facts.rung == "pause" else "no seat is open")
+    return f"No request is dispatched: {why}{_waiting(facts)}."
+
+
+def _memory(facts: Facts) -> str:
+    if facts.kv_ratio is not None and facts.kv_ratio >= KV_FULL:
+        what = f"the KV cache is {percent(facts.kv_ratio)} full"
+    elif facts.preemptions:
+        what = f"the engine preempted {compact(facts.preemptions)} sequences"
+    else:
+        what = WHYS[facts.limit_reason]
+    return f"Limited by memory: {what}{_waiting(facts)}. More seats will not help."
+
+
+def _engine_speed(facts: Facts) -> str:
+    if facts.limit_reason in BY_ENGINE:
+        why = f"limit: {WHYS[facts.limit_reason]}"
+    elif any(map(slow, facts.classes)):
+        why = "the time between tokens is over its objective already"
+    else:
+        gain = facts.doubling_gain or 0.0
+        more = f"about {percent(gain)} more" if gain >= 0.01 else "no more"
+        why = f"twice as many would give {more} tokens a second"
+    return f"Limited by the engine: {_load(facts)} More seats will not help ({why})."
+
+
+def _held_seats(facts: Facts) -> str:
+    held = compact(facts.held_seats)
+    return f"Requests wait although seats are free: {_load(facts)} {held} are held for urgent classes."
+
+
+def _request_size(facts: Facts) -> str:
+    batch = "" if facts.strategy else "for their batch, or "
+    return f"Requests wait although seats are free, {batch}for more seats or tokens at once: {_load(facts)}"
+
+
+def _well(facts: Facts) -> str:
+    """There is room; how much depends on the seats alone."""
+    used = used_ratio(facts)
+    if not facts.seats_taken and all(one.idle for one in facts.classes):
+        room = "Idle"
+    elif used >= AT_LIMIT:
+        room = "At capacity, without delay"
+    else:
+        room = "Far below capacity" if used < _FAR_BELOW else "Below capacity"
+    return f"{room}: {_load(facts)}{_first_tokens(facts)}"
+
+
+def _unknown(facts: Facts) -> str:
+    if facts.seats_taken is None or facts.limit is None:
+        return "Seats taken and limit are not measured here."
+    unknown = lacking(facts)
+    return f"{_load(facts)}{_first_tokens(facts)}" + (f" Not known: {'; '.join(unknown)}." if unknown else "")
+
+
+def _load(facts: Facts) -> str:
+    idle = ", no request waits" if facts.queued == 0 else ""
+    taken, limit = facts.seats_taken or 0.0, facts.limit or 0.0
+    return f"{compact(round(taken, 1))} of {compact(round(limit, 1))} seats taken{_waiting(facts) or idle}."
+
+
+def _first_tokens(facts: Facts) -> str:
+    return f" First tokens within {duration(facts.ttft_p95_s)} (p95)." if facts.ttft_p95_s is not None else ""
+
+
+def _waiting(facts: Facts) -> str:
+    if not facts.queued or facts.queued < 1:
+        return ""
+    oldest = f", the oldest for {duration(facts.oldest_wait_s)}" if facts.oldest_wait_s else ""
+    return f", {compact(facts.queued)} waiting{oldest}"
+
+
+_STATEMENTS: Mapping[Bottleneck, Callable[[Facts], str]] = {
+    Bottleneck.ENGINE_DOWN: _engine_down,
+    Bottleneck.ENGINE_SILENT: lambda facts: f"The engine does not respond{_waiting(facts)}.",
+    Bottleneck.STOPPED: _stopped,
+    Bottleneck.MEMORY: _memory,
+    Bottleneck.ENGINE_SPEED: _engine_speed,
+    Bottleneck.SEATS: lambda facts: f"Limited by the seats of this preset: {_load(facts)}",
+    Bottleneck.CEILING: lambda facts: f"Limited by the seats that this engine was started with: {_load(facts)}",
+    Bottleneck.CAPPED_SEATS: lambda facts: (
+        f"Fewer seats are open than the preset has, for the memory or after a restart: {_load(facts)}"
+    ),
+    Bottleneck.BATCH_FORMATION: lambda facts: (
+        f"Requests wait for a batch ({facts.strategy} batching) although seats are free: {_load(facts)}"
+    ),
+    Bottleneck.HELD_SEATS: _held_seats,
+    Bottleneck.REQUEST_SIZE: _request_size,
+    Bottleneck.BURSTS: lambda facts: f"Requests arrive in bursts, while on the mean seats are free: {_load(facts)}",
+    Bottleneck.LONG_STEPS: lambda facts: f"Too many requests run at once for their objective: {_load(facts)}",
+    Bottleneck.FIRST_TOKENS: lambda facts: (
+        f"No request waits for a seat, so their prompts take long to compute: {_load(facts)}"
+    ),
+    Bottleneck.ENGINE_ERRORS: lambda facts: (
+        f"{percent(facts.failed_share or 0.0)} of requests fail in the engine. {_load(facts)}"
+    ),
+    Bottleneck.TIME_OUTS: lambda facts: (
+        f"{percent(facts.expired_share or 0.0)} of requests run out of time while they run. {_load(facts)}"
+    ),
+    Bottleneck.INVALID_REQUESTS: lambda facts: (
+        f"{percent(facts.invalid_share or 0.0)} of requests are invalid: the clients' mistake. {_load(facts)}"
+    ),
+    Bottleneck.FALLBACK: lambda facts: f"The fallback ladder was put on {facts.rung} by an order. {_load(facts)}",
+    Bottleneck.NONE: _well,
+    Bottleneck.UNKNOWN: _unknown,
+}

@@ -1,0 +1,87 @@
+"""What is wrong with a server, whatever the cause: errors above 1 %, objectives missed, requests degraded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import fsum, inf, isfinite
+
+from headway_policies.diagnosis.facts import ClassFacts, Facts
+from headway_policies.units import duration, percent
+
+#: Above this share errors are named; exactly this much is still allowed.
+MAX_ERROR_SHARE = 0.01
+#: A cause has most of the errors when it has more than this share of them.
+MAJORITY = 0.5
+
+
+def symptoms(facts: Facts) -> tuple[str, ...]:
+    """A sentence for each."""
+    return (*_errors(facts), *_late(facts), *_slow(facts), *_degraded(facts))
+
+
+def errs(facts: Facts) -> bool:
+    """Whether more than 1 % of the requests, or of those of a class, end without an answer."""
+    shares = (facts.error_share, *(one.error_share for one in facts.classes))
+    return any(share is not None and share > MAX_ERROR_SHARE for share in shares)
+
+
+def late(one: ClassFacts) -> bool:
+    """Whether first tokens of a class come after its objective or its time-out."""
+    return one.ttft_p95_s is not None and one.ttft_p95_s > bound_s(one)
+
+
+def slow(one: ClassFacts) -> bool:
+    """Whether its tokens come more slowly than its objective."""
+    return one.inter_token_p95_s is not None and one.inter_token_p95_s > (one.inter_token_slo_s or inf)
+
+
+def bound_s(one: ClassFacts) -> float:
+    """How long a first token of a class may take: its objective, or where it has none its time-out."""
+    known = [bound for bound in (one.ttft_slo_s, one.first_token_timeout_s) if bound is not None]
+    return min(known, default=inf)
+
+
+def main_causes(causes: Mapping[str, float]) -> str:
+    """The cause that more than half of the errors have; else the two largest with their parts."""
+    rates = {words: rate for words, rate in causes.items() if isfinite(rate) and rate > 0}
+    if not rates:
+        return ""
+    whole = fsum(rates.values())
+    first, *others = sorted(rates, key=lambda words: (-rates[words], words))
+    if rates[first] / whole > MAJORITY:
+        return f"main cause: {first}"
+    two = (f"{words} ({percent(rates[words] / whole)})" for words in (first, *others[:1]))
+    return f"main causes: {', '.join(two)}"
+
+
+def _errors(facts: Facts) -> Iterator[str]:
+    if facts.error_share is not None and facts.error_share > MAX_ERROR_SHARE:
+        causes = main_causes(facts.causes)
+        yield f"{percent(facts.error_share)} of requests end without an answer{f'; {causes}' if causes else ''}."
+        return
+    for one in facts.classes:
+        if one.error_share is not None and one.error_share > MAX_ERROR_SHARE:
+            yield f"{percent(one.error_share)} of the requests of class {one.name} end without an answer."
+
+
+def _late(facts: Facts) -> Iterator[str]:
+    for one in filter(late, facts.classes):
+        bound = bound_s(one)
+        what = "objective" if bound == one.ttft_slo_s else "time-out"
+        yield (
+            f"First tokens of class {one.name} come too late: {duration(one.ttft_p95_s or 0.0)} (p95), "
+            f"its {what} is {duration(bound)}."
+        )
+
+
+def _degraded(facts: Facts) -> Iterator[str]:
+    if facts.rung not in ("", "normal") and not facts.rung_ordered:
+        yield f"The fallback ladder is on its rung {facts.rung}."
+
+
+def _slow(facts: Facts) -> Iterator[str]:
+    for one in filter(slow, facts.classes):
+        yield (
+            f"Tokens of class {one.name} come too slowly: {duration(one.inter_token_p95_s or 0.0)} between two (p95), "
+            f"its objective is {duration(one.inter_token_slo_s or 0.0)}."
+        )

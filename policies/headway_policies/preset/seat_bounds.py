@@ -1,0 +1,45 @@
+"""What one engine has seats for: the sequences that its KV space holds, and the knee of throughput over latency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway_policies.preset.model import Preset
+
+#: A prompt and an answer of 512 tokens each, where nothing is recorded and the preset bounds no batch.
+TYPICAL_TOKENS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SeatBounds:
+    """``kv_seats`` sequences of ``sequence_tokens`` fill the KV space: the recent mean where it is ``recorded``, else
+    the typical length. Beyond ``knee_seats`` 10 % more tokens a second cost over 20 % more time between tokens
+    (``limits.EngineFit``). None while not known.
+    """
+
+    kv_seats: int | None = None
+    sequence_tokens: float = 0.0
+    recorded: bool = False
+    knee_seats: int | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """What is known, a sentence without its full stop each."""
+        found = []
+        if self.kv_seats is not None:
+            length = "the recent mean length" if self.recorded else "a typical length"
+            found.append(f"the KV space holds {self.kv_seats} sequences of {self.sequence_tokens:.0f} tokens, {length}")
+        if self.knee_seats is not None:
+            found.append(
+                f"beyond {self.knee_seats} seats 10 % more tokens a second cost over 20 % more time between tokens"
+            )
+        return found
+
+
+def typical_tokens(preset: Preset, longest_tokens: int | None) -> float:
+    """The length of a sequence before any is recorded: its part of the preset's token budget, or a usual one; never
+    longer than the engine can hold.
+    """
+    budget, seats = preset.batching.max_total_tokens, preset.batching.seats
+    tokens = TYPICAL_TOKENS if budget is None else min(TYPICAL_TOKENS, budget / seats)
+    return tokens if longest_tokens is None else min(tokens, longest_tokens)

@@ -1,0 +1,23 @@
+"""Trials of a preset: when a change is taken back by itself, and what decides on it.
+
+figures      what a class of requests got in a stretch of time
+condition    ``realtime.ttft_p95_s > 2 for 30 s``: its text, and for how long it has held
+trial        the conditions and the time of one trial, and its end
+"""
+
+from headway_policies.trial.condition import Condition, ConditionError
+from headway_policies.trial.figures import ALL, FIGURES, Served
+from headway_policies.trial.trial import NO_TRIAL, Trial, TrialEnd, TrialResult, TrialTerms
+
+__all__ = [
+    "ALL",
+    "FIGURES",
+    "NO_TRIAL",
+    "Condition",
+    "ConditionError",
+    "Served",
+    "Trial",
+    "TrialEnd",
+    "TrialResult",
+    "TrialTerms",
+]

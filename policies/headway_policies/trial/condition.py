@@ -1,0 +1,99 @@
+"""A condition on the figures of a server: ``[class.]figure > value [for 30 s]``.
+
+It holds once its comparison has been true at every look for that long, as an alert of Prometheus does with ``for``. A
+figure that is not known is not beyond anything.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from headway_policies.trial.figures import ALL, FIGURES, Served
+
+DEFAULT_FOR_S = 30.0
+MAX_FOR_S = 3600.0
+MAX_CHARS = 200
+
+_FORM = "[CLASS.]FIGURE > NUMBER [for SECONDS s]"
+_TEXT = re.compile(
+    r"(?:(?P<class_name>[^\s.<>]+)\.)?(?P<figure>[a-z0-9_]+)\s*(?P<sign>[<>])\s*(?P<value>[0-9.eE+-]+)"
+    r"(?:\s+for\s+(?P<number>[0-9.]+)\s*(?P<unit>s|m))?"
+)
+_SECONDS = {"s": 1.0, "m": 60.0}
+
+
+class ConditionError(ValueError):
+    """A condition that cannot be read, or that nothing could ever meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A figure of a class (``ALL``: of all requests) that is beyond a value for so long."""
+
+    class_name: str
+    figure: str
+    above: bool
+    value: float
+    for_s: float = DEFAULT_FOR_S
+
+    @classmethod
+    def parse(cls, text: str, class_names: Collection[str] | None = None) -> Condition:
+        """Read a condition; ``class_names`` are those there are. Raises ConditionError.
+
+        ``_share`` may be written for ``_ratio``.
+        """
+        shown = text[:60]
+        if len(text) > MAX_CHARS:
+            raise ConditionError(f"a condition has {MAX_CHARS} characters at most")
+        found = _TEXT.fullmatch(text.strip())
+        if found is None:
+            raise ConditionError(f"{shown!r} is not of the form {_FORM}, such as realtime.ttft_p95_s > 2 for 30 s")
+        figure = re.sub("_share$", "_ratio", found["figure"])
+        if figure not in FIGURES:
+            raise ConditionError(f"there is no figure {figure[:40]!r}; the figures are: {', '.join(FIGURES)}")
+        class_name = found["class_name"] or ALL
+        if class_names is not None and class_name != ALL and class_name not in class_names:
+            raise ConditionError(f"there is no class {class_name[:40]!r}; the classes are: {', '.join(class_names)}")
+        value = _number(found["value"])
+        if value is None:
+            raise ConditionError(f"{found['value'][:20]!r} is not a number")
+        for_s = DEFAULT_FOR_S
+        if found["number"] is not None:
+            number = _number(found["number"])
+            for_s = math.nan if number is None else number * _SECONDS[found["unit"]]
+            if not 0 <= for_s <= MAX_FOR_S:
+                raise ConditionError(f"{shown!r}: the time after 'for' is at most {MAX_FOR_S:g} s")
+        if figure.endswith("_ratio") and not 0 <= value <= 1:
+            raise ConditionError(f"{figure} is between 0 and 1: {value:g} cannot be passed")
+        return cls(class_name, figure, found["sign"] == ">", value, for_s)
+
+    def __str__(self) -> str:
+        return f"{self.name} {'>' if self.above else '<'} {self.value:g} for {self.for_s:g} s"
+
+    @property
+    def name(self) -> str:
+        """The figure with its class."""
+        return self.figure if self.class_name == ALL else f"{self.class_name}.{self.figure}"
+
+    def reading(self, served: Mapping[str, Served]) -> float | None:
+        """The figure; None where it is not known."""
+        own = served.get(self.class_name)
+        found: float | None = None if own is None else getattr(own, self.figure)
+        return found
+
+    def beyond(self, reading: float | None) -> bool:
+        """Whether the comparison is true."""
+        if reading is None:
+            return False
+        return reading > self.value if self.above else reading < self.value
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

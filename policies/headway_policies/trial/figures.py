@@ -1,0 +1,34 @@
+"""What a class of requests got in a stretch of time: the figures that a forecast has too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+#: The name under which the figures of all classes together stand.
+ALL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One class, or all of them. Ratios are of the requests that ended, except those that their clients cancelled.
+
+    ``error_ratio`` counts failures and lost engines, ``refused_ratio`` refusals, ``timed_out_ratio`` requests whose
+    time ran out, waiting or running. A time to first token counts when the token comes; a request that has waited for
+    it counts with its age so far. The time between tokens is the mean of one answer. None where nothing was measured.
+    """
+
+    completed_ratio: float | None = None
+    refused_ratio: float | None = None
+    timed_out_ratio: float | None = None
+    error_ratio: float | None = None
+    ttft_p50_s: float | None = None
+    ttft_p95_s: float | None = None
+    ttft_p99_s: float | None = None
+    inter_token_p50_s: float | None = None
+    inter_token_p95_s: float | None = None
+    inter_token_p99_s: float | None = None
+    tokens_per_s: float | None = None
+
+
+#: The names of all figures.
+FIGURES = tuple(one.name for one in fields(Served))

@@ -1,0 +1,103 @@
+"""The forecaster with its real process: what it answers, how it ends, and what it never passes on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import psutil
+import pytest
+from recorded_traffic import MODEL, recording
+
+from headway.forecast import BusyError, Forecaster, ForecastError, Job
+from headway.forecast import forecaster as module
+from headway.recorder import Recorder
+from headway_policies import bundled_presets
+
+pytestmark = pytest.mark.slow
+
+PRESETS = [bundled_presets()[name] for name in ("latency", "balanced")]
+
+
+def job(load: float = 0.6, seeds: int = 2) -> Job:
+    """A forecast of two presets."""
+    return Job(recording(load), MODEL, PRESETS, seeds)
+
+
+def test_a_job_is_unpacked_as_it_was_packed() -> None:
+    """Presets with all their settings, the model and every column."""
+    before = job()
+    after = Job.unpack(b"".join(before.pieces()))
+    assert (list(after.presets), after.model, after.seeds) == (PRESETS, MODEL, 2)
+    for name in ("at_s", "class_index", "tenant", "sequences", "prompt_tokens", "max_tokens", "output_tokens"):
+        assert list(getattr(after.recording, name)) == list(getattr(before.recording, name))
+    assert (after.recording.span_s, after.recording.class_names) == (before.recording.span_s, ("normal", "realtime"))
+
+
+async def test_a_forecast_has_each_preset_and_says_how_far_it_is() -> None:
+    """In the order that was asked for; afterwards nothing of it is left."""
+    forecaster, seen = Forecaster(), list[float]()
+    task = asyncio.create_task(forecaster.compute(job()))
+    while not task.done():
+        await asyncio.sleep(0.01)
+        if forecaster.done is not None:
+            seen.append(forecaster.done)
+    found = await task
+    assert [one.name for one in found.presets] == ["latency", "balanced"]
+    assert (found.seeds, forecaster.done) == (2, None)
+    assert seen == sorted(seen)
+    assert found.span_s == pytest.approx(120.0, rel=0.1)
+    assert not _children()
+
+
+async def test_one_forecast_at_a_time() -> None:
+    """A second one is refused, and the first goes on."""
+    forecaster = Forecaster()
+    first = asyncio.create_task(forecaster.compute(job()))
+    await asyncio.sleep(0.05)
+    with pytest.raises(BusyError):
+        await forecaster.compute(job())
+    assert (await first).presets
+
+
+async def test_without_traffic_the_reason_is_passed_on() -> None:
+    """As one line."""
+    with pytest.raises(ForecastError, match="no request has arrived in the last half hour"):
+        await Forecaster().compute(Job(Recorder().recording(5.0), MODEL, PRESETS, 1))
+
+
+async def test_a_forecast_that_is_cancelled_leaves_no_process() -> None:
+    """And another one can follow."""
+    forecaster = Forecaster()
+    task = asyncio.create_task(forecaster.compute(job(seeds=50)))
+    await asyncio.sleep(0.5)
+    assert _children()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not _children()
+    assert forecaster.done is None
+
+
+async def test_what_is_ready_when_its_time_is_over_is_answered() -> None:
+    """Hundreds of replays do not fit into three seconds: each preset has fewer of them."""
+    found = await Forecaster().compute(job(seeds=500), within_s=3.0)
+    assert 1 <= found.seeds < 500
+    assert [one.name for one in found.presets] == ["latency", "balanced"]
+
+
+async def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line; nothing waits for it."""
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(ForecastError):
+        await Forecaster().compute(job())
+
+
+def test_the_process_gets_no_secrets() -> None:
+    """What steers the server, and its tokens, are no matter of a forecast."""
+    environment = {"PATH": "/bin", "HEADWAY_ADMIN_TOKEN": "t", "VLLM_API_KEY": "k", "PYTHONPATH": "p"}
+    assert module._for_child(environment) == {"PATH": "/bin", "PYTHONPATH": "p"}
+
+
+def _children() -> list[psutil.Process]:
+    return [one for one in psutil.Process().children() if "headway.forecast" in " ".join(one.cmdline())]

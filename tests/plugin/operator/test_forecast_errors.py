@@ -1,0 +1,134 @@
+"""What was forecast for a switch against what came after it, on virtual time; the forecaster is told its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from engines import ServingEngine, installed
+from small_presets import small_preset
+from virtual_time import on_virtual_time
+
+from headway.audit import Caller
+from headway.engine.fake import FakeParams
+from headway.forecast import ForecastError, Interval, PresetForecast
+from headway.forecast.figures import ClassForecast, Quantiles
+from headway.operator.control import Control
+from headway.operator.forecast_errors import COMPARED_S, SETTLE_S
+from headway_policies import Load
+
+ME = Caller("ann", "operator")
+
+
+def interval(value: float) -> Interval:
+    return Interval(value, value, value)
+
+
+def forecast(name: str, tokens_per_s: float, mean_batch: float, ttft_s: float) -> PresetForecast:
+    """One with these figures; the class normal is all there is."""
+    quantiles = Quantiles(interval(ttft_s), interval(ttft_s), None)
+    one = ClassForecast(1, interval(1), interval(0), interval(0), None, quantiles, Quantiles(None, None, None))
+    return PresetForecast(name, interval(tokens_per_s), interval(mean_batch), None, one, {"normal": one, "batch": one})
+
+
+class Told:
+    """A forecaster that answers what it was told, or refuses."""
+
+    def __init__(self, answer: PresetForecast | Exception) -> None:
+        self.answer, self.asked = answer, 0
+
+    def recent(self, *_: Any) -> None:
+        """Nothing was forecast before."""
+
+    def job(self, presets: Any) -> Any:
+        """What is to be replayed."""
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def compute(self, job: Any) -> Any:
+        """The answer."""
+        return type("", (), {"presets": [job]})
+
+
+def served(told: Told) -> Control:
+    """An engine behind the gate that reports its steps; two presets."""
+    control, parts = installed(ServingEngine(), small_preset(4))
+    control.catalogue.include(small_preset(8, name="wide"))
+    control.forecast_errors._forecasts = told  # type: ignore[assignment]  # a stand-in
+    engine = control.gateway.link.engine
+    engine.step_s = 0.01
+
+    async def report() -> None:
+        while True:
+            await asyncio.sleep(0.01)
+            parts.activity.step(Load(len(engine.running), 0, 0.1), len(engine.running), [])
+
+    asyncio.get_running_loop().reporting = asyncio.create_task(report())  # type: ignore[attr-defined]  # kept alive
+    return control
+
+
+async def traffic(control: Control, seconds: float, every_s: float = 0.5) -> None:
+    """A request of 40 tokens, 0.4 s, every half a second: 80 tokens/s, and one sequence at a time while any runs."""
+    calls = []
+
+    async def call(number: int) -> None:
+        async for _ in control.gateway.link.engine.generate("hello", FakeParams(40), f"r{control.revision}-{number}"):
+            pass
+
+    for number in range(int(seconds / every_s)):
+        calls.append(asyncio.create_task(call(number)))
+        await asyncio.sleep(every_s)
+    await asyncio.gather(*calls)
+
+
+async def switch(control: Control, name: str) -> None:
+    await control.switch(name, expected_revision=None, caller=ME)
+
+
+@on_virtual_time
+async def test_the_error_of_a_forecast_is_kept() -> None:
+    """Of each figure that both know; shown by the status. A class of which nothing came is left out."""
+    control = served(Told(forecast("wide", 88.0, 1.5, 0.02)))
+    await switch(control, "wide")
+    await traffic(control, SETTLE_S + COMPARED_S + 5)
+    (found,) = control.forecast_errors.comparisons
+    assert (found.preset, found.revision) == ("wide", 2)
+    assert found.came["tokens_per_s"] == pytest.approx(80.0, rel=0.03)
+    assert found.came["mean_batch"] == pytest.approx(1.0, rel=0.05)
+    assert found.forecast["normal.ttft_p50_s"] == 0.02
+    assert "batch.ttft_p50_s" not in found.forecast
+    errors = control.status()["forecast"]
+    assert errors["comparisons"] == 1
+    assert errors["error_ratio"]["tokens_per_s"] == pytest.approx(0.1, abs=0.03)
+    assert errors["error_ratio"]["mean_batch"] == pytest.approx(0.5, abs=0.08)
+    assert set(errors["error_ratio"]) == {"tokens_per_s", "mean_batch", "ttft_p50_s", "ttft_p95_s"}
+
+
+@on_virtual_time
+async def test_another_switch_ends_the_comparison() -> None:
+    """What came would be of two presets."""
+    told = Told(forecast("wide", 88.0, 1.5, 0.02))
+    control = served(told)
+    await switch(control, "wide")
+    await traffic(control, SETTLE_S + 10)
+    await switch(control, "small")
+    told.answer = forecast("small", 80.0, 1.0, 0.01)
+    await traffic(control, SETTLE_S + COMPARED_S + 5)
+    assert [one.preset for one in control.forecast_errors.comparisons] == ["small"]
+
+
+@on_virtual_time
+async def test_a_few_requests_prove_nothing() -> None:
+    """Nor does a server that can forecast nothing yet."""
+    told = Told(forecast("wide", 88.0, 1.5, 0.02))
+    control = served(told)
+    await switch(control, "wide")
+    await traffic(control, SETTLE_S + COMPARED_S + 5, every_s=10.0)
+    told.answer = ForecastError("too early")
+    await switch(control, "small")
+    await traffic(control, SETTLE_S + COMPARED_S + 5)
+    assert (list(control.forecast_errors.comparisons), told.asked) == ([], 2)
+    assert control.status()["forecast"] == {"comparisons": 0, "error_ratio": {}}
