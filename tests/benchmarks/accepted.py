@@ -33,9 +33,35 @@ POLICIES: Accepted = {
     ),
 }
 
+#: Of ``make bench-forecasts``.
+FORECASTS: Accepted = {
+    ("F", "tokens/s beside one forecast after another : without"): (
+        "the engine fills both processors, so a forecast costs what it uses, a tenth of one of them"
+    ),
+}
+
 _CHEAP = "what is preempted costs this small model a few steps to compute again, so a full cache loses little"
 
 ENGINE: Accepted = {
     ("G6", f"real engine, KV of {kv_tokens} tokens: tokens/s, memory-aware : 128 seats"): _CHEAP
     for kv_tokens in (3200, 6400)
+}
+
+_LASTING = "five minutes at 1.5 under balanced, first token within twice the objective"
+_URGENT = "realtime offers 0.6 of the ceiling, within both objectives, at load {load:g}"
+#: Of ``make bench``. They follow from the processor, or from a preset's given number, not from how it is served.
+SERVING: Accepted = {
+    ("N12", "64 at once : 1, time per token"): (
+        "a step of this processor costs {base_ms:.0f} ms and {seat_ms:.2f} ms a sequence, with or without Headway"
+    ),
+    ("G14", f"{_LASTING} : the fluid ceiling"): (
+        "the {seats:.0f} seats of the preset, which the texts give and nobody tuned, serve {possible:.0%} of it"
+    ),
+    **{
+        ("G2", _URGENT.format(load=load)): (
+            "with nothing beside them {alone:.0%} do on the model of this engine: a prompt of the mean length costs "
+            "{prompt_steps:.1f} steps, and others fill what is left of the ceiling"
+        )
+        for load in (1.5, 2.0, 3.0)
+    },
 }

@@ -40,6 +40,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--long", action="store_true", help="all arms and loads; goes on where it was stopped")
     parser.add_argument("--only", nargs="+", choices=_PARTS, metavar="PART", help=f"of --long: {', '.join(_PARTS)}")
     parser.add_argument("--loads", nargs="+", type=float, metavar="LOAD", help="of --long: these loads alone")
+    parser.add_argument("--arms", nargs="+", metavar="ARM", help="of --long: these arms alone, without a grid of caps")
     parser.add_argument("--rounds", type=int, metavar="N", help="of --long: fewer rounds, or more")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="of --long: a trace as `headway simulate` reads it")
     parser.add_argument("--fresh", action="store_true", help="forget what a stopped run has measured")
@@ -82,6 +83,9 @@ def _form(chosen: argparse.Namespace) -> Form:
     if chosen.loads is not None:
         parts = (replace(one, loads=tuple(load for load in one.loads if load in chosen.loads)) for one in form.parts)
         form = replace(form, parts=tuple(one for one in parts if one.loads))
+    if chosen.arms is not None:
+        parts = (replace(one, arms=tuple(arm for arm in one.arms if arm in chosen.arms), grid=()) for one in form.parts)
+        form = replace(form, parts=tuple(one for one in parts if one.arms))
     return form if chosen.rounds is None else replace(form, rounds=chosen.rounds)
 
 

@@ -44,13 +44,13 @@ def test_some_parts_of_the_long_form_can_be_chosen() -> None:
     assert [one.workload for one in LONG.only(("W6", "W3")).parts] == ["W3", "W6"]
     assert LONG.only(("W3",)).layer_rounds == 0
     assert LONG.only(("W1", "W3")).layer_rounds == LONG.layer_rounds
-    assert LONG.only(("W3",)).block_s == LONG.block_s
+    assert LONG.only(("W3",)).span == LONG.span
 
 
 def test_a_slow_engine_has_longer_to_learn() -> None:
     """A limit learns by steps; what is counted stays as long."""
     slow, quick = SHORT.on(2 * 0.033), SHORT.on(0.01)
-    assert (slow.lead_s, slow.count_s) == (2 * SHORT.lead_s, SHORT.count_s)
+    assert (slow.span.lead_s, slow.span.count_s) == (2 * SHORT.span.lead_s, SHORT.span.count_s)
     assert quick == SHORT
 
 
@@ -64,8 +64,8 @@ def test_realtime_offers_the_same_share_of_the_ceiling_at_every_load(load: float
 
 def test_every_phase_of_a_changing_mix_is_counted_once() -> None:
     """Whenever in the circle the counted part begins."""
-    workload = workload_of("W3", 1.5, LONG.count_s)
-    assert sum(one.length_s for one in workload.phases) == pytest.approx(LONG.count_s)
+    workload = workload_of("W3", 1.5, LONG.span.count_s)
+    assert sum(one.length_s for one in workload.phases) == pytest.approx(LONG.span.count_s)
 
 
 def test_a_trace_is_scaled_to_the_engine_and_to_the_load() -> None:

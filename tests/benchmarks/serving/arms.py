@@ -3,8 +3,9 @@
 The seats and the cap of vLLM's own arms are the best for this workload on this machine, taken from the fluid ceiling of
 the constants measured in the run; the caps of a machine of half and of double the speed show what such a number is
 worth on another day. ``objective`` is the preset ``interactive`` with nothing set but the objectives; the arms of the
-limits differ from it in the limit alone, ``unfair`` in the order between tenants. The arms of the strategies bound
-nothing else.
+limits differ from it in the limit alone, ``unfair`` in the order between tenants. ``unlearnt`` and ``restarted`` are
+``objective`` on an engine that has just been started: the first one of its kind on the machine, and one that finds what
+another one learnt. The arms of the strategies bound nothing else.
 """
 
 from __future__ import annotations
@@ -40,14 +41,18 @@ BUNDLED = ("serial", "latency", "interactive", "balanced", "dynamic", "offline",
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arm: how its requests are sent, and vLLM's cap or Headway's preset. ``own_seats``: on the small engine."""
+    """One arm: how its requests are sent, and vLLM's cap or Headway's preset.
+
+    ``engine``: "usual", "small" (the one with the best number of seats), or one started for each block, "unlearnt" or
+    "restarted".
+    """
 
     name: str
     words: str
     send: Callable[[Engine], Send]
     preset: Preset | None = None
     cap: int | None = None
-    own_seats: bool = False
+    engine: str = "usual"
 
     def preset_on(self, seats: int) -> Preset:
         """What is in force during its block, on an engine with so many seats: vLLM alone has them all.
@@ -73,12 +78,14 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
     own = stated(slo)
     found = [
         Arm("plain", "vLLM, as it comes", lambda engine: engine.bare),
-        Arm("priority", f"vLLM, priority policy, --max-num-seqs {seats}", lambda engine: engine.ranked, own_seats=True),
+        Arm("priority", f"vLLM, priority policy, --max-num-seqs {seats}", lambda engine: engine.ranked, engine="small"),
         Arm("cap", f"vLLM, --max-num-queued-reqs {seats}: the best here", lambda engine: engine.bare, cap=seats),
         Arm("cap-half", f"the same, {half}: the best at half the speed", lambda engine: engine.bare, cap=half),
         Arm("cap-double", f"the same, {double}: the best at double the speed", lambda engine: engine.bare, cap=double),
         Arm("objective", "Headway, objectives stated, nothing tuned", lambda engine: engine.gated, own),
         Arm("unfair", "Headway, the same, first come first served", lambda engine: engine.gated, _unfair(own)),
+        Arm("unlearnt", "Headway, the same, just started", lambda engine: engine.gated, own, engine="unlearnt"),
+        Arm("restarted", "Headway, the same, restarted", lambda engine: engine.gated, own, engine="restarted"),
         Arm("velocity", f"VelocityLLM {VERSION}, the objectives stated", lambda engine: velocity(engine, slo)),
     ]
     limits = [("aimd", None), ("sla", None), ("fixed", 8), ("fixed", 32), ("fixed", 64)]
@@ -118,7 +125,11 @@ def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:
 def stated(slo: Slo) -> Preset:
     """``interactive`` with these objectives for all classes."""
     preset = bundled_presets()["interactive"]
-    terms: Mapping[str, object] = {"ttft_slo_s": slo.ttft_s, "inter_token_slo_ms": 1000 * slo.inter_token_s}
+    terms: Mapping[str, object] = {
+        "ttft_slo_s": slo.ttft_s,
+        "burst_s": None,
+        "inter_token_slo_ms": 1000 * slo.inter_token_s,
+    }
     classes = {name: one.model_copy(update=dict(terms)) for name, one in preset.classes.items()}
     limit = preset.limit.model_copy(update={"inter_token_slo_ms": 1000 * slo.inter_token_s})  # as it follows in a file
     return preset.model_copy(update={"name": "objective", "classes": classes, "limit": limit})

@@ -1,7 +1,8 @@
 """What arrives in a block: a named workload or a recorded trace, at a multiple of this engine's fluid ceiling.
 
-``W1-60`` is the chat of W1 in which the realtime class offers 0.6 of the ceiling at every load, ``strategies`` the chat
-of W1 for other arms. The phases of a changing mix share the counted time of a block equally.
+``W1-60`` is the chat of W1 in which the realtime class offers 0.6 of the ceiling at every load; ``strategies``,
+``lasting`` and ``first-seconds`` are the chat of W1 for other arms or other times. The phases of a changing mix share
+the counted time of a block equally.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from headway.simulator.traffic.workload import WORKLOADS, Phase, Request, Worklo
 TRACE = "trace"
 #: How the lengths of a trace of a large service are scaled for a small engine, and the most that is left of one.
 LENGTHS, MOST_TOKENS = 1 / 8, 512
+_AS_W1 = ("strategies", "lasting", "first-seconds")
 _URGENT = 0.6
 _PART_S = 600.0  # of a trace, before its times are scaled: each round plays another part
 
@@ -36,7 +38,7 @@ def workload_of(name: str, load: float, count_s: float) -> Workload:
     if name == "W1-60":
         urgent = min(_URGENT, load)
         return replace(WORKLOADS["W1"], classes={"realtime": urgent, "normal": load - urgent})
-    workload = WORKLOADS["W1" if name == "strategies" else name]
+    workload = WORKLOADS["W1" if name in _AS_W1 else name]
     if len(workload.phases) == 1:
         return workload
     length_s = count_s / len(workload.phases)
@@ -64,6 +66,6 @@ def recorded(trace: Trace, load: float, number: int, block_s: float, *, model: E
     """A part of a trace, its times scaled; the ceiling is that of the part's mean lengths."""
     begin_s = number * _PART_S % max(trace.span_s - _PART_S, 1.0)
     rows = [row._replace(at_s=row.at_s - begin_s) for row in trace.rows if begin_s <= row.at_s < begin_s + _PART_S]
-    traffic = of_trace(Trace(trace.name, rows), 1 + number, model=model, slo=slo, duration_s=block_s, load=load)
+    traffic = of_trace(replace(trace, rows=rows), 1 + number, model=model, slo=slo, duration_s=block_s, load=load)
     assert traffic.ceiling_per_s is not None
     return Arrivals(traffic.requests, traffic.ceiling_per_s)

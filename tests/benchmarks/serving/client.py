@@ -21,6 +21,7 @@ import headway
 from headway.audit import Caller
 from headway.console import cpu_backend, read_machine
 from headway.errors import Refused
+from headway.forecast import Forecasts
 from headway.simulator.traffic.workload import Request
 from headway_policies import Preset
 
@@ -37,7 +38,8 @@ class Answer:
     """What one request got; times in seconds of one clock, None for what never came.
 
     ``asked_tokens`` is the length of the answer that was asked for; ``cached_tokens`` of its prompt were found in the
-    engine's prefix cache. ``end`` is ``completed``, ``cut`` where the block ended first, or the reason of a refusal.
+    engine's prefix cache. In a closed loop ``lead_tokens`` had come by ``lead_s``, when what counts began. ``end`` is
+    ``completed``, ``cut`` where the block ended first, or the reason of a refusal.
     """
 
     class_name: str
@@ -50,6 +52,15 @@ class Answer:
     end: str = "cut"
     cached_tokens: int = 0
     asked_tokens: int = 0
+    lead_tokens: int = 0
+    lead_s: float | None = None
+
+    def after_lead(self) -> tuple[float, int] | None:
+        """The time in which the tokens after the lead came, and their number; None for none."""
+        began_s, before = (self.first_s, 1) if self.lead_s is None else (self.lead_s, self.lead_tokens)
+        if began_s is None or self.last_s is None or self.tokens <= before:
+            return None
+        return self.last_s - began_s, self.tokens - before
 
     @property
     def ttft_s(self) -> float | None:
@@ -82,6 +93,17 @@ class Engine:
         control = self._engine.headway
         control.catalogue.include(preset)
         await control.switch(preset.name, expected_revision=None, caller=_CALLER)
+
+    async def forecast(self, names: Sequence[str], span_s: float) -> Forecasts:
+        """What these presets would do with the requests of the last ``span_s`` seconds."""
+        forecasts = self._engine.headway.forecasts
+        found: Forecasts = (await forecasts.of(forecasts.known(names), span_s=span_s)).forecasts
+        return found
+
+    def running(self) -> int:
+        """The sequences that the engine runs, by its last report."""
+        running: int = self._engine.headway.reader.activity.load.running
+        return running
 
     def cap(self, requests: int | None) -> None:
         """vLLM's ``--max-num-queued-reqs``: how many requests may be unfinished; None for any number."""
@@ -152,12 +174,15 @@ async def started(
     *,
     kv_tokens: int | None = None,
     keeps_prefixes: bool = False,
+    learnt: str = "",
 ) -> AsyncIterator[Engine]:
     """An engine with so many seats of its own, its queue in order of priority; it is shut down at the end.
 
-    ``kv_tokens``: the size of its KV cache. Its weights have the type that ``headway serve`` would choose here.
+    ``kv_tokens``: the size of its KV cache; ``learnt``: the folder that its limit starts from, "" for none. Its weights
+    have the type that ``headway serve`` would choose here.
     """
     on_gpu = prepare()
+    os.environ["HEADWAY_CACHE_DIR"] = learnt
     from vllm import AsyncEngineArgs
     from vllm.engine.async_llm_engine import AsyncLLMEngine
 
@@ -229,7 +254,10 @@ async def closed_loop(
             await send(request, answer)
 
     tasks = [asyncio.create_task(client(number)) for number in range(clients)]
-    await asyncio.sleep(lead_s + length_s)
+    await asyncio.sleep(lead_s)
+    for answer in answers:
+        answer.lead_tokens, answer.lead_s = answer.tokens, answer.last_s
+    await asyncio.sleep(length_s)
     await _ended(tasks)
     return [one for one in answers if one.last_s is not None and one.last_s >= begin_s + lead_s]
 

@@ -3,20 +3,24 @@
 A closed loop with 1, 2, 4, ... clients gives tokens a second and the time between tokens, prompts of several lengths
 alone give the time to the first token. From the fit follow the objectives (first token within 33 steps, tokens within
 2.5 times the time between them of one request alone) and the fluid ceiling of a workload.
+
+Those requests are short, and their prompts are computed apart. On some processors longer contexts, and prompts computed
+in between, cost far more: so as many requests of W1 as the ceiling allows run at last, and the costs of a sequence and
+of a prompt token are scaled to the time between tokens that is found there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from statistics import mean, median
 
-from headway.simulator.engine_model.capacity import Slo
+from headway.simulator.engine_model.capacity import Slo, ceiling
 from headway.simulator.engine_model.engine import EngineModel
 from headway.simulator.engine_model.fit import Point, line
-from headway.simulator.traffic.workload import Request
+from headway.simulator.traffic.workload import WORKLOADS, Request
 from serving.client import Answer, Engine, closed_loop
 
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
@@ -24,6 +28,10 @@ PROMPTS = (16, 128, 512)
 _PROMPT_TOKENS, _OUTPUT_TOKENS = 16, 96
 _STEPS, _TIMES = 33, 2.5
 _SOME_TOKENS, _TRIES = 8, 5
+_PHASE = WORKLOADS["W1"].phases[0]
+#: Of W1, in lengths of a level: until most of the first requests have ended, and then measured.
+_LEAD_LEVELS, _COUNT_LEVELS = 3.0, 4.0
+_LEAST_FACTOR, _MOST_FACTOR = 0.5, 4.0
 
 #: Called with what is being measured.
 Say = Callable[[str], None]
@@ -59,7 +67,26 @@ async def measured(engine: Engine, length_s: float, say: Say) -> Constants:
     _, prefill_s = line(first, "prompts of two or more lengths")
     model = EngineModel(base_s, seat_s, prefill_s, max_num_seqs=engine.seats)
     alone_s = base_s + seat_s
-    return Constants(model, Slo(_STEPS * alone_s, _TIMES * alone_s), tuple(levels))
+    slo = Slo(_STEPS * alone_s, _TIMES * alone_s)
+    seats = ceiling(model, _PHASE.prompt.mean_tokens, _PHASE.output.mean_tokens, slo).seats
+    say(f"constants: W1, {seats} at once")
+    return Constants(await _as_served(engine, model, seats, length_s), slo, tuple(levels))
+
+
+async def _as_served(engine: Engine, model: EngineModel, seats: int, length_s: float) -> EngineModel:
+    """The model with the costs that so many requests of W1 have together."""
+    lead_s, counted_s = _LEAD_LEVELS * length_s, _COUNT_LEVELS * length_s
+    answers = await closed_loop(engine.bare, _w1, seats, lead_s, counted_s)
+    spans = [span for one in answers if (span := one.after_lead()) is not None]
+    step_s = sum(span_s for span_s, _ in spans) / max(1, sum(tokens for _, tokens in spans))
+    prompts = sum(one.prompt_tokens for one in answers if one.first_s is not None and not one.lead_tokens)
+    expected_s = model.step_s(seats, round(prompts * step_s / counted_s)) - model.base_s
+    factor = min(max((step_s - model.base_s) / expected_s, _LEAST_FACTOR), _MOST_FACTOR) if spans else 1.0
+    return replace(model, seat_s=factor * model.seat_s, prefill_s=factor * model.prefill_s)
+
+
+def _w1(random: Random) -> Request:
+    return Request(0.0, "normal", _PHASE.prompt.sampler(random)(), _PHASE.output.sampler(random)())
 
 
 def _chat(random: Random) -> Request:

@@ -133,7 +133,7 @@ def _between_tenants(answers: Sequence[Answer]) -> tuple[float | None, float | N
     most = max(max_min(asked, served.total()).values())
     light = {name for name in asked if asked[name] <= most / 2}
     ttfts_s = (one.ttft_s for one in answers if one.tenant in light and one.ttft_s is not None)
-    return fairness(asked, served), _quantiles(ttfts_s)[2]
+    return fairness(asked, served), quantiles(ttfts_s)[2]
 
 
 def _class(answers: Sequence[Answer], slo: Slo) -> ClassFigures:
@@ -141,10 +141,11 @@ def _class(answers: Sequence[Answer], slo: Slo) -> ClassFigures:
     soon = sum(one.end in _ANSWERED and (one.ttft_s or math.inf) <= 2 * slo.ttft_s for one in answers)
     gaps_s = [one.inter_token_s for one in answers if one.inter_token_s is not None]
     good = sum(within(one, slo) for one in answers)
-    return ClassFigures(len(answers), good, soon, _quantiles(ttfts_s), _quantiles(gaps_s))
+    return ClassFigures(len(answers), good, soon, quantiles(ttfts_s), quantiles(gaps_s))
 
 
-def _quantiles(values: Iterable[float]) -> tuple[float | None, float | None, float | None]:
+def quantiles(values: Iterable[float]) -> tuple[float | None, float | None, float | None]:
+    """p50, p95 and p99 by nearest rank; None for nothing."""
     ranked = sorted(values)
     if not ranked:
         return (None, None, None)

@@ -12,39 +12,55 @@ _USUAL_TOKEN_S = 0.033  # of the engine that the lengths were chosen for
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A workload at some loads, and the arms that play it. ``grid``: vLLM's caps as multiples of the best seats."""
-
-    workload: str
-    loads: tuple[float, ...]
-    arms: tuple[str, ...]
-    grid: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """A block lasts ``lead_s + count_s + tail_s``; the requests due in ``count_s`` are counted.
+class Span:
+    """The length of a block in seconds; the requests due in ``count_s`` are counted.
 
     Arrivals go on through the tail, so that what was counted ends under the load it began under.
     """
 
-    parts: tuple[Part, ...]
-    rounds: int
     lead_s: float
     count_s: float
     tail_s: float
-    level_s: float
-    layer_s: float
-    layer_rounds: int
 
     @property
     def block_s(self) -> float:
         """Seconds of one block."""
         return self.lead_s + self.count_s + self.tail_s
 
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A workload at some loads, and the arms that play it.
+
+    ``grid``: vLLM's caps as multiples of the best seats; ``span``: of its blocks, where they differ from all others'.
+    """
+
+    workload: str
+    loads: tuple[float, ...]
+    arms: tuple[str, ...]
+    grid: tuple[float, ...] = ()
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The parts, how often each is played, how long a block lasts, and the times of what is measured before."""
+
+    parts: tuple[Part, ...]
+    rounds: int
+    span: Span
+    level_s: float
+    layer_s: float
+    layer_rounds: int
+
+    def span_of(self, part: Part) -> Span:
+        """The length of the blocks of a part."""
+        return part.span or self.span
+
     def on(self, token_s: float) -> Form:
         """For an engine that takes so long for a token alone: a slow one needs longer until its limit is learnt."""
-        return replace(self, lead_s=self.lead_s * max(1.0, token_s / _USUAL_TOKEN_S))
+        lead_s = self.span.lead_s * max(1.0, token_s / _USUAL_TOKEN_S)
+        return replace(self, span=replace(self.span, lead_s=lead_s))
 
     def only(self, workloads: tuple[str, ...]) -> Form:
         """The same with some parts alone; the cost of the layer is measured where W1 is among them."""
@@ -58,11 +74,9 @@ _BUNDLED = ("latency", "interactive", "dynamic", "offline", "throughput")
 _LIMITS = ("fixed-8", "fixed-32", "fixed-64", "aimd", "sla", "objective")
 
 SHORT = Form(
-    parts=(Part("W1", (1.5,), ("plain", "priority", "cap", "cap-double", "velocity", "balanced", "objective")),),
+    parts=(Part("W1", (1.5,), ("plain", "priority", "cap", "cap-double", "velocity", "objective")),),
     rounds=2,
-    lead_s=8.0,
-    count_s=22.0,
-    tail_s=12.0,
+    span=Span(8.0, 22.0, 12.0),
     level_s=3.0,
     layer_s=5.0,
     layer_rounds=2,
@@ -70,6 +84,8 @@ SHORT = Form(
 LONG = Form(
     parts=(
         Part("W1", (0.5, 1.0, 1.5, 2.0, 3.0), (*_VLLM, "velocity", "balanced", "objective"), (0.75, 1.25, 1.5)),
+        Part("lasting", (1.5,), ("cap", "balanced", "objective"), span=Span(0.0, 300.0, 10.0)),
+        Part("first-seconds", (2.0,), ("unlearnt", "restarted", "objective"), span=Span(10.0, 40.0, 15.0)),
         Part("strategies", (0.5, 1.5), (*_STRATEGIES, *_BUNDLED)),
         Part("W1-60", (1.5, 2.0, 3.0), ("priority", "cap", "objective")),
         Part("W2", (1.5,), ("plain", "cap", "objective")),
@@ -78,9 +94,7 @@ LONG = Form(
         Part("trace", (1.5,), ("plain", "cap", "objective")),
     ),
     rounds=3,
-    lead_s=20.0,
-    count_s=60.0,
-    tail_s=20.0,
+    span=Span(20.0, 60.0, 20.0),
     level_s=8.0,
     layer_s=10.0,
     layer_rounds=6,

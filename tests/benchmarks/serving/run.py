@@ -8,11 +8,13 @@ disturbed one of the two is kept.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from headway.simulator.traffic.trace import Trace
 from headway_policies import bundled_presets
@@ -22,13 +24,14 @@ from serving.arrivals import TRACE, Arrivals, arrivals, lengths_of, recorded, sh
 from serving.client import Engine, open_loop, started
 from serving.constants import Constants, measured
 from serving.figures import BlockFigures, judged
-from serving.form import Form, Part
+from serving.form import Form, Part, Span
 from serving.layer import layer_cost
 from serving.quiet import MAX_OTHERS, MAX_SLOWER, Times, others_share, spin_s
 from serving.results import Key, Results
 
 _AT_ONCE = (1, 16)  # clients, where the cost of the layer is measured
 _SETTLE_S = 2.0  # until the engine has dropped what was cut
+_LEARN_S = 30.0  # of load, where an engine is to find what another one learnt and there is nothing yet
 SEATS = 128  # vLLM's own default for a server on the CPU
 
 
@@ -46,95 +49,105 @@ class Run:
         self.model, self.form, self.results, self.show = model, form, results, show
         self._trace = None if trace is None else shortened(trace)
         self._fastest_s = min(spin_s() for _ in range(5))
+        self._engines: dict[str, Engine] = {}
+        self._learnt = ""  # the folder of what the engines that are started for a block learn
 
     async def play(self) -> None:
         """All that the results lack."""
         results = self.results
         async with AsyncExitStack() as stack:
+            self._learnt = stack.enter_context(TemporaryDirectory())
             engine = await stack.enter_async_context(started(self.model, bundled_presets()["throughput"], SEATS))
+            self._engines["usual"] = engine
             if results.constants is None:
                 results.constants = await measured(engine, self.form.level_s, lambda words: self.show(words, 0.0))
                 results.write()
             form = self.form = self.form.on(results.constants.model.base_s + results.constants.model.seat_s)
             results.form = asdict(form)
-            small = await self._small(stack, results.constants)
+            await self._small(stack, results.constants)
             if len(results.layer) < form.layer_rounds * len(_AT_ONCE):
                 await self._layer(engine)
             parts = [one for one in form.parts if one.workload != TRACE or self._trace is not None]
             todo = [(part, load, number) for part in parts for load in part.loads for number in range(form.rounds)]
             for done, (part, load, number) in enumerate(todo):
-                await self._round(engine, small, part, load, number, (done / len(todo), 1 / len(todo)))
+                await self._round(part, load, number, (done / len(todo), 1 / len(todo)))
 
-    async def _small(self, stack: AsyncExitStack, constants: Constants) -> Engine | None:
+    async def _small(self, stack: AsyncExitStack, constants: Constants) -> None:
         """A second engine, with as many seats as are best: what ``--max-num-seqs`` would be set to."""
-        if not any("priority" in one.arms for one in self.form.parts):
-            return None
-        seats = best_seats(workload_of("W1", 1.0, self.form.count_s), constants.model, constants.slo)
-        return await stack.enter_async_context(started(self.model, bundled_presets()["throughput"], seats))
+        if any("priority" in one.arms for one in self.form.parts):
+            seats = best_seats(workload_of("W1", 1.0, self.form.span.count_s), constants.model, constants.slo)
+            small = started(self.model, bundled_presets()["throughput"], seats)
+            self._engines["small"] = await stack.enter_async_context(small)
 
-    async def _round(
-        self,
-        engine: Engine,
-        small: Engine | None,
-        part: Part,
-        load: float,
-        number: int,
-        share: tuple[float, float],
-    ) -> None:
+    async def _round(self, part: Part, load: float, number: int, share: tuple[float, float]) -> None:
         """One block of each arm; ``share`` is how much of the run is done before, and how much this round is."""
-        constants, form = self.results.constants, self.form
+        constants, span = self.results.constants, self.form.span_of(part)
         assert constants is not None
         model, slo = constants.model, constants.slo
         trace = self._trace if part.workload == TRACE else None
-        workload = workload_of(part.workload, load, form.count_s) if trace is None else lengths_of(trace)
+        workload = workload_of(part.workload, load, span.count_s) if trace is None else lengths_of(trace)
         arms = all_arms(workload, model, slo, part.grid)
         names = [*part.arms, *(name for name in arms if name.startswith("cap-x"))]
         if not velocity.installed():
             names = [name for name in names if name != "velocity"]
         self.results.arms.setdefault(part.workload, {}).update({name: arms[name].words for name in names})
         block = (
-            arrivals(workload, load, number, form.block_s, model=model, slo=slo)
+            arrivals(workload, load, number, span.block_s, model=model, slo=slo)
             if trace is None
-            else recorded(trace, load, number, form.block_s, model=model, slo=slo)
+            else recorded(trace, load, number, span.block_s, model=model, slo=slo)
         )
         todo = [name for name in names if Key(part.workload, load, name, number) not in self.results.blocks]
         for place, name in enumerate(todo if number % 2 == 0 else todo[::-1]):
             words, done = f"{part.workload} at {load:g}, round {number + 1}: {name}", place / len(todo)
             self.show(words, share[0] + share[1] * done)
-            figures = await self._block(arms[name], engine, small, block)
+            figures = await self._block(arms[name], block, span)
             if figures.disturbed:
                 self.show(f"{words}, again", share[0] + share[1] * done)
-                again = await self._block(arms[name], engine, small, block)
+                again = await self._block(arms[name], block, span)
                 figures = min(figures, again, key=lambda one: one.disturbed)
             self.results.blocks[Key(part.workload, load, name, number)] = figures
             self.results.write()
 
-    async def _block(self, arm: Arm, engine: Engine, small: Engine | None, block: Arrivals) -> BlockFigures:
+    async def _block(self, arm: Arm, block: Arrivals, span: Span) -> BlockFigures:
         """One arm under these arrivals, and how much it was disturbed: 0 where it was not."""
-        constants, form = self.results.constants, self.form
+        constants = self.results.constants
         assert constants is not None
-        on = small if arm.own_seats and small is not None else engine
-        on.cap(arm.cap)
-        await on.use(arm.preset_on(on.seats))
-        slower, before = min(spin_s() for _ in range(3)), Times.now()
-        began_s, client_s = asyncio.get_running_loop().time(), time.process_time()
-        try:
-            answers = await open_loop(arm.send(on), block.requests, form.block_s)
-        finally:
-            on.cap(None)
-        client_s, after = time.process_time() - client_s, Times.now()
-        await asyncio.sleep(_SETTLE_S)
+        async with self._engine_of(arm, block) as engine:
+            engine.cap(arm.cap)
+            slower, before = min(spin_s() for _ in range(3)), Times.now()
+            began_s, client_s = asyncio.get_running_loop().time(), time.process_time()
+            try:
+                answers = await open_loop(arm.send(engine), block.requests, span.block_s)
+            finally:
+                engine.cap(None)
+            client_s, after = time.process_time() - client_s, Times.now()
+            await asyncio.sleep(_SETTLE_S)
         slower /= self._fastest_s
         others = others_share(before, after)
-        count_s = (began_s + form.lead_s, began_s + form.lead_s + form.count_s)
         return judged(
             answers,
             constants.slo,
-            count_s=count_s,
+            count_s=(began_s + span.lead_s, began_s + span.lead_s + span.count_s),
             ceiling_per_s=block.ceiling_per_s,
             client_s=client_s,
             disturbed=max(others, slower - 1) if others > MAX_OTHERS or slower > MAX_SLOWER else 0.0,
         )
+
+    @asynccontextmanager
+    async def _engine_of(self, arm: Arm, block: Arrivals) -> AsyncIterator[Engine]:
+        """The engine that an arm runs on, its preset in force; one is started for the block where the arm says so."""
+        if arm.engine in self._engines:
+            engine = self._engines[arm.engine]
+            await engine.use(arm.preset_on(engine.seats))
+            yield engine
+            return
+        if arm.engine == "unlearnt":
+            _clear(self._learnt)
+        elif not os.listdir(self._learnt):
+            async with self._engine_of(replace(arm, engine="unlearnt"), block) as engine:
+                await open_loop(arm.send(engine), block.requests, _LEARN_S)
+        async with started(self.model, arm.preset_on(SEATS), SEATS, learnt=self._learnt) as engine:
+            yield engine
 
     async def _layer(self, engine: Engine) -> None:
         """What the layer costs, several rounds of it."""
@@ -145,3 +158,8 @@ class Run:
                 self.show(f"the layer's cost, {clients} at once, round {number + 1}", 0.0)
                 self.results.layer.append(await layer_cost(engine, clients, self.form.layer_s))
         self.results.write()
+
+
+def _clear(folder: str) -> None:
+    for one in Path(folder).iterdir():
+        one.unlink()
