@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from client_accounting import Client, ClientGroup, mixed
+from client_connections import CONNECTIONS
 from engine_parts import ROUNDS, engine_core, engine_processes, health, kill, order, ready
 from running_server import RunningServer, wait_until
 
@@ -36,7 +37,7 @@ async def test_a_stopped_engine_is_detected_and_no_request_is_lost(chaos: Runnin
         assert status["engine"]["state"] == "silent"
         late = Client(200, "realtime", False, 10)
         group.clients.append(late)
-        async with httpx.AsyncClient(timeout=60) as http:
+        async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as http:
             await late.ask(http, chaos.url)
         assert (late.status, late.reason) == (503, "queue_timeout")
         await asyncio.sleep(stopped_s)
@@ -99,7 +100,7 @@ async def test_a_long_prefill_under_load_is_no_hang(chaos: RunningServer) -> Non
     """Full seats and prompts of many chunks for longer than the watchdog waits: no false alarm."""
     before = chaos.status()["engine"]["hangs"]
     clients = mixed(24, sizes=(300,))
-    async with httpx.AsyncClient(timeout=240) as http:
+    async with httpx.AsyncClient(timeout=240, limits=CONNECTIONS) as http:
         body = {"model": "tiny", "prompt": "word " * 1500, "max_tokens": 5, "ignore_eos": True}
         async with asyncio.TaskGroup() as group:
             for one in clients:

@@ -7,6 +7,7 @@ import asyncio
 
 import httpx
 from client_accounting import Client, ClientGroup, mixed
+from client_connections import CONNECTIONS
 from engine_parts import engine_core, kill, ready
 from running_server import RunningServer, wait_until
 
@@ -37,7 +38,7 @@ async def test_another_model_answers_while_there_is_no_engine(chaos: RunningServ
     kill(engine_core(chaos))
     await asyncio.to_thread(wait_until, lambda: chaos.status()["fallback"]["rung"] == "divert", "it diverts")
     away = Client(1, "realtime", True, 10)
-    async with httpx.AsyncClient(timeout=60) as http:
+    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as http:
         await away.ask(http, chaos.url)
         assert (away.status, away.degraded) == (200, "model=small")
         await asyncio.to_thread(wait_until, lambda: ready(chaos), "there is an engine", 120)

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from client_accounting import ClientGroup, mixed
+from client_connections import CONNECTIONS
 from engine_parts import long_form
 from running_server import RunningServer
 
@@ -39,7 +40,7 @@ async def test_no_healthy_slow_step_is_taken_for_a_hang(real_engine: None, tmp_p
         RunningServer.headway(tmp_path / "server.log", *flags, TORCHDYNAMO_DISABLE="0").start
     )
     try:
-        async with httpx.AsyncClient(timeout=600) as http:
+        async with httpx.AsyncClient(timeout=600, limits=CONNECTIONS) as http:
             assert await post(http, server, prompt="a", logprobs=3) == 200
             long = [post(http, server, prompt="word " * 1800 + str(number)) for number in range(AT_ONCE)]
             assert set(await asyncio.gather(*long)) == {200}

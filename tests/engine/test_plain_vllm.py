@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from client_accounting import ClientGroup, mixed
+from client_connections import CONNECTIONS
 from concurrent_requests import send_all, statuses
 from engine_parts import engine_core, kill
 from generation_requests import body
@@ -32,7 +33,7 @@ def stock(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 async def _leave_early(server: RunningServer, after_s: float, route: str, *, stream: bool) -> None:
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:
         request = client.post(server.url + route, json=body(route, 500, stream=stream))
         try:
             await asyncio.wait_for(request, after_s)

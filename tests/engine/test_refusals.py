@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from client_connections import CONNECTIONS
 from generation_requests import ROUTES, body
 from running_server import RunningServer, wait_until
 
@@ -44,7 +45,7 @@ async def busy(server: RunningServer, client: httpx.AsyncClient, waiting: int) -
 @pytest.mark.parametrize("route", ROUTES)
 async def test_a_full_queue_is_a_429_with_retry_after(server: RunningServer, route: str, stream: bool) -> None:
     """No room: 429, a whole-second Retry-After and the reason, before any byte of a stream."""
-    async with httpx.AsyncClient(timeout=60) as client, busy(server, client, waiting=4):
+    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client, busy(server, client, waiting=4):
         answer = await client.post(
             server.url + route, json=body(route, 4, stream=stream), headers={"x-headway-class": "batch"}
         )
@@ -60,7 +61,7 @@ async def test_a_full_queue_is_a_429_with_retry_after(server: RunningServer, rou
 @pytest.mark.parametrize("route", ROUTES)
 async def test_a_queue_timeout_is_a_503_with_retry_after(server: RunningServer, route: str, stream: bool) -> None:
     """Time ran out while waiting: 503, also for a stream whose 200 was held back."""
-    async with httpx.AsyncClient(timeout=60) as client, busy(server, client, waiting=0):
+    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client, busy(server, client, waiting=0):
         answer = await client.post(server.url + route, json=body(route, 4, stream=stream))
     assert answer.status_code == 503, answer.text
     assert answer.headers["x-headway-reason"] == "queue_timeout"
@@ -72,7 +73,7 @@ async def test_a_queue_timeout_is_a_503_with_retry_after(server: RunningServer, 
 async def test_a_total_timeout_is_a_504_that_says_not_to_retry(server: RunningServer, route: str) -> None:
     """Time ran out while running, nothing sent yet: 504 and x-should-retry: false; the engine aborts the request."""
     headers = {"x-request-timeout-seconds": "0.3"}
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:
         asked = body(route, LONG_TOKENS, prompt="Tell a long story. ")
         answer = await client.post(server.url + route, json=asked, headers=headers)
     assert answer.status_code == 504, answer.text
@@ -85,7 +86,7 @@ async def test_a_total_timeout_is_a_504_that_says_not_to_retry(server: RunningSe
 async def test_a_total_timeout_in_a_stream_ends_it_with_one_error_event(server: RunningServer, route: str) -> None:
     """Tokens were sent already: the stream ends well-formed, with exactly one error event."""
     before = server.scrape()("headway_outcomes_total", outcome="expired_running")
-    async with httpx.AsyncClient(timeout=60) as client:
+    async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:
         answer = await client.post(
             server.url + route,
             json=body(route, LONG_TOKENS, stream=True),

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from client_connections import CONNECTIONS
 from running_server import RunningServer, Scrape
 
 
@@ -39,7 +40,7 @@ async def test_at_every_scrape_all_sequences_in_the_engine_have_a_seat(server: R
         {"prompt": "wider than the limit", "n": 24, "max_tokens": 20},
         {"prompt": "ends at a letter", "max_tokens": 60, "stop": list("aeio")},
     ]
-    async with httpx.AsyncClient(timeout=240, limits=httpx.Limits(max_connections=None)) as client:
+    async with httpx.AsyncClient(timeout=240, limits=CONNECTIONS) as client:
         leavers = [
             leave_after(client, server, rng.choice(kinds) | {"stream": rng.random() < 0.5}, rng.uniform(0.05, 4.0))
             for _ in range(60)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from client_connections import CONNECTIONS
 from closed_loop_clients import ClosedLoopClients
 from concurrent_requests import Answer, ask, scrapes_while, send_all, statuses
 from running_server import RunningServer, Scrape
@@ -140,7 +141,7 @@ async def test_memory_aware_bounds_the_seats_by_the_kv_cache(server: RunningServ
 async def finished_in_order(server: RunningServer, *plan: tuple[str, int]) -> list[tuple[str, int]]:
     """Send requests of these classes and lengths at once, and return them in the order in which they ended."""
     ended: list[tuple[str, int]] = []
-    async with httpx.AsyncClient(timeout=300) as client:
+    async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
 
         async def one(class_name: str, tokens: int) -> Answer:
             answer = await ask(client, server, class_name, tokens, True)

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 import httpx
+from client_connections import CONNECTIONS
 from concurrent_requests import Answer, ask, statuses
 from running_server import RunningServer
 
@@ -65,7 +66,7 @@ class Watch:
 async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_longest(server: RunningServer) -> None:
     """Three wait without end; the fourth starts them all; four more wait until the longest of them has ended."""
     server.use("static4")
-    async with httpx.AsyncClient(timeout=300) as client:
+    async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         watch = Watch(server, client)
         watch.ask(60, 60, 60)
         await watch.until(running=0, waiting=3)
@@ -86,7 +87,7 @@ async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_lo
 async def test_a_dynamic_batch_is_dispatched_when_its_window_ends_or_when_it_is_full(server: RunningServer) -> None:
     """Two requests wait until the window that opened with the first has ended; four are dispatched at once."""
     server.use("dynamic4")
-    async with httpx.AsyncClient(timeout=300) as client:
+    async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         watch = Watch(server, client)
         watch.ask(60)
         await watch.until(running=0, waiting=1)
@@ -106,7 +107,7 @@ async def test_a_dynamic_batch_is_dispatched_when_its_window_ends_or_when_it_is_
 async def test_continuous_batching_refills_a_seat_while_the_others_run_on(server: RunningServer) -> None:
     """One long request and many short ones on four seats: the short ones pass by the long one, the seats stay full."""
     server.use("continuous4")
-    async with httpx.AsyncClient(timeout=300) as client:
+    async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         watch = Watch(server, client)
         watch.ask(1500, *[150] * 16)
         await watch.until_all_ended()

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import httpx
+from client_connections import CONNECTIONS
 from running_server import RunningServer, Scrape
 
 ROUTE = "/v1/completions"
@@ -88,8 +89,7 @@ class ClientGroup:
 
     async def run(self, spread_s: float = 0.0) -> None:
         """Start all clients, spread over ``spread_s``, and read every response to its end."""
-        limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(timeout=240, limits=limits) as http, asyncio.TaskGroup() as group:
+        async with httpx.AsyncClient(timeout=240, limits=CONNECTIONS) as http, asyncio.TaskGroup() as group:
             for one in self.clients:
                 group.create_task(one.ask(http, self.server.url))
                 await asyncio.sleep(spread_s / len(self.clients))

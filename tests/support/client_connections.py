@@ -1,17 +1,24 @@
-"""Connections of the tests' own HTTP clients that nobody closed.
-
-httpx may leave the connection of a request that was cancelled to the garbage collector, which then reports it in
-whichever test it happens to run in. The servers are processes of their own: none of their connections is among these.
-"""
+"""Connections of the tests' own HTTP clients to real servers."""
 
 from __future__ import annotations
 
 import gc
 import warnings
 
+import httpx
+
+#: As many as there are requests. None that was idle for a second is used again: a server closes it after five, and on a
+#: machine that stood still for that long a request can meet the close, which no server can answer (RFC 9112, 9.3.1).
+CONNECTIONS = httpx.Limits(max_connections=None, keepalive_expiry=1.0)
+
 
 def drop_connections() -> None:
-    """Collect them now, without a report."""
+    """Collect now, without a report, the connections that nobody closed.
+
+    httpx may leave the connection of a request that was cancelled to the garbage collector, which then reports it in
+    whichever test it happens to run in. The servers are processes of their own: none of their connections is among
+    these.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

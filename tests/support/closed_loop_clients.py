@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import httpx
+from client_connections import CONNECTIONS
 from concurrent_requests import ask, statuses
 from running_server import RunningServer
 
@@ -20,7 +21,7 @@ class ClosedLoopClients:
         self.codes: list[int] = []
 
     async def __aenter__(self) -> ClosedLoopClients:
-        self.client = httpx.AsyncClient(timeout=300, limits=httpx.Limits(max_connections=None))
+        self.client = httpx.AsyncClient(timeout=300, limits=CONNECTIONS)
         self.work = [asyncio.create_task(self._one()) for _ in range(self.clients)]
         return self
 

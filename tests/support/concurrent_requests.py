@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import httpx
+from client_connections import CONNECTIONS
 from generation_requests import body
 from running_server import RunningServer, Scrape
 
@@ -38,8 +39,7 @@ async def ask(
 
 async def send_all(server: RunningServer, plan: list[tuple[str, int, bool]]) -> list[Answer]:
     """Send all requests of a plan (class, max_tokens, stream) concurrently."""
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(timeout=300, limits=limits) as client:
+    async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         return list(await asyncio.gather(*(ask(client, server, *one) for one in plan)))
 
 
