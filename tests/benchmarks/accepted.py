@@ -48,7 +48,14 @@ ENGINE: Accepted = {
 }
 
 _LASTING = "five minutes at 1.5 under balanced, first token within twice the objective"
-_URGENT = "realtime offers 0.6 of the ceiling, within both objectives, at load {load:g}"
+_URGENT = (
+    "on the model of this engine {alone:.0%} do with nothing beside them, at {goodput:.0%} of the ceiling; "
+    "beside others {model:.0%}: a prompt of the mean length costs {prompt_steps:.1f} steps"
+)
+_BY_CHANCE = (
+    "its standard error is {error_ms:.1f} ms: where several clients take turns, a step computes one prompt or several"
+)
+_FEW = "the ceiling of this processor is reached with {seats:.0f} sequences, so a seat seldom comes free just in time"
 #: Of ``make bench``. They follow from the processor, or from a preset's given number, not from how it is served.
 SERVING: Accepted = {
     ("N12", "64 at once : 1, time per token"): (
@@ -58,10 +65,36 @@ SERVING: Accepted = {
         "the {seats:.0f} seats of the preset, which the texts give and nobody tuned, serve {possible:.0%} of it"
     ),
     **{
-        ("G2", _URGENT.format(load=load)): (
-            "with nothing beside them {alone:.0%} do on the model of this engine: a prompt of the mean length costs "
-            "{prompt_steps:.1f} steps, and others fill what is left of the ceiling"
-        )
+        ("G2", f"realtime offers 0.6 of the ceiling, within both objectives, at load {load:g}"): _URGENT
         for load in (1.5, 2.0, 3.0)
+    },
+    **{("G2", f"realtime requests within both objectives, at load {load:g}"): _URGENT for load in (2.0, 3.0)},
+    **{
+        ("G1", f"goodput, objectives stated, at load {load:g} : the fluid ceiling"): (
+            "on the model of this engine it is {model:.0%}, and {fixed:.0%} with the best fixed number of seats, "
+            "{seats:.0f}, chosen afterwards"
+        )
+        for load in (2.0, 3.0)
+    },
+    **{
+        ("G1", f"the same : vLLM's cap at its best, at load {load:g}"): (
+            "{own:.0%} of the realtime requests keep both objectives, {theirs:.0%} under the cap"
+        )
+        for load in (2.0, 3.0)
+    },
+    **{("G7", f"first token later, {clients} at once"): _BY_CHANCE for clients in (1, 16)},
+    ("G10", "Jain's index over served : max-min share, real engine"): _FEW,
+    ("G10", "tokens/s, fair : first come first served, real engine"): _FEW,
+    **{
+        ("N6", f"changing mix at load {load:g}, Algorithm 2 : best of 8/32/64, real engine"): (
+            "its binary search settles more slowly than a phase of the mix lasts"
+        )
+        for load in (0.7, 1.5, 2.5)
+    },
+    **{
+        ("G3", f"changing mix at load {load:g}, fitted limit : best of 8/32/64, real engine"): (
+            "for chat {seats:.0f} sequences are the best number on this processor, and one of the three is near it"
+        )
+        for load in (0.7, 1.5, 2.5)
     },
 }

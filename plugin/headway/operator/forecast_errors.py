@@ -76,6 +76,10 @@ class ForecastErrors:
         """This preset has just been put in force."""
         self._tasks.start(TASK, self._follow(preset, self._gate.desk.revision))
 
+    def stop(self) -> None:
+        """Compare the last switch with nothing."""
+        self._tasks.stop(TASK)
+
     def error_ratios(self) -> dict[str, float]:
         """The median error of each of ``FIGURES`` over the comparisons that are kept; empty before the first."""
         found: dict[str, list[float]] = {}

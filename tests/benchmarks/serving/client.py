@@ -89,10 +89,11 @@ class Engine:
         self._random = Random(0)
 
     async def use(self, preset: Preset) -> None:
-        """Put a preset in force."""
+        """Put a preset in force, without a forecast of it: a block would be measured beside the forecast's process."""
         control = self._engine.headway
         control.catalogue.include(preset)
         await control.switch(preset.name, expected_revision=None, caller=_CALLER)
+        control.forecast_errors.stop()
 
     async def forecast(self, names: Sequence[str], span_s: float) -> Forecasts:
         """What these presets would do with the requests of the last ``span_s`` seconds."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from math import inf, pi, sqrt
 from random import Random
-from statistics import mean, median
+from statistics import mean, median, variance
 
 from headway.simulator.traffic.workload import Request
 from serving.client import Answer, Engine, Send, closed_loop
@@ -20,15 +21,18 @@ LEAD_S = 3.0
 
 
 async def layer_cost(engine: Engine, clients: int, length_s: float) -> dict[str, float]:
-    """One round of four times ``length_s``: the pace of the tokens : bare vLLM's, and how much later the first is."""
-    found: dict[str, list[tuple[float, float]]] = {_BARE: [], _GATED: []}
+    """One round of four times ``length_s``: the pace of the tokens : bare vLLM's, and how much later the first is, with
+    the standard error of that difference.
+    """
+    loops: dict[str, list[list[Answer]]] = {_BARE: [], _GATED: []}
     if clients == 1:
         for name, answers in (await _by_request(engine, len(_TURNS) * length_s)).items():
-            found[name].append(_medians(answers))
+            loops[name].append(answers)
     else:
         for name in _TURNS:
             send = engine.bare if name == _BARE else engine.gated
-            found[name].append(_medians(await _steady(send, clients, length_s)))
+            loops[name].append(await _steady(send, clients, length_s))
+    found = {name: [_medians(answers) for answers in several] for name, several in loops.items()}
     (bare_ttft_s, bare_gap_s), (ttft_s, gap_s) = (
         tuple(mean(values) for values in zip(*found[name], strict=True)) for name in (_BARE, _GATED)
     )
@@ -36,6 +40,7 @@ async def layer_cost(engine: Engine, clients: int, length_s: float) -> dict[str,
         "clients": clients,
         "pace_ratio": bare_gap_s / gap_s,
         "ttft_more_s": ttft_s - bare_ttft_s,
+        "ttft_error_s": sqrt(sum(_median_variance(several) for several in loops.values())),
         "bare_ttft_s": bare_ttft_s,
         "bare_inter_token_s": bare_gap_s,
     }
@@ -64,6 +69,12 @@ def _medians(answers: Sequence[Answer]) -> tuple[float, float]:
     """Of the first token, and of the mean time between tokens."""
     ttft_s = median(one.ttft_s for one in answers if one.ttft_s is not None)
     return ttft_s, median(gap_s for one in answers if (gap_s := one.inter_token_s) is not None)
+
+
+def _median_variance(loops: Sequence[Sequence[Answer]]) -> float:
+    """The variance of the mean of some medians of first tokens, as of samples from a normal distribution."""
+    times_s = [[one.ttft_s for one in answers if one.ttft_s is not None] for answers in loops]
+    return sum(pi / 2 * variance(some) / len(some) if len(some) > 1 else inf for some in times_s) / len(loops) ** 2
 
 
 def _short_chat(random: Random) -> Request:

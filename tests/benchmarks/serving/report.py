@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 
 from accepted import SERVING
 from goal import Goal
 from report import as_markdown, judged, put_into, summary, table
 
-from headway.simulator import simulate, summarise
 from headway.simulator.engine_model.capacity import Slo, ceiling
-from headway.simulator.engine_model.fit import Point, line
 from headway.simulator.traffic.workload import WORKLOADS
 from headway_policies import bundled_presets
-from serving.arms import stated
-from serving.arrivals import workload_of
-from serving.constants import Level
+from serving import reasons
 from serving.details import details, percent
 from serving.figures import middle
 from serving.machine import in_words
@@ -30,7 +26,6 @@ from serving.results import Results
 _TITLE = "Requests served within both objectives, Headway and plain vLLM side by side"
 CHART = Path("tests/benchmarks/results/goodput.svg")
 _LOAD = 1.5
-_ALONE_S = 300.0
 Spread = tuple[float, float, float]
 
 
@@ -80,37 +75,35 @@ def _goals(results: Results) -> Iterator[Goal]:
         first, last = levels[0], levels[-1]
         figure = f"{last.clients} at once : {first.clients}"
         yield Goal("N12", f"{figure}, tokens/s", 14.0, last.tokens_per_s / first.tokens_per_s)
-        times, numbers = last.inter_token_s / first.inter_token_s, partial(_step_costs, levels)
+        times, numbers = last.inter_token_s / first.inter_token_s, partial(reasons.step_costs, levels)
         yield Goal("N12", f"{figure}, time per token", 4.0, times, most=True, numbers=numbers)
     for load in _loads(results):
         if load > 1:
             yield from _at(results, load)
     yield from _mixes(results)
-    for one in _by_clients(results):
-        clients, pace, more_s = one
-        yield Goal("G7", f"pace of the tokens through Headway : bare vLLM, {clients} at once", 0.99, pace[0])
-        yield Goal("G7", f"first token later, {clients} at once", 0.3, 1000 * more_s[0], most=True, unit="ms")
+    yield from _layer(results)
 
 
 def _at(results: Results, load: float) -> Iterator[Goal]:
     own = _share(results, load, "objective")
     if own is None:
         return
-    yield Goal(
-        "G1", f"goodput, objectives stated, at load {load:g} : the fluid ceiling", 0.92, own[0], note=_range(own)
-    )
+    figure, numbers = f"goodput, objectives stated, at load {load:g} : the fluid ceiling", reasons.best_fixed
+    yield Goal("G1", figure, 0.92, own[0], note=_range(own), numbers=partial(numbers, results, load))
     best, double = (
         max((one[0] for name in names if (one := _share(results, load, name)) is not None), default=None)
         for names in (["cap", *(name for name in results.named("W1") if name.startswith("cap-x"))], ["cap-double"])
     )
     if best:
-        yield Goal("G1", f"the same : vLLM's cap at its best, at load {load:g}", 1.0, own[0] / best)
+        figure, numbers = f"the same : vLLM's cap at its best, at load {load:g}", reasons.protected
+        yield Goal("G1", figure, 1.0, own[0] / best, numbers=partial(numbers, results, load))
     if double is not None:
         figure = f"the same : a cap that is the best at double the speed, at load {load:g}"
         yield Goal("G1", figure, 3.0, own[0] / max(double, 1e-3))
     top = middle(one.attained("realtime") for one in results.of("W1", load, "objective"))
     if top is not None:
-        yield Goal("G2", f"realtime requests within both objectives, at load {load:g}", 0.96, top[0], note=_range(top))
+        figure, numbers = f"realtime requests within both objectives, at load {load:g}", reasons.urgent_alone
+        yield Goal("G2", figure, 0.96, top[0], note=_range(top), numbers=partial(numbers, results, "W1", load))
 
 
 def _lasting(results: Results, load: float) -> Iterator[Goal]:
@@ -140,32 +133,20 @@ def _first_seconds(results: Results, load: float) -> Iterator[Goal]:
             yield Goal("G15", figure, 0.95, own[0] / steady[0], note=_range(own))
 
 
-def _step_costs(levels: Sequence[Level]) -> dict[str, float]:
-    """The line through the times between tokens, in milliseconds."""
-    base_s, seat_s = line([Point(one.clients, one.inter_token_s) for one in levels], "two or more concurrencies")
-    return {"base_ms": 1000 * base_s, "seat_ms": 1000 * seat_s}
-
-
-def _urgent_alone(results: Results) -> dict[str, float]:
-    """What the realtime requests of W1-60 reach with nothing beside them, on the model of the engine of this run."""
-    assert results.constants is not None
-    model, slo, alone = results.constants.model, results.constants.slo, workload_of("W1-60", 0.6, _ALONE_S)
-    runs = [alone.requests(_ALONE_S, seed, model=model, slo=slo, load=0.6) for seed in (1, 2, 3)]
-    done = [summarise("alone", simulate(one, stated(slo), model), slo, warmup_s=30, span_s=_ALONE_S) for one in runs]
-    prompt_s = model.prefill_s * WORKLOADS["W1"].phases[0].prompt.mean_tokens
-    return {
-        "alone": mean(one.all.attained_ratio for one in done),
-        "prompt_steps": prompt_s / (model.base_s + model.seat_s),
-    }
-
-
 def _mixes(results: Results) -> Iterator[Goal]:
     """The goals of the long form's other parts."""
     for workload, load in results.parts():
         own = results.of(workload, load, "objective")
         if workload == "W1-60" and (top := middle(one.attained("realtime") for one in own)) is not None:
             figure = f"realtime offers 0.6 of the ceiling, within both objectives, at load {load:g}"
-            yield Goal("G2", figure, 0.96, top[0], note=_range(top), numbers=partial(_urgent_alone, results))
+            yield Goal(
+                "G2",
+                figure,
+                0.96,
+                top[0],
+                note=_range(top),
+                numbers=partial(reasons.urgent_alone, results, workload, load),
+            )
         if workload == "W3":
             yield from _limits(results, load)
         if workload == "lasting":
@@ -173,13 +154,15 @@ def _mixes(results: Results) -> Iterator[Goal]:
         if workload == "first-seconds":
             yield from _first_seconds(results, load)
         if workload == "W6" and (fair := middle(one.fairness for one in own)) is not None:
-            yield Goal("G10", "Jain's index over served : max-min share, real engine", 0.99, fair[0], note=_range(fair))
+            figure, more = "Jain's index over served : max-min share, real engine", partial(reasons.few_seats, results)
+            yield Goal("G10", figure, 0.99, fair[0], note=_range(fair), numbers=more)
             tokens = [
                 middle(one.tokens_per_s for one in results.of(workload, load, arm)) for arm in ("objective", "unfair")
             ]
             if tokens[0] is not None and tokens[1] is not None:
                 figure = "tokens/s, fair : first come first served, real engine"
-                yield Goal("G10", figure, 0.99, tokens[0][0] / tokens[1][0])
+                more = partial(reasons.few_seats, results)
+                yield Goal("G10", figure, 0.99, tokens[0][0] / tokens[1][0], numbers=more)
 
 
 def _limits(results: Results, load: float) -> Iterator[Goal]:
@@ -195,19 +178,26 @@ def _limits(results: Results, load: float) -> Iterator[Goal]:
             ratio = known[name] / max(fixed[best], 1e-3)
             limit = "fitted limit" if name == "objective" else "Algorithm 2"
             figure = f"changing mix at load {load:g}, {limit} : best of 8/32/64, real engine"
-            yield Goal(goal, figure, target, ratio, note=f"{best.removeprefix('fixed-')} seats")
+            note, more = f"{best.removeprefix('fixed-')} seats", partial(reasons.few_seats, results)
+            yield Goal(goal, figure, target, ratio, note=note, numbers=more)
 
 
 def _share(results: Results, load: float, arm: str, workload: str = "W1") -> Spread | None:
     return middle(one.of_ceiling for one in results.of(workload, load, arm))
 
 
-def _by_clients(results: Results) -> Iterator[tuple[int, Spread, Spread]]:
+def _layer(results: Results) -> Iterator[Goal]:
+    """What the layer costs where nothing waits, by the number of clients."""
     for clients in sorted({int(one["clients"]) for one in results.layer}):
         own = [one for one in results.layer if one["clients"] == clients]
         pace, more_s = middle(one["pace_ratio"] for one in own), middle(one["ttft_more_s"] for one in own)
         if pace is not None and more_s is not None:
-            yield clients, pace, more_s
+            figure = f"pace of the tokens through Headway : bare vLLM, {clients} at once"
+            yield Goal("G7", figure, 0.99, pace[0], note=_range(pace))
+            more_ms, numbers = 1000 * more_s[0], partial(reasons.first_token_error, own)
+            yield Goal(
+                "G7", f"first token later, {clients} at once", 0.3, more_ms, most=True, unit="ms", numbers=numbers
+            )
 
 
 def _table(results: Results, load: float) -> str:

@@ -132,3 +132,14 @@ async def test_a_few_requests_prove_nothing() -> None:
     await traffic(control, SETTLE_S + COMPARED_S + 5)
     assert (list(control.forecast_errors.comparisons), told.asked) == ([], 2)
     assert control.status()["forecast"] == {"comparisons": 0, "error_ratio": {}}
+
+
+@on_virtual_time
+async def test_a_comparison_that_was_stopped_computes_nothing() -> None:
+    """A benchmark switches before each block, and measures none of them beside a forecast."""
+    told = Told(forecast("wide", 80.0, 1.0, 0.01))
+    control = served(told)
+    await control.switch("wide", expected_revision=None, caller=ME)
+    control.forecast_errors.stop()
+    await traffic(control, SETTLE_S + COMPARED_S + 5.0)
+    assert not control.forecast_errors.comparisons
