@@ -19,7 +19,7 @@ from headway.http import auth as tokens
 from headway.http.bounds import Bounds
 from headway.operator import presets as catalogue
 from headway.simulator.traffic import trace
-from headway_dashboard import server_client
+from headway_dashboard import server_client, settings
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
 from headway_policies.prediction import estimators as prediction
 from headway_policies.prediction import prefix_cache
@@ -92,7 +92,7 @@ BOUNDS = {
     "a trace, and one of its lines": f"{trace.MAX_ROWS} requests, {trace.MAX_LINE_CHARS} characters",
     "a scrape, read by the dashboard": f"{size(scrape.MAX_ANSWER_BYTES)} within "
     f"{scrape.CONNECT_TIMEOUT_S + scrape.READ_TIMEOUT_S:g} s, {exposition.MAX_LINE_CHARS} characters a line, "
-    f"{ring._MAX_SERIES} series",
+    f"{ring._MAX_SERIES} series; {size(8 * ring._MAX_VALUES)} kept of each of {settings.MAX_SERVERS} servers",
     "a scrape, read by a command": f"{size(metrics_page.MAX_METRICS_BYTES)} within {sum(metrics_page.TIMEOUT_S):g} s, "
     f"{metrics_page.MAX_LINE_CHARS} characters a line",
     "an answer of Prometheus": f"{size(prometheus.MAX_ANSWER_BYTES)} within {sum(prometheus.TIMEOUT_S):g} s",

@@ -97,7 +97,7 @@ class Audit:
 def _entry(caller: Caller, action: str, before: str, after: str, revision: int, reason: str, result: str) -> AuditEntry:
     time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     actor, role, address, action, before, after, reason, result = map(
-        _plain, (caller.actor, caller.role, caller.address, action, before, after, reason, result)
+        plain, (caller.actor, caller.role, caller.address, action, before, after, reason, result)
     )
     return AuditEntry(
         time=time,
@@ -113,8 +113,8 @@ def _entry(caller: Caller, action: str, before: str, after: str, revision: int, 
     )
 
 
-def _plain(text: str) -> str:
-    """The beginning of a text, with terminal control characters written as escapes."""
+def plain(text: str) -> str:
+    """The beginning of a text of a client, with terminal control characters written as escapes."""
     kept = text[:MAX_CHARS]
     return kept if kept.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in kept)
 

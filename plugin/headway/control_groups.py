@@ -13,6 +13,11 @@ def memory_left(root: Path = Path("/")) -> int | None:
     return min(_headrooms(root), default=None)
 
 
+def memory_limit(root: Path = Path("/")) -> int | None:
+    """The smallest limit of memory in bytes; None without one."""
+    return min((most for most, _ in _memory_limits(root)), default=None)
+
+
 def cpu_quota(root: Path = Path("/")) -> float:
     """The processors that the quotas of processor time allow; infinity without one."""
     return min(_quotas(root))
@@ -20,6 +25,11 @@ def cpu_quota(root: Path = Path("/")) -> float:
 
 def _headrooms(root: Path) -> Iterator[int]:
     """What each limit of memory leaves."""
+    return (max(0, most - used) for most, used in _memory_limits(root))
+
+
+def _memory_limits(root: Path) -> Iterator[tuple[int, int]]:
+    """Each limit of memory, and what is used of it."""
     for hierarchy, limit, usage in (
         ("", "memory.max", "memory.current"),
         ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
@@ -27,7 +37,7 @@ def _headrooms(root: Path) -> Iterator[int]:
         for folder in _groups(root, hierarchy):
             most = _number(folder / limit)
             if most is not None and most < _UNLIMITED:
-                yield max(0, most - (_number(folder / usage) or 0))
+                yield most, _number(folder / usage) or 0
 
 
 def _quotas(root: Path) -> Iterator[float]:

@@ -35,7 +35,7 @@ _UNNAMED = ServerIdentity()
 
 def _meters(catalogue: PresetCatalogue, registry: CollectorRegistry) -> Meters:
     try:
-        return Meters(catalogue.class_names(), catalogue.max_seats(), registry)
+        return Meters.for_presets(catalogue, registry)
     except ValueError as error:
         text = "the registry has the metrics of another engine already: give each engine a registry of its own"
         raise ValueError(text) from error
@@ -92,6 +92,7 @@ class EngineService:
             replace=None if replacer is None else self.supervisor.recycle,
             other_model=other_model,
             warm_up=self.warm_up,
+            warm_beside_traffic=None if self._warmer is None else self._warmer.warm_beside_traffic,
         )
 
     async def serve(self) -> None:

@@ -11,6 +11,8 @@
     ├── StaleRevisionError    the preset was changed meanwhile
     ├── UnknownRevisionError  an earlier revision that is not known, or not any more
     ├── NoTrialError          a trial is to be ended, and there is none
+    ├── OrderConflictError    an order that is carried out already, or cannot be now
+    ├── NoWarmupError         a warm-up is ordered, and nothing makes its requests
     ├── BatchFunctionError    the batch function gave no list, a wrong number of results, or was cancelled
     └── Refused               the request was refused: ``reason``, ``retry_after_s``, ``status``
         ├── Rejected          never served: no room, no chance to be in time, pushed out, draining, no engine
@@ -50,7 +52,7 @@ TERMS: dict[Reason, tuple[HTTPStatus, bool, str]] = {
     Reason.FIRST_TOKEN_TIMEOUT: (HTTPStatus.GATEWAY_TIMEOUT, False, "No token came within the first-token time-out."),
     Reason.STALL_TIMEOUT: (HTTPStatus.GATEWAY_TIMEOUT, False, "The answer stalled for longer than its time-out."),
     Reason.TOTAL_TIMEOUT: (HTTPStatus.GATEWAY_TIMEOUT, False, "The request did not finish within its time-out."),
-    Reason.DRAINING: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is shutting down."),
+    Reason.DRAINING: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is draining: it admits no requests."),
     Reason.NOT_READY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The server is not ready yet."),
     Reason.ENGINE_LOST: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine is not running."),
     Reason.OUT_OF_MEMORY: (HTTPStatus.SERVICE_UNAVAILABLE, True, "The engine ran out of memory."),
@@ -109,6 +111,14 @@ class UnknownRevisionError(HeadwayError):
 
 class NoTrialError(HeadwayError):
     """A trial is to be ended, and no preset is on trial."""
+
+
+class OrderConflictError(HeadwayError):
+    """An order that is carried out already, or cannot be carried out now."""
+
+
+class NoWarmupError(HeadwayError):
+    """A warm-up is ordered, and nothing makes the requests of one."""
 
 
 class BatchFunctionError(HeadwayError):

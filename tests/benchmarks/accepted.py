@@ -20,6 +20,10 @@ POLICIES: Accepted = {
         "the best of {limits:.0f} fixed limits, {best_seats:.0f} seats, reaches {best_of_fixed:.3f}"
     ),
     ("G6", "KV of 12800 tokens: tokens/s, memory-aware : best of 32/64/256"): _RECOVERY,
+    ("G7", "the same in a server: usage learnt, metrics, recorder"): (
+        "learning from the usage costs {learnt_us:.0f} µs of it, the metrics {metered_us:.0f} µs, the recorder "
+        "{recorded_us:.0f} µs"
+    ),
     ("G7", "CPU a refusal"): (
         "the ticket, the permit and the exception alone cost {objects_us:.1f} µs; the other {rest_us:.1f} µs update "
         "the records: lifecycle, queue bounds, Retry-After, ledger"

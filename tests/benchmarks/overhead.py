@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from goal import Goal
+from prometheus_client import CollectorRegistry
 
 from headway.admission.gate import Gate
 from headway.admission.permit import Permit
 from headway.errors import Refused, refusal
+from headway.operator import Meters, PresetCatalogue
+from headway.recorder import Recorder
 from headway_policies import Desk, Ending, Preset, Reason, Ticket, bundled_presets
 from headway_policies.queueing.factory import OrderSettings, make_order
 
@@ -52,7 +55,11 @@ def _cost(measure_us: Callable[[], float], tries: int = 5) -> _Cost:
 
 def overhead() -> Iterator[Goal]:
     """G7: one request through gate and desk; a refusal; a streamed token."""
-    yield _cost(lambda: asyncio.run(_cpu_us())).goal("G7", "CPU a request through gate and desk", 25)
+    alone = _cost(lambda: asyncio.run(_cpu_us(Gate(_roomy()))))
+    yield alone.goal("G7", "CPU a request through gate and desk", 25)
+    whole = _cost(lambda: asyncio.run(_cpu_us(_server_gate(), _pass_with_usage)))
+    numbers = partial(_whole_numbers, alone.cost_us)
+    yield whole.goal("G7", "the same in a server: usage learnt, metrics, recorder", 25, numbers)
     yield _cost(lambda: asyncio.run(_p99_us())).goal("G7", "the same, p99 of single requests", 80)
     yield _cost(lambda: asyncio.run(_task_each_us())).goal("G7", "CPU a request with a task of its own", 33.3)
     refusal = _cost(lambda: asyncio.run(_refusal_us()))
@@ -87,11 +94,37 @@ def _pass(gate: Gate) -> None:
     permit.leave(Ending.COMPLETED)
 
 
-async def _cpu_us() -> float:
-    gate = Gate(_roomy())
+def _pass_with_usage(gate: Gate) -> None:
+    permit = gate.enter("normal", tenant="a", prompt_tokens=64, max_tokens=64)
+    permit.first_token()
+    permit.use(64, 64, "length")
+    permit.leave(Ending.COMPLETED)
+
+
+def _server_gate(*, metered: bool = True, recorded: bool = True) -> Gate:
+    """A gate as a server has it."""
+    meters = Meters.for_presets(PresetCatalogue(), CollectorRegistry()) if metered else None
+    return Gate(_roomy(), meter=meters, traffic=Recorder() if recorded else None)
+
+
+def _whole_numbers(alone_us: float) -> dict[str, float]:
+    """What is added to a request in a server, one part after the other."""
+    gates = ((False, False), (True, False), (True, True))
+    learnt_us, metered_us, recorded_us = (
+        min(asyncio.run(_cpu_us(_server_gate(metered=metered, recorded=recorded), _pass_with_usage)) for _ in range(3))
+        for metered, recorded in gates
+    )
+    return {
+        "learnt_us": learnt_us - alone_us,
+        "metered_us": metered_us - learnt_us,
+        "recorded_us": recorded_us - metered_us,
+    }
+
+
+async def _cpu_us(gate: Gate, one: Callable[[Gate], None] = _pass) -> float:
     started_s = time.process_time()
     for _ in range(REQUESTS):
-        _pass(gate)
+        one(gate)
     return (time.process_time() - started_s) / REQUESTS * _MICRO
 
 

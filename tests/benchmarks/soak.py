@@ -87,7 +87,7 @@ class Soak:
 
     def __init__(self) -> None:
         self.registry, self.engine, catalogue = CollectorRegistry(), SwiftEngine(), PresetCatalogue()
-        meters = Meters(catalogue.class_names(), catalogue.max_seats(), self.registry)
+        meters = Meters.for_presets(catalogue, self.registry)
         preset = catalogue.get("latency")
         self.control: Control = install(prepare(self.engine, PlainAdapter(), preset, meters=meters), catalogue)
         self.registry.register(MetricsCollector(self.control.snapshot, asyncio.get_running_loop()))
@@ -181,7 +181,7 @@ async def soak(requests: int, warm_up: int) -> dict[str, Any]:
             collector.update(idle=False)
             points.append(((one.sent - warm_up) / PER_REQUESTS, process.memory_info().rss / 1.0))
         took_s, after = time.perf_counter() - started_s, await one.rest()
-        longest_pause_s = max(generation.longest_s for generation in collector.pauses.generations[:2])
+        longest_pause_s = max(generation.largest for generation in collector.pauses.read()[:2])
     rise, most = slope(points)
     return {
         "requests": sum((one.log - cleared).values()),

@@ -35,6 +35,11 @@ class Stub:
     ordered: str | None = None  # where an operator has put the fallback ladder
     step_time: schema.StepTime | None = None  # that the server has fitted
     diagnosis: schema.Diagnosis | None = None
+    state: str = "open"  # of admission
+    state_after_drain: str = "draining"
+    state_after_resume: str = "open"
+    holds: list[str] = field(default_factory=list)
+    drained_after: int = 0  # so many looks at the status
     seen: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)
     url: str = ""
 
@@ -68,20 +73,22 @@ class Stub:
             "arrived": 0,
             "outcomes": {"completed": 0},
         }
+        self.drained_after -= 1
+        drained = self.state == "draining" and self.drained_after < 0
         return schema.Status(
             version="0.1.0",
             model="smol",
             diagnosis=self.diagnosis,
             ready=self.ready,
             reasons=self.reasons,
-            state="open",
+            state=self.state,
             started_at="2026-01-01T00:00:00Z",
             uptime_s=3725.0,
             preset=schema.PresetStatus(name=self.current, revision=self.revision),
             limit=schema.LimitStatus(live=32, ceiling=64),
-            seats_taken=5,
+            seats_taken=0 if drained else 5,
             queued=2,
-            in_flight=1,
+            in_flight=0 if drained else 1,
             classes=[
                 schema.ClassStatus(name="batch", priority=1, **waiting),
                 schema.ClassStatus(name="realtime", priority=3, **idle),
@@ -128,8 +135,23 @@ class _Handler(BaseHTTPRequestHandler):
         if self.stub.refuse_put is not None:
             self._problem(*self.stub.refuse_put)
         else:
-            accepted = schema.RecycleAccepted(accepted=True, seats_taken=5)
-            self._send(202, "application/json", accepted.model_dump_json().encode())
+            status, answer = self._ordered(self.path.removeprefix("/headway/v1/"))
+            self._send(status, "application/json", answer.model_dump_json().encode())
+
+    def _ordered(self, what: str) -> tuple[int, BaseModel]:
+        """The answer to an order beside a preset."""
+        stub = self.stub
+        if what == "recycle":
+            return 202, schema.RecycleAccepted(accepted=True, seats_taken=5)
+        if what == "warmup":
+            return 202, schema.WarmupAccepted(accepted=True, batch_size=27, running=1, waiting=2)
+        states = {"pause": "paused", "drain": stub.state_after_drain, "resume": stub.state_after_resume}
+        stub.state = states[what]
+        waiting, dispatched, refused = {"pause": (2, 0, 0), "drain": (0, 0, 2), "resume": (1, 1, 0)}[what]
+        changed = schema.AdmissionChanged(
+            state=stub.state, holds=stub.holds, running=1, waiting=waiting, dispatched=dispatched, refused=refused
+        )
+        return (202 if what == "drain" else 200), changed
 
     def _get(self) -> None:
         stub, known = self.stub, bundled_presets()

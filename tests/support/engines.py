@@ -13,6 +13,7 @@ from headway.fallback import OtherModel
 from headway.operator.control import Control
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.presets import PresetCatalogue
+from headway.operator.warmup_orders import WarmBesideTraffic
 from headway.supervision.supervisor import Supervisor
 from headway_policies import Outcome, Preset
 
@@ -92,6 +93,7 @@ def installed(
     supervise: Callable[[EngineParts], Supervisor] | None = None,
     replace: Callable[[], Awaitable[None]] | None = None,
     other_model: OtherModel | None = None,
+    warm_beside_traffic: WarmBesideTraffic | None = None,
 ) -> tuple[Control, EngineParts]:
     """An engine behind the gate, as a server has it; its supervisor, where there is one, is made but not started."""
     catalogue = PresetCatalogue()
@@ -100,7 +102,14 @@ def installed(
     supervisor = None if supervise is None else supervise(parts)
     if supervisor is not None and replace is None:
         replace = supervisor.recycle
-    control = install(parts, catalogue, supervisor=supervisor, replace=replace, other_model=other_model)
+    control = install(
+        parts,
+        catalogue,
+        supervisor=supervisor,
+        replace=replace,
+        other_model=other_model,
+        warm_beside_traffic=warm_beside_traffic,
+    )
     return control, parts
 
 

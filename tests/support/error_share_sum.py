@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from headway_dashboard.analysis.expressions import Expression, Share
-from headway_dashboard.analysis.model import Series
+from headway_dashboard.analysis.queries.expressions import Expression, Share
+from headway_dashboard.analysis.queries.model import Series
 
 
 def sums_to_the_share(read: Callable[[Expression], Series], share: Expression, causes: Sequence[Expression]) -> int:

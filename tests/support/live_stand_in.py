@@ -50,7 +50,7 @@ class LiveStandIn:
         self.url = ""
         self._preset, self._clients = preset, clients
         self._ids = itertools.count()
-        self._ready, self._end = threading.Event(), threading.Event()
+        self._ready, self._end, self.warmed = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
     def __enter__(self) -> LiveStandIn:
@@ -60,6 +60,7 @@ class LiveStandIn:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end.set()
+        self.warmed.set()
         self._thread.join(30)
 
     def call(self, work: Any) -> Any:
@@ -80,9 +81,10 @@ class LiveStandIn:
         self._loop = asyncio.get_running_loop()
         registry, catalogue = CollectorRegistry(), PresetCatalogue()
         preset = catalogue.get(self._preset) if isinstance(self._preset, str) else catalogue.include(self._preset)
-        meters = Meters(catalogue.class_names(), catalogue.max_seats(), registry)
+        meters = Meters.for_presets(catalogue, registry)
         self.engine = SlowingEngine(max_num_seqs=64)
-        self.control = install(prepare(self.engine, PlainAdapter(), preset, meters=meters), catalogue)
+        parts = prepare(self.engine, PlainAdapter(), preset, meters=meters)
+        self.control = install(parts, catalogue, warm_beside_traffic=self._warm)
         registry.register(MetricsCollector(self.control.snapshot, self._loop))
         self._tokens = Counter("made_tokens", "-", registry=registry)
         bounds = [0.0005 * 1.15**place for place in range(40)]
@@ -132,6 +134,11 @@ class LiveStandIn:
                     self._gaps.observe(now_s - last_s)
                 last_s = now_s
                 yield 1
+
+    async def _warm(self, batch_size: int) -> str:
+        """A warm-up that goes on until ``warmed`` is set."""
+        await asyncio.to_thread(self.warmed.wait, 30)
+        return ""
 
     async def _forward(self, request: web.Request) -> web.Response:
         headers = {name: value for name, value in request.headers.items() if name.lower() != "host"}

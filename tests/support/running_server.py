@@ -116,6 +116,11 @@ class RunningServer:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def viewer_token(self) -> str:
+        """The token that may only read; empty where it was started without one."""
+        return self.environment.get("HEADWAY_VIEWER_TOKEN", "")
+
     def launch(self) -> RunningServer:
         """Start it, in a session of its own, and wait for nothing."""
         left_out = {"--disable-uvicorn-access-log"} if self.access_log else set()

@@ -23,8 +23,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from pydantic import BaseModel
 
+from headway.admission import EndedRequest
 from headway.api import schema
-from headway_policies import Cause, Outcome, Reason, bundled_presets, changes
+from headway.operator.attainment import objectives_s
+from headway.operator.metrics import Meters
+from headway_policies import Cause, Outcome, Reason, Usage, bundled_presets, changes
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Rung, Trigger
 from headway_policies.memory.policy import Cache
@@ -34,10 +37,9 @@ OPERATOR_TOKEN = "stub-operator-" + "o" * 32
 VIEWER_TOKEN = "stub-viewer-" + "v" * 32
 CLASSES = ("realtime", "normal", "batch")
 GIB = 1024.0**3
-TTFT_BOUNDS = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0)
 GC_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
-BATCH_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-
+PREFILL_S, PACE_S = 0.03, 0.045
+PROMPT_TOKENS, OUTPUT_TOKENS = 60, 40
 
 WARM = schema.WarmupStatus(
     state="done",
@@ -98,10 +100,7 @@ class World:
         self.in_flight: Counter[str] = Counter()
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.refusals: Counter[tuple[str, str]] = Counter()
-        self.ttft: dict[str, list[float]] = {name: [0.0] * (len(TTFT_BOUNDS) + 1) for name in CLASSES}
-        self.ttft_sum_s: Counter[str] = Counter()
-        self.batch = [0.0] * (len(BATCH_BOUNDS) + 1)
-        self.batch_sum = 0.0
+        self.meters = Meters(CLASSES, 128, CollectorRegistry())
         self.tokens = 0.0
         self.kv_ratio = 0.1
         self.audit: list[schema.AuditEntry] = []
@@ -124,8 +123,7 @@ class World:
             taken = sum(self.in_flight.values())
             if taken:
                 for _ in range(max(1, round(seconds * 20))):
-                    observe(self.batch, BATCH_BOUNDS, taken)
-                    self.batch_sum += taken
+                    self.meters.step(taken)
             self.tokens += taken * 22 * seconds
             pause_s = self.random.expovariate(1 / 0.004)
             self.collected_s += pause_s
@@ -141,10 +139,12 @@ class World:
         self.arrived[name] += number
         if isinstance(how, Outcome):
             assert how not in REFUSED.values(), f"{how} follows from a reason: end by that"
-            self.outcomes[name, how] += number
+            outcome = how
         else:
             self.refusals[name, how] += number
-            self.outcomes[name, REFUSED[how] if isinstance(how, Reason) else Outcome.REJECTED_LIMIT] += number
+            outcome = REFUSED[how] if isinstance(how, Reason) else Outcome.REJECTED_LIMIT
+        for _ in range(number):
+            self._end(name, outcome)
 
     def _arrive(self, name: str, number: int) -> None:
         for _ in range(number):
@@ -172,12 +172,36 @@ class World:
             while self.queued[name] and sum(self.in_flight.values()) < self.limit:
                 self.queued[name] -= 1
                 self.in_flight[name] += 1
-                waited = self.random.expovariate(1 / (0.05 + 0.04 * self.queued[name]))
-                self.ttft_sum_s[name] += waited
-                observe(self.ttft[name], TTFT_BOUNDS, waited)
+                wait_s = self._wait_s(name)
+                self.meters.waited(name, wait_s)
+                self.meters.first_token(name, wait_s + PREFILL_S, PREFILL_S)
 
-    def _end(self, name: str, outcome: str) -> None:
+    def _wait_s(self, name: str) -> float:
+        return self.random.expovariate(1 / (0.02 + 0.04 * self.queued[name]))
+
+    def _end(self, name: str, outcome: Outcome) -> None:
         self.outcomes[name, outcome] += 1
+        self._meter_end(name, outcome)
+
+    def _meter_end(self, name: str, outcome: Outcome) -> None:
+        """How one request ended, for the meters; of those that completed, with all that they took."""
+        completed = outcome is Outcome.COMPLETED
+        delay_s, pace_s = self._wait_s(name) + PREFILL_S, PACE_S * self.random.uniform(0.8, 1.3)
+        decode_s = pace_s * (OUTPUT_TOKENS - 1)
+        self.meters.ended(
+            EndedRequest(
+                class_name=name,
+                outcome=outcome,
+                terms=self.presets[self.preset].classes.get(name),
+                dispatched=completed or outcome is Outcome.FAILED,
+                first_token_s=delay_s if completed else None,
+                decode_s=decode_s if completed else None,
+                total_s=delay_s + decode_s,
+                pace_s=pace_s if completed else 0.0,
+                usage=Usage(PROMPT_TOKENS, OUTPUT_TOKENS) if completed else None,
+                finish_reasons=("length",) if completed else (),
+            )
+        )
 
     def _poisson(self, mean: float) -> int:
         whole = int(mean)
@@ -334,12 +358,12 @@ class World:
         yield from (outcomes, refusals)
 
     def _histogram_families(self) -> Iterator[Metric]:
-        first_token = HistogramMetricFamily("headway_time_to_first_token_seconds", "-", labels=("class",))
+        yield from self.meters.collect()
+        objectives = GaugeMetricFamily("headway_objective_seconds", "-", labels=("class", "objective"))
         for name in CLASSES:
-            first_token.add_metric([name], buckets(self.ttft[name], TTFT_BOUNDS), self.ttft_sum_s[name])
-        batch = HistogramMetricFamily("headway_batch_size", "-")
-        batch.add_metric([], buckets(self.batch, BATCH_BOUNDS), self.batch_sum)
-        yield from (first_token, batch)
+            for objective, seconds in objectives_s(self.presets[self.preset].classes.get(name)).items():
+                objectives.add_metric([name, objective], seconds)
+        yield objectives
 
     def _limit_families(self) -> Iterator[Metric]:
         limits = {"live": self.limit, "proposed": self.limit, "ceiling": 64}
@@ -370,6 +394,7 @@ class World:
             "headway_engine_kv_cache_usage_ratio": self.kv_ratio,
             "headway_engine_running": sum(self.in_flight.values()),
             "headway_engine_waiting": 0,
+            "headway_memory_limit_bytes": 24 * GIB,
             "vllm:num_requests_running": sum(self.in_flight.values()),
             "vllm:kv_cache_usage_perc": self.kv_ratio,
         }
@@ -384,7 +409,10 @@ class World:
         yield CounterMetricFamily("headway_engine_hangs_total", "-", value=self.hangs)
         last_s = {stage: rounds_s[-1] for stage, rounds_s in self.warmup.stages.items()}
         yield labelled(GaugeMetricFamily, "headway_warmup_duration_seconds", "stage", last_s)
-        yield labelled(CounterMetricFamily, "vllm:generation_tokens_total", "model_name", {"stub": self.tokens})
+        for name, value in (("generation_tokens", self.tokens), ("prompt_tokens", 1.5 * self.tokens),
+                            ("num_preemptions", 0), ("prefix_cache_queries", self.tokens),
+                            ("prefix_cache_hits", 0.3 * self.tokens)):  # fmt: skip
+            yield labelled(CounterMetricFamily, f"vllm:{name}_total", "model_name", {"stub": value})
 
     def _ladder_families(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("headway_fallback_rung", "-", value=float(self.rung))
@@ -405,8 +433,12 @@ class World:
         pauses = HistogramMetricFamily("headway_gc_pause_seconds", "-", labels=("generation",))
         pauses.add_metric(["0"], buckets(self.collections, GC_BOUNDS), self.collected_s)
         yield pauses
+        held = {"weights": 0.55 * GIB, "kv_cache": 0.9 * GIB}
+        yield labelled(GaugeMetricFamily, "headway_engine_memory_bytes", "component", held)
         resident = {"api_server": 0.42 * GIB, "engine": 1.65 * GIB + self.kv_ratio * 2e7}
         yield labelled(GaugeMetricFamily, "headway_process_resident_bytes", "process", resident)
+        busy = {"api_server": 0.12, "engine": min(1.0, 0.1 + 0.02 * sum(self.in_flight.values())), "machine": 0.6}
+        yield labelled(GaugeMetricFamily, "headway_processor_busy_ratio", "process", busy)
         if self.gpu:
             yield labelled(GaugeMetricFamily, "headway_gpu_memory_used_bytes", "gpu", {"0": 71.3 * GIB})
             yield labelled(GaugeMetricFamily, "headway_gpu_memory_total_bytes", "gpu", {"0": 79.6 * GIB})
@@ -574,6 +606,8 @@ class StubServer:
             world.climb(Rung.NORMAL if word is None else Rung[word.upper()], "operator", ordered=word is not None)
             world.note(who, before, world.rung.word, reason, "applied", "order_fallback")
             return self._send(request, 200, world.ladder())
+        if path != "recycle":
+            return self._problem(request, 404, "no such page")
         if not world.can_replace:
             return self._problem(request, 501, "this server cannot replace its engine; restart it.")
         if world.recycling:

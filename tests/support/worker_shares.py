@@ -35,6 +35,7 @@ ALONE: tuple[str, ...] = (
     "tests/deploy/test_install.py",
     "tests/dashboard/sources/test_real_prometheus.py",
     "tests/plugin/demo/test_show.py",
+    "tests/dashboard/pages/test_every_page.py",
     "tests/dashboard/pages/test_pages.py",
     "tests/plugin/http/test_hostile_cost.py",
     "tests/policies/desk/test_desk_machine.py",

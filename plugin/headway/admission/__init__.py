@@ -4,6 +4,7 @@ A request holds a ``Permit``; an engine client whose calls pass the gate is a po
 """
 
 from headway.admission.diversion import Diversion, EngineCall, NotServedError
+from headway.admission.ended_request import EndedRequest
 from headway.admission.engine_link import DeathHandler, EngineLink
 from headway.admission.gate import Gate, Meter, loop_time_s
 from headway.admission.gateway import Gateway
@@ -17,6 +18,7 @@ __all__ = [
     "REQUEST_CONTEXT",
     "DeathHandler",
     "Diversion",
+    "EndedRequest",
     "EngineCall",
     "EngineLink",
     "Gate",

@@ -114,7 +114,7 @@ class Calls:
         if call is None or call.seats <= 0:
             return None
         call.accounted = True
-        call.permit.use(ended.prompt_tokens, ended.output_tokens)
+        call.permit.use(ended.prompt_tokens, ended.output_tokens, ended.finish_reason)
         self.free(call, 1)
         return call
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypedDict, Unpack, assert_never
 
+from headway.admission.ended_request import EndedRequest
 from headway.admission.permit import Permit
 from headway.errors import UnknownClassError
 from headway_policies import (
@@ -50,8 +51,12 @@ class Meter(Protocol):
         """A ticket was dispatched after this wait."""
         ...
 
-    def first_token(self, class_name: str, delay_s: float) -> None:
-        """A ticket's first token came this long after its arrival."""
+    def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
+        """A ticket's first token came this long after its arrival, and after its dispatch."""
+        ...
+
+    def ended(self, ended: EndedRequest) -> None:
+        """A request ended, however it did."""
         ...
 
 
@@ -256,7 +261,7 @@ class Gate:
     def report_first_token(self, permit: Permit, delay_s: float) -> None:
         """The first visible token of a permit came ``delay_s`` after its arrival."""
         if self._meter is not None:
-            self._meter.first_token(permit.ticket.class_name, delay_s)
+            self._meter.first_token(permit.ticket.class_name, delay_s, max(0.0, delay_s - permit.wait_s))
         if self._traffic is not None:
             self._traffic.first_token(permit.ticket, delay_s, self.now_s())
 
@@ -274,8 +279,9 @@ class Gate:
     def settle(self, permit: Permit, ending: Ending) -> None:
         """A permit is over."""
         now_s, in_engine = self.now_s(), permit.in_engine
-        if self._traffic is not None:
-            self._log_end(self._traffic, permit, ending, now_s)
+        reason = permit.reason
+        outcome = LEFT[ending][permit.dispatched_s is not None] if reason is None else REFUSED[reason]
+        self._log_end(permit, outcome, now_s)
         self._carry_out(self.desk.leave(permit.ticket.id, ending, now_s, permit.usage, sequences=in_engine))
         self._permits.pop(permit.ticket.id, None)  # only now: its time may have run out in this very event
 
@@ -296,8 +302,7 @@ class Gate:
                         self.count_degraded(permit.ticket.class_name, Degradation.REFUSED)
                     permit.left = True
                     permit.refuse(effect.reason, effect.retry_after_s)
-                    if self._traffic is not None:
-                        self._traffic.ended(permit.ticket, REFUSED[effect.reason], self.now_s())
+                    self._log_end(permit, REFUSED[effect.reason], self.now_s())
                 case Abort():
                     self._abort(effect)
                 case Degrade():
@@ -323,17 +328,34 @@ class Gate:
             self._meter.waited(ticket.class_name, permit.dispatched_s - ticket.arrived_s)
         permit.wake()
 
-    @staticmethod
-    def _log_end(traffic: TrafficLog, permit: Permit, ending: Ending, now_s: float) -> None:
-        """Log a request that went to its end by itself, or was aborted before."""
-        ticket, usage, reason = permit.ticket, permit.usage, permit.reason
-        outcome = LEFT[ending][permit.dispatched_s is not None] if reason is None else REFUSED[reason]
-        tokens, pace_s = 0 if usage is None else usage.output_tokens, 0.0
-        if outcome is Outcome.COMPLETED and usage is not None:
-            traffic.completed(ticket, usage)
-            if ticket.seats == 1 and tokens > 1 and permit.token_s is not None:
-                pace_s = (now_s - permit.token_s) / (tokens - 1)
-        traffic.ended(ticket, outcome, now_s, tokens, pace_s)
+    def _log_end(self, permit: Permit, outcome: Outcome, now_s: float) -> None:
+        """Log a request that is over, whether it went to its end by itself, was aborted before, or was refused."""
+        ticket, usage = permit.ticket, permit.usage
+        tokens = 0 if usage is None else usage.output_tokens
+        total_s = (permit.ended_s or now_s) - ticket.arrived_s
+        decode_s = None if permit.first_token_s is None else max(0.0, total_s - permit.first_token_s)
+        completed = outcome is Outcome.COMPLETED
+        paced = completed and ticket.seats == 1 and tokens > 1 and decode_s is not None
+        pace_s = decode_s / (tokens - 1) if paced and decode_s is not None else 0.0
+        if self._traffic is not None:
+            if completed and usage is not None:
+                self._traffic.completed(ticket, usage)
+            self._traffic.ended(ticket, outcome, now_s, tokens, pace_s)
+        if self._meter is not None:
+            self._meter.ended(
+                EndedRequest(
+                    class_name=ticket.class_name,
+                    outcome=outcome,
+                    terms=self.desk.preset.classes.get(ticket.class_name),
+                    dispatched=permit.dispatched_s is not None,
+                    first_token_s=permit.first_token_s,
+                    decode_s=decode_s,
+                    total_s=total_s,
+                    pace_s=pace_s,
+                    usage=usage,
+                    finish_reasons=permit.finish_reasons,
+                )
+            )
 
     def _abort(self, effect: Abort) -> None:
         permit = self._permits[effect.ticket_id]

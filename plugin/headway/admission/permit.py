@@ -55,7 +55,10 @@ class Permit:
         "begun",
         "beside",
         "dispatched_s",
+        "ended_s",
         "ended_sequences",
+        "finish_reasons",
+        "first_token_s",
         "in_engine",
         "left",
         "most_tokens",
@@ -80,6 +83,9 @@ class Permit:
         self.usage: Usage | None = None
         self.dispatched_s: float | None = None
         self.token_s: float | None = None
+        self.first_token_s: float | None = None
+        self.ended_s: float | None = None
+        self.finish_reasons: tuple[str, ...] = ()
         self.preset_name = preset_name
         self._why: tuple[Reason, int] | None = None
         self.on_abort: Callable[[], None] | None = None
@@ -135,7 +141,8 @@ class Permit:
         """Report the first visible token; ``delay_s`` where the engine measured it, from arrival, in seconds."""
         if self.token_s is None:
             self.token_s = self._gate.now_s()
-            self._gate.report_first_token(self, self.token_s - self.ticket.arrived_s if delay_s is None else delay_s)
+            self.first_token_s = self.token_s - self.ticket.arrived_s if delay_s is None else delay_s
+            self._gate.report_first_token(self, self.first_token_s)
             self.progress()
 
     def progress(self) -> None:
@@ -151,10 +158,13 @@ class Permit:
         """Whether the time of this request's next token matters."""
         return not self.left and (self.stalls or not self.begun)
 
-    def use(self, prompt_tokens: int, output_tokens: int) -> None:
-        """Report what one of its sequences used, in tokens; they add up."""
+    def use(self, prompt_tokens: int, output_tokens: int, finish_reason: str = "") -> None:
+        """Report the end of one of its sequences: what it used, in tokens, which add up, and why it ended, if known."""
         so_far = self.usage or Usage(0, 0)
         self.usage = Usage(so_far.prompt_tokens + prompt_tokens, so_far.output_tokens + output_tokens)
+        self.ended_s = self._gate.now_s()
+        if finish_reason:
+            self.finish_reasons = (*self.finish_reasons, finish_reason)
 
     def occupy(self, in_engine: int) -> None:
         """Report how many sequences of this request the engine has now.
@@ -184,6 +194,7 @@ class Permit:
         """The engine that ran the request died: it waits for another dispatch."""
         self.dispatched_s, self.batch, self._turn = None, None, None
         self.begun, self.ended_sequences, self.in_engine = False, 0, 0
+        self.ended_s, self.finish_reasons = None, ()
         self.requeues += 1
         self.beside, self.most_tokens = False, None
 

@@ -22,11 +22,13 @@ from headway.api.errors import (
     UnreachableError,
 )
 from headway.api.schema import (
+    AdmissionChanged,
     ClassStatus,
     CurrentPreset,
     EngineStatus,
     FallbackState,
     OrderedLimit,
+    OrderedStop,
     PresetEntry,
     PresetList,
     RecycleAccepted,
@@ -36,12 +38,14 @@ from headway.api.schema import (
     Switched,
     Traffic,
     Trial,
+    WarmupAccepted,
     WarmupStatus,
 )
 
 __all__ = [
     "AdminClient",
     "AdminError",
+    "AdmissionChanged",
     "AnswerTooLargeError",
     "BadUrlError",
     "BoundedAdapter",
@@ -53,6 +57,7 @@ __all__ = [
     "NoAnswerInTimeError",
     "NotHeadwayError",
     "OrderedLimit",
+    "OrderedStop",
     "PresetEntry",
     "PresetList",
     "RecycleAccepted",
@@ -70,6 +75,7 @@ __all__ = [
     "Traffic",
     "Trial",
     "UnreachableError",
+    "WarmupAccepted",
     "WarmupStatus",
     "bounded_session",
     "is_loopback",

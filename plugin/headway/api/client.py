@@ -26,6 +26,7 @@ from headway.api.errors import (
 from headway.api.lenient import read_leniently
 from headway.api.routes import Route
 from headway.api.schema import (
+    AdmissionChanged,
     AuditEntry,
     AuditLog,
     CurrentPreset,
@@ -46,6 +47,7 @@ from headway.api.schema import (
     Trial,
     TrialReport,
     UndoOrder,
+    WarmupAccepted,
 )
 
 #: Time to connect, and time between two reads; the whole answer has the sum of both.
@@ -217,6 +219,22 @@ class AdminClient:
     def recycle(self, *, reason: str | None = None, actor: str | None = None) -> RecycleAccepted:
         """Replace the engine. Raises RefusedError where the server cannot, or not now."""
         return self._ask(routes.RECYCLE, RecycleAccepted, Order.model_construct(**_said(reason, actor)))
+
+    def pause(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
+        """Suspend dispatch; requests wait. Raises RefusedError where the server is paused, draining or closing."""
+        return self._ask(routes.PAUSE, AdmissionChanged, Order.model_construct(**_said(reason, actor)))
+
+    def resume(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
+        """End a pause or a drain. Raises RefusedError where no order stops dispatch."""
+        return self._ask(routes.RESUME, AdmissionChanged, Order.model_construct(**_said(reason, actor)))
+
+    def drain(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
+        """Refuse new and waiting requests. Raises RefusedError where the server drains already, or closes."""
+        return self._ask(routes.DRAIN, AdmissionChanged, Order.model_construct(**_said(reason, actor)))
+
+    def warm_up(self, *, reason: str | None = None, actor: str | None = None) -> WarmupAccepted:
+        """Warm the running engine up. Raises RefusedError where the server cannot, or not now."""
+        return self._ask(routes.WARMUP, WarmupAccepted, Order.model_construct(**_said(reason, actor)))
 
     def audit(self, limit: int = routes.DEFAULT_AUDIT_ENTRIES) -> list[AuditEntry]:
         """The newest entries of the audit log, the newest first."""

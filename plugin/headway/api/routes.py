@@ -199,6 +199,48 @@ RECYCLE = Route(
     status=HTTPStatus.ACCEPTED,
     problems=(HTTPStatus.CONFLICT, HTTPStatus.NOT_IMPLEMENTED),
 )
+PAUSE = Route(
+    "pause",
+    "POST",
+    "/headway/v1/pause",
+    "Suspend dispatch: requests wait, and their time-outs go on; running ones finish.",
+    Role.OPERATOR,
+    schema.AdmissionChanged,
+    order=schema.Order,
+    problems=(HTTPStatus.CONFLICT,),
+)
+RESUME = Route(
+    "resume",
+    "POST",
+    "/headway/v1/resume",
+    "End the pause, or the drain, that an operator has ordered.",
+    Role.OPERATOR,
+    schema.AdmissionChanged,
+    order=schema.Order,
+    problems=(HTTPStatus.CONFLICT,),
+)
+DRAIN = Route(
+    "drain",
+    "POST",
+    "/headway/v1/drain",
+    "Refuse new and waiting requests, with Retry-After, until a resume; running ones finish.",
+    Role.OPERATOR,
+    schema.AdmissionChanged,
+    order=schema.Order,
+    status=HTTPStatus.ACCEPTED,
+    problems=(HTTPStatus.CONFLICT,),
+)
+WARMUP = Route(
+    "warmup",
+    "POST",
+    "/headway/v1/warmup",
+    "Run the warm-up of the preset once on the running engine, beside the traffic.",
+    Role.OPERATOR,
+    schema.WarmupAccepted,
+    order=schema.Order,
+    status=HTTPStatus.ACCEPTED,
+    problems=(HTTPStatus.CONFLICT, HTTPStatus.NOT_IMPLEMENTED),
+)
 AUDIT = Route(
     "audit",
     "GET",
@@ -214,5 +256,5 @@ OPENAPI = Route("openapi", "GET", "/headway/v1/openapi.json", "This document.", 
 #: Every route of the admin API.
 TABLE = (
     HEALTHZ, READYZ, STATUS, DESK, TRAFFIC, TRACE, PRESETS, FORECAST, FORECAST_PROGRESS, PRESET, SWITCH, UNDO,
-    TRIAL, KEEP, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, AUDIT, OPENAPI,
+    TRIAL, KEEP, ORDER_LIMIT, FALLBACK, ORDER_FALLBACK, RECYCLE, PAUSE, RESUME, DRAIN, WARMUP, AUDIT, OPENAPI,
 )  # fmt: skip

@@ -129,6 +129,9 @@ class WarmupStatus(Answer):
     stages: dict[str, list[float]] = Field(default={}, description="The duration of every round of each stage.")
     refused: list[str] = Field(default=[], description="The stages that the engine does not support.")
     settled: bool = Field(default=False, description="Whether the last two batches took equally long.")
+    ordered: bool = Field(
+        default=False, description="Whether a warm-up that an operator has ordered runs now, beside the traffic."
+    )
 
 
 class MemoryStatus(Answer):
@@ -160,6 +163,7 @@ class EngineStatus(Answer):
     """The engine. ``state`` and the fields below it are empty where no supervisor watches the engine."""
 
     backend: str = ""
+    version: str = Field(default="", description="The version of vLLM; empty where it is not installed.")
     healthy: bool = False
     core_limit: int | None = Field(default=None, description="The seat limit that the engine has confirmed.")
     running: int = 0
@@ -217,6 +221,16 @@ class Diagnosis(Answer):
     remedies: list[Remedy] = []
 
 
+class OrderedStop(Answer):
+    """An order that has stopped dispatch: paused or draining, since when, by whom, and why."""
+
+    state: str
+    since: str
+    for_s: float
+    actor: str
+    reason: str = ""
+
+
 class Status(Answer):
     """The state of the whole server."""
 
@@ -226,6 +240,11 @@ class Status(Answer):
     ready: bool
     reasons: list[str] = Field(description="Why the server is not ready.")
     state: str = Field(description="The state of admission: open, paused or draining, for example.")
+    holds: list[str] = Field(
+        default=[],
+        description="The causes for which nothing is dispatched: operator, recycle, warmup, engine_paused, ...",
+    )
+    stopped: OrderedStop | None = Field(default=None, description="null: no order stops dispatch.")
     started_at: str = ""
     uptime_s: float
     preset: PresetStatus
@@ -497,6 +516,29 @@ class RecycleAccepted(Answer):
 
     accepted: bool
     seats_taken: int
+
+
+# ---------------------------------------------------------------------- pause, resume, drain, warm-up
+
+
+class AdmissionChanged(Answer):
+    """The state of admission after an order, and what the order did to the requests that were here."""
+
+    state: str = Field(description="open, paused or draining")
+    holds: list[str] = Field(description="The causes for which nothing is dispatched; a resume ends the operator's.")
+    running: int = Field(description="Requests that the engine has now: they finish.")
+    waiting: int = Field(description="Requests that wait now: bounded, and their time-outs go on.")
+    dispatched: int = Field(default=0, description="Waiting requests that the order has sent to the engine at once.")
+    refused: int = Field(default=0, description="Waiting requests that the order has refused, with Retry-After.")
+
+
+class WarmupAccepted(Answer):
+    """A warm-up has begun beside the traffic; its end is in the audit log, its figures in the status."""
+
+    accepted: bool
+    batch_size: int = Field(description="The seats that were free: its largest batch.")
+    running: int = Field(description="Requests that the engine has now: their tokens come more slowly meanwhile.")
+    waiting: int = Field(description="Requests that wait now; they are dispatched as before.")
 
 
 # ---------------------------------------------------------------------- audit, probes, problems

@@ -13,14 +13,19 @@ from headway.cli import (
     calibrate,
     dashboard,
     demo,
+    drain,
+    export,
     fallback,
+    pause,
     preset,
     recycle,
+    resume,
     serve,
     simulate,
     status,
     traffic,
     tune,
+    warmup,
 )
 from headway.console import INTERRUPTED, CliError, Exit, Parser, UsageError, add_command, as_cli_error, formatter
 from headway.errors import HeadwayError
@@ -38,11 +43,13 @@ a first session:
   headway serve ./my-model --preset balanced       serve a model (all flags of vllm serve work)
   headway status                                   readiness, preset, limit, counts by class
   headway preset use throughput                    switch while it runs; no request is dropped
+  headway pause, then headway resume               requests wait meanwhile; headway drain refuses them instead
   headway dashboard                                charts and controls in the browser
   headway demo                                     server, dashboard and sample traffic at once
   headway simulate --preset latency                try a preset on a model of the engine
   headway bench --load 1.5                         load a running server, and measure it by your objectives
   headway tune --out tuned.toml                    find the seats that suit a running server
+  headway export grafana --output headway.json     the same charts for Grafana, and alerts for Prometheus (rules)
 
 environment:
   HEADWAY_URL                the server to talk to (default http://127.0.0.1:8000)
@@ -55,7 +62,8 @@ exit codes:
 """
 
 _COMMANDS = (
-    serve, status, traffic, preset, fallback, recycle, dashboard, demo, simulate, calibrate, bench, tune,
+    serve, status, traffic, preset, fallback, pause, resume, drain, warmup, recycle, dashboard, demo, simulate,
+    calibrate, bench, tune, export,
 )  # fmt: skip
 
 

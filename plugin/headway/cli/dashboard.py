@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from headway.console import UsageError, add_url, missing_dashboard_packages, port, try_bind
+from headway.console import UsageError, missing_dashboard_packages, port, try_bind
 
 NAME = "dashboard"
 SUMMARY = "Run the dashboard of a server in the foreground, until Ctrl-C."
@@ -14,7 +14,9 @@ EPILOG = """\
 examples:
   headway dashboard                                             of the server at HEADWAY_URL, on 127.0.0.1:8501
   headway dashboard --url http://10.0.0.5:8000 --port 8600
+  headway dashboard --url http://10.0.0.5:8000 --url http://10.0.0.6:8000       two servers together
   headway dashboard --prometheus-url http://127.0.0.1:9090      charts from Prometheus instead of /metrics
+  headway dashboard --demo                                      a look at the pages, with simulated figures
 
 Its Control page switches presets only if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is set.
 """
@@ -23,7 +25,11 @@ PORT = 8501
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_url(parser)
+    watched = parser.add_mutually_exclusive_group()
+    watched.add_argument(
+        "--url", action="append", help="a server; several times for several (default: $HEADWAY_URL, a list with commas)"
+    )
+    watched.add_argument("--demo", action="store_true", help="show simulated figures, without a server")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=port, default=PORT, help=f"port to listen on (default: {PORT})")
     parser.add_argument("--prometheus-url", metavar="URL", help="read the charts' data from this Prometheus")
@@ -38,11 +44,16 @@ def run(chosen: argparse.Namespace) -> int:
         )
     try_bind(chosen.host, chosen.port)
     sys.stdout.flush()
-    words = command(chosen.url, chosen.host, chosen.port, chosen.prometheus_url)
+    words = command(chosen)
     os.execv(sys.executable, words)  # noqa: S606 - this interpreter, no shell
 
 
-def command(url: str, host: str, listen_port: int, prometheus_url: str | None) -> list[str]:
+def command(chosen: argparse.Namespace) -> list[str]:
     """The command line of the dashboard's process. A token reaches it in the environment only."""
-    words = [sys.executable, "-m", "headway_dashboard", "--url", url, "--host", host, "--port", str(listen_port)]
-    return [*words, "--prometheus-url", prometheus_url] if prometheus_url else words
+    words = [sys.executable, "-m", "headway_dashboard"]
+    for url in chosen.url or ():
+        words += ["--url", url]
+    if chosen.demo:
+        words.append("--demo")
+    words += ["--host", chosen.host, "--port", str(chosen.port)]
+    return [*words, "--prometheus-url", chosen.prometheus_url] if chosen.prometheus_url else words

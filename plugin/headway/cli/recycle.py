@@ -6,7 +6,8 @@ import argparse
 import os
 
 from headway.api import RecycleAccepted
-from headway.console import add_json, add_url, connect
+from headway.cli.order_options import actor_of, add_order_options
+from headway.console import connect
 
 NAME = "recycle"
 SUMMARY = "Replace the engine of a running server by a new one, without losing a request."
@@ -25,18 +26,14 @@ exit codes: 0 accepted   1 refused: this server cannot, or not now   3 not reach
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    add_url(parser)
-    add_json(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="the reason, for the server's audit log")
-    parser.add_argument("--actor", metavar="NAME", help="your name, for the audit log (default: $USER)")
+    add_order_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Send the order."""
-    actor = chosen.actor or os.environ.get("USER") or None
     with connect(chosen.url, os.environ) as client:
-        accepted = client.recycle(reason=chosen.reason, actor=actor)
+        accepted = client.recycle(reason=chosen.reason, actor=actor_of(chosen))
     print(accepted.model_dump_json() if chosen.json else text(accepted))
     return 0
 

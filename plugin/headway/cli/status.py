@@ -9,7 +9,7 @@ import sys
 import time
 
 from headway.api import AdminClient, ClassStatus, EngineStatus, Status
-from headway.api.schema import Diagnosis, PrefixStatus, Remedy
+from headway.api.schema import Diagnosis, OrderedStop, PrefixStatus, Remedy
 from headway.console import Exit, add_json, add_url, connect, duration, seconds, table
 from headway_policies.preset import SeatBounds
 
@@ -60,6 +60,7 @@ def text(status: Status, url: str) -> str:
         ("server", f"{url}  (headway {status.version}, up {duration(status.uptime_s)})"),
         ("model", status.model or "-"),
         ("state", f"{readiness}; {_admission(status)}"),
+        *_stopped(status.stopped),
         *_diagnosis(status.diagnosis),
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
         ("seats", _seats(status) + _ordered(status)),
@@ -78,6 +79,14 @@ def text(status: Status, url: str) -> str:
     ranked = sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
     head = ["class", "queued", "oldest wait", "in flight", "arrived", "outcomes"]
     return "\n".join([*lines, "", table(head, [_row(one) for one in ranked], indent="")])
+
+
+def _stopped(stop: OrderedStop | None) -> list[tuple[str, str]]:
+    """The order that stops dispatch, since when and by whom, and what ends it."""
+    if stop is None:
+        return []
+    why = f": {stop.reason}" if stop.reason else ""
+    return [("ordered", f"{stop.state} for {duration(stop.for_s)} by {stop.actor}{why}  [headway resume]")]
 
 
 def _diagnosis(found: Diagnosis | None) -> list[tuple[str, str]]:

@@ -37,7 +37,7 @@ def add_command(commands: argparse._SubParsersAction[Parser], name: str, summary
 
 def add_url(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
     """Add ``--url``; without ``default`` it stays None unless it is given."""
-    where = os.environ.get("HEADWAY_URL") or DEFAULT_URL
+    where = os.environ.get("HEADWAY_URL", "").split(",")[0].strip() or DEFAULT_URL  # a list is for the dashboard
     parser.add_argument(
         "--url",
         default=where if default else None,

@@ -108,6 +108,10 @@ class EngineAdapter(Protocol):
         """Set the engine's own limit between two steps; returns what it is now, None when it has no such setting."""
         ...
 
+    async def memory(self, engine: Any) -> Mapping[str, int]:
+        """Bytes that the engine holds from its start on, by component; empty where it is not known."""
+        ...
+
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
         """Clear one of the engine's caches; False where it has none, or cannot now. Ends no request."""
         ...
@@ -133,11 +137,12 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One sequence that ended in the engine: the id of its call, and what it used."""
+    """One sequence that ended in the engine: the id of its call, what it used, and why it ended, "" where not known."""
 
     request_id: str
     prompt_tokens: int = 0
     output_tokens: int = 0
+    finish_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +239,10 @@ class PlainAdapter:
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """No such setting."""
         return None
+
+    async def memory(self, engine: Any) -> Mapping[str, int]:
+        """Nothing is known."""
+        return {}
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
         """No caches."""

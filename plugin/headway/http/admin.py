@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from http import HTTPStatus
 
-from pydantic import BaseModel
 from starlette import routing
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -33,20 +32,18 @@ from headway.errors import (
     UnusablePresetError,
 )
 from headway.forecast import BusyError, ForecastError
+from headway.http import admin_operations
+from headway.http.admin_answers import Handler, action, answer, order
 from headway.http.auth import Tokens
-from headway.http.orders import AnOrder, read_order
 from headway.http.problem import ProblemError, problem_response
 from headway.operator import Control, PresetTrial, Switched, unsaved_preset
 from headway.recorder import summarise, trace_lines
 from headway.release import version
-from headway.supervision import CannotReplaceError, NotNowError
 from headway_policies import PresetError
 from headway_policies.preset import Issue, shown
 from headway_policies.trial import ALL, Condition, ConditionError, Served, TrialTerms
 
 MAX_QUERY_BYTES = 1000
-
-Handler = Callable[[Control, Request, Caller], Awaitable[Response]]
 
 
 def routes(control: Callable[[], Control], tokens: Tokens) -> list[routing.BaseRoute]:
@@ -55,18 +52,18 @@ def routes(control: Callable[[], Control], tokens: Tokens) -> list[routing.BaseR
     def endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         handler, needs = HANDLERS[route.name], route.role
 
-        async def answer(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             try:
                 caller = Caller() if needs is None else _identify(request, tokens, needs, control())
                 return await handler(control(), request, caller)
             except ProblemError as problem:
                 return problem_response(problem)
 
-        return answer
+        return handle
 
     async def healthz(request: Request) -> Response:
         """Without the control room, which is not there before the engine is."""
-        return _answer(schema.Liveness(alive=True))
+        return answer(schema.Liveness(alive=True))
 
     return [
         routing.Route(route.path, healthz if route is api.HEALTHZ else endpoint(route), methods=[route.method])
@@ -79,43 +76,38 @@ def _identify(request: Request, tokens: Tokens, needs: Role, control: Control) -
         advice = "The admin API is off. Set HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE and start again."
         raise ProblemError(HTTPStatus.NOT_FOUND, advice)
     address = request.client.host if request.client else "-"
-    action = _action(request)
+    attempt = action(request)
     role = tokens.role(request.headers.get("authorization"))
     if role is None:
-        control.refused(Caller(address=address), action, "no token, or a wrong one")
+        control.refused(Caller(address=address), attempt, "no token, or a wrong one")
         header = {"WWW-Authenticate": 'Bearer realm="headway"'}
         raise ProblemError(HTTPStatus.UNAUTHORIZED, "A valid token is needed: Authorization: Bearer TOKEN.", header)
     if needs is Role.OPERATOR and role is not Role.OPERATOR:
-        control.refused(Caller(actor=str(role), role=str(role), address=address), action, "the token may only read")
+        control.refused(Caller(actor=str(role), role=str(role), address=address), attempt, "the token may only read")
         raise ProblemError(HTTPStatus.FORBIDDEN, "This token may read but not change anything.")
     if len(request.scope["query_string"]) > MAX_QUERY_BYTES:
         raise ProblemError(HTTPStatus.REQUEST_URI_TOO_LONG, f"The query may have {MAX_QUERY_BYTES} bytes at most.")
     return Caller(actor=str(role), role=str(role), address=address)
 
 
-def _action(request: Request) -> str:
-    """The method and the path of a known route, without host and query."""
-    return f"{request.method} {request.scope['path']}"
-
-
 async def _readyz(control: Control, request: Request, caller: Caller) -> Response:
     reasons = control.not_ready()
-    answer = schema.Readiness(ready=not reasons, reasons=reasons)
+    found = schema.Readiness(ready=not reasons, reasons=reasons)
     if reasons:
-        return _answer(answer, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"})
-    return _answer(answer)
+        return answer(found, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"})
+    return answer(found)
 
 
 async def _status(control: Control, request: Request, caller: Caller) -> Response:
-    return _answer(schema.Status.model_validate(control.status()))
+    return answer(schema.Status.model_validate(control.status()))
 
 
 async def _desk(control: Control, request: Request, caller: Caller) -> Response:
-    return _answer(schema.DeskDump(control.gateway.gate.dump()))
+    return answer(schema.DeskDump(control.gateway.gate.dump()))
 
 
 async def _traffic(control: Control, request: Request, caller: Caller) -> Response:
-    return _answer(schema.Traffic.model_validate(asdict(await summarise(control.recording()))))
+    return answer(schema.Traffic.model_validate(asdict(await summarise(control.recording()))))
 
 
 async def _trace(control: Control, request: Request, caller: Caller) -> Response:
@@ -135,12 +127,12 @@ async def _presets(control: Control, request: Request, caller: Caller) -> Respon
         for one in control.catalogue
     ]
     current = schema.PresetInForce(name=control.preset.name, revision=control.revision)
-    return _answer(schema.PresetList(current=current, presets=listed))
+    return answer(schema.PresetList(current=current, presets=listed))
 
 
 async def _forecast(control: Control, request: Request, caller: Caller) -> Response:
     """A forecast changes nothing: it is in no audit log."""
-    wanted, _ = await _order(control, request, caller, schema.ForecastOrder)
+    wanted, _ = await order(control, request, caller, schema.ForecastOrder)
     if wanted.presets is not None and wanted.toml is not None:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Give either presets or toml.")
     try:
@@ -156,7 +148,7 @@ async def _forecast(control: Control, request: Request, caller: Caller) -> Respo
     except (BusyError, ForecastError) as error:
         raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
     model, done = found.model, found.forecasts
-    answer = schema.Forecast(
+    body = schema.Forecast(
         current=found.current,
         span_s=done.span_s,
         requests=done.requests,
@@ -171,7 +163,7 @@ async def _forecast(control: Control, request: Request, caller: Caller) -> Respo
         earlier=_forecast_errors(control),
         presets=[schema.PresetForecast.model_validate(asdict(one)) for one in done.presets],
     )
-    return _answer(answer)
+    return answer(body)
 
 
 def _forecast_errors(control: Control) -> schema.ForecastErrors:
@@ -181,19 +173,19 @@ def _forecast_errors(control: Control) -> schema.ForecastErrors:
 
 async def _forecast_progress(control: Control, request: Request, caller: Caller) -> Response:
     done = control.forecasts.done
-    return _answer(schema.ForecastProgress(running=done is not None, done_ratio=done or 0.0))
+    return answer(schema.ForecastProgress(running=done is not None, done_ratio=done or 0.0))
 
 
 async def _preset(control: Control, request: Request, caller: Caller) -> Response:
     preset = control.preset
-    answer = schema.CurrentPreset(
+    body = schema.CurrentPreset(
         name=preset.name, revision=control.revision, description=preset.description, settings=preset.settings()
     )
-    return _answer(answer, headers=_etag(control.revision))
+    return answer(body, headers=_etag(control.revision))
 
 
 async def _switch(control: Control, request: Request, caller: Caller) -> Response:
-    wanted, caller = await _order(control, request, caller, schema.SwitchOrder)
+    wanted, caller = await order(control, request, caller, schema.SwitchOrder)
     expected_revision = _if_match(control, request, caller)
     try:
         trial = _trial_terms(control, request, caller, wanted)
@@ -218,25 +210,25 @@ def _trial_terms(control: Control, request: Request, caller: Caller, wanted: sch
             wrong.append(Issue(f"revert_if.{place}", str(error), shown(text)))
     if wrong:
         detail = "; ".join(f"{one.where}: {one.message}" for one in wrong)
-        control.refused(caller, _action(request), detail)
+        control.refused(caller, action(request), detail)
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{detail}.", errors=wrong)
     return TrialTerms(wanted.revert_after_s, found)
 
 
 async def _trial(control: Control, request: Request, caller: Caller) -> Response:
     last = control.trials.last
-    return _answer(schema.TrialReport(trial=None if last is None else _trial_state(control, last)))
+    return answer(schema.TrialReport(trial=None if last is None else _trial_state(control, last)))
 
 
 async def _keep(control: Control, request: Request, caller: Caller) -> Response:
-    wanted, caller = await _order(control, request, caller, schema.Order)
+    wanted, caller = await order(control, request, caller, schema.Order)
     expected_revision = _if_match(control, request, caller)
     try:
         with _refusals_of_a_change():
             kept = control.keep(expected_revision=expected_revision, caller=caller, reason=wanted.reason)
     except NoTrialError as error:
         raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
-    return _answer(_trial_state(control, kept), headers=_etag(control.revision))
+    return answer(_trial_state(control, kept), headers=_etag(control.revision))
 
 
 def _trial_state(control: Control, trial: PresetTrial) -> schema.Trial:
@@ -269,7 +261,7 @@ def _served(figures: Mapping[str, Served]) -> schema.ServedByClass:
 
 
 async def _undo(control: Control, request: Request, caller: Caller) -> Response:
-    wanted, caller = await _order(control, request, caller, schema.UndoOrder)
+    wanted, caller = await order(control, request, caller, schema.UndoOrder)
     expected_revision = _if_match(control, request, caller)
     try:
         with _refusals_of_a_change():
@@ -283,7 +275,7 @@ async def _undo(control: Control, request: Request, caller: Caller) -> Response:
 
 
 async def _order_limit(control: Control, request: Request, caller: Caller) -> Response:
-    wanted, caller = await _order(control, request, caller, schema.LimitOrder)
+    wanted, caller = await order(control, request, caller, schema.LimitOrder)
     expected_revision = _if_match(control, request, caller)
     try:
         with _refusals_of_a_change():
@@ -315,7 +307,7 @@ def _refusals_of_a_change() -> Iterator[None]:
 def _switched(control: Control, done: Switched) -> Response:
     """A change of the preset or its limit, with the new revision."""
     changed = [schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in done.changes]
-    answer = schema.Switched(
+    body = schema.Switched(
         name=done.preset.name,
         revision=done.revision,
         previous=done.previous,
@@ -324,33 +316,21 @@ def _switched(control: Control, done: Switched) -> Response:
         warnings=list(done.warnings),
         trial=None if done.trial is None else _trial_state(control, done.trial),
     )
-    return _answer(answer, headers=_etag(done.revision))
+    return answer(body, headers=_etag(done.revision))
 
 
 async def _fallback(control: Control, request: Request, caller: Caller) -> Response:
-    return _answer(_fallback_state(control))
+    return answer(_fallback_state(control))
 
 
 async def _order_fallback(control: Control, request: Request, caller: Caller) -> Response:
     """An order for a rung is the same whatever was in force before: it needs no revision."""
-    wanted, caller = await _order(control, request, caller, schema.FallbackOrder)
+    wanted, caller = await order(control, request, caller, schema.FallbackOrder)
     try:
         control.order_fallback(wanted.rung, caller=caller, reason=wanted.reason)
     except UnknownRungError as error:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.") from None
-    return _answer(_fallback_state(control))
-
-
-async def _recycle(control: Control, request: Request, caller: Caller) -> Response:
-    wanted, caller = await _order(control, request, caller, schema.Order)
-    try:
-        control.recycle(caller, wanted.reason)
-    except CannotReplaceError as error:
-        raise ProblemError(HTTPStatus.NOT_IMPLEMENTED, f"{error}.") from None
-    except NotNowError as error:
-        raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
-    taken = control.gateway.gate.desk.seats_taken
-    return _answer(schema.RecycleAccepted(accepted=True, seats_taken=taken), api.RECYCLE.status)
+    return answer(_fallback_state(control))
 
 
 async def _audit(control: Control, request: Request, caller: Caller) -> Response:
@@ -359,7 +339,7 @@ async def _audit(control: Control, request: Request, caller: Caller) -> Response
     if not digits or not 1 <= int(asked) <= api.MAX_AUDIT_ENTRIES:
         allowed = f"limit: a whole number from 1 to {api.MAX_AUDIT_ENTRIES} is needed"
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{allowed}.")
-    return _answer(schema.AuditLog(entries=control.audit.entries(int(asked))))
+    return answer(schema.AuditLog(entries=control.audit.entries(int(asked))))
 
 
 async def _openapi(control: Control, request: Request, caller: Caller) -> Response:
@@ -384,20 +364,10 @@ HANDLERS: Mapping[str, Handler] = {
     "order_limit": _order_limit,
     "fallback": _fallback,
     "order_fallback": _order_fallback,
-    "recycle": _recycle,
+    **admin_operations.HANDLERS,
     "audit": _audit,
     "openapi": _openapi,
 }
-
-
-async def _order(control: Control, request: Request, caller: Caller, expected: type[AnOrder]) -> tuple[AnOrder, Caller]:
-    """The order in the body, and its author. One that cannot be read is in the audit log as refused."""
-    try:
-        wanted = await read_order(request, expected)
-    except ProblemError as problem:
-        control.refused(caller, _action(request), problem.detail)
-        raise
-    return wanted, replace(caller, actor=wanted.actor or caller.actor)
 
 
 def _if_match(control: Control, request: Request, caller: Caller) -> int | None:
@@ -405,7 +375,7 @@ def _if_match(control: Control, request: Request, caller: Caller) -> int | None:
     value = request.headers.get("if-match", "").strip()
     if not value:
         advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
-        control.refused(caller, _action(request), advice)
+        control.refused(caller, action(request), advice)
         raise ProblemError(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
     if value == "*":
         return None
@@ -419,9 +389,3 @@ def _fallback_state(control: Control) -> schema.FallbackState:
 
 def _etag(revision: int) -> dict[str, str]:
     return {"ETag": f'"{revision}"'}
-
-
-def _answer(
-    answer: BaseModel, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None
-) -> Response:
-    return Response(answer.model_dump_json(), status, headers, media_type="application/json")

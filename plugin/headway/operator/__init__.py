@@ -3,6 +3,7 @@
 One snapshot of the server is rendered as JSON and as Prometheus metrics.
 """
 
+from headway.operator.admission_orders import AdmissionChange
 from headway.operator.control import Control, Switched
 from headway.operator.forecasts import unsaved_preset
 from headway.operator.install import EngineParts, install, prepare
@@ -12,6 +13,7 @@ from headway.operator.snapshot import ServerIdentity, Snapshot
 from headway.operator.trials import PresetTrial
 
 __all__ = [
+    "AdmissionChange",
     "Control",
     "EngineParts",
     "Listed",

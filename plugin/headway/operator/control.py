@@ -1,5 +1,7 @@
 """Commands of one running server: switch of the preset, orders of a limit or a fallback rung, recycle of the engine.
 
+``admission`` has the orders to pause, drain and resume, ``warmups`` that of a warm-up beside the traffic.
+
 A switch is one synchronous step at the gate, then one call into the engine; everything that can refuse it is checked
 before the first of them. ``status`` and ``snapshot`` read, and change nothing.
 """
@@ -22,14 +24,18 @@ from headway.errors import (
     UnusablePresetError,
 )
 from headway.fallback import FallbackController
+from headway.operator.admission_orders import AdmissionOrders
 from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.forecasts import PresetForecasts
 from headway.operator.ordered_limit import LimitOrders, OrderedLimit
 from headway.operator.presets import PresetCatalogue
-from headway.operator.snapshot import Snapshot, SnapshotReader, SwitchHistory
+from headway.operator.snapshot import Snapshot
+from headway.operator.snapshot_reader import SnapshotReader
 from headway.operator.status import status_of
+from headway.operator.switch_history import SwitchHistory
 from headway.operator.trials import PresetTrial, PresetTrials, confirmed_by, overtaken_by
+from headway.operator.warmup_orders import WarmupOrders
 from headway.recorder import Recorder, Recording
 from headway.supervision import EngineRecycle
 from headway_policies import Change, Preset, PresetError, changes
@@ -80,6 +86,8 @@ class Control:
     forecasts: PresetForecasts
     forecast_errors: ForecastErrors
     diagnostics: Diagnostics
+    admission: AdmissionOrders
+    warmups: WarmupOrders
     warm_engine: Callable[[], Awaitable[None]] | None = None
 
     @property
@@ -225,8 +233,10 @@ class Control:
         return self.recorder.recording(self.gateway.gate.now_s())
 
     def status(self) -> dict[str, Any]:
-        """The snapshot as JSON, for the command line and the dashboard."""
-        return status_of(self.reader.snapshot())
+        """The snapshot as JSON, with what stops dispatch, for the command line and the dashboard."""
+        found = status_of(self.reader.snapshot())
+        found["warmup"]["ordered"] = self.warmups.running
+        return {**found, **self.admission.status()}
 
     # ------------------------------------------------------------------ inside
 

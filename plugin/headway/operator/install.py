@@ -16,6 +16,8 @@ from headway.background_tasks import BackgroundTasks
 from headway.engine import EngineAdapter
 from headway.fallback import FallbackController, OtherEngine, OtherModel
 from headway.forecast import Forecaster
+from headway.operator.admission_orders import AdmissionOrders
+from headway.operator.admission_orders import Record as AdmissionRecord
 from headway.operator.control import Control
 from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
@@ -24,8 +26,11 @@ from headway.operator.metrics import Meters
 from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
 from headway.operator.server_facts import FactsReader
-from headway.operator.snapshot import ServerIdentity, SnapshotReader, SwitchHistory
+from headway.operator.snapshot import ServerIdentity
+from headway.operator.snapshot_reader import SnapshotReader
+from headway.operator.switch_history import SwitchHistory
 from headway.operator.trials import PresetTrials
+from headway.operator.warmup_orders import WarmBesideTraffic, WarmupOrders
 from headway.recorder import Recorder
 from headway.supervision import EngineActivity, EngineRecycle, MemoryReport, Supervisor, WarmupState
 from headway.supervision.engine_recycle import Record, Replace
@@ -80,11 +85,12 @@ def install(
     replace: Replace | None = None,
     other_model: OtherModel | None = None,
     warm_up: Callable[[], Awaitable[None]] | None = None,
+    warm_beside_traffic: WarmBesideTraffic | None = None,
 ) -> Control:
     """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``.
 
     ``replace`` puts another engine in place, where this server can do that; ``other_model`` answers what is diverted,
-    ``warm_up`` warms the engine up.
+    ``warm_up`` warms the engine up before it serves, ``warm_beside_traffic`` while it does.
     """
     gateway, activity = parts.gateway, parts.activity
     gate, audit = gateway.gate, Audit()
@@ -95,7 +101,7 @@ def install(
     forecasts = PresetForecasts(gate, catalogue, parts.recorder, activity, settings, Forecaster())
     forecast_errors = ForecastErrors(gate, served, activity, forecasts, tasks)
     fallback = FallbackController(gate, lambda: activity.load, apply=gate.fall_back, other_model=other_model)
-    record, deaths = _recycle_record(audit, gate), _deaths(supervisor)
+    record, deaths = _engine_record(audit, gate, "recycle_engine"), _deaths(supervisor)
     spare = None if supervisor is None else supervisor.spare
     recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, spare=spare, deaths=deaths)
     facts = FactsReader(gate, served, activity, fallback, forecasts, recycle, lambda: reader.not_ready())
@@ -130,6 +136,10 @@ def install(
         forecasts=forecasts,
         forecast_errors=forecast_errors,
         diagnostics=diagnostics,
+        admission=AdmissionOrders(gateway, tasks, _admission_record(audit, gate)),
+        warmups=WarmupOrders(
+            gateway, tasks, parts.warmup, recycle, _engine_record(audit, gate, "warm_up_engine"), warm_beside_traffic
+        ),
         warm_engine=warm_up,
     )
     gate.desk.ledger.admit_classes(catalogue.class_names())
@@ -141,12 +151,22 @@ def install(
     return control
 
 
-def _recycle_record(audit: Audit, gate: Gate) -> Record:
-    """Writes a recycle to the audit, under the preset in force."""
+def _engine_record(audit: Audit, gate: Gate, action: str) -> Record:
+    """Writes an order to the engine to the audit, under the preset in force."""
 
     def record(caller: Caller, reason: str, result: str) -> None:
         name, revision = gate.desk.preset.name, gate.desk.revision
-        audit.record(caller, "recycle_engine", before=name, after=name, revision=revision, reason=reason, result=result)
+        audit.record(caller, action, before=name, after=name, revision=revision, reason=reason, result=result)
+
+    return record
+
+
+def _admission_record(audit: Audit, gate: Gate) -> AdmissionRecord:
+    """Writes an order to pause, drain or resume to the audit, with the state of admission before and after it."""
+
+    def record(caller: Caller, action: str, before: str, after: str, reason: str, result: str) -> None:
+        revision = gate.desk.revision
+        audit.record(caller, action, before=before, after=after, revision=revision, reason=reason, result=result)
 
     return record
 

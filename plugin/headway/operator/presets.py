@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headway.errors import UnknownPresetError
 from headway_policies import Preset, PresetError, bundled_presets, load_preset
+from headway_policies.request import PriorityClass
 
 #: The most presets in the operator's folder: each is read at the start, and listed in every answer.
 MAX_FILES = 100
@@ -90,6 +91,18 @@ class PresetCatalogue:
     def class_names(self) -> list[str]:
         """Every class of every preset, in a fixed order."""
         return list(dict.fromkeys(name for one in self for name in one.preset.by_urgency()))
+
+    def times_s(self) -> set[float]:
+        """The objectives for a first token, and the time-outs before one, of every class."""
+        named = [(one.ttft_slo_s, one.first_token_timeout_s, one.queue_timeout_s) for one in self._terms()]
+        return {time_s for times_s in named for time_s in times_s if time_s is not None}
+
+    def inter_token_times_s(self) -> set[float]:
+        """The objectives for the time between tokens of every class."""
+        return {one.inter_token_slo_ms / 1000 for one in self._terms() if one.inter_token_slo_ms is not None}
+
+    def _terms(self) -> Iterator[PriorityClass]:
+        return (terms for one in self for terms in one.preset.classes.values())
 
     def largest(self) -> Listed:
         """The preset that may come to ask for the most seats; of several, the first."""

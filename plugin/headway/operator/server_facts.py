@@ -121,7 +121,7 @@ class FactsReader:
         return Facts(
             engine=None if _never_up(desk) else desk.engine,
             stopped=self._stopped(),
-            planned=self.recycle.running or desk.state is AdmissionState.DRAINING or _warms_up(desk),
+            planned=self.recycle.running or _closes(desk) or _warms_up(desk),
             replaceable=self.recycle.possible,
             restarts_hung=preset.recovery.restart_hung,
             preset=preset.name,
@@ -186,6 +186,11 @@ _NOTHING = Served()
 
 def _warms_up(desk: Desk) -> bool:
     return Hold.WARMUP in desk.holds or _never_up(desk)
+
+
+def _closes(desk: Desk) -> bool:
+    """A drain that no operator has ordered belongs to the end of the server."""
+    return desk.state is AdmissionState.DRAINING and Hold.OPERATOR not in desk.holds
 
 
 def _never_up(desk: Desk) -> bool:

@@ -15,7 +15,7 @@ from headway.operator.snapshot import (
     PresetReading,
     Snapshot,
 )
-from headway.release import version
+from headway.release import version, vllm_version
 from headway.supervision import WarmupReport
 from headway_policies.diagnosis import Diagnosis
 
@@ -146,7 +146,7 @@ def _memory(memory: MemoryReading) -> dict[str, Any]:
         "cap_ratio": memory.cap_ratio,
         "cleared": {cache.value: number for cache, number in memory.cleared.items()},
         "recycled": dict(memory.recycled),
-        "longest_gc_pause_s": round(max(one.longest_s for one in memory.gc_pauses), 6),
+        "longest_gc_pause_s": round(max(one.largest for one in memory.gc_pauses), 6),
         "recycling": memory.recycling,
         "recycle_form": memory.recycle_form,
     }
@@ -156,6 +156,7 @@ def _engine(backend: str, engine: EngineReading) -> dict[str, Any]:
     load = engine.load
     return {
         "backend": backend,
+        "version": vllm_version(),
         "healthy": engine.up,
         **_supervision(engine),
         "core_limit": engine.core_limit,

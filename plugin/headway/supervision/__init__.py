@@ -6,12 +6,12 @@ Each part takes what it uses by its constructor, runs as a background task, and 
 from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle, NotNowError
 from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
-from headway.supervision.gc_pauses import Distribution
 from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
 from headway.supervision.memory_maintenance import MemoryMaintenance
-from headway.supervision.memory_probe import Gpus, resident_bytes
+from headway.supervision.memory_probe import Gpus
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
 from headway.supervision.overload_log import OverloadLog
+from headway.supervision.processes import ProcessorUse, memory_limit_bytes, read_processes
 from headway.supervision.readiness import not_ready
 from headway.supervision.spare_engine import SpareStarter
 from headway.supervision.supervisor import Replacer, Supervisor
@@ -21,7 +21,6 @@ from headway.supervision.window_log import WindowLog
 __all__ = [
     "TRIGGERS",
     "CannotReplaceError",
-    "Distribution",
     "EngineActivity",
     "EngineFactory",
     "EngineRecycle",
@@ -32,6 +31,7 @@ __all__ = [
     "MemoryReport",
     "NotNowError",
     "OverloadLog",
+    "ProcessorUse",
     "Replacer",
     "SpareStarter",
     "Supervisor",
@@ -39,6 +39,7 @@ __all__ = [
     "WarmupState",
     "WindowLog",
     "learnt_limit_file",
+    "memory_limit_bytes",
     "not_ready",
-    "resident_bytes",
+    "read_processes",
 ]

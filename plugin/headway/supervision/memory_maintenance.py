@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 TASK = "memory maintenance"
 _CLEAR_WITHIN_S = 60.0
+_ANSWER_WITHIN_S = 5.0
 _SERVER = Caller(actor="headway", role="server", address="-")
 
 #: Starts a recycle, given the caller, the reason and the trigger. Raises HeadwayError where it cannot.
@@ -73,6 +74,7 @@ class MemoryMaintenance:
         self._policy = MemoryPolicy(gateway.gate.now_s())
         self._engines = self._engines_replaced()
         self._engine_bytes = 0
+        self._asked: int | None = None
         self._logged: set[str] = set()
 
     def start(self, tasks: BackgroundTasks) -> None:
@@ -102,6 +104,7 @@ class MemoryMaintenance:
         if not recycling:
             self._engine_bytes = use.engine_bytes
             self._note_replacement()
+            await self._attempt("the engine's memory could not be read", self._ask_engine())
         reading = self._reading(use)
         for remedy in self._policy.update(reading, gate.desk.preset.memory, gate.now_s()):
             await self._attempt(f"{type(remedy).__name__} failed", self._act(remedy))
@@ -113,6 +116,13 @@ class MemoryMaintenance:
         if self._engines_replaced() != self._engines:
             self._engines = self._engines_replaced()
             self._policy.replaced(self._gateway.gate.now_s())
+
+    async def _ask_engine(self) -> None:
+        """Each engine is asked once what it holds: that does not change while it runs."""
+        link, engines = self._gateway.link, self._engines_replaced()
+        if engines != self._asked and not link.engine_gone:
+            self._report.engine_bytes = await link.queries.ask(link.adapter.memory(link.engine), _ANSWER_WITHIN_S)
+            self._asked = engines
 
     def _engines_replaced(self) -> int:
         """The number of engines replaced so far: the policy measures each engine by itself."""

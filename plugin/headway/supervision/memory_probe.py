@@ -7,11 +7,10 @@ GPU has no GPU figures; they are never reported as zero.
 from __future__ import annotations
 
 import importlib
-import os
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
+from headway.supervision.processes import resident_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +21,6 @@ class Gpu:
     used_bytes: int
     total_bytes: int
     busy_ratio: float | None = None
-
-
-def resident_bytes() -> dict[str, int]:
-    """Resident memory of this process ("api_server") and of all its descendants together ("engine")."""
-    here = psutil.Process(os.getpid())
-    engine_bytes = 0
-    for child in here.children(recursive=True):
-        try:
-            engine_bytes += child.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return {"api_server": here.memory_info().rss, "engine": engine_bytes}
 
 
 @dataclass(frozen=True, slots=True)

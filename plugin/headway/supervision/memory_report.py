@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headway.supervision.gc_pauses import GcPauses
@@ -17,11 +18,12 @@ class MemoryReport:
     """The share of the limit that may be used, what was cleared and recycled, and the collector's pauses.
 
     ``recycle_form`` says how the new engine of the last recycle was started, beside the old one or after its end, and
-    why; empty before the first.
+    why; empty before the first. ``engine_bytes`` is what the engine holds by component, as far as it is known.
     """
 
     cap_ratio: float = 1.0
     cleared: Counter[Cache] = field(default_factory=Counter)
     recycled: Counter[str] = field(default_factory=Counter)
     recycle_form: str = ""
+    engine_bytes: Mapping[str, int] = field(default_factory=dict)
     pauses: GcPauses = field(default_factory=GcPauses)

@@ -31,4 +31,6 @@ def not_ready(desk: Desk, warmup: WarmupReport, trying: str = "") -> list[str]:
     reasons += [text for hold, text in _HOLDS.items() if hold in desk.holds]
     if desk.state is AdmissionState.DRAINING:
         reasons.append("draining")
+    elif Hold.OPERATOR in desk.holds:
+        reasons.append("paused by an operator")
     return reasons

@@ -44,13 +44,16 @@ class WarmupReport:
 
 
 class WarmupState:
-    """The report of the present or the last attempt to warm the engine up. ``skip``: this server runs no warm-up."""
+    """The report of the present or the last attempt to warm the engine up. ``skip``: this server runs no warm-up by
+    itself, whatever an order has run."""
 
     def __init__(self, *, skip: bool = False) -> None:
+        self.skip = skip
         self.report = WarmupReport(state="skipped" if skip else "pending")
 
     def reset(self) -> None:
         """Forget all attempts: another engine needs a warm-up of its own."""
+        self.skip = False
         self.report = WarmupReport()
 
     def begin(self, batch_size: int) -> WarmupReport:
@@ -58,3 +61,9 @@ class WarmupState:
         why = self.report.reason.removeprefix(_AGAIN)
         self.report = WarmupReport("running", why and _AGAIN + why, batch_size, self.report.attempt + 1)
         return self.report
+
+    def replace(self, before: WarmupReport, after: WarmupReport) -> None:
+        """Show another report, unless the engine was replaced and has a report of its own."""
+        if self.report is before:
+            after.attempt = before.attempt
+            self.report = after

@@ -6,13 +6,13 @@ import asyncio
 import functools
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from headway.engine import Answer, EngineSettings, StepListener, prompt_tokens
 from headway.errors import Refused
-from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, SET_LIMITS
+from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, GET_MEMORY, SET_LIMITS
 from headway.vllm_adapter.process.progress import ProgressReader
 from headway_policies import Hold, Progress, Usage
 from headway_policies.memory import Cache
@@ -174,6 +174,11 @@ class VllmAdapter:
         await core.call_utility_async(SET_LIMITS, {"max_num_active_reqs": seats})
         limits = await core.call_utility_async(GET_LIMITS)
         return int(limits["max_num_active_reqs"])
+
+    async def memory(self, engine: Any) -> Mapping[str, int]:
+        """As its workers count it (``headway.vllm_adapter.process.worker_memory``)."""
+        found = await engine.engine_core.call_utility_async(GET_MEMORY)
+        return {str(component): int(size_bytes) for component, size_bytes in found.items()}
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
         """The prefix cache only while nothing runs: vLLM itself refuses it else (v1/core/block_pool.py)."""

@@ -17,12 +17,14 @@ from headway.vllm_adapter.process.interrupted_start import interruptible
 from headway.vllm_adapter.process.parent_watch import watch_starts
 from headway.vllm_adapter.process.progress import prepare_progress, report_progress
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
+from headway.vllm_adapter.process.worker_memory import engine_memory
 from headway_policies import Hold
 
 GET_LIMITS = "headway_get_limits"
 SET_LIMITS = "headway_set_limits"
 CLEAR_WORKERS = "headway_clear_worker_caches"
 GET_HOLDS = "headway_get_holds"
+GET_MEMORY = "headway_get_memory"
 
 #: The scheduler's attributes for the number of running sequences: by preference (0.31 and later, before).
 _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
@@ -42,6 +44,7 @@ def register() -> None:
         setattr(core, SET_LIMITS, set_limits)
         setattr(core, CLEAR_WORKERS, clear_worker_caches)
         setattr(core, GET_HOLDS, get_holds)
+        setattr(core, GET_MEMORY, engine_memory)
     proc = getattr(module, "EngineCoreProc", None)
     if core is not None:
         report_progress(core, proc)

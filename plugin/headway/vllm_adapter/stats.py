@@ -85,4 +85,5 @@ def _ended(finished: Any) -> Ended:
         str(finished.request_id),
         int(getattr(finished, "num_prompt_tokens", 0)),
         int(getattr(finished, "num_generation_tokens", 0)),
+        str(getattr(finished, "finish_reason", "")),
     )

@@ -51,12 +51,27 @@ class Warmer:
         Raises HeadwayError, or what the engine raises, where that fails.
         """
         self._tasks.stop(TASK)
-        if self._warmup.report.state == "skipped":
+        if self._warmup.skip or self._warmup.report.state == "skipped":
             await self._probe()
             return
         self._warmup.reset()
         if not await self._attempt():
             raise HeadwayError(f"its warm-up failed: {self._warmup.report.reason}")
+
+    async def warm_beside_traffic(self, batch_size: int) -> str:
+        """Run the plan once on an engine that serves; why it failed, empty where it did not.
+
+        The server stays ready meanwhile, and after a failure; only a success is reported. The prefix cache is not
+        cleared: it holds the prompts of the requests.
+        """
+        before, report = self._warmup.report, WarmupReport("running", batch_size=batch_size)
+        plan = WarmupPlan(self._gateway.gate.desk.preset.warmup)
+        if failed := await self._failure(plan, report):
+            log.warning("the ordered warm-up failed: %s; the server goes on", failed)
+            return failed
+        _conclude(report, plan)
+        self._warmup.replace(before, report)
+        return ""
 
     # ------------------------------------------------------------------ inside
 
@@ -83,22 +98,31 @@ class Warmer:
         desk = self._gateway.gate.desk
         report, plan = self._warmup.begin(desk.limit), WarmupPlan(desk.preset.warmup)
         try:
+            failed = await self._failure(plan, report, forget=True)
+        except BaseException:
+            report.state, report.reason = "failed", "interrupted"
+            raise
+        if failed:
+            report.state, report.reason = "failed", failed
+            pause_s = retry_after_s(report.attempt)
+            log.error("warm-up failed: %s; not ready, retrying in %.0f s", failed, pause_s)
+            return False
+        _conclude(report, plan)
+        return True
+
+    async def _failure(self, plan: WarmupPlan, report: WarmupReport, *, forget: bool = False) -> str:
+        """Run all stages of a plan under its cap; the stage that failed and why, empty where none did."""
+        try:
             with self._activity.internal_requests():
                 async with asyncio.timeout(plan.config.timeout_s) as cap:
                     while plan.stage is not None:
                         await self._run(plan, plan.stage, report)
-                    await self._forget()
+                    if forget:
+                        await self._forget()
         except Exception as error:
             cause = f"no end within {plan.config.timeout_s:g} s" if cap.expired() else _cause(error)
-            report.state, report.reason = "failed", f"{plan.stage or 'prefix cache'}: {cause}"
-            pause_s = retry_after_s(report.attempt)
-            log.error("warm-up failed: %s; not ready, retrying in %.0f s", report.reason, pause_s)
-            return False
-        except BaseException:
-            report.state, report.reason = "failed", "interrupted"
-            raise
-        _conclude(report, plan)
-        return True
+            return f"{plan.stage or 'prefix cache'}: {cause}"
+        return ""
 
     async def _run(self, plan: WarmupPlan, stage: Stage, report: WarmupReport) -> None:
         """One round of a stage, and its result."""

@@ -30,7 +30,7 @@ WORDS: Mapping[str, str] = {
     Reason.FIRST_TOKEN_TIMEOUT: "no first token in time",
     Reason.STALL_TIMEOUT: "answer stalled",
     Reason.TOTAL_TIMEOUT: "not finished in time",
-    Reason.DRAINING: "server shutting down",
+    Reason.DRAINING: "server draining",
     Reason.NOT_READY: "server not ready",
     Reason.ENGINE_LOST: "engine lost",
     Reason.OUT_OF_MEMORY: "engine out of memory",

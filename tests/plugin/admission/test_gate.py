@@ -14,6 +14,7 @@ from gc_paused import gc_paused
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
+from headway.admission.ended_request import EndedRequest
 from headway.admission.gate import Gate, Permit
 from headway.errors import Expired, Refused, Rejected, TimedOut, UnknownClassError
 from headway_policies import CapReason, Desk, Ending, Outcome, PriorityClass, Reason, Timeouts, Usage
@@ -411,12 +412,18 @@ class Notes:
     def __init__(self) -> None:
         self.waits: list[tuple[str, float]] = []
         self.first_tokens: list[tuple[str, float]] = []
+        self.prefills_s: list[float] = []
+        self.ends: list[EndedRequest] = []
 
     def waited(self, class_name: str, wait_s: float) -> None:
         self.waits.append((class_name, wait_s))
 
-    def first_token(self, class_name: str, delay_s: float) -> None:
+    def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
         self.first_tokens.append((class_name, delay_s))
+        self.prefills_s.append(prefill_s)
+
+    def ended(self, ended: EndedRequest) -> None:
+        self.ends.append(ended)
 
 
 @on_virtual_time
@@ -435,6 +442,48 @@ async def test_the_meter_hears_of_each_dispatch_and_each_first_token_once() -> N
     assert [name for name, _ in notes.waits] == [name for name, _ in notes.first_tokens] == ["batch", "normal"]
     assert [wait_s for _, wait_s in notes.waits] == pytest.approx([0.0, 2.0])
     assert [delay_s for _, delay_s in notes.first_tokens] == pytest.approx([2.0, 3.0])
+    assert notes.prefills_s == pytest.approx([2.0, 1.0])
+    assert [(one.class_name, one.outcome, one.dispatched) for one in notes.ends] == [
+        ("batch", Outcome.COMPLETED, True), ("normal", Outcome.COMPLETED, True),
+    ]  # fmt: skip
+
+
+@on_virtual_time
+async def test_the_meter_hears_of_each_end_once_however_it_comes() -> None:
+    """Completed, cancelled while waiting, refused on arrival, timed out in the queue, and aborted while running."""
+    notes = Notes()
+    gate = Gate(small_preset(most_waiting=2), meter=notes)
+    running = gate.enter(timeouts=Timeouts(total_s=5.0))
+    cancelled, waiting = gate.enter(), gate.enter(timeouts=Timeouts(queue_s=3.0))
+    with pytest.raises(Refused):
+        gate.enter()
+    cancelled.leave(Ending.CANCELLED)
+    await asyncio.sleep(6.0)
+    for permit in (running, waiting, cancelled):
+        permit.leave(Ending.FAILED)
+    assert [one.outcome for one in notes.ends] == [
+        Outcome.REJECTED_FULL, Outcome.CANCELLED_QUEUED, Outcome.EXPIRED_QUEUED, Outcome.EXPIRED_RUNNING,
+    ]  # fmt: skip
+    assert [one.dispatched for one in notes.ends] == [False, False, False, True]
+    assert outcomes(gate) == Counter(one.outcome for one in notes.ends)
+
+
+@on_virtual_time
+async def test_a_slow_reader_lengthens_no_time_between_tokens() -> None:
+    """The engine ended the answer long before its client had read it."""
+    notes = Notes()
+    gate = Gate(small_preset(), meter=notes)
+    permit = gate.enter()
+    await asyncio.sleep(1.0)
+    permit.first_token()
+    await asyncio.sleep(2.0)
+    permit.use(10, 21, "stop")
+    await asyncio.sleep(30.0)
+    permit.leave(Ending.COMPLETED)
+    (ended,) = notes.ends
+    assert (ended.first_token_s, ended.decode_s, ended.total_s) == pytest.approx((1.0, 2.0, 3.0))
+    assert ended.pace_s == pytest.approx(0.1)
+    assert ended.finish_reasons == ("stop",)
 
 
 @on_virtual_time
@@ -716,8 +765,11 @@ async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
         def waited(self, class_name: str, wait_s: float) -> None:
             metered.append(("waited", class_name, wait_s))
 
-        def first_token(self, class_name: str, delay_s: float) -> None:
+        def first_token(self, class_name: str, delay_s: float, prefill_s: float) -> None:
             metered.append(("first token", class_name, delay_s))
+
+        def ended(self, ended: EndedRequest) -> None:
+            metered.append(("ended", ended.class_name, ended.total_s))
 
     gate = Gate(small_preset(1), meter=Writing())
     await asyncio.sleep(100.0)
@@ -732,8 +784,10 @@ async def test_waits_and_first_tokens_are_measured_from_the_arrival() -> None:
     assert metered == [
         ("waited", "normal", 0.0),
         ("first token", "normal", 2.0),
+        ("ended", "normal", 2.0),
         ("waited", "batch", 2.0),
         ("first token", "batch", 0.125),
+        ("ended", "batch", 3.0),
     ]
     assert_at_rest(gate)
 

@@ -164,8 +164,9 @@ def test_every_reader_of_metrics_has_its_bound() -> None:
             fetch_metrics(url, read)
         source = ScrapeSource(url)
         source.poll()
-        assert (source._health.trouble, len(source._ring)) == ("refused", 0)
-        assert "more than" in source._health.detail
+        (server,) = source._servers.values()
+        assert (server.health.trouble, len(server.ring)) == ("refused", 0)
+        assert "more than" in server.health.detail
         source.close()
 
 

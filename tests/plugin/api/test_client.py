@@ -36,8 +36,13 @@ def test_both_readers_read_what_a_server_says(lenient: bool) -> None:
         assert client.order_fallback("cap", reason="r").ordered == "cap"
         assert client.fallback().moves[0].after == "cap"
         assert client.recycle(actor="a").seats_taken == 5
+        assert client.pause(reason="r").waiting == 2
+        assert client.resume(actor="a").dispatched == 1
+        assert (client.drain().refused, client.status().state) == (2, "draining")
+        assert client.warm_up(reason="r", actor="a").batch_size == 27
+    orders: list[object] = [{"reason": "r"}, {"actor": "a"}, {}, {"reason": "r", "actor": "a"}]
     limits = [{"seats": 48, "expires_s": 30.0}, {"seats": None, "window_ms": 0.0, "actor": "a"}]
-    assert _bodies(server) == [{"name": "latency"}, *limits, {"rung": "cap", "reason": "r"}, {"actor": "a"}]
+    assert _bodies(server) == [{"name": "latency"}, *limits, {"rung": "cap", "reason": "r"}, {"actor": "a"}, *orders]
 
 
 def test_without_a_token_nothing_is_sent_as_one() -> None:

@@ -51,6 +51,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "recycle": {},
     "forecast": {"presets": ["latency"]},
     "undo": {"revision": 1},
+    "pause": {"reason": "the disk is moved", "actor": "anna"},
+    "resume": {},
+    "drain": {},
+    "warmup": {},
 }
 EVERY_ROUTE = pytest.mark.parametrize("route", routes.TABLE, ids=lambda route: route.name)
 
@@ -68,12 +72,23 @@ async def _never() -> None:
     raise AssertionError("a request runs, so the engine is not empty")
 
 
+async def _warm(batch_size: int) -> str:
+    """A warm-up that succeeds at once."""
+    return ""
+
+
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[httpx.AsyncClient, Control, EngineParts]]:
     """A client of the admin API of a supervised engine with one running request and one entry in its audit log."""
     engine = FakeEngine()
     balanced = bundled_presets()["balanced"]
-    control, parts = installed(engine, balanced, supervise=lambda one: Supervisor(one.gateway), replace=_never)
+    control, parts = installed(
+        engine,
+        balanced,
+        supervise=lambda one: Supervisor(one.gateway),
+        replace=_never,
+        warm_beside_traffic=_warm,
+    )
     vars(control.forecasts)["of"] = _forecast
     control.order_fallback("pause", caller=headway.Caller("anna"))
     control.order_fallback(None, caller=headway.Caller("anna"))
@@ -122,6 +137,8 @@ async def test_every_answer_is_exactly_its_model(route: Route) -> None:
     async with serving() as (client, *_):
         if route in (routes.TRIAL, routes.KEEP):
             await ask(client, routes.SWITCH, Role.OPERATOR)
+        if route is routes.RESUME:
+            await ask(client, routes.PAUSE, Role.OPERATOR)
         answer = await ask(client, route, route.role)
         assert answer.status_code == route.status
         assert answer.headers["content-type"].partition(";")[0] == route.media
@@ -142,6 +159,17 @@ async def test_a_recycle_that_begins_is_exactly_its_model(monkeypatch: pytest.Mo
         answer = await ask(client, routes.RECYCLE, Role.OPERATOR)
         assert (answer.status_code, answer.json()) == (202, {"accepted": True, "seats_taken": 1})
         exactly(schema.RecycleAccepted, answer.content)
+
+
+@pytest.mark.parametrize("route", [routes.PAUSE, routes.DRAIN], ids=lambda route: route.name)
+@on_virtual_time
+async def test_a_server_that_an_operator_has_stopped_answers_the_same_model(route: Route) -> None:
+    """With the cause, the age, the author and the reason of the order."""
+    async with serving() as (client, *_):
+        await ask(client, route, Role.OPERATOR)
+        status = await ask(client, routes.STATUS, Role.VIEWER)
+        exactly(schema.Status, status.content)
+        assert (status.json()["holds"], status.json()["stopped"]["state"]) == (["operator"], status.json()["state"])
 
 
 @on_virtual_time

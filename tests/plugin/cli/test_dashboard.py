@@ -32,6 +32,30 @@ def test_it_becomes_the_dashboard_of_this_interpreter(became: list[list[str]]) -
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], []),
+        (["--url", "http://a:1", "--url", "http://b:2"], ["--url", "http://a:1", "--url", "http://b:2"]),
+        (["--demo"], ["--demo"]),
+    ],
+    ids=["as the environment says", "two servers", "demo"],
+)
+def test_what_is_watched_goes_along(became: list[list[str]], words: list[str], expected: list[str]) -> None:
+    """Without an option the dashboard reads HEADWAY_URL itself, which may be a list."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    main(["dashboard", *words, "--port", port])
+    assert became == [[sys.executable, "-m", "headway_dashboard", *expected, "--host", "127.0.0.1", "--port", port]]
+
+
+def test_a_demo_has_no_server(became: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    """Both at once is a mistake, and nothing starts."""
+    assert main(["dashboard", "--demo", "--url", "http://a:1"]) == 2
+    assert "not allowed with" in capsys.readouterr().err
+    assert became == []
+
+
 def test_a_taken_port_is_exit_code_two(became: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
     """Before Streamlit prints its own page of text."""
     with socket.create_server(("127.0.0.1", 0)) as server:

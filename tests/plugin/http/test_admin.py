@@ -24,7 +24,7 @@ from headway.http.admin import routes
 from headway.http.auth import MAX_TOKEN_CHARS, TokenError, Tokens
 from headway.http.orders import BODY_WITHIN_S
 from headway.operator.presets import PresetCatalogue
-from headway.operator.snapshot import MAX_REVISIONS, SwitchHistory
+from headway.operator.switch_history import MAX_REVISIONS, SwitchHistory
 from headway_policies import bundled_presets, parse_preset
 from headway_policies.preset import differences, effective
 from headway_policies.queueing.factory import OrderSettings

@@ -225,8 +225,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         begin=lambda control: control.order_fallback("cap", caller=Caller("ann", "operator")),
     ),
     "a pause": Scenario(
-        Bottleneck.STOPPED, Severity.DOWN, "No request is dispatched: paused: operator",
+        Bottleneck.STOPPED, Severity.DOWN, "No request is dispatched: paused by an operator",
         begin=lambda control: control.gateway.gate.pause(Hold.OPERATOR),
+    ),
+    "a drain by order": Scenario(
+        Bottleneck.STOPPED, Severity.DOWN, "No request is dispatched: draining",
+        begin=lambda control: control.admission.drain(Caller("ann", "operator")),
     ),
     "a dead engine": Scenario(
         Bottleneck.ENGINE_DOWN, Severity.DOWN, "The engine is gone",
@@ -369,7 +373,7 @@ async def test_trouble_is_logged_when_it_begins_and_when_it_is_over(caplog: pyte
         control.gateway.gate.resume(Hold.OPERATOR)
         await asyncio.sleep(60.0)
     assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
-    assert caplog.messages[0].startswith("diagnosis: down (stopped): No request is dispatched: paused: operator")
+    assert caplog.messages[0].startswith("diagnosis: down (stopped): No request is dispatched: paused by an operator")
 
 
 @on_virtual_time

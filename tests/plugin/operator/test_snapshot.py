@@ -150,15 +150,15 @@ async def test_a_snapshot_does_not_change_any_more() -> None:
     before = control.snapshot()
     permit = control.gateway.gate.enter()
     parts.warmup.begin(1).stages["batch"] = [1.0]
-    parts.memory.pauses.generations[0].add(0.5)
+    parts.memory.pauses.generations[0].add(0.5, 0.0)
     parts.memory.recycled["growth"] += 1
     control.fallback_controller.order("pause")
     counts, after = before.classes["normal"].counts, control.snapshot()
     assert (counts.arrived, before.seats_taken, before.warmup.state, before.warmup.stages) == (0, 0, "pending", {})
-    assert (sum(before.memory.gc_pauses[0].counts), before.memory.recycled["growth"]) == (0, 0)
+    assert (before.memory.gc_pauses[0].count, before.memory.recycled["growth"]) == (0, 0)
     assert (before.fallback.rung.word, dict(before.fallback.steps)) == ("normal", {})
     assert (after.classes["normal"].counts.arrived, after.warmup.stages) == (1, {"batch": [1.0]})
-    assert (sum(after.memory.gc_pauses[0].counts), after.memory.recycled["growth"]) == (1, 1)
+    assert (after.memory.gc_pauses[0].count, after.memory.recycled["growth"]) == (1, 1)
     assert after.fallback.rung.word == "pause"
     permit.leave(Ending.COMPLETED)
     control.gateway.gate.close()

@@ -17,7 +17,7 @@ from engines import installed
 from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeEngine, FakeParams
-from headway.engine.port import Ended
+from headway.engine.port import Ended, PlainAdapter
 from headway.supervision import memory_probe
 from headway.supervision.memory_maintenance import TASK, MemoryMaintenance
 from headway.supervision.memory_probe import MemoryProbe, MemoryUse
@@ -158,9 +158,9 @@ async def test_a_server_that_has_grown_tidies_its_own_heap() -> None:
     with harness.collector:
         await harness.look()
         harness.use = replace(CALM, server_bytes=4 * GIB)
-        before = sum(harness.control.reader.memory.pauses.generations[2].counts)
+        before = harness.control.reader.memory.pauses.read()[2].count
         await harness.look(2)
-        assert sum(harness.control.reader.memory.pauses.generations[2].counts) == before + 1
+        assert harness.control.reader.memory.pauses.read()[2].count == before + 1
     assert (harness.cleared, harness.control.reader.memory.cleared) == ([], {Cache.HEAP: 1})
 
 
@@ -333,3 +333,27 @@ async def test_the_limit_hears_how_busy_the_gpu_is(monkeypatch: pytest.MonkeyPat
         harness.control.reader.activity.step(step, 1, [])
     assert [one.gpu_busy_ratio for one in seen] == [None, 0.4]
     assert seen[1] == replace(step, gpu_busy_ratio=0.4)
+
+
+@on_virtual_time
+async def test_each_engine_is_asked_once_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Again after an error, and again for the engine that replaces it."""
+    asked: list[int] = []
+
+    async def memory(adapter: PlainAdapter, engine: object) -> dict[str, int]:
+        asked.append(len(asked))
+        if len(asked) == 1:
+            raise RuntimeError("the engine does not know this call yet")
+        return {"weights": len(asked)}
+
+    monkeypatch.setattr(PlainAdapter, "memory", memory)
+    harness = Harness()
+    report = harness.control.reader.memory
+    await harness.look()
+    assert report.engine_bytes == {}
+    await harness.look(3)
+    assert report.engine_bytes == {"weights": 2}
+    report.recycled["command"] += 1
+    await harness.look(3)
+    assert report.engine_bytes == {"weights": 3}
+    assert len(asked) == 3

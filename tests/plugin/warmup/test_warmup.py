@@ -198,7 +198,7 @@ async def test_a_cache_that_stays_in_use_is_no_failure() -> None:
 async def test_no_metric_counts_the_warm_up() -> None:
     """Steps during it are no batches, its requests no arrivals; each stage's last round is shown."""
     registry, catalogue, engine = CollectorRegistry(), PresetCatalogue(), CachingEngine(max_num_seqs=SEATS)
-    meters = Meters(catalogue.class_names(), catalogue.max_seats(), registry)
+    meters = Meters.for_presets(catalogue, registry)
     parts = prepare(engine, PlainAdapter(), catalogue.get("latency"), meters=meters, warm_up=True)
     control = install(parts, catalogue)
     harness = Harness(control, parts)
@@ -336,6 +336,59 @@ async def test_a_replaced_engine_is_warmed_up_anew() -> None:
     harness.report.state = "skipped"
     await harness.rewarm(requests)
     assert (len(requests.asked), requests.brief) == (asked, 1)
+
+
+@on_virtual_time
+async def test_a_warm_up_beside_traffic_keeps_the_prefix_cache_and_the_seats_as_they_are() -> None:
+    """Its batches are as large as it is told; the report has its figures, and the number of the last attempt."""
+    engine, harness, requests = warming(ramp_s=100.0)
+    await harness.warm_up(requests)
+    resets, asked, limit = engine.resets, len(requests.asked), harness.gateway.gate.desk.limit
+    warmer = Warmer(harness.parts, requests)
+    assert await warmer.warm_beside_traffic(2) == ""
+    assert Counter(requests.asked[asked:]) == {"single": 1, "logprobs": 1, "json_schema": 1, "batch": 4}
+    assert (harness.report.state, harness.report.batch_size, harness.report.attempt) == ("done", 2, 1)
+    assert (engine.resets, harness.gateway.gate.desk.limit) == (resets, limit)
+    await assert_no_residue(harness.control)
+
+
+@on_virtual_time
+async def test_a_warm_up_beside_traffic_that_fails_leaves_the_report_and_retries_nothing() -> None:
+    """The server goes on as it was; the result says what failed."""
+    engine, harness, requests = warming()
+    await harness.warm_up(requests)
+    report, asked = harness.report, len(requests.asked)
+    engine.stalled = True
+    assert await Warmer(harness.parts, requests).warm_beside_traffic(2) == "single: no end within 300 s"
+    engine.stalled = False
+    assert (harness.report, harness.control.not_ready()) == (report, [])
+    await asyncio.sleep(1000)
+    assert len(requests.asked) == asked + 1
+    await assert_no_residue(harness.control)
+
+
+@on_virtual_time
+async def test_the_report_of_another_engine_is_not_overwritten() -> None:
+    """It was replaced while a warm-up ran beside its requests."""
+    _engine, harness, requests = warming()
+    await harness.warm_up(requests)
+    beside = asyncio.ensure_future(Warmer(harness.parts, requests).warm_beside_traffic(2))
+    await asyncio.sleep(0.01)
+    harness.parts.warmup.reset()
+    assert await beside == ""
+    assert harness.report.state == "pending"
+
+
+@on_virtual_time
+async def test_a_server_without_a_warm_up_stays_one_after_an_ordered_one() -> None:
+    """Another engine is probed, not warmed up."""
+    engine = CachingEngine()
+    control, parts = installed(engine, small_preset(SEATS), warm_up=False)
+    harness, requests = Harness(control, parts), Requests(engine)
+    assert await Warmer(parts, requests).warm_beside_traffic(1) == ""
+    asked = len(requests.asked)
+    await harness.rewarm(requests)
+    assert (harness.report.state, len(requests.asked), requests.brief) == ("done", asked, 1)
 
 
 @on_virtual_time

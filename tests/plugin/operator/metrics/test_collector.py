@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+from time import perf_counter
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -20,18 +21,19 @@ from headway.operator.metrics import METRIC_NAMES, Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.memory_probe import Gpu, Gpus
 from headway.supervision.memory_report import TRIGGERS
-from headway_policies import Decision, Ending, Outcome, Reason
+from headway_policies import Decision, Ending, Hold, Outcome, Reason
 from headway_policies.memory.policy import Cache
 
 WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes", "headway_gpu_busy_ratio"}
 WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
 WITHOUT_COMPARISON = {"headway_forecast_error_ratio"}
+NOT_AT_ONCE = {"headway_processor_busy_ratio", "headway_engine_memory_bytes"}
 
 
 def exported() -> tuple[FakeEngine, headway.Control, CollectorRegistry]:
     """A fake engine behind the gate, with its metrics in a registry of their own."""
     registry, catalogue, engine = CollectorRegistry(), PresetCatalogue(), FakeEngine(step_s=0.001)
-    meters = Meters(catalogue.class_names(), catalogue.max_seats(), registry)
+    meters = Meters.for_presets(catalogue, registry)
     control = install(prepare(engine, PlainAdapter(), catalogue.get("latency"), meters=meters), catalogue)
     registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
     return engine, control, registry
@@ -44,7 +46,7 @@ async def test_every_metric_and_every_label_value_is_there_from_the_start() -> N
     suffixes = ("_bucket", "_sum", "_count", "_created")
     names = {one.name for one in scrape.samples}
     families = names | {name.removesuffix(suffix) for name in names for suffix in suffixes if name.endswith(suffix)}
-    assert set(METRIC_NAMES) - families - WITHOUT_GPU == WITHOUT_WARMUP | WITHOUT_COMPARISON
+    assert set(METRIC_NAMES) - families - WITHOUT_GPU - NOT_AT_ONCE == WITHOUT_WARMUP | WITHOUT_COMPARISON
     for name in control.catalogue.class_names():
         for label, values, metric in (
             ("outcome", Outcome, "headway_outcomes_total"),
@@ -201,7 +203,7 @@ async def test_what_was_done_about_memory_is_shown() -> None:
     assert {before("headway_recycles_total", trigger=trigger) for trigger in TRIGGERS} == {0.0}
     report.cap_ratio, report.cleared[Cache.WORKER], report.recycled["growth"] = 0.8, 2, 1
     for pause_s in (0.003, 0.2, 9.0):
-        report.pauses.generations[2].add(pause_s)
+        report.pauses.generations[2].add(pause_s, perf_counter())
     after = Scrape(generate_latest(registry).decode())
     assert after("headway_memory_cap_ratio") == 0.8
     assert after("headway_cache_clears_total", cache="worker") == 2.0
@@ -209,6 +211,7 @@ async def test_what_was_done_about_memory_is_shown() -> None:
     assert after("headway_gc_pause_seconds_bucket", generation="2", le="0.25") == 2.0
     assert after("headway_gc_pause_seconds_count", generation="2") == 3.0
     assert after("headway_gc_pause_seconds_sum", generation="2") == pytest.approx(9.203)
+    assert after("headway_gc_longest_pause_seconds", generation="2") == 9.0
     assert after("headway_gc_pause_seconds_count", generation="0") == 0.0
 
 
@@ -224,3 +227,37 @@ async def test_promtool_finds_nothing_to_say() -> None:
     text = generate_latest(registry)
     done = await asyncio.to_thread(subprocess.run, command, input=text, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def test_each_cause_that_holds_dispatch_is_shown() -> None:
+    """An operator's pause beside a warm-up: each by itself, and each ends by itself."""
+    _, control, registry = exported()
+    gate = control.gateway.gate
+
+    def held() -> set[str]:
+        scrape = Scrape(generate_latest(registry).decode())
+        return {one.labels["hold"] for one in scrape.samples if one.name == "headway_dispatch_held" and one.value}
+
+    assert held() == set()
+    gate.pause()
+    gate.pause(Hold.WARMUP)
+    assert held() == {"operator", "warmup"}
+    gate.resume()
+    assert held() == {"warmup"}
+    gate.resume(Hold.WARMUP)
+    assert held() == set()
+
+
+async def test_the_memory_of_the_engine_is_shown_while_there_is_one() -> None:
+    """By component, as the engine said; nothing while it is gone."""
+    _, control, registry = exported()
+    control.reader.memory.engine_bytes = {"weights": 700, "kv_cache": 300}
+
+    def shown() -> dict[str, float]:
+        scrape = Scrape(generate_latest(registry).decode())
+        found = [one for one in scrape.samples if one.name == "headway_engine_memory_bytes"]
+        return {one.labels["component"]: one.value for one in found}
+
+    assert shown() == {"weights": 700, "kv_cache": 300}
+    control.gateway.link.engine_gone = True
+    assert shown() == {}

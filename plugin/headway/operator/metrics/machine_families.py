@@ -1,0 +1,40 @@
+"""The machine as metric families: memory and processor time of the server's processes, and the GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import Metric
+
+from headway.operator.metrics.table import gauge, one_gauge
+from headway.supervision import Gpus, ProcessorUse, memory_limit_bytes, read_processes
+
+
+def machine_families(processors: ProcessorUse, gpus: Gpus) -> Iterator[Metric]:
+    """One reading. What is not known, a GPU above all, is absent and not 0."""
+    processes = read_processes()
+    resident = gauge("headway_process_resident_bytes", "process")
+    for name, one in processes.items():
+        resident.add_metric([name], one.resident_bytes)
+    yield resident
+    yield one_gauge("headway_memory_limit_bytes", memory_limit_bytes())
+    busy = gauge("headway_processor_busy_ratio", "process")
+    for name, ratio in processors.read(processes).items():
+        busy.add_metric([name], ratio)
+    yield busy
+    yield from _gpus(gpus)
+
+
+def _gpus(gpus: Gpus) -> Iterator[Metric]:
+    cards = gpus.read()
+    if not cards:
+        return
+    used = gauge("headway_gpu_memory_used_bytes", "gpu")
+    total = gauge("headway_gpu_memory_total_bytes", "gpu")
+    busy = gauge("headway_gpu_busy_ratio", "gpu")
+    for card in cards:
+        used.add_metric([card.gpu], card.used_bytes)
+        total.add_metric([card.gpu], card.total_bytes)
+        if card.busy_ratio is not None:
+            busy.add_metric([card.gpu], card.busy_ratio)
+    yield from (used, total, busy)

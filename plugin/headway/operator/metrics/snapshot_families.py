@@ -1,0 +1,153 @@
+"""A snapshot as metric families: requests by class, the server, its engine, the fallback ladder, and memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import Metric
+
+from headway.operator.metrics.table import counter, gauge, histogram, one_gauge
+from headway.operator.snapshot import EngineReading, FallbackReading, MemoryReading, Snapshot
+from headway.release import version
+from headway_policies import Cause, Decision, EngineState, Hold, Outcome, Reason
+from headway_policies.diagnosis import Bottleneck
+from headway_policies.fallback import Degradation, Rung, Trigger
+
+
+def snapshot_families(shot: Snapshot) -> Iterator[Metric]:
+    """All families of one snapshot."""
+    yield from _requests(shot)
+    yield from _server(shot)
+    yield from _engine(shot.engine)
+    yield from _fallback(shot.fallback, shot.classes)
+    yield from _memory(shot.memory)
+
+
+def _requests(shot: Snapshot) -> Iterator[Metric]:
+    arrivals = counter("headway_arrivals_total", "class")
+    decisions = counter("headway_admission_decisions_total", "class", "decision")
+    refusals = counter("headway_refusals_total", "class", "reason")
+    outcomes = counter("headway_outcomes_total", "class", "outcome")
+    depth = gauge("headway_queue_depth", "class")
+    oldest = gauge("headway_queue_oldest_wait_seconds", "class")
+    overloaded = gauge("headway_overloaded", "class")
+    held = gauge("headway_held_seats", "class")
+    in_flight = gauge("headway_in_flight", "class")
+    retries = counter("headway_retries_total", "class")
+    objectives = gauge("headway_objective_seconds", "class", "objective")
+    for name, one in shot.classes.items():
+        counts = one.counts
+        arrivals.add_metric([name], counts.arrived)
+        depth.add_metric([name], counts.queued)
+        oldest.add_metric([name], one.oldest_wait_s)
+        overloaded.add_metric([name], one.overloaded)
+        held.add_metric([name], one.held_seats)
+        in_flight.add_metric([name], counts.in_flight)
+        retries.add_metric([name], counts.retries)
+        for objective, seconds in one.objectives_s.items():
+            objectives.add_metric([name, objective], seconds)
+        for decision in Decision:
+            decisions.add_metric([name, decision], counts.decisions[decision])
+        for reason in Reason:
+            refusals.add_metric([name, reason], counts.refusals[reason])
+        for outcome in Outcome:
+            outcomes.add_metric([name, outcome], counts.outcomes[outcome])
+    yield from (arrivals, decisions, refusals, outcomes, retries)
+    yield from (depth, oldest, overloaded, held, in_flight, objectives)
+
+
+def _server(shot: Snapshot) -> Iterator[Metric]:
+    load = shot.engine.load
+    plain = {
+        "headway_seats_taken": shot.seats_taken,
+        "headway_queue_tokens": shot.queue.tokens,
+        "headway_queue_bytes": shot.queue.size_bytes,
+        "headway_scale_ratio": shot.limit.scale_ratio,
+        "headway_batch_window_seconds": shot.queue.window_s,
+        "headway_last_change_timestamp_seconds": shot.preset.last_change_s,
+        "headway_severity": shot.diagnosis.severity,
+        "headway_fallback_rung": shot.fallback.rung,
+        "headway_ready": not shot.not_ready,
+        "headway_engine_kv_cache_usage_ratio": load.kv_usage_ratio,
+        "headway_engine_running": load.running,
+        "headway_engine_waiting": load.waiting,
+    }
+    for name, value in plain.items():
+        yield one_gauge(name, value)
+    limit = gauge("headway_limit", "kind")
+    limit.add_metric(["live"], shot.limit.live)
+    limit.add_metric(["proposed"], shot.limit.proposed)
+    limit.add_metric(["ceiling"], shot.limit.ceiling)
+    failed = gauge("headway_policy_failed", "policy")
+    failed.add_metric(["order"], shot.queue.order_failed is not None)
+    failed.add_metric(["limit"], shot.limit.why == "failed")
+    failed.add_metric(["window"], shot.queue.window_failed is not None)
+    error, samples = gauge("headway_prediction_error_ratio", "of"), gauge("headway_prediction_samples", "of")
+    for of, accuracy in shot.accuracy.items():
+        error.add_metric([of], accuracy.error_ratio)
+        samples.add_metric([of], accuracy.samples)
+    forecast = gauge("headway_forecast_error_ratio", "figure")
+    for figure, ratio in shot.forecast.error_ratios.items():
+        forecast.add_metric([figure], ratio)
+    bottleneck = gauge("headway_bottleneck", "bottleneck")
+    for one in Bottleneck:
+        bottleneck.add_metric([one], one is shot.diagnosis.bottleneck)
+    held = gauge("headway_dispatch_held", "hold")
+    for hold in Hold:
+        held.add_metric([hold], hold in shot.holds)
+    preset = gauge("headway_preset_info", "preset", "revision")
+    preset.add_metric([shot.preset.name, str(shot.preset.revision)], 1)
+    switched = counter("headway_preset_changes_total", "preset")
+    for name, number in shot.preset.switches.items():
+        switched.add_metric([name], number)
+    warmup = gauge("headway_warmup_duration_seconds", "stage")
+    for stage, took_s in shot.warmup.last_s().items():
+        warmup.add_metric([stage], took_s)
+    build = gauge("headway_build_info", "version", "backend")
+    build.add_metric([version(), shot.identity.backend], 1)
+    yield from (limit, failed, held, bottleneck, error, samples, forecast, preset, switched, warmup, build)
+
+
+def _engine(engine: EngineReading) -> Iterator[Metric]:
+    state = gauge("headway_engine_state", "state")
+    for one in EngineState:
+        state.add_metric([one], one is engine.state)
+    supervisor = engine.supervisor
+    deaths = counter("headway_engine_deaths_total", "cause")
+    for cause in Cause:
+        deaths.add_metric([cause], 0 if supervisor is None else supervisor.deaths[cause])
+    hangs = counter("headway_engine_hangs_total")
+    hangs.add_metric([], 0 if supervisor is None else supervisor.hangs)
+    preemptions = counter("headway_preemptions_total")
+    preemptions.add_metric([], engine.preemptions)
+    yield from (state, deaths, hangs, preemptions)
+
+
+def _fallback(fallback: FallbackReading, class_names: Iterable[str]) -> Iterator[Metric]:
+    steps = counter("headway_fallback_steps_total", "rung", "trigger")
+    for rung, trigger in itertools.product(Rung, Trigger):
+        steps.add_metric([rung.word, trigger], fallback.steps.get((rung, trigger), 0))
+    degraded = counter("headway_degraded_total", "class", "kind")
+    for name, kind in itertools.product(class_names, Degradation):
+        degraded.add_metric([name, kind], fallback.degraded.get((name, kind), 0))
+    yield from (steps, degraded)
+
+
+def _memory(memory: MemoryReading) -> Iterator[Metric]:
+    yield one_gauge("headway_memory_cap_ratio", memory.cap_ratio)
+    clears = counter("headway_cache_clears_total", "cache")
+    for cache, number in memory.cleared.items():
+        clears.add_metric([cache], number)
+    recycles = counter("headway_recycles_total", "trigger")
+    for trigger, number in memory.recycled.items():
+        recycles.add_metric([trigger], number)
+    pauses = histogram("headway_gc_pause_seconds", "generation")
+    longest = gauge("headway_gc_longest_pause_seconds", "generation")
+    for generation, seen in enumerate(memory.gc_pauses):
+        pauses.add_metric([str(generation)], seen.buckets, seen.total)
+        longest.add_metric([str(generation)], seen.recent_largest)
+    held = gauge("headway_engine_memory_bytes", "component")
+    for component, size_bytes in memory.engine_bytes.items():
+        held.add_metric([component], size_bytes)
+    yield from (clears, recycles, pauses, longest, held)

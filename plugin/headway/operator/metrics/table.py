@@ -1,0 +1,101 @@
+"""The table of all metrics, and families made from it: a name that is not in the table cannot be exported.
+
+No name contains a colon and none begins with ``vllm:``: vLLM unregisters every collector that does.
+"""
+
+from __future__ import annotations
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+#: The table: every metric, its kind and its help text. README, rules and dashboard are tested against it.
+TABLE: dict[str, tuple[str, str]] = {
+    "headway_arrivals_total": ("counter", "Requests that asked for a seat."),
+    "headway_admission_decisions_total": ("counter", "Admission decisions on arrival: seated, queued or rejected."),
+    "headway_refusals_total": ("counter", "Requests refused, by reason."),
+    "headway_outcomes_total": ("counter", "Requests ended, by outcome; each request has exactly one."),
+    "headway_queue_depth": ("gauge", "Requests waiting for a seat."),
+    "headway_queue_tokens": ("gauge", "Prompt tokens of waiting requests, estimated until they are counted."),
+    "headway_queue_bytes": ("gauge", "Bytes of waiting requests."),
+    "headway_queue_oldest_wait_seconds": ("gauge", "Age of the longest-waiting request."),
+    "headway_overloaded": ("gauge", "1 while the queue of a class stands: waits are cut to its objective."),
+    "headway_dispatch_held": ("gauge", "1 while nothing is dispatched for this cause, by cause."),
+    "headway_held_seats": ("gauge", "Seats kept for a class from less urgent ones, taken or not."),
+    "headway_in_flight": ("gauge", "Requests dispatched and not yet ended."),
+    "headway_seats_taken": ("gauge", "Sequences in the engine, until it has confirmed that they ended."),
+    "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
+    "headway_scale_ratio": ("gauge", "Demand as a multiple of the live limit: the signal for a number of replicas."),
+    "headway_batch_window_seconds": ("gauge", "Length of the batch window now; 0 where no batch gathers."),
+    "headway_policy_failed": ("gauge", "1 while a custom policy is disabled because it raised an error, by policy."),
+    "headway_prediction_error_ratio": ("gauge", "Mean absolute error of a prediction relative to the mean measured."),
+    "headway_prediction_samples": ("gauge", "Samples behind headway_prediction_error_ratio."),
+    "headway_severity": ("gauge", "Diagnosis: 0 ok, 1 watch, 2 degraded, 3 overloaded, 4 down."),
+    "headway_bottleneck": ("gauge", "Diagnosis: what limits the server, one-hot; none while nothing does."),
+    "headway_forecast_error_ratio": ("gauge", "Median error of the forecasts of presets after the last switches."),
+    "headway_queue_wait_seconds": ("histogram", "Time from arrival to dispatch."),
+    "headway_time_to_first_token_seconds": ("histogram", "Time from arrival to the first token, queue included."),
+    "headway_inter_token_seconds": ("histogram", "Mean time between two tokens of a completed request."),
+    "headway_end_to_end_seconds": ("histogram", "Time from arrival to the last token, of completed requests."),
+    "headway_prefill_seconds": ("histogram", "Time from dispatch to the first token."),
+    "headway_decode_seconds": ("histogram", "Time from the first token to the last one, of completed requests."),
+    "headway_longest_seconds": ("gauge", "Longest duration of the last 30 to 60 s, by what was measured; 0 for none."),
+    "headway_prompt_tokens_total": ("counter", "Prompt tokens of requests that ended, as the engine counted them."),
+    "headway_output_tokens_total": ("counter", "Output tokens of requests that ended."),
+    "headway_finish_reasons_total": ("counter", "Answers that ended, by the reason that the engine gave."),
+    "headway_objective_seconds": ("gauge", "Objectives of the classes in the preset in force; absent where none."),
+    "headway_objective_judged_total": ("counter", "Requests judged by the objectives of their class."),
+    "headway_objective_met_total": ("counter", "Requests that met the objectives of their class."),
+    "headway_preemptions_total": ("counter", "Sequences preempted by the engine because the KV cache was full."),
+    "headway_batch_size": ("histogram", "Sequences in each engine step."),
+    "headway_preset_info": ("gauge", "The preset in force and its revision; always 1."),
+    "headway_preset_changes_total": ("counter", "Preset switches, by the preset switched to."),
+    "headway_last_change_timestamp_seconds": ("gauge", "Time of the last preset switch, or of the server's start."),
+    "headway_fallback_rung": ("gauge", "Fallback ladder: 0 normal, 1 cap, 2 bypass, 3 shed, 4 divert, 5 pause."),
+    "headway_fallback_steps_total": ("counter", "Moves of the fallback ladder, by the rung reached and the trigger."),
+    "headway_degraded_total": ("counter", "Requests degraded by the fallback ladder, by kind."),
+    "headway_ready": ("gauge", "1 while the server is ready to receive traffic."),
+    "headway_warmup_duration_seconds": ("gauge", "Duration of each warm-up stage in its last round."),
+    "headway_engine_state": ("gauge", "Engine state, one-hot."),
+    "headway_engine_deaths_total": ("counter", "Engine deaths, by cause."),
+    "headway_engine_hangs_total": ("counter", "Times the engine became unresponsive."),
+    "headway_retries_total": ("counter", "Requests retried after their engine died."),
+    "headway_engine_kv_cache_usage_ratio": ("gauge", "KV-cache use in the engine's last step, 0 to 1."),
+    "headway_engine_running": ("gauge", "Sequences running in the engine after its last step."),
+    "headway_engine_waiting": ("gauge", "Sequences waiting in the engine after its last step."),
+    "headway_process_resident_bytes": ("gauge", "Resident memory of the API server and of the engine's processes."),
+    "headway_engine_memory_bytes": ("gauge", "Memory of the engine: weights, and the KV cache as allocated."),
+    "headway_memory_limit_bytes": ("gauge", "Memory that the server may use: of its control group, or all."),
+    "headway_processor_busy_ratio": ("gauge", "Processor time as a share of the processors that may be used."),
+    "headway_gpu_memory_used_bytes": ("gauge", "GPU memory in use; absent without a GPU."),
+    "headway_gpu_memory_total_bytes": ("gauge", "GPU memory in all; absent without a GPU."),
+    "headway_gpu_busy_ratio": ("gauge", "Share of the last sample period in which the GPU computed."),
+    "headway_memory_cap_ratio": ("gauge", "Share of the limit that may be used while memory is short; 1 is all of it."),
+    "headway_cache_clears_total": (
+        "counter",
+        "Caches cleared: engine prefixes, engine workers, heap of the API server.",
+    ),
+    "headway_recycles_total": ("counter", "Living engines replaced, by trigger."),
+    "headway_gc_pause_seconds": ("histogram", "Pauses by Python's garbage collector, by generation."),
+    "headway_gc_longest_pause_seconds": ("gauge", "Longest pause by the garbage collector in the last 30 to 60 s."),
+    "headway_build_info": ("gauge", "Version and backend; always 1."),
+}
+METRIC_NAMES = tuple(TABLE)
+
+
+def counter(name: str, *labels: str) -> CounterMetricFamily:
+    """An empty family of counters."""
+    return CounterMetricFamily(name, TABLE[name][1], labels=labels)
+
+
+def gauge(name: str, *labels: str) -> GaugeMetricFamily:
+    """An empty family of gauges."""
+    return GaugeMetricFamily(name, TABLE[name][1], labels=labels)
+
+
+def one_gauge(name: str, value: float) -> GaugeMetricFamily:
+    """A gauge without labels."""
+    return GaugeMetricFamily(name, TABLE[name][1], value=float(value))
+
+
+def histogram(name: str, *labels: str) -> HistogramMetricFamily:
+    """An empty family of histograms."""
+    return HistogramMetricFamily(name, TABLE[name][1], labels=labels)

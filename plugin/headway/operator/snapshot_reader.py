@@ -1,0 +1,207 @@
+"""Reading of a server's parts as one snapshot. Reading has no side effect: nothing is checked, restarted or moved."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+from headway.admission import Gateway
+from headway.fallback import FallbackController
+from headway.operator.attainment import objectives_s
+from headway.operator.diagnostics import Diagnostics
+from headway.operator.forecast_errors import ForecastErrors
+from headway.operator.ordered_limit import LimitOrders
+from headway.operator.presets import PresetCatalogue
+from headway.operator.snapshot import (
+    ClassReading,
+    EngineReading,
+    FallbackReading,
+    ForecastReading,
+    LimitReading,
+    MemoryReading,
+    PrefixReading,
+    PresetReading,
+    QueueReading,
+    ServerIdentity,
+    Snapshot,
+    SupervisorReading,
+)
+from headway.operator.switch_history import SwitchHistory
+from headway.operator.trials import PresetTrials
+from headway.supervision import (
+    TRIGGERS,
+    EngineActivity,
+    EngineRecycle,
+    MemoryReport,
+    Supervisor,
+    WarmupState,
+    not_ready,
+)
+from headway_policies import Cause, Desk, Load, Preset
+from headway_policies.memory import Cache
+from headway_policies.preset import SeatBounds, typical_tokens
+
+_MOST_SEATS = 65_536
+_NO_LOAD = Load(running=0, waiting=0, kv_usage_ratio=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotReader:
+    """Reads the parts of one server. Call it on the event loop's thread only."""
+
+    identity: ServerIdentity
+    gateway: Gateway
+    catalogue: PresetCatalogue
+    history: SwitchHistory
+    activity: EngineActivity
+    warmup: WarmupState
+    memory: MemoryReport
+    recycle: EngineRecycle
+    fallback: FallbackController
+    orders: LimitOrders
+    trials: PresetTrials
+    forecast_errors: ForecastErrors
+    diagnostics: Diagnostics
+    supervisor: Supervisor | None = None
+
+    def not_ready(self) -> list[str]:
+        """Why the server should receive no traffic; empty when it is ready."""
+        trying = "" if self.supervisor is None else self.supervisor.trying
+        return not_ready(self.gateway.gate.desk, self.warmup.report, trying)
+
+    def snapshot(self) -> Snapshot:
+        """The whole, as it is now."""
+        desk, now_s, history = self.gateway.gate.desk, self.gateway.gate.now_s(), self.history
+        return Snapshot(
+            identity=self.identity,
+            wall_s=history.wall_s(),
+            started_s=history.started_s,
+            not_ready=tuple(self.not_ready()),
+            admission=desk.state,
+            holds=frozenset(desk.holds),
+            preset=self._preset(desk),
+            limit=self._limit(desk, now_s),
+            queue=_queue(desk, now_s),
+            seats_taken=self.gateway.sequences,
+            in_flight=desk.ledger.in_flight,
+            classes=_classes(desk, now_s),
+            accuracy=desk.accuracy(),
+            forecast=ForecastReading(len(self.forecast_errors.comparisons), self.forecast_errors.error_ratios()),
+            diagnosis=self.diagnostics.last,
+            fallback=self._fallback(),
+            warmup=copy.deepcopy(self.warmup.report),
+            memory=self._memory(),
+            engine=self._engine(desk),
+        )
+
+    # ------------------------------------------------------------------ inside
+
+    def _preset(self, desk: Desk) -> PresetReading:
+        names, history = [one.preset.name for one in self.catalogue], self.history
+        switches = {name: history.switches[name] for name in names}
+        trial, left_s = self.trials.running, self.trials.left_s()
+        back_to = None if trial is None else trial.back_to.name
+        return PresetReading(desk.preset.name, desk.revision, history.last_change_s, switches, back_to, left_s)
+
+    def _limit(self, desk: Desk, now_s: float) -> LimitReading:
+        ceiling = self.catalogue.max_seats() if desk.ceiling is None else desk.ceiling
+        return LimitReading(
+            live=desk.limit,
+            proposed=desk.proposed_limit(now_s),
+            ceiling=ceiling,
+            why=desk.limit_reason,
+            scale_ratio=desk.scale_ratio(now_s),
+            ordered=self.orders.in_force,
+            ordered_left_s=self.orders.left_s(now_s),
+            bounds=self.seat_bounds(desk.preset),
+        )
+
+    def seat_bounds(self, preset: Preset) -> SeatBounds:
+        """What this engine has seats for, at the recorded lengths, or before there are any at those of the preset."""
+        link, desk, kv_tokens = self.gateway.link, self.gateway.gate.desk, self.activity.load.kv_capacity_tokens
+        recorded = desk.sequence_tokens > 0
+        longest = link.adapter.settings(link.engine).max_model_len
+        tokens = desk.sequence_tokens if recorded else typical_tokens(preset, longest)
+        knee = desk.engine_fit.knee_seats()
+        return SeatBounds(
+            kv_seats=max(1, int(kv_tokens / tokens)) if kv_tokens else None,
+            sequence_tokens=tokens,
+            recorded=recorded,
+            knee_seats=None if knee is None else max(1, min(round(knee), _MOST_SEATS)),
+        )
+
+    def _fallback(self) -> FallbackReading:
+        ladder, degraded = self.fallback.ladder, self.gateway.gate.degraded
+        return FallbackReading(ladder.rung, ladder.why, dict(ladder.steps), dict(degraded))
+
+    def _memory(self) -> MemoryReading:
+        report = self.memory
+        return MemoryReading(
+            cap_ratio=report.cap_ratio,
+            cleared={cache: report.cleared[cache] for cache in Cache},
+            recycled={trigger: report.recycled[trigger] for trigger in TRIGGERS},
+            gc_pauses=report.pauses.read(),
+            engine_bytes={} if self.gateway.link.engine_gone else dict(report.engine_bytes),
+            recycling=self.recycle.running,
+            recycle_form=report.recycle_form,
+        )
+
+    def _engine(self, desk: Desk) -> EngineReading:
+        supervisor, reading = self.supervisor, None
+        if supervisor is not None:
+            reading = SupervisorReading(
+                trying=supervisor.trying,
+                tries=supervisor.restarts.deaths_in_a_row,
+                most_tries=supervisor.most_tries,
+                deaths={cause: supervisor.deaths[cause] for cause in Cause},
+                hangs=supervisor.hangs,
+                suspects=desk.suspects,
+            )
+        link = self.gateway.link
+        settings = link.adapter.settings(link.engine)
+        load = _NO_LOAD if link.engine_gone or link.engine_lost else self.activity.load
+        fit = desk.engine_fit
+        return EngineReading(
+            state=desk.engine,
+            up=desk.engine_up,
+            core_limit=link.core_limit,
+            load=load,
+            costs=fit.step_costs,
+            error_ratio=fit.error_ratio,
+            settings=settings,
+            preemptions=self.activity.preemptions,
+            supervisor=reading,
+        )
+
+
+def _queue(desk: Desk, now_s: float) -> QueueReading:
+    prefixes = desk.prefixes
+    return QueueReading(
+        tickets=desk.ledger.queued,
+        tokens=desk.waiting_tokens(),
+        size_bytes=desk.waiting_bytes(),
+        window_s=desk.window_s(now_s),
+        between=desk.preset.ordering.between,
+        inside=desk.preset.ordering.inside,
+        order_failed=desk.order_failed,
+        window_failed=desk.window_failed,
+        prefix=None
+        if prefixes is None
+        else PrefixReading(prefixes.expected_ratio, prefixes.hit_ratio, prefixes.factor),
+    )
+
+
+def _classes(desk: Desk, now_s: float) -> dict[str, ClassReading]:
+    oldest_s, terms = desk.oldest_wait_s(now_s), desk.preset.classes
+    standing, held = desk.standing_queues(now_s), desk.held_seats()
+    return {
+        name: ClassReading(
+            priority=terms[name].priority if name in terms else None,
+            oldest_wait_s=oldest_s[name],
+            overloaded=name in standing,
+            held_seats=held.get(name, 0),
+            counts=counts.copy(),
+            objectives_s=objectives_s(terms.get(name)),
+        )
+        for name, counts in desk.ledger.classes.items()
+    }

@@ -1,0 +1,42 @@
+"""History of the presets that were in force: what can be put in force again, and how often each was switched to."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headway_policies import Preset
+
+#: The revisions that can be put in force again.
+MAX_REVISIONS = 100
+
+
+@dataclass(slots=True)
+class SwitchHistory:
+    """Switches of the preset since the start. Times are seconds of the wall clock ``wall_s``.
+
+    ``presets`` are those of the last revisions, by their numbers: what can be put in force again.
+    """
+
+    presets: dict[int, Preset]
+    wall_s: Callable[[], float] = time.time
+    started_s: float = field(init=False)
+    last_change_s: float = field(init=False)
+    switches: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.started_s = self.last_change_s = self.wall_s()
+
+    def switched(self, preset: Preset, revision: int) -> None:
+        """Count a switch to this preset, which is this revision."""
+        self.last_change_s = self.wall_s()
+        self.switches[preset.name] += 1
+        self.presets[revision] = preset
+        if len(self.presets) > MAX_REVISIONS:
+            del self.presets[min(self.presets)]
+
+    def before(self, revision: int) -> int | None:
+        """The revision before this one; None where it is not known any more."""
+        return max((one for one in self.presets if one < revision), default=None)

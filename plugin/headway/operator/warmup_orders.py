@@ -1,0 +1,115 @@
+"""Orders of a warm-up: the preset's plan, once, on the engine that serves, beside its requests.
+
+One at a time, and only on an engine that is up and warm: another one is warmed up by what starts it. A failure changes
+nothing but the audit, which has the end of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from headway.admission import Gateway
+from headway.audit import Caller
+from headway.background_tasks import BackgroundTasks
+from headway.errors import HeadwayError, NoWarmupError, OrderConflictError
+from headway.supervision import EngineRecycle, WarmupState
+from headway_policies import Hold
+from headway_policies.desk import ENGINE_HOLDS
+
+log = logging.getLogger(__name__)
+
+TASK = "ordered warm-up"
+_NO_REQUESTS = "this engine has no warm-up: nothing says which requests it takes"
+
+#: Runs the plan once with batches of so many requests; the result is why it failed, empty where it did not.
+WarmBesideTraffic = Callable[[int], Awaitable[str]]
+#: Writes one line of the audit: the caller, the reason given, and the result.
+Record = Callable[[Caller, str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupBegun:
+    """A warm-up that has begun: its largest batch, and the requests that are here."""
+
+    batch_size: int
+    running: int
+    waiting: int
+
+
+class WarmupOrders:
+    """The ordered warm-ups of one server. Call it on the event loop's thread only."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        tasks: BackgroundTasks,
+        warmup: WarmupState,
+        recycle: EngineRecycle,
+        record: Record,
+        warm: WarmBesideTraffic | None = None,
+    ) -> None:
+        self._gateway = gateway
+        self._tasks = tasks
+        self._warmup = warmup
+        self._recycle = recycle
+        self._record = record
+        self._warm = warm
+
+    @property
+    def running(self) -> bool:
+        """Whether an ordered warm-up is under way."""
+        return TASK in self._tasks
+
+    def begin(self, caller: Caller, reason: str = "") -> WarmupBegun:
+        """Start one in the background. Raises NoWarmupError or OrderConflictError; then nothing has changed."""
+        try:
+            warm = self._possible()
+        except HeadwayError as error:
+            self._record(caller, reason, f"refused: {error}")
+            raise
+        desk = self._gateway.gate.desk
+        batch_size = max(1, desk.limit - desk.seats_taken)
+        self._record(caller, reason, f"accepted: batches of at most {batch_size}")
+        self._gateway.link.begin()
+        self._tasks.start(TASK, self._run(warm, batch_size, caller, reason))
+        return WarmupBegun(batch_size, desk.ledger.in_flight, desk.ledger.queued)
+
+    # ------------------------------------------------------------------ inside
+
+    def _possible(self) -> WarmBesideTraffic:
+        if self._warm is None:
+            raise NoWarmupError(_NO_REQUESTS)
+        if why := self._conflict():
+            raise OrderConflictError(why)
+        return self._warm
+
+    def _conflict(self) -> str:
+        """Why none can run now, and what to do; empty where one can."""
+        desk = self._gateway.gate.desk
+        if self._gateway.link.closing:
+            return "the server is closing: start it again once it has ended"
+        if self.running or not self._warmup.report.warm or Hold.WARMUP in desk.holds:
+            return "a warm-up is under way: wait for its end, which is in the audit log and the status"
+        if self._recycle.running:
+            return "a recycle is under way, and warms the new engine up: wait for its end"
+        if not desk.engine_up:
+            return "the engine is not running: another one is warmed up when it starts"
+        if desk.holds & ENGINE_HOLDS:
+            return "the engine is paused or asleep: wake it up first"
+        return ""
+
+    async def _run(self, warm: WarmBesideTraffic, batch_size: int, caller: Caller, reason: str) -> None:
+        began_s = self._gateway.gate.now_s()
+        try:
+            failed = await warm(batch_size)
+        except asyncio.CancelledError:
+            self._record(caller, reason, "ended: the server closes")
+            raise
+        except Exception as error:
+            log.exception("the ordered warm-up ended with an error")
+            failed = type(error).__name__
+        took_s = self._gateway.gate.now_s() - began_s
+        self._record(caller, reason, f"failed: {failed}" if failed else f"applied after {took_s:.1f} s")

@@ -1,0 +1,95 @@
+"""The processes of this server: their memory, and their share of the processors."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import psutil
+
+from headway.control_groups import cpu_quota, memory_limit
+
+#: A share over less time than this says nothing: processor time is counted in hundredths of a second.
+_LEAST_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessReading:
+    """What some processes use: memory, and the processor time of all of them since they began."""
+
+    resident_bytes: int = 0
+    processor_s: float = 0.0
+
+
+def read_processes() -> dict[str, ProcessReading]:
+    """This process ("api_server") and all its descendants together ("engine")."""
+    here = psutil.Process(os.getpid())
+    engine_bytes, engine_s = 0, 0.0
+    for child in here.children(recursive=True):
+        try:
+            one = _read(child)
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+        engine_bytes, engine_s = engine_bytes + one.resident_bytes, engine_s + one.processor_s
+    return {"api_server": _read(here), "engine": ProcessReading(engine_bytes, engine_s)}
+
+
+def resident_bytes() -> dict[str, int]:
+    """Resident memory of the same."""
+    return {name: one.resident_bytes for name, one in read_processes().items()}
+
+
+def memory_limit_bytes() -> int:
+    """The memory that this server may use: of its control group, else of the machine."""
+    total: int = psutil.virtual_memory().total
+    limit = memory_limit()
+    return total if limit is None else min(limit, total)
+
+
+class ProcessorUse:
+    """Shares of the processors that this server may use, of its own processes, and "machine", of the whole machine.
+
+    Each is over the time since the reading before the last one that is at least a second old. A process that ends
+    takes its time with it: its share counts as 0 then, never as less.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._at_s, self._used_s = clock_s(), self._read(read_processes())
+        self._shares: dict[str, float] = {}
+
+    def read(self, processes: Mapping[str, ProcessReading]) -> Mapping[str, float]:
+        """The shares, 0 to 1; empty in the first second. ``processes`` are read just before."""
+        now_s = self._clock_s()
+        passed_s = now_s - self._at_s
+        if passed_s >= _LEAST_S:
+            used_s = self._read(processes)
+            before_s, self._at_s, self._used_s = self._used_s, now_s, used_s
+            allowed_s = {name: passed_s * _allowed() for name in processes} | {"machine": passed_s * _all()}
+            spent_s = {name: used_s[name] - before_s.get(name, 0.0) for name in used_s}
+            self._shares = {name: min(1.0, max(0.0, spent_s[name] / allowed_s[name])) for name in used_s}
+        return self._shares
+
+    @staticmethod
+    def _read(processes: Mapping[str, ProcessReading]) -> dict[str, float]:
+        times = psutil.cpu_times()
+        idle_s = times.idle + getattr(times, "iowait", 0.0)
+        guest_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # counted in user time as well
+        return {name: one.processor_s for name, one in processes.items()} | {"machine": sum(times) - idle_s - guest_s}
+
+
+def _read(process: psutil.Process) -> ProcessReading:
+    with process.oneshot():
+        times = process.cpu_times()
+        return ProcessReading(process.memory_info().rss, times.user + times.system)
+
+
+def _allowed() -> float:
+    """The processors that this server may use."""
+    return min(float(len(os.sched_getaffinity(0))), cpu_quota())
+
+
+def _all() -> int:
+    return psutil.cpu_count() or 1

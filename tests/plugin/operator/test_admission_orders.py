@@ -1,0 +1,202 @@
+"""Orders to pause, drain and resume: what becomes of the requests, what is refused, and what the audit says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from engines import TrippingEngine, installed, outcomes
+from small_presets import small_preset, terms
+from virtual_time import on_virtual_time
+
+from headway.audit import Caller
+from headway.engine.fake import FakeParams
+from headway.errors import Expired, OrderConflictError, Rejected
+from headway.operator import AdmissionChange
+from headway_policies import AdmissionState, Hold
+
+ANN = Caller("ann", "operator")
+BEN = Caller("ben", "operator")
+STEP_S = 0.01
+
+
+class Server:
+    """A fake engine of two seats behind the gate, with an operator."""
+
+    def __init__(self, *, queue_s: float = 10.0) -> None:
+        preset = small_preset(2, classes={"normal": terms(1, queue_s=queue_s)})
+        self.control, self.parts = installed(TrippingEngine(step_s=STEP_S), preset)
+        self.orders, self.gate = self.control.admission, self.control.gateway.gate
+        self.tasks: list[asyncio.Task[int]] = []
+
+    async def _ask(self, name: str, tokens: int) -> int:
+        engine: Any = self.control.gateway.link.engine
+        outputs = [output async for output in engine.generate("p", FakeParams(tokens), name)]
+        return len(outputs[-1].tokens)
+
+    async def busy(self, number: int, tokens: int = 100) -> None:
+        """So many requests more: two of them run."""
+        first = len(self.tasks)
+        self.tasks += [asyncio.create_task(self._ask(f"r{first + one}", tokens)) for one in range(number)]
+        await asyncio.sleep(5 * STEP_S)
+
+    async def answers(self) -> list[int | BaseException]:
+        """What becomes of each request, in their order."""
+        return await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def audit(self) -> list[tuple[str, str, str, str]]:
+        """Each line: the action, the state before and after, and the result; the oldest first."""
+        return [(one.action, one.before, one.after, one.result) for one in reversed(self.control.audit.entries(20))]
+
+
+@on_virtual_time
+async def test_a_paused_request_waits_and_is_served_after_the_resume() -> None:
+    """Running ones finish meanwhile; nothing is refused, and the answers count the requests."""
+    server = Server()
+    await server.busy(3)
+    assert server.orders.pause(ANN, "disk") == AdmissionChange(AdmissionState.PAUSED, (Hold.OPERATOR,), 2, 1)
+    await asyncio.sleep(5.0)
+    assert [task.done() for task in server.tasks] == [True, True, False]
+    resumed = server.orders.resume(BEN)
+    assert resumed == AdmissionChange(AdmissionState.OPEN, (), 1, 0, dispatched=1)
+    assert await server.answers() == [100, 100, 100]
+    assert server.audit() == [
+        ("pause_admission", "open", "paused", "applied: 2 running, 1 waiting"),
+        ("resume_admission", "paused", "open", "applied: 1 running, 0 waiting, 1 dispatched"),
+    ]
+
+
+@on_virtual_time
+async def test_time_outs_go_on_in_a_pause() -> None:
+    """A request that waits for longer than its class allows is refused, paused or not."""
+    server = Server(queue_s=3.0)
+    server.orders.pause(ANN)
+    await server.busy(1)
+    await asyncio.sleep(4.0)
+    (answer,) = await server.answers()
+    assert isinstance(answer, Expired)
+
+
+@on_virtual_time
+async def test_a_drain_refuses_who_waits_and_finishes_who_runs() -> None:
+    """With Retry-After; the audit says when the last running request has ended."""
+    server = Server()
+    await server.busy(5)
+    drained = server.orders.drain(ANN, "update")
+    assert drained == AdmissionChange(AdmissionState.DRAINING, (Hold.OPERATOR,), 2, 0, refused=3)
+    await server.busy(1)
+    answers = await server.answers()
+    await asyncio.sleep(1.0)
+    assert answers[:2] == [100, 100]
+    assert [type(one) for one in answers[2:]] == [Rejected] * 4
+    assert all(isinstance(one, Rejected) and one.retry and one.retry_after_s >= 1 for one in answers[2:])
+    assert outcomes(server.control) == {"completed": 2, "drained": 4}
+    applied, done = server.audit()
+    assert applied == ("drain_admission", "open", "draining", "applied: 2 running, 0 waiting, 3 refused")
+    assert done[:3] == ("drain_admission", "draining", "draining")
+    assert done[3].startswith("done after 1.")
+    assert done[3].endswith(" s: no request runs")
+
+
+@on_virtual_time
+async def test_a_resume_ends_a_drain_and_the_wait_for_its_end() -> None:
+    """Requests are admitted again, and no end of the drain is recorded."""
+    server = Server()
+    await server.busy(2)
+    server.orders.drain(ANN)
+    server.orders.resume(BEN)
+    await server.busy(1, tokens=3)
+    assert await server.answers() == [100, 100, 3]
+    await asyncio.sleep(1.0)
+    assert [line[0] for line in server.audit()] == ["drain_admission", "resume_admission"]
+
+
+@on_virtual_time
+async def test_a_resume_ends_a_pause_and_the_drain_that_followed_it() -> None:
+    """Both were ordered; nothing of them is left."""
+    server = Server()
+    server.orders.pause(ANN)
+    server.orders.drain(ANN)
+    assert server.orders.resume(ANN).state is AdmissionState.OPEN
+    assert (server.orders.stop, server.control.not_ready()) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("before", "order", "why"),
+    [
+        ("", "resume", "no order stops dispatch"),
+        ("recycle", "resume", "no order stops dispatch; it is held by recycle, which ends by itself"),
+        ("pause", "pause", "the server is paused already: resume ends the pause"),
+        ("drain", "pause", "the server is draining, which stops more than a pause: resume ends the drain"),
+        ("drain", "drain", "the server is draining already: resume ends the drain"),
+        ("close", "pause", "the server is closing: start it again once it has ended"),
+        ("close", "drain", "the server is closing: start it again once it has ended"),
+        ("close", "resume", "the server is closing: start it again once it has ended"),
+    ],
+)
+def test_what_is_so_already_is_refused_with_what_to_do(before: str, order: str, why: str) -> None:
+    """Nothing changes, and the audit has the attempt with its reason."""
+
+    @on_virtual_time
+    async def run() -> None:
+        server = Server()
+        if before == "recycle":
+            server.gate.pause(Hold.RECYCLE)
+        elif before == "close":
+            server.control.gateway.link.closing = True
+            server.gate.drain()
+        elif before:
+            getattr(server.orders, before)(ANN)
+        await asyncio.sleep(1.0)  # what is drained has its end in the audit
+        state, lines = server.gate.desk.state, len(server.audit())
+        with pytest.raises(OrderConflictError, match=f"^{why}$"):
+            getattr(server.orders, order)(BEN, "again")
+        assert server.gate.desk.state is state
+        (line,) = server.audit()[lines:]
+        assert line[1:] == (state.value, state.value, f"refused: {why}")
+        assert server.control.audit.entries(1)[0].reason == "again"
+
+    run()
+
+
+@on_virtual_time
+async def test_a_resume_leaves_a_pause_for_another_cause() -> None:
+    """A recycle ends by itself: the answer names it, and dispatches nothing."""
+    server = Server()
+    server.gate.pause(Hold.RECYCLE)
+    server.orders.pause(ANN)
+    await server.busy(1, tokens=3)
+    assert server.orders.resume(ANN) == AdmissionChange(AdmissionState.PAUSED, (Hold.RECYCLE,), 0, 1)
+    server.gate.resume(Hold.RECYCLE)
+    assert await server.answers() == [3]
+
+
+@on_virtual_time
+async def test_the_status_says_what_stops_dispatch_since_when_by_whom_and_why() -> None:
+    """And readiness the reason; a pause by the program itself has no author."""
+    server = Server()
+    assert (server.control.status()["holds"], server.control.status()["stopped"]) == ([], None)
+    server.orders.pause(ANN, "disk\x1b[2J")
+    await asyncio.sleep(90.0)
+    status = server.control.status()
+    assert (status["holds"], status["reasons"], status["ready"]) == (["operator"], ["paused by an operator"], False)
+    since = status["stopped"].pop("since")
+    assert status["stopped"] == {"state": "paused", "for_s": 90.0, "actor": "ann", "reason": "disk\\x1b[2J"}
+    assert since.endswith("Z")
+    server.orders.drain(BEN)
+    assert server.control.status()["stopped"]["actor"] == "ben"
+    assert server.control.not_ready() == ["draining"]
+    server.orders.resume(ANN)
+    server.gate.pause()
+    assert server.control.status()["holds"] == ["operator"]
+
+
+@on_virtual_time
+async def test_a_pause_outlives_a_switch_of_the_preset() -> None:
+    """It is no setting of a preset."""
+    server = Server()
+    server.control.catalogue.include(small_preset(4, name="other"))
+    server.orders.pause(ANN)
+    await server.control.switch("other", expected_revision=None, caller=ANN)
+    assert server.gate.desk.state is AdmissionState.PAUSED

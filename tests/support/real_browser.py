@@ -1,0 +1,54 @@
+"""Debian's Chromium, headless, and what a page of ours may do in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+#: Vega measures a sparkline before it has a size; it is not an error of the dashboard.
+HARMLESS = ("Infinite extent",)
+
+
+def chromium_path() -> str | None:
+    """Where Chromium is installed; None where it is not."""
+    return shutil.which("chromium")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """One headless Chromium until the block ends."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), headless=True, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def is_local(url: str) -> bool:
+    """Whether a request stays on this machine."""
+    return url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:"))
+
+
+def drag(page: Page, upto: float = 0.9) -> Locator:
+    """Drag over a part of the first chart, from 0.6 of its width on; returns what of it takes the pointer."""
+    area = page.locator(".js-plotly-plot .nsewdrag").first
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.6, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * upto, middle, steps=8)
+    page.mouse.up()
+    page.wait_for_function("() => document.querySelector('.js-plotly-plot').__headway.zoom !== null")
+    return area
