@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -61,6 +61,9 @@ bench-policies: setup ## the policies against their goals, about five minutes; A
 
 bench-engine: setup ## an overload of the real engine, memory of what waits, little KV space, a quarter of an hour; ARGS: --strict, --write
 	@$(BIN)/python deploy/models.py tiny && exec $(BIN)/python tests/benchmarks/engine.py $(ARGS)
+
+bench-dashboard: setup ## what the dashboard costs, in a real browser, ten minutes; ARGS: --strict, --write, --only soak-long (half an hour)
+	@$(BIN)/python deploy/models.py tiny && PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/dashboard_costs.py $(ARGS)
 
 check: setup ## lint, format check, types, import contracts
 	@set -e

@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from headway_dashboard.server import SCRIPT, routes
+from headway_dashboard.server import PACKED, SCRIPT, routes
 from headway_dashboard.shared import watching
+from headway_dashboard.trusted_proxy import middleware
 
-app = st.App(SCRIPT, routes=routes(), lifespan=watching)
+app = st.App(SCRIPT, routes=routes(), middleware=[*middleware(), PACKED], lifespan=watching)

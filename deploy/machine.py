@@ -16,7 +16,12 @@ from progress import Progress, StepError
 
 NEEDED_DISK_GB = 6
 REQUIRED_LIBRARY = ("libnuma.so.1", "libnuma1")
-TEST_PROGRAMS = {"chromium": "chromium", "prometheus": "prometheus", "promtool": "prometheus"}
+TEST_PROGRAMS = {
+    "chromium": "chromium",
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "prometheus-alertmanager": "prometheus-alertmanager",
+}
 TEST_FONT = (Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"), "fonts-dejavu-core")
 
 

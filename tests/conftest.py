@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,7 +96,8 @@ def shared_server(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -
     presets = shutil.copytree(PRESETS, folder / "presets")
     adaptive_presets.write_into(presets)
     log_path = folder / "server.log"
-    with RunningServer.headway(log_path, "--preset", "balanced", HEADWAY_PRESET_DIR=str(presets)) as server:
+    roles = {"HEADWAY_PRESET_DIR": str(presets), "HEADWAY_VIEWER_TOKEN": secrets.token_hex(32)}
+    with RunningServer.headway(log_path, "--preset", "balanced", **roles) as server:
         yield server
 
 

@@ -6,15 +6,17 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from urllib.parse import urlsplit
 
 import streamlit as st
 
-from headway_dashboard.server import OPTIONS, SCRIPT, routes
-from headway_dashboard.settings import DEFAULT_REFRESH_S, DEFAULT_URL
+from headway_dashboard.rights import start_words
+from headway_dashboard.server import OPTIONS, PACKED, SCRIPT, routes
+from headway_dashboard.settings import DEFAULT_REFRESH_S, DEFAULT_URL, Settings, server_urls
 from headway_dashboard.shared import watching
+from headway_dashboard.trusted_proxy import middleware
 
 
 def _address(text: str) -> str:
@@ -23,6 +25,8 @@ def _address(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{text!r} is not an address such as http://127.0.0.1:8000")
     if parts.username or parts.password:
         raise argparse.ArgumentTypeError("an address must not carry a password")
+    if "," in text:
+        raise argparse.ArgumentTypeError("give --url once for each server")
     return text.rstrip("/")
 
 
@@ -40,7 +44,14 @@ def parser() -> argparse.ArgumentParser:
         description="Watch a Headway server, and switch its presets.",
         epilog="The token comes from HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE; without one the page only shows.",
     )
-    command.add_argument("--url", type=_address, help=f"the server (default: $HEADWAY_URL, else {DEFAULT_URL})")
+    watched = command.add_mutually_exclusive_group()
+    watched.add_argument(
+        "--url",
+        type=_address,
+        action="append",
+        help=f"the server; several times for several servers (default: $HEADWAY_URL, else {DEFAULT_URL})",
+    )
+    watched.add_argument("--demo", action="store_true", help="show simulated figures, without a server")
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     command.add_argument("--port", type=int, default=8501, help="port to listen on (default: %(default)s)")
     command.add_argument("--prometheus-url", type=_address, help="read history from this Prometheus")
@@ -56,19 +67,39 @@ def _end(number: int, frame: FrameType | None) -> None:
     os._exit(0)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Start the web server and stay in it until it is stopped."""
-    asked = parser().parse_args(argv)
+def environment_of(asked: argparse.Namespace) -> dict[str, str]:
+    """The variables that say what the options say: the pages read the environment alone."""
     wanted = {
-        "HEADWAY_URL": asked.url,
+        "HEADWAY_URL": ",".join(asked.url) if asked.url else None,
+        "HEADWAY_DASHBOARD_DEMO": "1" if asked.demo else "" if asked.url else None,
         "HEADWAY_PROMETHEUS_URL": asked.prometheus_url,
         "HEADWAY_REFRESH_S": asked.refresh_s,
     }
-    os.environ.update({name: str(value) for name, value in wanted.items() if value is not None})
+    return {name: str(value) for name, value in wanted.items() if value is not None}
+
+
+def check_servers(command: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    """Refuse a variable HEADWAY_URL that an option ``--url`` would refuse, as it would."""
+    for url in server_urls(environment.get("HEADWAY_URL") or ""):
+        try:
+            _address(url)
+        except argparse.ArgumentTypeError as error:
+            command.error(f"HEADWAY_URL: {error}")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Start the web server and stay in it until it is stopped."""
+    command = parser()
+    asked = command.parse_args(argv)
+    os.environ.update(environment_of(asked))
+    if not Settings.from_environment().demo:
+        check_servers(command, os.environ)
     sys.argv = [str(SCRIPT)]  # Streamlit takes its folder for sys.path and its name for messages
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    app = st.App(SCRIPT, routes=routes(), lifespan=watching)
+    if words := start_words(asked.host, Settings.from_environment()):
+        sys.stderr.write(f"headway dashboard: {words}\n")
+    app = st.App(SCRIPT, routes=routes(), middleware=[*middleware(), PACKED], lifespan=watching)
     app.run(config={**OPTIONS, "server.address": asked.host, "server.port": asked.port})
 
 

@@ -1,4 +1,4 @@
-"""The frame around every page: configuration and the navigation."""
+"""The script of every page: configuration, the frame, and the navigation."""
 
 from __future__ import annotations
 
@@ -7,29 +7,51 @@ from pathlib import Path
 
 import streamlit as st
 
-from headway_dashboard.analysis.headline import TITLE
-from headway_dashboard.pages import control, engine, overview, requests, server
+from headway_dashboard.analysis.diagnosis.headline import TITLE
+from headway_dashboard.pages import control, engine, latency, overview, requests, server, wall
+from headway_dashboard.pages.frame import frame
+from headway_dashboard.pages.head import on_a_wall
+from headway_dashboard.settings import Settings
 from headway_dashboard.shared import watched
+from headway_dashboard.sources import Source, StatusSource
 
 _ASSETS = Path(__file__).parent / "assets"
-_STYLE = """<style>
+#: Streamlit fades all that a running refresh has not redrawn yet: element containers, headers of expanders, and tabs.
+#: The frame says how old the figures are. The chart of a tile stands at its foot, with or without a note above.
+STYLE = """<style>
 .stMainBlockContainer { padding-top: 4rem; padding-bottom: 2rem; }
-[data-testid="stElementContainer"][data-stale="true"] { opacity: 1 !important; transition: none !important; }
+[data-testid="stElementContainer"][data-stale="true"],
+[data-testid="stExpander"] summary,
+[data-testid="stExpander"] > div,
+[data-testid="stTabs"] [role="tablist"],
+[data-testid="stTab"]:not([data-disabled]) { opacity: 1 !important; transition: none !important; }
+[data-testid="stMetric"] { display: flex; flex-direction: column; justify-content: space-between; height: 100%; }
+[data-testid="stMetricDelta"], [data-testid="stMetricDelta"] * { white-space: normal; overflow: visible; }
 @media (max-width: 640px) { .stMainBlockContainer { padding-left: 0.75rem; padding-right: 0.75rem; } }
 </style>"""
 
 
 def main() -> None:
-    """Draw the page that the visitor asked for."""
+    """Draw the frame and the page that the visitor asked for."""
     st.set_page_config(page_title=TITLE, page_icon=str(_ASSETS / "icon.png"), layout="wide")
     st.logo(str(_ASSETS / "logo.svg"), size="medium")
-    st.html(_STYLE)
+    st.html(STYLE)
     found = watched()
-    pages = [
+    if on_a_wall():
+        chosen = st.navigation([st.Page(partial(wall.show, *found), title="Overview", default=True)], position="hidden")
+    else:
+        chosen = st.navigation(_pages(found), position="top")
+    frame(*found)
+    chosen.run()
+
+
+def _pages(found: tuple[Settings, Source, StatusSource]) -> list[st.Page]:
+    """The pages in their order."""
+    return [
         st.Page(partial(overview.show, *found), title="Overview", url_path="overview", default=True),
-        st.Page(partial(requests.show, *found), title="Requests", url_path="requests"),
+        st.Page(partial(requests.show, *found), title="Requests & priorities", url_path="requests"),
+        st.Page(partial(latency.show, *found), title=latency.TITLE, url_path="latency"),
         st.Page(partial(engine.show, *found), title="Batching & memory", url_path="engine"),
-        st.Page(partial(server.show, *found), title="Server", url_path="server"),
         st.Page(partial(control.show, *found), title="Control", url_path="control"),
+        st.Page(partial(server.show, *found), title="Server & diagnostics", url_path="server"),
     ]
-    st.navigation(pages, position="top").run()

@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from headway_dashboard.deep_links import page_routes
+from headway_dashboard.packed_assets import PackedAssets
+
 #: The script that Streamlit runs for each visitor. It stands alone in its folder, because Streamlit puts that folder
 #: on ``sys.path``.
 SCRIPT = Path(__file__).parent / "entry" / "headway_page.py"
+
+#: Compresses the scripts and styles of Streamlit.
+PACKED = Middleware(PackedAssets)
 
 _PLOTLY_PATH = "/assets/plotly.min.js"
 
@@ -53,5 +60,5 @@ async def _alive(request: Request) -> Response:
 
 
 def routes() -> list[BaseRoute]:
-    """plotly.js, and a probe for supervisors."""
-    return [Route(_PLOTLY_PATH, _plotly), Route("/healthz", _alive)]
+    """plotly.js, a probe for supervisors, and the pages by their own addresses."""
+    return [Route(_PLOTLY_PATH, _plotly), Route("/healthz", _alive), *page_routes()]

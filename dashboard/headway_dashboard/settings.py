@@ -1,4 +1,4 @@
-"""The settings of the dashboard: the server, its tokens, and the refresh interval.
+"""The settings of the dashboard: the servers, their token, and the refresh interval.
 
 Everything comes from the environment, so that one process has one answer and no token ever stands in a command line.
 """
@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from headway.api.secret_text import SecretFileError, find_secret
+from headway_dashboard.analysis.demo_words import DEMO_WORDS
 
 Role = Literal["operator", "viewer", "none"]
 
 DEFAULT_URL = "http://127.0.0.1:8000"
+#: More servers than this are watched through Prometheus.
+MAX_SERVERS = 32
+_YES = ("1", "true", "yes", "on")
 DEFAULT_REFRESH_S = 2.0
 
 
@@ -22,20 +26,46 @@ DEFAULT_REFRESH_S = 2.0
 class Settings:
     """What the dashboard was started with.
 
+    ``url`` is the server that is changed, or the first of several; ``others`` are watched beside it, with the same
+    token.
     ``role`` is what the token should allow; the server has the last word. The token is left out of ``repr`` and of
-    comparisons, so that it cannot reach a log line or a cache key.
+    comparisons, so that it cannot reach a log line or a cache key. ``demo`` shows simulated figures, without a server.
     """
 
     url: str = DEFAULT_URL
+    others: tuple[str, ...] = ()
+    demo: bool = False
     prometheus_url: str | None = None
     refresh_s: float = DEFAULT_REFRESH_S
     role: Role = "none"
     token: str | None = field(default=None, repr=False, compare=False)
     token_problem: str | None = None
 
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """All servers that are watched."""
+        return (self.url, *self.others)
+
+    @property
+    def address(self) -> str:
+        """What is watched, in words for the head of a page."""
+        if self.demo:
+            return DEMO_WORDS
+        return self.url if not self.others else f"{len(self.urls)} servers: {', '.join(self.urls)}"
+
+    def of(self, url: str) -> Settings:
+        """The settings for one of the servers alone."""
+        return replace(self, url=url, others=())
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Read ``HEADWAY_URL``, ``HEADWAY_PROMETHEUS_URL``, ``HEADWAY_REFRESH_S`` and the token of either role."""
+        """Read ``HEADWAY_URL``, ``HEADWAY_PROMETHEUS_URL``, ``HEADWAY_REFRESH_S`` and the token of either role.
+
+        With ``HEADWAY_DASHBOARD_DEMO`` neither server, Prometheus nor token count.
+        """
+        if (environment.get("HEADWAY_DASHBOARD_DEMO") or "").strip().lower() in _YES:
+            return cls(demo=True, refresh_s=_seconds(environment.get("HEADWAY_REFRESH_S")))
+        url, *others = server_urls(environment.get("HEADWAY_URL") or "") or (DEFAULT_URL,)
         role: Role = "none"
         token, problem = _secret(environment, "HEADWAY_ADMIN_TOKEN")
         if token:
@@ -44,13 +74,20 @@ class Settings:
             token, problem = _secret(environment, "HEADWAY_VIEWER_TOKEN")
             role = "viewer" if token else "none"
         return cls(
-            url=(environment.get("HEADWAY_URL") or DEFAULT_URL).rstrip("/"),
+            url=url,
+            others=tuple(others),
             prometheus_url=(environment.get("HEADWAY_PROMETHEUS_URL") or "").rstrip("/") or None,
             refresh_s=_seconds(environment.get("HEADWAY_REFRESH_S")),
             role=role,
             token=token,
             token_problem=problem,
         )
+
+
+def server_urls(text: str) -> tuple[str, ...]:
+    """The addresses in a list with commas, each once, at most ``MAX_SERVERS``."""
+    found = (part.strip().rstrip("/") for part in text.split(","))
+    return tuple(dict.fromkeys(one for one in found if one))[:MAX_SERVERS]
 
 
 def _secret(environment: Mapping[str, str], name: str) -> tuple[str | None, str | None]:

@@ -11,36 +11,95 @@ from contextlib import asynccontextmanager
 
 import streamlit as st
 
+from headway_dashboard.analysis.server.instances import ALL_INSTANCES, INSTANCE, instance_name
 from headway_dashboard.settings import Settings
-from headway_dashboard.sources import FallbackSource, PrometheusSource, ScrapeSource, Source, StatusSource
+from headway_dashboard.sources import (
+    ChosenSource,
+    DemoSource,
+    DemoStatus,
+    FallbackSource,
+    MergedStatusSource,
+    PrometheusSource,
+    ScrapeSource,
+    ServerStatusSource,
+    Source,
+    StatusSource,
+)
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda source: source.close())
-def source_for(url: str, prometheus_url: str | None, refresh_s: float) -> Source:
+def source_for(urls: tuple[str, ...], prometheus_url: str | None, refresh_s: float) -> Source:
     """The source that all visitors of this process share. No token is part of its key."""
-    scrape = ScrapeSource(url, interval_s=refresh_s)
+    scrape = ScrapeSource(*urls, interval_s=refresh_s)
     if prometheus_url is None:
         return scrape
-    return FallbackSource(PrometheusSource(prometheus_url, interval_s=refresh_s), scrape)
+    names = tuple(instance_name(url) for url in urls)
+    return FallbackSource(PrometheusSource(prometheus_url, instances=names, interval_s=refresh_s), scrape)
+
+
+@st.cache_resource(show_spinner=False)
+def demo_source(refresh_s: float) -> DemoSource:
+    """The simulated figures, for all visitors."""
+    return DemoSource(interval_s=refresh_s)
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda server_status: server_status.close())
-def telling_for(url: str, refresh_s: float, _token: str | None) -> StatusSource:
+def telling_for(url: str, refresh_s: float, _token: str | None) -> ServerStatusSource:
     """The server's status, for all visitors. The underscore keeps the token out of the key."""
-    return StatusSource(url, _token, interval_s=refresh_s)
+    return ServerStatusSource(url, _token, interval_s=refresh_s)
 
 
 def watched() -> tuple[Settings, Source, StatusSource]:
-    """What this process watches, as every page needs it."""
+    """What a visitor watches, as every page needs it: all servers, or the one that the address of the page names."""
     settings = Settings.from_environment()
-    source = source_for(settings.url, settings.prometheus_url, settings.refresh_s)
-    return settings, source, telling_for(settings.url, settings.refresh_s, settings.token)
+    if settings.demo:
+        demo = demo_source(settings.refresh_s)
+        return settings, demo, DemoStatus(demo)
+    return watched_at(settings, chosen_instance())
+
+
+def watched_at(settings: Settings, name: str) -> tuple[Settings, Source, StatusSource]:
+    """The servers of these settings, or the one of this name. A name that none of them has counts as not given.
+
+    Prometheus may know servers by other names than their addresses; such a one can be looked at, but not changed.
+    """
+    source = source_for(settings.urls, settings.prometheus_url, settings.refresh_s)
+    url = next((one for one in settings.urls if instance_name(one) == name), None)
+    if url is not None and settings.others:
+        return settings.of(url), ChosenSource(source, name), telling_for(url, settings.refresh_s, settings.token)
+    told = MergedStatusSource(
+        {instance_name(one): telling_for(one, settings.refresh_s, settings.token) for one in settings.urls}
+    )
+    if url is None and name and name in source.read((), 0.0).instances:
+        return settings, ChosenSource(source, name), told
+    return settings, source, told
+
+
+def instance_names(source: Source) -> tuple[str, ...]:
+    """The names of the servers to choose from; none where there is only one."""
+    whole = source.whole if isinstance(source, ChosenSource) else source
+    names = tuple(whole.read((), 0.0).instances)
+    return names if len(names) > 1 else ()
+
+
+def shown_together(source: Source) -> bool:
+    """Whether several servers are shown as one."""
+    return not isinstance(source, ChosenSource) and bool(instance_names(source))
+
+
+def chosen_instance() -> str:
+    """The name of the server that the bar chooses; empty for all."""
+    chosen = st.session_state.get(INSTANCE)
+    if chosen is None:
+        chosen = next(iter(st.query_params.get_all(INSTANCE)), "")
+    return "" if chosen == ALL_INSTANCES else str(chosen)
 
 
 @asynccontextmanager
 async def watching(app: st.App) -> AsyncIterator[None]:
     """Begin to watch when the web server starts. The first reading may wait a second, so not on its event loop."""
-    _, source, _ = watched()
+    settings = Settings.from_environment()
+    source = demo_source(settings.refresh_s) if settings.demo else watched_at(settings, "")[1]
     begun = asyncio.create_task(asyncio.to_thread(source.read, (), 0.0))
     yield
     await begun

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from accepted import Accepted
@@ -16,14 +16,22 @@ Goals = Mapping[str, Callable[[], Iterator[Goal]]]
 
 
 def run(
-    words: Sequence[str], goals: Goals, accepted: Accepted, readme: Path, *, help_text: str = "", marks: str = "figures"
+    words: Sequence[str],
+    goals: Goals,
+    accepted: Accepted,
+    readme: Path,
+    *,
+    help_text: str = "",
+    marks: str = "figures",
+    on_request: Collection[str] = (),
 ) -> int:
     """Returns 0; with ``--strict`` 1 when a figure is missed that ``accepted`` does not list.
 
-    With ``--write`` the table goes between these ``marks`` of the README.
+    With ``--write`` the table goes between these ``marks`` of the README. Goals ``on_request`` run only if named.
     """
     parser = argparse.ArgumentParser(description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=goals, default=list(goals), metavar="GOAL")
+    parser.add_argument("--only", nargs="+", choices=goals, metavar="GOAL",
+                        default=[name for name in goals if name not in on_request])  # fmt: skip
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args(words)

@@ -7,7 +7,21 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import streamlit as st
+from silent_server import silent_server
+from streamlit import config
 from stub_server import StubServer
+
+from headway_dashboard.server import OPTIONS
+
+
+@pytest.fixture(autouse=True)
+def listening() -> Iterator[None]:
+    """Pages that a test opens listen where the dashboard does unless it is told otherwise: on the loopback."""
+    before = st.get_option("server.address")
+    config.set_option("server.address", OPTIONS["server.address"])
+    yield
+    config.set_option("server.address", before)
 
 
 @pytest.fixture
@@ -20,10 +34,8 @@ def stub() -> Iterator[StubServer]:
 @pytest.fixture
 def black_hole() -> Iterator[str]:
     """An address that accepts connections and never answers."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(16)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with silent_server() as url:
+        yield url
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 import headway_dashboard
-from headway_dashboard.__main__ import parser
+from headway_dashboard.__main__ import check_servers, environment_of, parser
 from headway_dashboard.server import OPTIONS, SCRIPT, plotly_url, routes
 
 CONFIG = Path(headway_dashboard.__file__).parents[1] / ".streamlit" / "config.toml"
@@ -53,6 +53,8 @@ def test_plotly_is_served_from_here() -> None:
         ["--url", "not an address"],
         ["--url", "ftp://x"],
         ["--url", "http://me:secret@host"],
+        ["--url", "http://a:1,http://b:1"],
+        ["--url", "http://a:1", "--demo"],
         ["--refresh-s", "0"],
         ["--token", "x"],
     ],
@@ -63,3 +65,36 @@ def test_bad_command_lines_are_refused(words: list[str], capsys: pytest.CaptureF
         parser().parse_args(words)
     assert stopped.value.code == 2
     assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], {}),
+        (["--url", "http://a:1/"], {"HEADWAY_URL": "http://a:1", "HEADWAY_DASHBOARD_DEMO": ""}),
+        (
+            ["--url", "http://a:1", "--url", "http://b:2"],
+            {"HEADWAY_URL": "http://a:1,http://b:2", "HEADWAY_DASHBOARD_DEMO": ""},
+        ),
+        (["--demo"], {"HEADWAY_DASHBOARD_DEMO": "1"}),
+        (["--prometheus-url", "http://p:9", "--refresh-s", "3"],
+         {"HEADWAY_PROMETHEUS_URL": "http://p:9", "HEADWAY_REFRESH_S": "3.0"}),
+    ],
+    ids=["nothing", "one server", "two servers", "demo", "the others"],
+)  # fmt: skip
+def test_options_reach_the_pages_through_the_environment(words: list[str], expected: dict[str, str]) -> None:
+    """What is not given is left to the environment; a server that is named ends a demo that is asked for there."""
+    assert environment_of(parser().parse_args(words)) == expected
+
+
+@pytest.mark.parametrize("text", ["localhost:8000", "http://a:1,ftp://b", "http://me:secret@host"])
+def test_a_bad_server_in_the_environment_is_refused_as_an_option_is(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything listens; good ones and none pass."""
+    with pytest.raises(SystemExit) as stopped:
+        check_servers(parser(), {"HEADWAY_URL": text})
+    assert stopped.value.code == 2
+    assert "HEADWAY_URL: " in capsys.readouterr().err
+    check_servers(parser(), {"HEADWAY_URL": "http://a:1, https://b"})
+    check_servers(parser(), {})

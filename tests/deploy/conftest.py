@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-INSTALLED_BY_SETUP = {"promtool", "prometheus", "chromium"}
+INSTALLED_BY_SETUP = {"promtool", "prometheus", "prometheus-alertmanager", "chromium"}
 
 
 @pytest.fixture(scope="session")

@@ -93,7 +93,7 @@ def test_a_demo_installs_no_browser(bare: list[list[str]]) -> None:
 def test_the_tests_programs_are_installed_by_root(bare: list[list[str]]) -> None:
     """Each package is named once."""
     machine.system_packages(for_tests=True)
-    assert bare == [["chromium", "prometheus", "fonts-dejavu-core"]]
+    assert bare == [["chromium", "prometheus", "prometheus-alertmanager", "fonts-dejavu-core"]]
 
 
 def test_without_root_the_missing_packages_are_named(
@@ -103,7 +103,7 @@ def test_without_root_the_missing_packages_are_named(
     monkeypatch.setattr(machine.os, "geteuid", lambda: 1000)
     machine.system_packages(for_tests=True)
     assert bare == []
-    assert "apt-get install chromium prometheus fonts-dejavu-core" in capsys.readouterr().out
+    assert "apt-get install chromium prometheus prometheus-alertmanager fonts-dejavu-core" in capsys.readouterr().out
 
 
 def test_without_root_a_missing_library_stops_the_set_up(

@@ -46,7 +46,7 @@ def services(deploy: Path) -> dict[str, dict[str, Any]]:
 def test_nothing_is_published_beyond_this_machine(services: dict[str, dict[str, Any]]) -> None:
     """Every port is on the loopback address; a proxy is the operator's choice."""
     ports = [port for service in services.values() for port in service["ports"]]
-    assert len(ports) == 3
+    assert len(ports) == 4
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
 
 
@@ -103,6 +103,30 @@ def test_the_parts_find_each_other(deploy: Path, services: dict[str, dict[str, A
         assert port in published[host]
     assert "--port=8000" in services["server"]["command"]
     assert published["dashboard"] == {str(dashboard_command.PORT)}
+
+
+def test_grafana_loads_the_board_from_where_it_is_mounted(deploy: Path, services: dict[str, dict[str, Any]]) -> None:
+    """Data source, folder and first page are those of the mounts; nobody needs a password, and nobody may edit."""
+    grafana = services["grafana"]
+    assert grafana["profiles"] == ["grafana"]
+    mounts = {volume.split(":")[1]: volume.split(":")[0] for volume in grafana["volumes"]}
+    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert mounts[home] == "./grafana/headway.json"
+    provisioning = deploy / mounts["/etc/grafana/provisioning"].removeprefix("./")
+    (provider,) = load(provisioning / "dashboards" / "headway.yml")["providers"]
+    assert provider["options"]["path"] == str(Path(home).parent)
+    (source,) = load(provisioning / "datasources" / "prometheus.yml")["datasources"]
+    host, port = source["url"].removeprefix("http://").split(":")
+    assert port in {published.split(":")[-1] for published in services[host]["ports"]}
+    interval = load(deploy / "prometheus" / "prometheus.yml")["global"]["scrape_interval"]
+    assert source["jsonData"]["timeInterval"] == interval
+    rights = {name: value for name, value in grafana["environment"].items() if name.startswith("GF_AUTH")}
+    assert rights == {
+        "GF_AUTH_ANONYMOUS_ENABLED": "true",
+        "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+        "GF_AUTH_BASIC_ENABLED": "false",
+        "GF_AUTH_DISABLE_LOGIN_FORM": "true",
+    }
 
 
 def test_every_mounted_and_built_file_exists(root: Path, deploy: Path, services: dict[str, dict[str, Any]]) -> None:

@@ -53,6 +53,7 @@ def test_every_recorded_series_of_a_rule_is_recorded(folder: Path) -> None:
     """The alerts use only names that the first group makes."""
     rules = yaml.safe_load((folder / "rules.yml").read_text())["groups"][0]["rules"]
     used = set(re.findall(r"(?:class|instance):headway_\w+:\w+", expressions(folder)))
+    assert used
     assert used <= {rule["record"] for rule in rules}
 
 
@@ -68,13 +69,14 @@ def test_every_metric_of_vllm_exists_in_vllm(folder: Path) -> None:
 
 
 def test_every_alert_says_how_bad_and_what_to_do(folder: Path) -> None:
-    """Severity, summary and action, the summary naming where."""
+    """Severity, summary, action and runbook, the summary naming where; how long it lasts is stated."""
     groups = yaml.safe_load((folder / "rules.yml").read_text())["groups"]
     alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
     assert len(alerts) >= 10
     for alert in alerts:
         assert alert["labels"]["severity"] in {"critical", "warning", "info"}
-        assert {"summary", "action"} == set(alert["annotations"])
+        assert {"summary", "action", "runbook_url"} == set(alert["annotations"])
+        assert "for" in alert
         assert "{{ $labels." in alert["annotations"]["summary"]
 
 

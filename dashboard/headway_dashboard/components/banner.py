@@ -1,15 +1,27 @@
-"""The banner: condition, running preset, and source of the figures."""
+"""The banner: severity, condition, the preset in force, the source of the figures, and which server it is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import streamlit as st
 
-from headway_dashboard.analysis.condition import Condition, State
+from headway_dashboard.analysis.server.condition import Condition, State
+from headway_dashboard.analysis.server.identity import Identity
+from headway_dashboard.analysis.units import duration
+from headway_policies.diagnosis import Severity
 
 Colour = Literal["green", "gray", "orange", "red", "blue"]
 
+#: The colour of each severity, the same wherever its word stands.
+SEVERITIES: Mapping[Severity, Colour] = {
+    Severity.OK: "green",
+    Severity.WATCH: "blue",
+    Severity.DEGRADED: "orange",
+    Severity.OVERLOADED: "red",
+    Severity.DOWN: "red",
+}
 _LOOKS: dict[State, tuple[str, Colour]] = {
     State.LIVE: ("Live", "green"),
     State.NO_TRAFFIC: ("No traffic", "gray"),
@@ -22,26 +34,42 @@ _LOUD = {State.DOWN: st.error, State.STALE: st.warning}
 
 
 def banner(
-    condition: Condition, *, preset: str, source: str, note: str = "", rung: str = "", has_notice: bool = False
+    condition: Condition,
+    identity: Identity,
+    *,
+    severity: Severity | None,
+    source: str,
+    note: str = "",
+    rung: str = "",
+    has_notice: bool = False,
 ) -> None:
-    """Draw the state, the running preset and the source, as one row of badges with a sentence.
+    """Draw one row of badges with a sentence, and under it the server in words.
 
-    ``rung`` is the rung of the fallback ladder, if not normal. ``has_notice``: a notice below has the details.
+    ``severity`` is None where it is not known. ``rung`` is the rung of the fallback ladder, if not normal.
+    ``has_notice``: a notice below has the details.
     """
     words, colour = _LOOKS[condition.state]
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="headway-banner"):
+        if severity is not None:
+            st.badge(severity.word, color=SEVERITIES[severity], help="The severity of the diagnosis on the Overview.")
         st.badge(words, color=colour)
-        if preset:
-            st.badge(preset, color="primary")
+        if identity.preset:
+            st.badge(plain(identity.preset_words), color="primary", help=_since(identity))
         if rung:
             st.badge(f"fallback: {rung}", color="orange")
-        st.badge(source, color="gray")
+        st.badge(source, color="gray", help="Where the figures come from.")
         if condition.state not in _LOUD and not has_notice:
             st.caption(plain(condition.sentence), width="content")
+    st.caption(plain(identity.words))
     if condition.state in _LOUD:
         _LOUD[condition.state](plain(condition.sentence))
     if note:
         st.info(plain(note))
+
+
+def _since(identity: Identity) -> str:
+    age_s = identity.preset_s
+    return "The preset in force." if age_s is None else f"The preset in force, for {duration(round(age_s))}."
 
 
 def plain(text: str) -> str:

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import streamlit as st
 
-from headway_dashboard.analysis.headline import Headline
-from headway_dashboard.components.banner import Colour, plain
-from headway_policies.diagnosis import Remedy, Severity
-
-_COLOURS: Mapping[Severity, Colour] = {
-    Severity.OK: "green",
-    Severity.WATCH: "blue",
-    Severity.DEGRADED: "orange",
-    Severity.OVERLOADED: "red",
-    Severity.DOWN: "red",
-}
+from headway_dashboard.analysis.diagnosis.headline import Headline
+from headway_dashboard.components.banner import SEVERITIES, plain
+from headway_policies.diagnosis import Remedy
 
 
 def headline(one: Headline) -> None:
     """Draw the headline. A command stands in a block of its own, from which it can be copied."""
-    badge = "" if one.severity is None else f":{_COLOURS[one.severity]}-badge[{one.severity.word}] "
+    badge = "" if one.severity is None else f":{SEVERITIES[one.severity]}-badge[{one.severity.word}] "
     with st.container(gap="xsmall", key="headway-headline"):
         st.markdown(f"#### {badge}{plain(one.statement)}")
         if one.symptoms:

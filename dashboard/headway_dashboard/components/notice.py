@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from headway_dashboard.analysis.notices import Notice
+from headway_dashboard.analysis.server.notices import Notice
 from headway_dashboard.components.banner import plain
 
 _BOXES = {"info": st.info, "warning": st.warning, "error": st.error}

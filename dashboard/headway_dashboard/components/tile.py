@@ -6,11 +6,18 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from headway_dashboard.analysis.model import Point
+from headway_dashboard.analysis.queries.model import Point
+from headway_dashboard.analysis.server.newest_values import Tone
+from headway_dashboard.components.banner import plain
 
 
-def tile(label: str, value: str, *, explanation: str, course: Sequence[Point] = (), note: str = "") -> None:
-    """Draw one tile. ``course`` is its last minutes; gaps are left out. ``note`` says when the value is not of now."""
+def tile(
+    label: str, value: str, *, explanation: str, course: Sequence[Point] = (), note: str = "", tone: Tone = "off"
+) -> None:
+    """Draw one tile. ``course`` is its last minutes; gaps are left out.
+
+    ``note`` says what the value is of, or whether it keeps its bound, in the colour ``tone``.
+    """
     known = [point for point in course if point is not None]
     st.metric(
         label,
@@ -20,7 +27,7 @@ def tile(label: str, value: str, *, explanation: str, course: Sequence[Point] = 
         height="stretch",
         chart_data=known if len(known) > 1 else None,
         chart_type="area",
-        delta=note or None,
+        delta=plain(note) or None,
         delta_arrow="off",
-        delta_color="off" if note else "blue",
+        delta_color=tone if note else "blue",
     )

@@ -1,18 +1,26 @@
-"""The Batching & memory page: the limit and its reason, the batch window, and memory."""
+"""The Batching & memory page: the limit and its reason, the batches, and the memory of GPU and host."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from headway_dashboard.analysis import descriptions, engine_panels, newest_values, panels
-from headway_dashboard.pages.charts import charts
-from headway_dashboard.pages.head import RECENT_S, head, range_only
+from headway_dashboard.analysis.catalogue import engine_panels, panels
+from headway_dashboard.analysis.catalogue.memory_panels import BATCH_SECTION, GPU_BUSY_PANEL, MEMORY_SECTION
+from headway_dashboard.analysis.catalogue.panels import Panel
+from headway_dashboard.analysis.charts import strategy_picture as pictures
+from headway_dashboard.analysis.diagnosis import gpu_alarms
+from headway_dashboard.analysis.server import descriptions, newest_values
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.view import Span
+from headway_dashboard.pages.charts import download, draw, history_of
+from headway_dashboard.pages.head import head, recent, refresh_s, span_only
 from headway_dashboard.settings import Settings
-from headway_dashboard.sources import Source, StatusSource
+from headway_dashboard.sources import Reading, Source, StatusSource
 
 _RECENT = (
     *panels.HEAD,
     *panels.IDENTITY,
+    *gpu_alarms.EXPRESSIONS,
     panels.LIMIT,
     panels.CEILING,
     engine_panels.PROPOSED,
@@ -22,24 +30,53 @@ _RECENT = (
 
 def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
     """Draw the page."""
-    range_s = range_only()
-    st.fragment(_live, run_every=settings.refresh_s)(source, server_status, range_s)
+    span = span_only()
+    newest, status = recent(source, _RECENT, span), server_status.read()
+    download((*_batch_panels(status), *_memory_panels(newest)), source, span, name="batching")
+    st.fragment(_live, run_every=refresh_s(settings, span))(source, server_status, span)
+    _strategies()
 
 
-def _live(source: Source, server_status: StatusSource, range_s: float) -> None:
+def _live(source: Source, server_status: StatusSource, span: Span) -> None:
     status = server_status.read()
-    recent = source.read(_RECENT, RECENT_S)
-    head(recent, status)
+    newest = recent(source, _RECENT, span)
+    head(newest, status)
+    batches, memory = _batch_panels(status), _memory_panels(newest)
+    history = history_of((*batches, *memory), source, span)
     st.markdown("#### Seats and batches")
-    st.markdown(f"Limit: {descriptions.limit_words(recent, status)}")
+    st.markdown(f"Limit: {descriptions.limit_words(newest, status)}")
     if words := descriptions.prefix_words(status):
         st.markdown(words)
-    charts(engine_panels.LIMIT_SECTION, source, range_s, key="headway-limit")
-    if words := descriptions.prediction_words(recent):
+    draw(batches, history, key="headway-limit")
+    if words := descriptions.prediction_words(newest):
         st.caption(words)
-    st.markdown("#### Memory")
-    memory = newest_values.memory_panel(recent)
-    both = (memory, engine_panels.RESIDENT_PANEL) if memory is panels.GPU_PANEL else (memory,)
-    charts((*both, *engine_panels.MEMORY_SECTION), source, range_s, key="headway-memory")
+    st.markdown("#### Memory and processors")
+    for alarm in gpu_alarms.gpu_alarms(newest):
+        st.warning(alarm)
+    draw(memory, history, key="headway-memory")
     if words := descriptions.pause_words(status):
         st.caption(words)
+
+
+def _batch_panels(status: Status) -> tuple[Panel, ...]:
+    """The window belongs to dynamic batches; where the strategy is not known, its chart says when there is none."""
+    windowed = status.strategy in ("", "dynamic")
+    return tuple(panel for panel in BATCH_SECTION if windowed or panel is not engine_panels.WINDOW_PANEL)
+
+
+def _memory_panels(newest: Reading) -> tuple[Panel, ...]:
+    """The memory of GPU and host where there is a GPU, else of the host alone, under a title that says so."""
+    memory = newest_values.memory_panel(newest)
+    if memory is panels.GPU_PANEL:
+        return (memory, GPU_BUSY_PANEL, engine_panels.RESIDENT_PANEL, *MEMORY_SECTION)
+    return (memory, *MEMORY_SECTION)
+
+
+def _strategies() -> None:
+    with st.expander("How batches form: seven sequences on four seats"):
+        st.image(pictures.picture(), alt=pictures.alternative())
+        st.caption(
+            "Static: four begin together, and the next batch waits for the longest of them; its three sequences also "
+            "wait for a fourth, until the flush. Continuous: a free seat is filled with the next step, so that the "
+            "batch follows the load up to the limit."
+        )

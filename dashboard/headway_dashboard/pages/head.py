@@ -1,68 +1,149 @@
-"""The head of every page: class filter and range, the condition banner, and the notices."""
+"""The state that all pages share: what the bar chooses, the time that is shown, and the condition of the server.
+
+The choices stand in the address of the page, so that a page change, a reload and a link keep them.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 
-from headway_dashboard.analysis import descriptions, newest_values, panels
-from headway_dashboard.analysis.condition import Condition
-from headway_dashboard.analysis.status import Status
-from headway_dashboard.components import banner, notice
-from headway_dashboard.sources import Reading, Source
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.server import newest_values
+from headway_dashboard.analysis.server.condition import Condition
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.view import CLASSES, COMPARE, RANGE, WALL, WALL_ON, Span, View, view_of
+from headway_dashboard.analysis.window import FROM, TO, Window, window_of
+from headway_dashboard.settings import Settings
+from headway_dashboard.sources import Health, Reading, Source
 
 RECENT_S = 300.0
-RANGES_S = {"5 min": 300.0, "15 min": 900.0, "30 min": 1800.0}
+_DEFAULT_LONGEST_S = 1800.0
+_KNOWN = "known_classes"
+_ASKED_RANGES = "asked_ranges"
+_WINDOW = "window"
 
 
-def class_and_range(source: Source) -> tuple[tuple[str, ...], tuple[str, ...], float]:
-    """The controls in one row. Returns the classes there are, those that were chosen, and the range in seconds."""
-    known = newest_values.classes_of(source.read((panels.QUEUED_BY_CLASS,), RECENT_S))
-    with _row("distribute"):
-        classes = tuple(
-            st.pills(
-                "Classes",
-                known,
-                selection_mode="multi",
-                key="classes",
-                help="Limits tiles and charts to these classes, where their metric has classes. None chosen: all.",
-            )
-            if known
-            else ()
-        )
-        return known, classes, _range_s()
+def view(source: Source) -> View:
+    """What the bar chooses; the default in place of what it does not offer."""
+    return view_of(_chosen(), known_classes(source), longest_range_s(source))
 
 
-def range_only() -> float:
-    """The range in seconds, for pages whose numbers know no classes."""
-    with _row("right"):
-        return _range_s()
+def class_and_span(source: Source) -> tuple[tuple[str, ...], tuple[str, ...], Span]:
+    """The classes there are, those that are chosen, and the time that is shown."""
+    found = view(source)
+    return found.known, found.classes, found.span
+
+
+def span_only() -> Span:
+    """The time that is shown, for pages whose figures know no classes."""
+    return view_of(_chosen(), (), float("inf")).span
+
+
+def comparing() -> bool:
+    """Whether the charts are compared with the time before the last change."""
+    return view_of(_chosen(), (), float("inf")).before_change
+
+
+def on_a_wall() -> bool:
+    """Whether the page is for a screen on a wall."""
+    return st.query_params.get(WALL) == WALL_ON
+
+
+def recent(source: Source, expressions: Sequence[Expression], span: Span) -> Reading:
+    """The figures of tiles and tables: those of now, or at the end of the fixed time."""
+    return read(source, expressions, Span(RECENT_S, span.end_s))
+
+
+def refresh_s(settings: Settings, span: Span) -> float | None:
+    """How often a page refreshes its figures; None while they are of a fixed time, and change no more."""
+    return settings.refresh_s if span.live else None
+
+
+def read(source: Source, expressions: Sequence[Expression], span: Span) -> Reading:
+    """What a source knows of a time."""
+    if span.end_s is None:
+        return source.read(expressions, span.range_s)
+    found = source.read(expressions, span.range_s, span.end_s)
+    # Where nothing at all is known of that time, no chart may say that nothing happened in it.
+    health = Health() if all(series.empty for series in found.series.values()) else found.health
+    return replace(found, end_s=span.end_s, health=health)  # the charts end there, whatever the points of the source
 
 
 def head(recent: Reading, status: Status) -> Condition:
-    """Draw the banner and every notice. ``recent`` must hold the answers to ``panels.HEAD``."""
-    state = newest_values.condition_of(recent, time.time())
-    name, revision = newest_values.running_preset(recent)
-    found = descriptions.notices_of(recent, status, state)
-    with st.container(gap="xsmall", key="headway-head"):
-        banner(
-            state,
-            preset=f"{name} · revision {revision}" if name else "",
-            source=recent.source,
-            note=recent.note,
-            rung=rung if (rung := descriptions.rung(recent)) != descriptions.NORMAL else "",
-            has_notice=bool(found),
-        )
-        for one in found:
-            notice(one)
-    return state
+    """The condition of the server; the frame has drawn it. ``recent`` must hold the answers to ``panels.HEAD``."""
+    return newest_values.condition_of(recent, time.time())
 
 
-def _row(alignment: str) -> st.delta_generator.DeltaGenerator:
-    return st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment=alignment)  # type: ignore[arg-type]  # one of two literals
+def known_classes(source: Source) -> tuple[str, ...]:
+    """The classes that the server reports; while it reports none, those that it last did to this visitor."""
+    found = newest_values.classes_of(source.read((panels.QUEUED_BY_CLASS,), RECENT_S))
+    if found:
+        st.session_state[_KNOWN] = found
+    known: tuple[str, ...] = st.session_state.get(_KNOWN, ())
+    return known
 
 
-def _range_s() -> float:
-    name = st.segmented_control("Range", list(RANGES_S), default="5 min", required=True, key="range")
-    return RANGES_S[name or "5 min"]
+def longest_range_s(source: Source) -> float:
+    """How far back a source can answer."""
+    return float(getattr(source, "longest_range_s", _DEFAULT_LONGEST_S))
+
+
+# ---------------------------------------------------------------------- the fixed time
+
+
+def window() -> Window | None:
+    """The fixed time: as it was chosen in this visit, else as the address has it; None while the pages are live."""
+    if _WINDOW not in st.session_state:
+        st.session_state[_WINDOW] = window_of(st.query_params.get_all(FROM), st.query_params.get_all(TO))
+    chosen: Window | None = st.session_state[_WINDOW]
+    return chosen
+
+
+def show_window(chosen: Window | None) -> None:
+    """Show a fixed time on all pages, or go back to live."""
+    st.session_state[_WINDOW] = chosen
+
+
+def drop_empty_choices() -> None:
+    """Open the default view in place of an empty text, which would choose nothing: ``?range=``."""
+    empty = [name for name in (RANGE, COMPARE) if name not in st.session_state and st.query_params.get(name) == ""]
+    if empty:
+        for name in empty:
+            del st.query_params[name]
+        st.rerun()
+
+
+def keep_window_in_address() -> None:
+    """Write the fixed time into the address: a page change clears what belongs to no control."""
+    chosen = window()
+    texts = {} if chosen is None else chosen.texts
+    if texts and any(st.query_params.get(name) != text for name, text in texts.items()):
+        st.query_params.update(texts)
+    for name in (FROM, TO):
+        if name not in texts and name in st.query_params:
+            del st.query_params[name]
+
+
+def _chosen() -> dict[str, Sequence[str]]:
+    chosen: dict[str, Sequence[str]] = {name: _texts(name) for name in (RANGE, CLASSES, COMPARE)}
+    fixed = window()
+    return chosen | ({} if fixed is None else {name: [text] for name, text in fixed.texts.items()})
+
+
+def asked_ranges() -> Sequence[str]:
+    """The ranges in the address with which this visit began; they stay among the choices while it lasts."""
+    found: Sequence[str] = st.session_state.setdefault(_ASKED_RANGES, tuple(st.query_params.get_all(RANGE)))
+    return found
+
+
+def _texts(name: str) -> Sequence[str]:
+    """A choice as the control has it, else as the address has it."""
+    chosen = st.session_state.get(name)
+    if chosen is None:
+        return st.query_params.get_all(name)
+    return [chosen] if isinstance(chosen, str) else list(chosen)

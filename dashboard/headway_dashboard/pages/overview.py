@@ -1,78 +1,85 @@
-"""The Overview page: the diagnosis, key figures, charts, and the class table."""
+"""The Overview page: the diagnosis, key figures, the class table, charts, and the last changes."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from headway_dashboard.analysis import newest_values, panels
-from headway_dashboard.analysis.expressions import Expression
-from headway_dashboard.analysis.headline import headline_of, tab_title
-from headway_dashboard.analysis.panels import Panel, for_classes
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.catalogue.panels import Panel, for_classes
+from headway_dashboard.analysis.diagnosis import headline as headlines
+from headway_dashboard.analysis.server import newest_values, tile_notes
+from headway_dashboard.analysis.server.condition import Condition
+from headway_dashboard.analysis.server.engine_steps import without_dead_steps
+from headway_dashboard.analysis.server.last_changes import EXPRESSIONS, change_rows
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.view import Span, View
 from headway_dashboard.components import headline, tile
+from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.charts import charts
-from headway_dashboard.pages.head import RECENT_S, class_and_range, head
+from headway_dashboard.pages.head import head, read, recent, refresh_s, view
 from headway_dashboard.settings import Settings
+from headway_dashboard.shared import shown_together
 from headway_dashboard.sources import Reading, Source, StatusSource
 
 _TILE_PX = 150
-
-_ALWAYS: tuple[Expression, ...] = (
-    *panels.FACTS,
-    *panels.FACTS_BY_CLASS,
-    *panels.HEAD,
-    *panels.IDENTITY,
-    *panels.CLASS_TABLE,
-    panels.ERRORS_BY_CAUSE,
-)
+#: The last changes are looked for at least so far back, in seconds.
+CHANGES_S = 1800.0
+PANELS: tuple[Panel, ...] = (panels.QUEUE_PANEL, panels.BATCH_PANEL, panels.TTFT_PANEL, panels.ERROR_PANEL)
+_RECENT = (*headlines.EXPRESSIONS, *panels.IDENTITY, *tile_notes.EXPRESSIONS)
 
 
 def show(settings: Settings, source: Source, server_status: StatusSource) -> None:
     """Draw the page. The controls stand outside the part that refreshes itself."""
-    known, classes, range_s = class_and_range(source)
-    live = st.fragment(_live, run_every=settings.refresh_s)
-    live(source, server_status, known, classes, range_s)
+    chosen = view(source)
+    st.fragment(_live, run_every=refresh_s(settings, chosen.span))(source, server_status, chosen)
 
 
-def _live(
-    source: Source, server_status: StatusSource, known: tuple[str, ...], classes: tuple[str, ...], range_s: float
+def _live(source: Source, server_status: StatusSource, chosen: View) -> None:
+    newest, status = facts(source, chosen), server_status.read()
+    state = head(newest, status)
+    if chosen.span.live:  # a diagnosis is of now: it rests on what the server says of itself
+        headline(headlines.headline_of(newest, state.state, status))
+    tiles(newest, status, state, chosen)
+    _class_table(newest, chosen.known)
+    shown = tuple(newest_values.limited_to(panel, chosen.classes) for panel in PANELS)
+    charts(shown, source, chosen.span, key="headway-charts")
+    _last_changes(read(source, EXPRESSIONS, Span(max(chosen.range_s, CHANGES_S), chosen.end_s)))
+
+
+def facts(source: Source, chosen: View) -> Reading:
+    """The figures of diagnosis, tiles and class table."""
+    wanted = [for_classes(one.expression, chosen.classes) for one in panels.TILES]
+    wanted += headlines.by_server() if shown_together(source) else ()
+    return without_dead_steps(recent(source, (*_RECENT, *wanted), chosen.span))
+
+
+def tiles(
+    newest: Reading, status: Status, state: Condition, chosen: View, *, columns: int = 4, courses: bool = True
 ) -> None:
-    tiles = [(one, for_classes(one.expression, classes)) for one in panels.TILES]
-    recent = source.read((*_ALWAYS, *(expression for _, expression in tiles)), RECENT_S)
-    if (found := newest_values.classes_of(recent)) and found != known:
-        st.rerun()
-    status = server_status.read()
-    state = head(recent, status)
-    diagnosed = headline_of(recent, state.state, status)
-    st.set_page_config(page_title=tab_title(diagnosed.severity))
-    headline(diagnosed)
-    with st.grid(4, min_column_width=_TILE_PX, gap="xsmall", key="headway-tiles"):
-        for one, expression in tiles:
-            chosen = one
-            if one.id == "memory":
-                chosen = newest_values.memory_tile(recent)
-                expression = chosen.expression
-            text = newest_values.tile_text(chosen, recent, expression, state)
-            course = recent[expression].line()
-            tile(text.label, text.value, explanation=text.explanation, course=course, note=text.note)
-    _charts(source, recent, classes, range_s)
-    _class_table(recent, known)
+    """Draw the key figures, with their course over the last minutes."""
+    with st.grid(columns, min_column_width=_TILE_PX, gap="xsmall", key="headway-tiles"):
+        for one in (*panels.TILES[:-1], newest_values.memory_tile(newest)):
+            expression = for_classes(one.expression, chosen.classes)
+            text = newest_values.tile_text(one, newest, expression, state)
+            text = tile_notes.noted(text, one, newest, status, state, chosen)
+            course = newest[expression].line() if courses else ()
+            tile(text.label, text.value, explanation=text.explanation, course=course, note=text.note, tone=text.tone)
 
 
-def _charts(source: Source, recent: Reading, classes: tuple[str, ...], range_s: float) -> None:
-    six: tuple[Panel, ...] = (
-        panels.BATCH_PANEL,
-        panels.QUEUE_PANEL,
-        panels.TTFT_PANEL,
-        panels.ERROR_PANEL,
-        panels.KV_PANEL,
-        newest_values.memory_panel(recent),
-    )
-    charts(tuple(newest_values.limited_to(panel, classes) for panel in six), source, range_s, key="headway-charts")
-
-
-def _class_table(recent: Reading, classes: tuple[str, ...]) -> None:
+def _class_table(newest: Reading, classes: tuple[str, ...]) -> None:
     if not classes:
         return
     with st.container(border=True, gap="xsmall"):
         st.markdown("**Classes**", help="The newest numbers of each priority class; rates over the last 30 s.")
-        st.table(newest_values.class_rows(recent, classes), border="horizontal", hide_index=True)
+        st.table(newest_values.class_rows(newest, classes), border="horizontal", hide_index=True)
+
+
+def _last_changes(history: Reading) -> None:
+    rows = change_rows(history)
+    with st.container(border=True, gap="xsmall", key="headway-changes"):
+        st.markdown("**Last changes**", help="Preset switches and changes of the engine's state, the newest first.")
+        if rows:
+            st.table([{key: plain(value) for key, value in row.items()} for row in rows], border="horizontal",
+                     hide_index=True)  # fmt: skip
+        else:
+            st.caption("There were none in the time that is recorded.")

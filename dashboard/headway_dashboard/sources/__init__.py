@@ -1,9 +1,26 @@
 """The sources of series and status: Prometheus, direct scrapes, a fallback between them, and the admin API."""
 
-from headway_dashboard.analysis.reading import Health, Reading, Source
+from headway_dashboard.analysis.queries.reading import Health, Reading, Source
+from headway_dashboard.sources.chosen import ChosenSource
+from headway_dashboard.sources.demo import DemoSource, DemoStatus
 from headway_dashboard.sources.fallback import FallbackSource
+from headway_dashboard.sources.merged_status import MergedStatusSource
 from headway_dashboard.sources.prometheus import PrometheusSource
-from headway_dashboard.sources.scrape import ScrapeSource
-from headway_dashboard.sources.server_status import StatusSource
+from headway_dashboard.sources.scrape_source import ScrapeSource
+from headway_dashboard.sources.server_status import ServerStatusSource
+from headway_dashboard.sources.status_source import StatusSource
 
-__all__ = ["FallbackSource", "Health", "PrometheusSource", "Reading", "ScrapeSource", "Source", "StatusSource"]
+__all__ = [
+    "ChosenSource",
+    "DemoSource",
+    "DemoStatus",
+    "FallbackSource",
+    "Health",
+    "MergedStatusSource",
+    "PrometheusSource",
+    "Reading",
+    "ScrapeSource",
+    "ServerStatusSource",
+    "Source",
+    "StatusSource",
+]

@@ -3,15 +3,18 @@
 A thread keeps the answers of the last questions fresh; pages read what is there. So a Prometheus that is away or
 hangs costs a page one short wait at first sight, and nothing later. Of the client only ``custom_query`` and
 ``custom_query_range`` are used: its defaults (no timeout, three retries) are replaced, and times are aware UTC.
+
+Short ranges are asked first. A range of hours that Prometheus cannot answer in time is left alone for a while, and
+costs the others nothing.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Literal
 
@@ -21,9 +24,12 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
 
 from headway.api import BoundedAdapter, bounded_session
-from headway_dashboard.analysis.expressions import Expression, Mean, Metric
-from headway_dashboard.analysis.model import Grid, Labels, Point, Series, grid, on_grid
-from headway_dashboard.analysis.reading import Health, Reading
+from headway_dashboard.analysis.queries.expressions import Expression, Mean, Metric
+from headway_dashboard.analysis.queries.model import Grid, Labels, Point, Series, on_grid
+from headway_dashboard.analysis.queries.reading import Health, Reading, stale_after_s
+from headway_dashboard.analysis.server.instances import INSTANCE, health_of_all, of_instances
+from headway_dashboard.analysis.units import duration
+from headway_dashboard.sources.query_grid import is_coarse, query_grid
 from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
 
 TIMEOUT_S = (0.5, 2.0)
@@ -33,20 +39,37 @@ _FORGET_S = 30.0
 #: After so many failures in a row Prometheus is left alone for so long.
 _FAILURES = 2
 _COOL_S = 10.0
+#: A range from here on may be too much for Prometheus; then it is not asked for again for so long.
+_LONG_S = 6 * 3600.0
+_REST_S = 60.0
 _RECENT = '{__name__=~"headway_ready|(ray_)?vllm[:_]num_requests_running"}[2m]'
 _AWAY = (requests.RequestException, PrometheusApiClientException, ValueError, LookupError, TypeError, AttributeError,
          RecursionError)  # fmt: skip
 
-Question = tuple[Expression, float]
+#: An expression, its range, and the end of the range; None: now.
+Question = tuple[Expression, float, float | None]
 Trouble = Literal["refused", "silent"]
 
 
 class PrometheusSource:
-    """Answers expressions from one Prometheus. The thread starts with the first reading."""
+    """Answers expressions from one Prometheus. The thread starts with the first reading.
+
+    ``instances`` are the servers that are meant, by the values of the label. Where Prometheus does not know all of them
+    by these names, the figures are of all servers that it knows.
+    """
 
     name = "Prometheus"
+    #: What is older than Prometheus keeps is a gap.
+    longest_range_s = 30 * 86_400.0
 
-    def __init__(self, url: str, *, interval_s: float = 2.0, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        instances: Sequence[str] = (),
+        interval_s: float = 2.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         session = bounded_session(MAX_ANSWER_BYTES, sum(TIMEOUT_S))
         session.trust_env = False  # a proxy of the environment must not stand between us and Prometheus
         # POST keeps long queries clear of URL limits; Retry(0) leaves trying again to the breaker.
@@ -55,12 +78,16 @@ class PrometheusSource:
         self._interval_s = interval_s
         self._clock = clock
         self._scrape_s = interval_s
-        self._instances: tuple[str, ...] = ()
+        self._meant = tuple(instances)
+        self._only: tuple[str, ...] = ()
+        self._instances: dict[str, Health] = {}
         self._breaker = CircuitBreaker(_FAILURES, _COOL_S, _COOL_S)
         self._reached = True
         self._health = Health()
         self._wanted: dict[Question, float] = {}
         self._answers: dict[Question, Series] = {}
+        self._resting_until_s: dict[float, float] = {}
+        self._patient = True
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -70,17 +97,41 @@ class PrometheusSource:
         """Whether Prometheus itself answered last; what it knows of the server is another matter."""
         return self._reached
 
-    def read(self, expressions: Sequence[Expression], range_s: float) -> Reading:
+    def read(self, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
         """The newest answers. New questions wait for theirs, 0.8 s at most; none wait while Prometheus is away."""
-        questions = [(one, range_s) for one in expressions]
+        questions = {(one, range_s, end_s) for one in expressions}
         with self._changed:
             self._start()
             self._wanted.update(dict.fromkeys(questions, self._clock()))
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self.reachable or self._answers.keys() >= set(questions), _FIRST_WAIT_S)
-            found = {one: self._answers[one, range_s] for one in expressions if (one, range_s) in self._answers}
-            end_s = grid(self._clock(), range_s, self._scrape_s).end_s
-            return Reading(found, self._health, self._scrape_s, self.name, range_s=range_s, end_s=end_s)
+            self._await(questions)
+            found = {one[0]: self._answers[one] for one in questions if one in self._answers}
+            return Reading(
+                found,
+                self._health,
+                self._scrape_s,
+                self.name,
+                note=self._too_long(range_s),
+                range_s=range_s,
+                end_s=end_s or query_grid(self._clock(), range_s, self._scrape_s).end_s,
+                instances=dict(self._instances),
+            )
+
+    def _await(self, questions: set[Question]) -> None:
+        """After one wait in vain no other follows until Prometheus has answered: a page has many readings."""
+        if self._patient:
+            self._patient = self._changed.wait_for(lambda: self._settled(questions), _FIRST_WAIT_S)
+
+    def _settled(self, questions: set[Question]) -> bool:
+        missing = questions - self._answers.keys()
+        return not self._reached or all(range_s in self._resting_until_s for _, range_s, _ in missing)
+
+    def _too_long(self, range_s: float) -> str:
+        if range_s not in self._resting_until_s:
+            return ""
+        return (
+            f"Prometheus could not answer for {duration(range_s)} within {sum(TIMEOUT_S):g} s: choose a shorter range."
+        )
 
     def close(self) -> None:
         """Stop asking and wait for the thread."""
@@ -110,53 +161,112 @@ class PrometheusSource:
         """Query everything that was requested lately. Stops at the first failure; never raises."""
         with self._changed:
             now_s = self._clock()
-            self._wanted = {one: asked_s for one, asked_s in self._wanted.items() if now_s - asked_s < _FORGET_S}
-            self._answers = {one: series for one, series in self._answers.items() if one in self._wanted}
-            questions = list(self._wanted)
+            self._prune(now_s)
             attempt = self._breaker.begin(now_s)
         if attempt is None:
             return
         try:
-            self._look_at_target()
-            self._keep({question: self._ask(*question, now_s) for question in questions})
+            self._look_at_targets()
+            self._ask_all(self._due(now_s), now_s)
         except _AWAY as error:
             self._failed(error, attempt)
         else:
             with self._changed:
                 self._breaker.ended(attempt, Verdict.SUCCESS, now_s)
-                self._reached = True
+                self._reached = self._patient = True
 
-    def _ask(self, expression: Expression, range_s: float, now_s: float) -> Series:
-        on = grid(now_s, range_s, self._scrape_s)
+    def _prune(self, now_s: float) -> None:
+        self._wanted = {one: asked_s for one, asked_s in self._wanted.items() if now_s - asked_s < _FORGET_S}
+        self._answers = {one: series for one, series in self._answers.items() if one in self._wanted}
+        self._resting_until_s = {one: until_s for one, until_s in self._resting_until_s.items() if now_s < until_s}
+
+    def _due(self, now_s: float) -> list[Question]:
+        """What is to be asked now, short ranges first."""
+        with self._changed:
+            due = [one for one in self._wanted if one[1] not in self._resting_until_s and not self._has(one, now_s)]
+        return sorted(due, key=lambda one: one[1])
+
+    def _has(self, question: Question, now_s: float) -> bool:
+        """Whether its answer is there and changes no more: a coarse grid moves once a minute, one of the past never."""
+        known, (_, range_s, end_s) = self._answers.get(question), question
+        if known is None:
+            return False
+        on = query_grid(now_s if end_s is None else end_s, range_s, self._scrape_s)
+        if end_s is None:
+            return is_coarse(on) and known.times_s[-1:] == (on.end_s,)
+        return now_s - on.end_s > stale_after_s(self._scrape_s)
+
+    def _ask_all(self, questions: Iterable[Question], now_s: float) -> None:
+        """Answers of one range are published together, so that no page sees the half of a change."""
+        for range_s, group in groupby(questions, key=lambda one: one[1]):
+            try:
+                self._keep({question: self._ask(*question, now_s) for question in group})
+            except (requests.Timeout, PrometheusApiClientException):
+                if range_s < _LONG_S:
+                    raise
+                self._rest(range_s, now_s)
+
+    def _rest(self, range_s: float, now_s: float) -> None:
+        with self._changed:
+            self._resting_until_s[range_s] = now_s + _REST_S
+            self._changed.notify_all()
+
+    def _ask(self, expression: Expression, range_s: float, end_s: float | None, now_s: float) -> Series:
+        on = query_grid(now_s if end_s is None else end_s, range_s, self._scrape_s)
         window_s = (on.brisk if isinstance(expression, Mean) else on).window_s
         result = self._client.custom_query_range(
-            expression.promql(f"{max(window_s, 2.5 * self._scrape_s):.0f}s"),
+            of_instances(expression, self._only).promql(f"{max(window_s, 2.5 * self._scrape_s):.0f}s"),
             start_time=datetime.fromtimestamp(on.start_s, UTC),
             end_time=datetime.fromtimestamp(on.end_s, UTC),
             step=f"{on.step_s:.0f}",
         )
         return Series(on.times_s, {_labels(one["metric"], expression): _points(one["values"], on) for one in result})
 
-    def _look_at_target(self) -> None:
-        """How old is the newest sample of the server, how often does one come, and does Prometheus reach it?"""
+    def _look_at_targets(self) -> None:
+        """How old is the newest sample of each server, how often does one come, and which does Prometheus reach?"""
         recent = self._client.custom_query(_RECENT)
-        if recent:
-            self._instances = tuple(sorted({one["metric"].get("instance", "") for one in recent}))
+        seen_s: dict[str, float] = {}
+        for one in recent:
+            name = one["metric"].get(INSTANCE, "")
+            seen_s[name] = max(seen_s.get(name, 0.0), *(float(time_s) for time_s, _ in one["values"]))
+        up = self._up(tuple(sorted({*seen_s, *self._instances, *self._meant})))
         times_s = sorted({float(time_s) for one in recent[:1] for time_s, _ in one["values"]})
         gaps_s = [after - before for before, after in pairwise(times_s)]
-        where = Metric("up", (("instance", self._instances),)).promql()
-        reached = self._client.custom_query(f"max({where})") if self._instances else []
-        up = bool(reached) and float(reached[0]["value"][1]) > 0
         with self._changed:
             self._scrape_s = max(self._interval_s, round(median(gaps_s), 1)) if gaps_s else self._interval_s
-            if up and times_s:
-                self._health = Health(last_ok_s=times_s[-1])
+            self._choose(tuple(up))
+            self._instances = {name: self._health_of(name, up[name], seen_s.get(name)) for name in self._chosen(up)}
+            if self._instances:
+                self._health = health_of_all(self._instances.values())
             else:
-                detail = "Prometheus does not reach the server" if self._instances else "Prometheus does not know it"
-                self._health = self._health_after("refused", detail, times_s[-1] if times_s else None)
+                self._health = self._health_after(self._health, "refused", "Prometheus does not know it")
 
-    def _health_after(self, trouble: Trouble, detail: str, seen_s: float | None = None) -> Health:
-        before = self._health
+    def _up(self, names: tuple[str, ...]) -> dict[str, bool]:
+        """Of each server that Prometheus scrapes, whether it reaches it."""
+        if not names:
+            return {}
+        found = self._client.custom_query(f"max by ({INSTANCE}) ({Metric('up', ((INSTANCE, names),)).promql()})")
+        return {one["metric"].get(INSTANCE, ""): float(one["value"][1]) > 0 for one in found}
+
+    def _chosen(self, present: Iterable[str]) -> tuple[str, ...]:
+        """The servers that are meant, where Prometheus knows all of them; else all that it knows."""
+        every = tuple(present)
+        return self._meant if self._meant and set(self._meant) <= set(every) else every
+
+    def _choose(self, present: tuple[str, ...]) -> None:
+        chosen = self._chosen(present)
+        only = () if set(chosen) == set(present) else chosen
+        if only != self._only:
+            self._only = only
+            self._answers.clear()
+
+    def _health_of(self, name: str, up: bool, seen_s: float | None) -> Health:
+        if up and seen_s is not None:
+            return Health(last_ok_s=seen_s)
+        before = self._instances.get(name, Health())
+        return self._health_after(before, "refused", "Prometheus does not reach the server", seen_s)
+
+    def _health_after(self, before: Health, trouble: Trouble, detail: str, seen_s: float | None = None) -> Health:
         since_s = self._clock() if before.failing_since_s is None else before.failing_since_s
         return Health(seen_s or before.last_ok_s, before.failures + 1, trouble, detail, since_s)
 
@@ -174,7 +284,8 @@ class PrometheusSource:
         with self._changed:
             self._breaker.ended(attempt, Verdict.FAILURE, self._clock())
             self._reached = False
-            self._health = self._health_after("silent" if silent else "refused", detail)
+            self._health = self._health_after(self._health, "silent" if silent else "refused", detail)
+            self._instances = dict.fromkeys(self._instances, self._health)
             self._changed.notify_all()
 
 

@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable
 
 from headway.api import AdminError, RefusedError, RoleError, SwitchedOffError, TokenRefusedError
-from headway_dashboard.analysis.status import NO_LADDER, Status, status_of
+from headway_dashboard.analysis.server.status import NO_LADDER, Status, status_of
 from headway_dashboard.server_client import admin_client
 
-_FIRST_WAIT_S = 1.0
+FIRST_WAIT_S = 1.0
 _REFUSED_FOR_S = 300.0
 _FORGET_S = 30.0
 
 
-class StatusSource:
+class ServerStatusSource:
     """Polls one server's status. The thread starts with the first reading and ends with ``close`` or the process."""
 
     def __init__(
@@ -38,16 +38,21 @@ class StatusSource:
         self._looked = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def read(self) -> Status:
+    def read(self, wait_s: float = FIRST_WAIT_S) -> Status:
         """The newest answer. Only the very first reading waits, a second at most, for the first one."""
+        self.begin()
+        self._told.wait(wait_s)
+        self._told.set()
+        return self._status
+
+    def begin(self) -> None:
+        """Ask from now on, without a wait."""
         with self._lock:
             self._read_s = self._clock()
             if self._thread is None and not self._stop.is_set():
                 self._thread = threading.Thread(target=self._run, name="headway-status", daemon=True)
                 self._thread.start()
         self._looked.set()
-        self._told.wait(_FIRST_WAIT_S)
-        return self._status
 
     def poll(self) -> None:
         """Poll once. Never raises: what the server does not report is unknown."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,53 +11,23 @@ from pathlib import Path
 from random import Random
 
 import pytest
-import requests
 from counter_histories import UNKNOWN_REASON, Scrape, broken_history, ledger_history
 from error_share_sum import sums_to_the_share
+from prometheus_process import program, running_prometheus
 from stub_server import StubServer
 
-from headway_dashboard.analysis import newest_values, panels
-from headway_dashboard.analysis.causes import COLOURS, NOT_FAILED, words
-from headway_dashboard.analysis.expressions import Expression, Share
-from headway_dashboard.analysis.model import Series, newest
-from headway_dashboard.analysis.panels import for_classes
-from headway_dashboard.sources import PrometheusSource
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.catalogue.causes import COLOURS, NOT_FAILED, words
+from headway_dashboard.analysis.catalogue.panels import for_classes
+from headway_dashboard.analysis.queries.expressions import Expression, Share
+from headway_dashboard.analysis.queries.model import Series, newest
+from headway_dashboard.analysis.server import newest_values
+from headway_dashboard.analysis.server.instances import away_words, by_instance, instance_name
+from headway_dashboard.sources import ChosenSource, PrometheusSource
 
 pytestmark = pytest.mark.slow
 
 CONFIG = Path(__file__).parents[3] / "deploy" / "prometheus"
-
-
-@contextlib.contextmanager
-def running(folder: Path, config: Path, until: Callable[..., None]) -> Iterator[str]:
-    """A Prometheus on a free loopback port, with its data in ``folder``."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    command = [
-        program("prometheus"),
-        f"--config.file={config}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address={address}",
-        "--log.level=error",
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until(lambda: _ready(address))
-        yield f"http://{address}"
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def program(name: str) -> str:
-    """Where it is installed; without it the test is skipped, and fails in CI."""
-    binary = shutil.which(name)
-    if binary is None and os.environ.get("CI"):
-        pytest.fail(f"{name} is not installed")
-    if binary is None:
-        pytest.skip(f"{name} is not installed (Debian: apt-get install prometheus)")
-    return binary
 
 
 @pytest.fixture
@@ -71,15 +39,8 @@ def prometheus(stub: StubServer, tmp_path: Path, until: Callable[..., None]) -> 
     for name in ("prometheus.yml", "rules.yml"):
         shutil.copy(CONFIG / name, tmp_path)
     (tmp_path / "targets.yml").write_text(f'- targets: ["{stub.url.removeprefix("http://")}"]\n')
-    with running(tmp_path, tmp_path / "prometheus.yml", until) as url:
+    with running_prometheus(tmp_path, tmp_path / "prometheus.yml") as url:
         yield url
-
-
-def _ready(address: str) -> bool:
-    try:
-        return requests.get(f"http://{address}/-/ready", timeout=1).ok
-    except requests.RequestException:
-        return False
 
 
 def test_panels_read_their_series_from_prometheus(
@@ -167,7 +128,7 @@ def test_the_causes_sum_to_the_share_in_prometheus(tmp_path: Path, until: Callab
     backfill = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "histories", "data"]
     subprocess.run(backfill, cwd=tmp_path, check=True, capture_output=True)
     end_s = start_s + (SCRAPES - 1) * STEP_S
-    with running(tmp_path, tmp_path / "prometheus.yml", until) as url:
+    with running_prometheus(tmp_path, tmp_path / "prometheus.yml") as url:
         compared = []
         for name in (None, *names):
             chosen = () if name is None else (name,)
@@ -177,3 +138,39 @@ def test_the_causes_sum_to_the_share_in_prometheus(tmp_path: Path, until: Callab
             series = all_answers(url, (share, share.whole, *causes), end_s, until)
             compared.append(sums_to_the_share(series.__getitem__, share, causes))
     assert min(compared) > 10
+
+
+def test_two_servers_in_prometheus_are_merged_and_told_apart(tmp_path: Path, until: Callable[..., None]) -> None:
+    """Sums over both, the largest where a sum says nothing, each alone, and one that is down; over 30 days as well."""
+    with StubServer(moving=True) as first, StubServer(moving=True) as second:
+        names = [instance_name(one.url) for one in (first, second)]
+        (tmp_path / "prometheus.yml").write_text(
+            "global: {scrape_interval: 1s, scrape_timeout: 1s}\n"
+            f"scrape_configs: [{{job_name: headway, static_configs: [{{targets: {names}}}]}}]\n"
+        )
+        second.world.switch("latency", {}, "")
+        with (
+            running_prometheus(tmp_path, tmp_path / "prometheus.yml") as url,
+            contextlib.closing(PrometheusSource(url, instances=names, interval_s=1.0)) as source,
+        ):
+            asked = (panels.LIMIT, panels.LIMIT_OF_ONE, panels.READY, panels.TTFT[0.95], by_instance(panels.LIMIT))
+            until(lambda: newest(source.read(asked, 300.0)[panels.LIMIT].line()) == 40)
+            reading = source.read(asked, 300.0)
+            assert newest(reading[panels.LIMIT_OF_ONE].line()) == 32
+            assert newest(reading[panels.READY].line()) == 1
+            apart = reading[by_instance(panels.LIMIT)]
+            assert [newest(apart.line(name)) for name in names] == [32, 8]
+            assert list(reading.instances) == names
+            alone = ChosenSource(source, names[1])
+            until(lambda: newest(alone.read(asked, 300.0)[panels.LIMIT].line()) == 8)
+            until(lambda: alone.read(asked, 300.0)[panels.TTFT[0.95]].latest() is not None)
+            until(lambda: source.read(asked, 30 * 86_400.0)[panels.LIMIT].latest() == 40)
+
+            second.stop()
+            until(lambda: source.read(asked, 300.0).instances[names[1]].trouble == "refused")
+            until(lambda: source.read(asked, 300.0)[panels.LIMIT].latest() == 32)
+            left = source.read(asked, 300.0)
+            assert left.health.trouble is None
+            assert left[by_instance(panels.LIMIT)].latest(names[1]) is None
+            said = "1 of 2 servers does not answer."
+            until(lambda: away_words(source.read(asked, 300.0), time.time()) == said)

@@ -10,7 +10,8 @@ import pytest
 import requests
 from stub_server import StubServer
 
-from headway_dashboard.analysis import newest_values, panels
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.sources import FallbackSource, PrometheusSource, Reading, ScrapeSource, Source
 
 Until = Callable[[Callable[[], bool]], None]
@@ -153,13 +154,13 @@ def test_prometheus_is_not_asked_after_two_failures() -> None:
         sent.append(clock.now_s)
         raise requests.ConnectionError
 
-    source._look_at_target = look  # type: ignore[method-assign]  # no network
+    source._look_at_targets = look  # type: ignore[method-assign]  # no network
     for later_s in (0.0, 1.0, 9.9, 0.1, 1.0, 8.9, 0.1):
         clock.now_s += later_s
         source.refresh()
     assert [at_s - 10_000 for at_s in sent] == pytest.approx([0, 1, 11, 21])
     assert not source.reachable
-    source._look_at_target = lambda: None  # type: ignore[method-assign]  # it is back
+    source._look_at_targets = lambda: None  # type: ignore[method-assign]  # it is back
     clock.now_s += 10
     source.refresh()
     assert source.reachable

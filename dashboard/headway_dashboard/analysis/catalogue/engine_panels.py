@@ -1,0 +1,244 @@
+"""The catalogue's other half: the engine, its limit, its memory, the fallback ladder, and the server itself.
+
+Counters of rare events are drawn as they stand, not as rates: three restarts since the start are three, not 0.01 a
+second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headway_dashboard.analysis.catalogue import palette, panels
+from headway_dashboard.analysis.catalogue.panels import Line, Panel
+from headway_dashboard.analysis.queries.expressions import Gauge, Metric, Quantile, Rate
+from headway_policies.fallback import Rung
+
+
+def _plain(name: str, *by: str) -> Metric:
+    return Metric(name, by=by)
+
+
+DEATHS_BY_CAUSE = Gauge(_plain("headway_engine_deaths_total", "cause"))
+HANGS = Gauge(_plain("headway_engine_hangs_total"))
+RETRIES = Gauge(_plain("headway_retries_total"))
+RETRIES_BY_CLASS = Gauge(_plain("headway_retries_total", "class"))
+ENGINE_RUNNING = Gauge(_plain("headway_engine_running"))
+ENGINE_WAITING = Gauge(_plain("headway_engine_waiting"))
+RECYCLES = Gauge(_plain("headway_recycles_total"))
+WARMUP_S = Gauge(_plain("headway_warmup_duration_seconds", "stage"), largest=True)
+RUNG_STEPS = Gauge(_plain("headway_fallback_steps_total", "rung", "trigger"))
+DEGRADED_BY_KIND = Rate(_plain("headway_degraded_total", "kind"))
+QUEUE_TOKENS = Gauge(_plain("headway_queue_tokens"))
+QUEUE_BYTES = Gauge(_plain("headway_queue_bytes"))
+PROPOSED = Gauge(Metric("headway_limit", (("kind", ("proposed",)),)))
+WINDOW = Gauge(_plain("headway_batch_window_seconds"), largest=True)
+PREDICTION_ERROR = Gauge(_plain("headway_prediction_error_ratio", "of"), largest=True)
+FORECAST_ERROR = Gauge(_plain("headway_forecast_error_ratio", "figure"), largest=True)
+PREDICTION_SAMPLES = Gauge(_plain("headway_prediction_samples", "of"))
+MEMORY_CAP = Gauge(_plain("headway_memory_cap_ratio"), least=True)
+CACHE_CLEARS = Gauge(_plain("headway_cache_clears_total", "cache"))
+GC_PAUSE_P99 = Quantile(
+    0.99, _plain("headway_gc_pause_seconds", "generation"), _plain("headway_gc_longest_pause_seconds", "generation")
+)
+
+RESIDENT_PANEL = replace(
+    panels.CPU_PANEL,
+    id="resident",
+    title="Memory of the server's processes",
+    help="Resident memory of the API server and of the engine's processes on the host, without what is on a GPU.",
+    caption="Both settle after warm-up. A line that climbs for hours is a leak.",
+)
+RUNG_PANEL = Panel(
+    "rung",
+    "Fallback ladder",
+    "The current rung. At normal no request is degraded; each further rung degrades more, but only in the classes "
+    "whose preset allows it.",
+    "count",
+    (Line("rung", panels.RUNG, palette.ORANGE, kind="step"),),
+    "A short rise at a traffic peak is normal. If it stays up, the traffic needs more seats or more servers.",
+    steps=tuple(rung.word for rung in Rung),
+)
+DEGRADED_PANEL = Panel(
+    "degraded",
+    "Requests degraded by the ladder",
+    "Requests a second that the ladder degraded, by kind.",
+    "per_s",
+    (
+        Line(
+            "", DEGRADED_BY_KIND, kind="bar",
+            words=palette.words_of(palette.LOSSES), colours=palette.colour_of(palette.LOSSES),
+        ),
+    ),
+    "Shortened: to the fallback_max_tokens of the class. Refused: the class was shed, and its clients got Retry-After.",
+    quiet="no request was degraded in this time",
+)  # fmt: skip
+OLDEST_PANEL = Panel(
+    "oldest",
+    "Longest wait by class",
+    "How long the request that waits longest in each class has waited.",
+    "seconds",
+    (Line("", panels.OLDEST_BY_CLASS, colours=palette.of_class),),
+    "The queue's age triggers the ladder where the preset says so. One class far above the others is starving.",
+    quiet="no request waited in this time",
+)
+QUEUE_TOKENS_PANEL = Panel(
+    "queue-tokens",
+    "Prompt tokens in the queue",
+    "Tokens of the prompts in the queue, as far as known before they are counted.",
+    "count",
+    (Line("tokens", QUEUE_TOKENS, palette.PURPLE),),
+    "A few requests with many tokens: long prompts delay the others.",
+    quiet="no request waited in this time",
+)
+LIMIT_PANEL = Panel(
+    "limit",
+    "Limit: live, proposed, ceiling",
+    "Seats allowed now, what the limit policy proposes, and the most that any preset can get here.",
+    "count",
+    (
+        Line("ceiling", panels.CEILING, palette.GREY, "dot", "step"),
+        Line("proposed", PROPOSED, palette.PURPLE, "dot", "step"),
+        Line("live", panels.LIMIT, palette.ORANGE, "dash", "step"),
+        Line("seats taken", panels.SEATS, palette.BLUE),
+    ),
+    "Live below proposed: shadow mode, or memory or a restart holds seats back for a while.",
+)
+WINDOW_PANEL = Panel(
+    "window",
+    "Batch window",
+    "How long a batch may gather before it leaves. An adaptive window is shorter under load, and 0 when idle.",
+    "seconds",
+    (Line("window", WINDOW, palette.GREEN, kind="step"),),
+    "Every request of a batch waits for its window: it is part of the time to first token.",
+    quiet="no batch gathers: each request is dispatched as soon as a seat is free",
+)
+PREDICTION_PANEL = Panel(
+    "prediction",
+    "Prediction error",
+    "Mean absolute error of the predictions, as a share of the mean outcome, since the server started.",
+    "ratio",
+    (
+        Line(
+            "", PREDICTION_ERROR,
+            words=palette.words_of(palette.PREDICTIONS), colours=palette.colour_of(palette.PREDICTIONS),
+        ),
+    ),
+    "Requests are refused early when their predicted wait is too long. Far above 100 %, they are not reliable.",
+    quiet="nothing was predicted yet",
+)  # fmt: skip
+FORECAST_PANEL = Panel(
+    "forecast",
+    "Forecast error",
+    "What was forecast for a preset against what came after the switch to it: the median over the last switches.",
+    "ratio",
+    (
+        Line(
+            "", FORECAST_ERROR,
+            words=palette.words_of(palette.FORECASTS), colours=palette.colour_of(palette.FORECASTS),
+        ),
+    ),
+    "Traffic that changed after a switch counts as an error too. Far above 30 %, a forecast says little.",
+    quiet="no switch was compared with its forecast yet",
+)  # fmt: skip
+CAP_PANEL = Panel(
+    "cap",
+    "Seats left by the memory rules",
+    "Share of the limit that may be used. It falls while the KV cache or a GPU is near full, and comes back slowly.",
+    "ratio",
+    (Line("share of the limit", MEMORY_CAP, palette.ORANGE, kind="step"),),
+    "100 %: the memory rules close no seat.",
+    ceiling=1.0,
+)
+QUEUE_BYTES_PANEL = Panel(
+    "queue-bytes",
+    "Memory held by the queue",
+    "Bytes of the requests that wait for a seat.",
+    "bytes",
+    (Line("bytes", QUEUE_BYTES, palette.BLUE),),
+    "Bounded by the preset: beyond it new requests are refused.",
+    quiet="no request waited in this time",
+)
+CLEARS_PANEL = Panel(
+    "clears",
+    "Caches cleared",
+    "How often each cache was cleared since the server started.",
+    "count",
+    (
+        Line(
+            "", CACHE_CLEARS, kind="bar",
+            words=palette.words_of(palette.CACHES), colours=palette.colour_of(palette.CACHES),
+        ),
+    ),
+    "The requests after a clear are slower. Frequent clears: the memory is too small for this traffic.",
+    quiet="no cache was cleared since the server started",
+)  # fmt: skip
+GC_PANEL = Panel(
+    "gc",
+    "Garbage-collection pauses (p99)",
+    "How long Python's collector stopped the server: 99 of 100 pauses were shorter, by generation.",
+    "seconds",
+    (
+        Line(
+            "", GC_PAUSE_P99,
+            words=palette.words_of(palette.GENERATIONS), colours=palette.colour_of(palette.GENERATIONS),
+        ),
+    ),
+    "No token is sent during a pause. Above 100 ms: check the memory of the API server.",
+    idle="the collector did not run in this time",
+)  # fmt: skip
+ENGINE_STATE_PANEL = Panel(
+    "engine-state",
+    "Engine state",
+    "Up: it serves. Silent: unresponsive, dispatch is suspended. Restarting: another one is being started. "
+    "Lost: no request is admitted.",
+    "count",
+    (
+        Line(
+            "", panels.ENGINE_STATE, kind="state",
+            words=palette.words_of(palette.ENGINE_STATES), colours=palette.colour_of(palette.ENGINE_STATES),
+        ),
+    ),
+    "While it is unresponsive or restarting, requests wait in the queue, within their time limits.",
+    quiet="the engine's state was not known in this time",
+)  # fmt: skip
+DEATHS_PANEL = Panel(
+    "deaths",
+    "Engine deaths and hangs",
+    "How many engines died or were ended since the server started, by cause, and how often one hung.",
+    "count",
+    (
+        Line(
+            "", DEATHS_BY_CAUSE, kind="bar",
+            words=palette.words_of(palette.DEATHS), colours=palette.colour_of(palette.DEATHS),
+        ),
+        Line("hangs", HANGS, palette.GOLD, "dot", "step"),
+    ),
+    "A crash ends its requests; those that had sent no output yet are retried.",
+    quiet="the engine has neither died nor hung since the server started",
+)  # fmt: skip
+RETRIES_PANEL = Panel(
+    "retries",
+    "Retried requests",
+    "How many requests were retried on another engine after theirs had died, since the server started.",
+    "count",
+    (Line("", RETRIES_BY_CLASS, kind="bar", colours=palette.of_class),),
+    "For their clients the wait was longer; nothing else changed.",
+    quiet="no request was retried since the server started",
+)
+REQUESTS_PAGE = (RUNG_PANEL, DEGRADED_PANEL, OLDEST_PANEL, QUEUE_TOKENS_PANEL)
+LIMIT_SECTION = (LIMIT_PANEL, panels.BATCH_PANEL, WINDOW_PANEL, PREDICTION_PANEL, FORECAST_PANEL)
+MEMORY_SECTION = (panels.KV_PANEL, CAP_PANEL, QUEUE_BYTES_PANEL, CLEARS_PANEL, GC_PANEL)
+ENGINE_PANEL = Panel(
+    "engine",
+    "Inside the engine",
+    "Sequences that ran, and that waited inside the engine, in its last step.",
+    "count",
+    (
+        Line("running", ENGINE_RUNNING, palette.BLUE),
+        Line("waiting inside", ENGINE_WAITING, palette.ORANGE, "dash"),
+    ),
+    "Requests wait in Headway's queue, not in the engine: many inside point to a KV cache that is too small.",
+)
+SERVER_PAGE = (ENGINE_STATE_PANEL, DEATHS_PANEL, RETRIES_PANEL, ENGINE_PANEL)
+SERVER_FIGURES = (HANGS, RETRIES, RECYCLES, WARMUP_S)
+PANELS = (RESIDENT_PANEL, *REQUESTS_PAGE, *LIMIT_SECTION, *MEMORY_SECTION, *SERVER_PAGE)

@@ -1,0 +1,149 @@
+"""Where the time goes: first token, time between tokens, whole requests, and the phases of a request."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from headway_dashboard.analysis.catalogue import palette, panels
+from headway_dashboard.analysis.catalogue.panels import Across, Line, Panel
+from headway_dashboard.analysis.queries.durations import Measured, histogram, quantiles
+from headway_dashboard.analysis.queries.expressions import Buckets, Gauge, Mean, Metric, Quantile, Rate, Share
+
+INTER_TOKEN = quantiles("inter_token")
+END_TO_END = quantiles("end_to_end")
+MEAN_WAIT, MEAN_PREFILL, MEAN_DECODE = (
+    Mean(Metric(name)) for name in ("headway_queue_wait_seconds", "headway_prefill_seconds", "headway_decode_seconds")
+)
+#: Of the seconds that passed before first tokens, those in the queue.
+QUEUE_SHARE = Share(
+    Rate(Metric("headway_queue_wait_seconds_sum", by=("class",))),
+    Rate(Metric("headway_time_to_first_token_seconds_sum", by=("class",))),
+)
+#: The engine's own: a request's mean is known at its end only, and is no figure of an instant.
+TOKEN_TIME = Mean(Metric("vllm:inter_token_latency_seconds"))
+
+
+def objective_line(objective: Literal["first_token", "inter_token"]) -> Line:
+    """The objective of each class that states one."""
+    stated = Metric("headway_objective_seconds", (("objective", (objective,)),), ("class",))
+    return Line(
+        "",
+        Gauge(stated, largest=True),
+        dash="dash",
+        kind="step",
+        words=lambda name: f"objective of {name}",
+        colours=palette.of_class,
+        reference=True,
+    )
+
+
+def quantile_lines(found: dict[float, Quantile]) -> tuple[Line, ...]:
+    """p50, p95 and p99 in their colours."""
+    return (
+        Line("p50", found[0.5], palette.GREEN),
+        Line("p95", found[0.95], palette.BLUE),
+        Line("p99", found[0.99], palette.RED, "dot"),
+    )
+
+
+def _heat(id_: str, title: str, of: Measured, caption: str, idle: str) -> Panel:
+    return Panel(
+        id_,
+        title,
+        "How many fell into each bucket of the histogram. A row counts what is above the bound of the row below and at "
+        "most its own; a blank cell counts none.",
+        "seconds",
+        (Line("", Buckets(histogram(of)), kind="heat"),),
+        caption,
+        idle=idle,
+        quiet=idle,
+    )
+
+
+FIRST_TOKEN_PANEL = Panel(
+    "latency-first-token",
+    "Time to first token",
+    "From arrival to the first token, waiting in the queue included; of each class its objective. No quantile is above "
+    "the longest time that was seen.",
+    "seconds",
+    (*quantile_lines(panels.TTFT), objective_line("first_token")),
+    panels.TTFT_PANEL.caption,
+    idle="no first tokens in this time",
+)
+INTER_TOKEN_PANEL = Panel(
+    "latency-inter-token",
+    "Time between tokens",
+    "The mean time between two tokens of each completed request, observed at its end; of each class its objective.",
+    "seconds",
+    (*quantile_lines(INTER_TOKEN), objective_line("inter_token")),
+    "It grows with the batch: fewer seats make it shorter, and the queue longer.",
+    idle="no request of two or more tokens completed in this time",
+)
+END_TO_END_PANEL = Panel(
+    "latency-end-to-end",
+    "Time of whole requests",
+    "From arrival to the last token, of completed requests.",
+    "seconds",
+    quantile_lines(END_TO_END),
+    "Long answers take long: compare it with the phases beside it before you change anything.",
+    idle="no request completed in this time",
+)
+PHASES_PANEL = Panel(
+    "latency-phases",
+    "Where the time goes",
+    "Mean seconds of a request in each phase, stacked: in the queue, from dispatch to the first token (prefill), and "
+    "from there to the end (decode).",
+    "seconds",
+    (
+        Line("queue", MEAN_WAIT, palette.ORANGE, kind="bar"),
+        Line("prefill", MEAN_PREFILL, palette.PURPLE, kind="bar"),
+        Line("decode", MEAN_DECODE, palette.BLUE, kind="bar"),
+    ),
+    "Queue: more seats or servers. Prefill: long prompts. Decode: long answers, or a large batch.",
+    idle="no request was dispatched or ended in this time",
+)
+QUEUE_SHARE_PANEL = Panel(
+    "latency-queue-share",
+    "Queue's share of the first token",
+    "Of the time to the first token, the part in the queue. It may pass 100 % for a moment, because a wait is counted "
+    "at dispatch and a first token later.",
+    "ratio",
+    (Line("", QUEUE_SHARE, colours=palette.of_class),),
+    "Near 0: the engine decides the first token. Above half: the queue does, so seats or servers help.",
+    idle="no first tokens in this time",
+)
+FIRST_TOKEN_HEAT = _heat(
+    "heat-first-token",
+    "First tokens by bucket",
+    "first_token",
+    "Two bands: some requests wait and others do not. One band that climbs: all wait longer.",
+    "no first tokens in this time",
+)
+INTER_TOKEN_HEAT = _heat(
+    "heat-inter-token",
+    "Time between tokens by bucket",
+    "inter_token",
+    "A band that widens: requests run in batches of very different sizes, or are preempted.",
+    "no request of two or more tokens completed in this time",
+)
+TOKEN_TIME_PANEL = Panel(
+    "latency-token-time",
+    "Time per token against the batch",
+    "A dot for each instant: the mean time between two tokens in the engine, over the mean sequences in a step. The "
+    "darkest dot is the newest.",
+    "seconds",
+    (Line("mean time between tokens", TOKEN_TIME, palette.BLUE, kind="dots"),),
+    "Nearly level: more seats cost little. Steep: each further seat makes every request slower.",
+    idle="no tokens in this time",
+    across=Across(panels.BATCH, "mean batch"),
+)
+LATENCY_SECTION = (
+    FIRST_TOKEN_PANEL,
+    INTER_TOKEN_PANEL,
+    END_TO_END_PANEL,
+    PHASES_PANEL,
+    QUEUE_SHARE_PANEL,
+    TOKEN_TIME_PANEL,
+    FIRST_TOKEN_HEAT,
+    INTER_TOKEN_HEAT,
+)

@@ -1,0 +1,126 @@
+"""The batch, its tokens and its memory, and what the GPU and the processor do."""
+
+from __future__ import annotations
+
+from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
+from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel
+from headway_dashboard.analysis.catalogue.thresholds import GPU_IDLE_RATIO, PROCESSOR_RATIO
+from headway_dashboard.analysis.queries.expressions import Buckets, Either, Gauge, Metric, Rate, Share
+from headway_dashboard.analysis.units import compact
+
+_STEPS = Rate(Metric("headway_batch_size_count"))
+
+PREFILL_TOKENS = Share(Rate(Metric("vllm:prompt_tokens_total")), _STEPS)
+DECODE_TOKENS = Share(Rate(Metric("vllm:generation_tokens_total")), _STEPS)
+PREEMPTIONS = Rate(Metric("vllm:num_preemptions_total"))
+PREFIX_HITS = Share(Rate(Metric("vllm:prefix_cache_hits_total")), Rate(Metric("vllm:prefix_cache_queries_total")))
+GPU_BUSY = Gauge(Metric("headway_gpu_busy_ratio", by=("gpu",)), largest=True)
+IN_USE = Either(
+    Gauge(Metric("headway_gpu_memory_used_bytes")),
+    Gauge(Metric("headway_process_resident_bytes", (("process", ("engine",)),))),
+)
+PROCESSOR_BUSY = Gauge(Metric("headway_processor_busy_ratio", by=("process",)), largest=True)
+
+COMPONENTS_PANEL = Panel(
+    "memory-components",
+    "What the engine's memory holds",
+    "Weights and KV cache, stacked, as the engine allocated them. Beside them the memory in use on the GPUs, or "
+    "without one by the engine's processes: what is above the stack are activations, compiled graphs and the runtime.",
+    "bytes",
+    (
+        Line(
+            "", Gauge(Metric("headway_engine_memory_bytes", by=("component",))), kind="bar",
+            words=palette.words_of(palette.COMPONENTS), colours=palette.colour_of(palette.COMPONENTS),
+        ),
+        Line("in use", IN_USE, palette.GREY, "dot", "step", reference=True),
+    ),
+    "The KV cache is taken at the start: how full it is stands in the chart of its use. A gap that grows is a leak.",
+)  # fmt: skip
+BATCH_HEAT = Panel(
+    "heat-batch",
+    "Engine steps by batch size",
+    "How many engine steps had so many sequences. A blank cell counts none.",
+    "count",
+    (Line("", Buckets(Metric("headway_batch_size")), kind="heat"),),
+    "A mean hides it: half of the steps full and half nearly empty looks like a batch of middle size.",
+    quiet="the engine made no steps in this time",
+    idle="the engine made no steps in this time",
+)
+TOKENS_PANEL = Panel(
+    "step-tokens",
+    "Tokens a step",
+    "Mean prompt tokens (prefill) and output tokens (decode) in an engine step.",
+    "count",
+    (
+        Line("prefill", PREFILL_TOKENS, palette.PURPLE, kind="bar"),
+        Line("decode", DECODE_TOKENS, palette.BLUE, kind="bar"),
+    ),
+    "Mostly prefill: long prompts or short answers; each such step makes every running request wait.",
+    idle="the engine made no steps in this time",
+)
+PREEMPTIONS_PANEL = Panel(
+    "preemptions",
+    "Preemptions",
+    "Sequences a second that the engine put back, because the KV cache was full; their work is done again.",
+    "per_s",
+    (Line("preempted", PREEMPTIONS, palette.RED, kind="bar"),),
+    "Any that last: fewer seats, shorter contexts or more KV memory.",
+    quiet="no sequence was preempted in this time",
+)
+PREFIX_PANEL = Panel(
+    "prefix-hits",
+    "Prefix-cache hits",
+    "Of the prompt tokens that the engine looked up, those found in its prefix cache.",
+    "ratio",
+    (Line("found", PREFIX_HITS, palette.GREEN),),
+    "Prompts with a common beginning come cheaper. Near 0 with such prompts: the cache is too small for them.",
+    idle="no prompt was looked up in this time",
+    ceiling=1.0,
+)
+GPU_BUSY_PANEL = Panel(
+    "gpu-busy",
+    "GPU utilisation",
+    "Share of the time in which each GPU computed, as the driver reports it.",
+    "ratio",
+    (Line("", GPU_BUSY, words=lambda gpu: f"GPU {gpu}", colours=palette.of_gpu),),
+    f"Below {compact(100 * GPU_IDLE_RATIO)} % while requests wait: something else is the bottleneck. At 100 % with a "
+    "backlog: overloaded.",
+    ceiling=1.0,
+    bounds=(Bound("idle below", GPU_IDLE_RATIO),),
+)
+PROCESSOR_PANEL = Panel(
+    "processor",
+    "Processor use",
+    "Processor time of the API server, of the engine and of the whole machine, as a share of all processors that the "
+    "server may use.",
+    "ratio",
+    (
+        Line(
+            "", PROCESSOR_BUSY,
+            words=palette.words_of(palette.PROCESSORS), colours=palette.colour_of(palette.PROCESSORS),
+        ),
+    ),
+    "On a CPU the engine computes here. With a GPU, a busy processor beside an idle GPU is the bottleneck.",
+    ceiling=1.0,
+    bounds=(Bound("saturated", PROCESSOR_RATIO),),
+)  # fmt: skip
+BATCH_SECTION = (
+    engine_panels.LIMIT_PANEL,
+    panels.BATCH_PANEL,
+    BATCH_HEAT,
+    TOKENS_PANEL,
+    engine_panels.WINDOW_PANEL,
+    engine_panels.PREDICTION_PANEL,
+    engine_panels.FORECAST_PANEL,
+)
+MEMORY_SECTION = (
+    COMPONENTS_PANEL,
+    PROCESSOR_PANEL,
+    panels.KV_PANEL,
+    PREEMPTIONS_PANEL,
+    PREFIX_PANEL,
+    engine_panels.CAP_PANEL,
+    engine_panels.QUEUE_BYTES_PANEL,
+    engine_panels.CLEARS_PANEL,
+    engine_panels.GC_PANEL,
+)

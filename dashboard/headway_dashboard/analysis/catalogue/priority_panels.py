@@ -1,0 +1,135 @@
+"""Requests and priority classes: arrivals, waits, ends, and whether each class gets its part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headway_dashboard.analysis.catalogue import causes, engine_panels, palette, panels
+from headway_dashboard.analysis.catalogue.latency_panels import quantile_lines
+from headway_dashboard.analysis.catalogue.panels import Bound, Line, Panel
+from headway_dashboard.analysis.catalogue.thresholds import ERROR_RATIO, QUEUE_AGE_S
+from headway_dashboard.analysis.queries.durations import quantiles
+from headway_dashboard.analysis.queries.expressions import Above, Metric, Over, Portion, Rate, Share
+from headway_dashboard.analysis.units import duration, written
+
+#: A class starves beyond this age of its oldest request, in seconds, where no bound is known for it.
+STARVES_AFTER_S = 10.0
+MINUTE_S, HOUR_S = 60.0, 3600.0
+
+WAIT = quantiles("wait")
+OUTCOMES = Rate(Metric("headway_outcomes_total", by=("outcome",)))
+REFUSALS = Rate(Metric("headway_refusals_total", by=("reason",)))
+FINISHES = Rate(Metric("headway_finish_reasons_total", by=("finish_reason",)))
+TOKENS_BY_CLASS = Rate(Metric("headway_output_tokens_total", by=("class",)))
+TOKEN_SHARE = Portion(TOKENS_BY_CLASS, Rate(Metric("headway_output_tokens_total")))
+#: The bounds of the alert HeadwayQueueOld: half of the queue time-out that the bundled presets give each class.
+STARVING = Above(panels.OLDEST_BY_CLASS, STARVES_AFTER_S, tuple(QUEUE_AGE_S.items()))
+
+
+def _errors(window_s: float) -> Over:
+    assert isinstance(panels.ERROR_SHARE, Share)
+    return Over(panels.ERROR_SHARE, window_s)
+
+
+def _words(meanings: palette.Meanings) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    return palette.words_of(meanings), palette.colour_of(meanings)
+
+
+_OUTCOME_WORDS, _OUTCOME_COLOURS = _words(palette.OUTCOMES)
+_FINISH_WORDS, _FINISH_COLOURS = _words(palette.FINISHES)
+_BOUNDS = ", ".join(f"{name} {duration(bound_s)}" for name, bound_s in STARVING.bounds)
+
+ARRIVALS_PANEL = Panel(
+    "arrivals",
+    "Arrivals by class",
+    "Requests that asked for a seat, a second, stacked.",
+    "per_s",
+    (Line("", panels.ARRIVALS_BY_CLASS, kind="bar", colours=palette.of_class),),
+    "The load. Compare its peaks with those of the queue.",
+    quiet="no request arrived in this time",
+)
+WAIT_PANEL = Panel(
+    "wait",
+    "Wait in the queue",
+    "From arrival to dispatch, of the requests that were dispatched. No quantile is above the longest wait seen.",
+    "seconds",
+    quantile_lines(WAIT),
+    "p99 far above p50: a few requests wait long. Choose a class above to see which.",
+    idle="no request was dispatched in this time",
+)
+OUTCOMES_PANEL = Panel(
+    "outcomes",
+    "Ends by outcome",
+    "Requests a second that ended, by outcome; each request has exactly one.",
+    "per_s",
+    (Line("", OUTCOMES, kind="bar", words=_OUTCOME_WORDS, colours=_OUTCOME_COLOURS),),
+    "Cancelled ones were ended by their client: many of them mean that users do not wait so long.",
+    quiet="no request ended in this time",
+)
+REFUSALS_PANEL = Panel(
+    "refusals",
+    "Refused or given up, by reason",
+    "Requests a second that were refused on arrival, or given up later, by reason.",
+    "per_s",
+    (Line("", REFUSALS, kind="bar", words=causes.words, colours=causes.colour),),
+    "Expected wait too long: refused at once instead of timing out later. Shed: by order of the fallback ladder.",
+    quiet="no request was refused or given up in this time",
+)
+TOKEN_SHARE_PANEL = Panel(
+    "token-share",
+    "Share of the output tokens",
+    "Of all output tokens a second, those of each class. A class filter hides classes; the whole stays all classes.",
+    "ratio",
+    (Line("", TOKEN_SHARE, colours=palette.of_class),),
+    "The preset's shares divide the seats only while every class has requests that wait.",
+    idle="no output tokens in this time",
+    ceiling=1.0,
+)
+STARVATION_PANEL = Panel(
+    "starvation",
+    "Starvation",
+    f"A band while the oldest request of a class waits longer than the bound of the alert HeadwayQueueOld ({_BOUNDS}); "
+    f"for any other class, longer than {duration(STARVES_AFTER_S)}.",
+    "count",
+    (Line("", STARVING, kind="band", colours=palette.of_class),),
+    "One class alone, again and again: give it a larger share, or reserved seats.",
+    quiet="no class starved in this time",
+)
+FINISHES_PANEL = Panel(
+    "finishes",
+    "Finish reasons",
+    "Requests a second by the finish reason of their answer.",
+    "per_s",
+    (Line("", FINISHES, kind="bar", words=_FINISH_WORDS, colours=_FINISH_COLOURS),),
+    "More length than usual: clients ask for few tokens, or the fallback ladder shortens answers.",
+    quiet="no answer ended in this time",
+)
+ERROR_RATIO_PANEL = Panel(
+    "error-share",
+    "Error share",
+    "Of the requests that ended, those that neither completed nor were cancelled by their client: over a minute, and "
+    "over an hour.",
+    "ratio",
+    (
+        Line("over a minute", _errors(MINUTE_S), palette.RED),
+        Line("over an hour", _errors(HOUR_S), palette.ORANGE, "dash"),
+    ),
+    f"The alerts begin at {written(ERROR_RATIO, 'ratio')}. A minute far above the hour: it has just begun.",
+    quiet="no errors in this time",
+    idle="no request ended in this time",
+    bounds=(Bound("alert", ERROR_RATIO),),
+)
+REQUESTS_SECTION = (
+    ARRIVALS_PANEL,
+    panels.QUEUE_PANEL,
+    WAIT_PANEL,
+    engine_panels.OLDEST_PANEL,
+    OUTCOMES_PANEL,
+    REFUSALS_PANEL,
+    ERROR_RATIO_PANEL,
+    FINISHES_PANEL,
+    TOKEN_SHARE_PANEL,
+    STARVATION_PANEL,
+    engine_panels.QUEUE_TOKENS_PANEL,
+)
+LADDER_SECTION = (engine_panels.RUNG_PANEL, engine_panels.DEGRADED_PANEL)

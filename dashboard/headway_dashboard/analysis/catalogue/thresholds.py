@@ -1,0 +1,83 @@
+"""The bounds that panels, alerts and the documentation share: each number stands here once.
+
+The diagnosis has its own numbers in ``headway_policies.diagnosis``; where a bound here is one of those, it is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from headway_policies.diagnosis import MAX_ERROR_SHARE
+
+Severity = Literal["critical", "warning"]
+
+#: Requests that ended without an answer, as a share of those that ended; and those that failed in the engine.
+ERROR_RATIO = MAX_ERROR_SHARE
+HIGH_ERROR_RATIO = 0.05
+#: Requests that ran out of time, as a share of those that ended.
+TIMEOUT_RATIO = 0.05
+#: The share of five minutes in which the diagnosis says "overloaded".
+OVERLOADED_RATIO = 0.5
+#: The KV cache counts as full above this, where requests are preempted as well.
+KV_RATIO = 0.98
+#: A queue longer than so many batches, as multiples of the live limit.
+QUEUE_BATCHES = 4
+#: Half of the queue time-outs of the bundled presets, in seconds.
+QUEUE_AGE_S: Mapping[str, float] = {"realtime": 2.5, "normal": 15.0, "batch": 150.0}
+#: How long a class may get no seat while its requests wait, in minutes; and the share of that time that must be
+#: measured before anything is said of it.
+STARVED_MIN = 10
+MEASURED_RATIO = 0.95
+#: Used GPU memory as a share of all; vLLM itself takes 90 % unless told otherwise.
+GPU_MEMORY_RATIO = 0.95
+#: Resident memory of the server's processes as a share of the limit of its control group.
+MEMORY_RATIO = 0.92
+#: Processor time as a share of the processors that the server may use; and what is idle beside busy processors.
+PROCESSOR_RATIO = 0.9
+GPU_IDLE_RATIO = 0.8
+ENGINE_IDLE_RATIO = 0.5
+#: The share of judged requests that shall keep the objectives of their class.
+TARGET_RATIO = 0.99
+#: How many times faster than allowed an error budget is used up: 14.4 spends 2 % of a month's budget in an hour, 6
+#: spends 5 % in six hours (Beyer et al., The Site Reliability Workbook, 2018, chapter 5).
+FAST_BURN = 14.4
+SLOW_BURN = 6.0
+#: With fewer judged requests than this a share of them says little.
+MIN_JUDGED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One bound of a panel, in the panel's unit, and the alert that it belongs to.
+
+    ``of`` limits it to one class. ``above``: beyond it is above it; else below.
+    """
+
+    value: float
+    alert: str
+    severity: Severity = "warning"
+    of: str = ""
+    above: bool = True
+
+
+#: The bounds by the id of the panel that draws them.
+PANEL_BOUNDS: Mapping[str, tuple[Bound, ...]] = {
+    "kv": (Bound(KV_RATIO, "HeadwayKvCacheFull"),),
+    "oldest": tuple(Bound(age_s, "HeadwayQueueOld", of=name) for name, age_s in QUEUE_AGE_S.items()),
+    "error-share": (
+        Bound(ERROR_RATIO, "HeadwayUnanswered"),
+        Bound(HIGH_ERROR_RATIO, "HeadwayUnansweredHigh", "critical"),
+    ),
+    "failed-share": (Bound(ERROR_RATIO, "HeadwayErrorShare"),),
+    "timeout-share": (Bound(TIMEOUT_RATIO, "HeadwayTimeoutShare"),),
+    "slo-burn": (
+        Bound(SLOW_BURN, "HeadwayObjectiveBurnsSlowly"),
+        Bound(FAST_BURN, "HeadwayObjectiveBurnsFast", "critical"),
+    ),
+    "gpu-memory-share": (Bound(GPU_MEMORY_RATIO, "HeadwayGpuMemoryFull"),),
+    "memory-share": (Bound(MEMORY_RATIO, "HeadwayMemoryNearLimit", "critical"),),
+    "processor": (Bound(PROCESSOR_RATIO, "HeadwayProcessorSaturated"),),
+    "gpu-busy": (Bound(GPU_IDLE_RATIO, "HeadwayProcessorSaturated", above=False),),
+}

@@ -1,0 +1,99 @@
+"""The audit log as a table and as CSV: filtered, searched, and on the reader's own clock, as the charts are."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Literal
+
+from headway.api.schema import AuditEntry
+
+Shown = Literal["all", "changes", "refused"]
+SHOWN: tuple[Shown, ...] = ("all", "changes", "refused")
+_FIELDS = ("time", "actor", "role", "address", "action", "before", "after", "revision", "reason", "result", "times")
+#: A cell that begins so is a formula for a spreadsheet; clients wrote some of these texts.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def zone_of(offset_min: int | None) -> timezone:
+    """The zone of a browser by ``Date.getTimezoneOffset``, minutes behind UTC; UTC where it is not known."""
+    if offset_min is None or abs(offset_min) >= 24 * 60:
+        return UTC
+    return timezone(timedelta(minutes=-offset_min)) if offset_min else UTC
+
+
+def zone_words(zone: timezone) -> str:
+    """A zone as it stands in a heading: UTC, or its offset."""
+    return zone.tzname(None)
+
+
+def clock(time: str, zone: timezone) -> str:
+    """A time of the server, ISO 8601 in UTC, on the clock of a zone; unreadable ones as they are."""
+    try:
+        read = datetime.fromisoformat(time)
+    except ValueError:
+        return time
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def refused(entry: AuditEntry) -> bool:
+    """Whether nothing was changed, because the server refused it."""
+    return entry.result.startswith("refused")
+
+
+def chosen(entries: Iterable[AuditEntry], shown: Shown = "all", search: str = "") -> list[AuditEntry]:
+    """The entries of one kind in which every word of ``search`` stands, in any column."""
+    words = search.lower().split()
+    kinds = {"all": (True, False), "changes": (False,), "refused": (True,)}[shown]
+    return [one for one in entries if refused(one) in kinds and all(word in _text(one) for word in words)]
+
+
+def _text(entry: AuditEntry) -> str:
+    text = " ".join(str(getattr(entry, field)) for field in _FIELDS).lower()
+    return f"{text} {text.replace('_', ' ')}"
+
+
+def audit_rows(entries: Sequence[AuditEntry], zone: timezone) -> list[dict[str, str]]:
+    """A table row for each entry."""
+    when = f"When ({zone_words(zone)})"
+    return [
+        {
+            when: clock(one.time, zone),
+            "Actor": one.actor or one.role,
+            "Role": one.role,
+            "Address": one.address,
+            "Action": one.action.replace("_", " "),
+            "Before": one.before,
+            "After": one.after,
+            "Revision": str(one.revision),
+            "Reason": one.reason,
+            "Result": one.result + (f" ({one.times} times)" if one.times > 1 else ""),
+        }
+        for one in entries
+    ]
+
+
+def audit_csv(entries: Iterable[AuditEntry]) -> str:
+    """The entries as CSV, with the server's own times in UTC. No cell is a formula."""
+    out = io.StringIO()
+    rows = csv.writer(out)
+    rows.writerow(_FIELDS)
+    for one in entries:
+        rows.writerow([_cell(str(getattr(one, field))) for field in _FIELDS])
+    return out.getvalue()
+
+
+def _cell(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def revisions(entries: Iterable[AuditEntry], current: int) -> dict[int, str]:
+    """The earlier revisions that the log names, the newest first, with the preset or limit of each."""
+    found: dict[int, str] = {}
+    for one in entries:
+        if refused(one) or one.action not in ("switch_preset", "order_limit") or one.revision >= current:
+            continue
+        found.setdefault(one.revision, one.after)
+    return dict(sorted(found.items(), reverse=True))

@@ -1,0 +1,110 @@
+"""A trial of a preset as text: how it stands, its conditions, and the figures of each class before and now."""
+
+from __future__ import annotations
+
+from headway.api.schema import ServedByClass, ServedFigures, Trial
+from headway_dashboard.analysis.units import MISSING, compact, duration, written
+from headway_policies.trial import ALL, Condition, ConditionError
+
+_ALL_WORD = "all"
+#: The figures that every trial shows of each class; a condition adds its own.
+FIGURES = {
+    "ttft_p95_s": "TTFT p95",
+    "inter_token_p95_s": "Between tokens p95",
+    "completed_ratio": "Completed",
+    "refused_ratio": "Refused",
+    "error_ratio": "Errors",
+    "tokens_per_s": "Tokens/s",
+}
+_ENDS = {
+    "kept": "was kept",
+    "reverted": "was taken back",
+    "overtaken": "was ended by another change",
+}
+
+
+def running(trial: Trial | None) -> bool:
+    """Whether a trial goes on."""
+    return trial is not None and trial.end is None
+
+
+def head_words(trial: Trial) -> str:
+    """How a trial stands, or how it ended and why."""
+    named = f"{trial.name}, revision {trial.revision},"
+    if trial.end is not None:
+        back = f" {trial.back_to} is in force again." if trial.end == "reverted" else ""
+        return f"{named} {_ENDS.get(trial.end, trial.end)}: {trial.why or 'no reason given'}.{back}"
+    left = duration(trial.left_s or 0.0)
+    if trial.revert_after_s is None:
+        return f"{named} is on trial: it stays after {left}, unless a condition holds; then {trial.back_to} returns."
+    return f"{named} is on trial: {trial.back_to} returns in {left}, unless somebody keeps it."
+
+
+def condition_rows(trial: Trial) -> list[dict[str, str]]:
+    """Each condition: its figure before the switch and now, its limit, and for how long it has been true."""
+    rows = []
+    for one in trial.conditions:
+        read = _read(one.text)
+        before = MISSING if read is None else figure_text(read.figure, _figure(trial.before, read))
+        now = compact(one.reading) if read is None and one.reading is not None else MISSING
+        limit = one.text if read is None else f"{'>' if read.above else '<'} {figure_text(read.figure, read.value)}"
+        held = f"{duration(one.held_s)} of {duration(read.for_s)}" if read is not None else duration(one.held_s)
+        rows.append(
+            {
+                "Goes back if": one.text if read is None else read.name,
+                "Before": before,
+                "Now": now if read is None else figure_text(read.figure, one.reading),
+                "Limit": limit,
+                "True for": held if one.held_s else "not true",
+            }
+        )
+    return rows
+
+
+def figure_rows(trial: Trial) -> list[dict[str, str]]:
+    """The figures of each class before the switch and now, with the limit where a condition sets one."""
+    limits = {(read.class_name, read.figure): read for one in trial.conditions if (read := _read(one.text))}
+    rows = []
+    for name in (ALL, *_classes(trial)):
+        row = {"Class": name or _ALL_WORD}
+        for figure, words in FIGURES.items():
+            before, now = (_of(served, name, figure) for served in (trial.before, trial.now))
+            text = f"{figure_text(figure, before)} → {figure_text(figure, now)}"
+            limit = limits.get((name, figure))
+            row[words] = text if limit is None else f"{text} (limit {figure_text(figure, limit.value)})"
+        rows.append(row)
+    return rows
+
+
+def figure_text(figure: str, value: float | None) -> str:
+    """A figure with the unit that its name says."""
+    if value is None:
+        return MISSING
+    if figure.endswith("_per_s"):
+        return compact(value)
+    return written(value, "ratio" if figure.endswith("_ratio") else "seconds")
+
+
+def _read(text: str) -> Condition | None:
+    """A condition of the server; None where this version cannot read it."""
+    try:
+        return Condition.parse(text)
+    except ConditionError:
+        return None
+
+
+def _classes(trial: Trial) -> list[str]:
+    known = [served for served in (trial.before, trial.now) if served is not None]
+    return sorted({name for served in known for name in served.classes})
+
+
+def _figure(served: ServedByClass | None, condition: Condition) -> float | None:
+    return _of(served, condition.class_name, condition.figure)
+
+
+def _of(served: ServedByClass | None, name: str, figure: str) -> float | None:
+    if served is None:
+        return None
+    own: ServedFigures | None = served.all if name == ALL else served.classes.get(name)
+    found: float | None = getattr(own, figure, None)
+    return found

@@ -1,0 +1,165 @@
+"""The plotly figure of a panel's reading.
+
+Pure: a panel and its series in, a plain figure dictionary out. The x values of lines are left out of the traces (every
+line has the same), and colours of text and grid are left to the browser, which knows the theme.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from headway_dashboard.analysis.catalogue.panels import Panel
+from headway_dashboard.analysis.charts.chart_frame import Figure as Figure  # the pages know it by this module
+from headway_dashboard.analysis.charts.chart_frame import emptiness, marks_words, milliseconds, over_time
+from headway_dashboard.analysis.charts.comparison import compared
+from headway_dashboard.analysis.charts.drawn_lines import Drawn, drawn_lines
+from headway_dashboard.analysis.charts.heat_map import heat_map
+from headway_dashboard.analysis.charts.scatter import scatter
+from headway_dashboard.analysis.queries.model import Mark, Point, newest
+from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.units import Scale, scale, written
+
+#: Names stand in two columns at worst; rows beyond these make the chart higher, so that none is cut off.
+_LEGEND_ROWS = 2
+_LEGEND_ROW_PX = 19
+#: Up to so many, things are counted one by one: there is no half of them on the axis.
+_FEW = 5
+#: A reference above so many times the largest measurement is left out of sight: it would press the lines flat.
+_FAR = 3.0
+#: The part of its row that a band fills.
+_BAND = 0.8
+
+
+def figure(panel: Panel, reading: Reading, marks: Sequence[Mark] = (), before: Reading | None = None) -> Figure:
+    """The panel's chart over the range of the reading, its lines compared with those of ``before`` if it is given."""
+    if panel.across is not None:
+        return scatter(panel, panel.across, reading)
+    if panel.lines[0].kind == "heat":
+        return heat_map(panel, reading, marks)
+    every, times_s = drawn_lines(panel, reading)
+    results = [one for one in every if not one.line.reference]
+    shown = [one for one in results if (one.happened if panel.quiet else one.measured)]
+    empty = "" if shown else emptiness(panel, reading, any(one.measured for one in results))
+    lines = [*shown, *(one for one in every if shown and one.line.reference and one.measured)]
+    chosen = scale(panel.unit, [point for one in shown for point in one.points])
+    earlier = compared(panel, reading, before, chosen) if lines and before is not None else []
+    return Figure(
+        times_ms=milliseconds(times_s),
+        traces=[*earlier, *(_trace(one, chosen, panel.steps) for one in lines)],
+        layout=_layout(panel, reading, chosen, marks, empty, lines),
+        summary=_summary(panel, lines, empty) + marks_words(marks, reading),
+        empty=empty,
+    )
+
+
+def _trace(one: Drawn, chosen: Scale, steps: Sequence[str]) -> dict[str, Any]:
+    if one.line.kind in ("state", "band"):
+        return _band(one)
+    y = [None if point is None else float(f"{point * chosen.factor:.4g}") for point in one.points]
+    trace: dict[str, Any] = {"name": one.name, "y": y, "hovertemplate": f"%{{y:,.4~r}}{chosen.suffix}"}
+    if steps:
+        trace |= {"text": [_step(steps, point) for point in one.points], "hovertemplate": "%{text}"}
+    if one.line.kind == "bar":
+        return {**trace, "type": "bar", "marker": {"color": one.colour, "line": {"width": 0}}}
+    return {
+        **trace,
+        "type": "scatter",
+        "mode": "lines",
+        "connectgaps": False,
+        "line": {
+            "color": one.colour,
+            "width": 2,
+            "dash": one.line.dash,
+            "shape": "hv" if one.line.kind == "step" else "linear",
+        },
+    }
+
+
+def _band(one: Drawn) -> dict[str, Any]:
+    """A bar of colour while the value is not 0; in a row of its own, or over the whole height."""
+    in_rows = one.line.kind == "band"
+    trace: dict[str, Any] = {
+        "name": one.name,
+        "y": [(_BAND if in_rows else 1.0) if point else None for point in one.points],
+        "hovertemplate": f"{one.name}<extra></extra>",
+        "type": "bar",
+        "marker": {"color": one.colour, "line": {"width": 0}},
+    }
+    return trace | ({"base": one.row + (1 - _BAND) / 2} if in_rows else {})
+
+
+def _layout(
+    panel: Panel, reading: Reading, chosen: Scale, marks: Sequence[Mark], empty: str, lines: Sequence[Drawn]
+) -> dict[str, Any]:
+    layout = over_time(panel, reading, marks)
+    if empty:
+        text = {"text": empty, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
+        layout["annotations"].append(text)
+    return layout | {
+        "height": layout["height"] + _LEGEND_ROW_PX * max(0, math.ceil(len(lines) / 2) - _LEGEND_ROWS),
+        "barmode": "stack",
+        "bargap": 0,
+        "hovermode": "x unified",
+        "showlegend": bool(lines),
+        "yaxis": _y_axis(panel, chosen, lines),
+    }
+
+
+def _y_axis(panel: Panel, chosen: Scale, lines: Sequence[Drawn]) -> dict[str, Any]:
+    axis: dict[str, Any] = {"rangemode": "tozero", "ticksuffix": chosen.suffix, "nticks": 5}
+    kinds = {one.line.kind for one in lines}
+    bare = {"showticklabels": False, "showgrid": False}
+    if not lines:
+        return axis | {"range": [0, 1], **bare, "zeroline": False}
+    if panel.ceiling is not None:
+        return axis | {"range": [0, panel.ceiling * chosen.factor * 1.02]}
+    if panel.steps:
+        numbers = list(range(len(panel.steps)))
+        return axis | {"range": [-0.2, numbers[-1] + 0.2], "tickvals": numbers, "ticktext": list(panel.steps)}
+    if "band" in kinds:
+        return axis | _rows(lines)
+    if "state" in kinds:
+        return axis | {"range": [0, 1], **bare}
+    if panel.unit == "count" and _largest(lines) <= _FEW:
+        axis |= {"dtick": 1}
+    if any(one.line.reference for one in lines):
+        axis |= {"range": [0, _top(lines) * chosen.factor * 1.05]}
+    return axis
+
+
+def _rows(lines: Sequence[Drawn]) -> dict[str, Any]:
+    named = {one.row: one.name for one in lines}
+    places = [row + 0.5 for row in named]
+    return {"range": [0, max(named) + 1], "tickvals": places, "ticktext": list(named.values()), "showgrid": False}
+
+
+def _top(lines: Sequence[Drawn]) -> float:
+    """The end of an axis with references: those in sight are on it, whatever is far above is not."""
+    measured = _largest([one for one in lines if not one.line.reference])
+    in_sight = [one for one in lines if one.line.reference and _largest([one]) <= _FAR * measured]
+    return max(measured, _largest(in_sight)) or 1.0
+
+
+def _largest(lines: Sequence[Drawn]) -> float:
+    """The largest value of lines; bars stand on each other."""
+    stacked = [one.points for one in lines if one.line.kind == "bar"]
+    heights = [math.fsum(point or 0.0 for point in column) for column in zip(*stacked, strict=True)]
+    return max((*heights, *(point for one in lines for point in one.points if point is not None)), default=0.0)
+
+
+def _summary(panel: Panel, drawn: Sequence[Drawn], empty: str) -> str:
+    if empty:
+        return f"{panel.title}: {empty}."
+    parts = [f"{one.name or panel.title} {_value(panel, newest(one.points))}" for one in drawn]
+    return f"{panel.title}. Newest values: {', '.join(parts)}."
+
+
+def _value(panel: Panel, point: Point) -> str:
+    """A value as the axis names it."""
+    return (_step(panel.steps, point) if panel.steps else "") or written(point, panel.unit)
+
+
+def _step(steps: Sequence[str], point: Point) -> str:
+    return steps[int(point)] if point is not None and 0 <= point < len(steps) else ""

@@ -1,0 +1,151 @@
+"""The vertical marks of every time chart: preset switches, engine states, warm-ups, and alerts that begin to hold.
+
+Each kind has a sign, a colour and a dash of its own, so that it is told apart without colours too. Marks that are close
+are merged: a chart never has more than ``MOST``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
+from headway_dashboard.analysis.diagnosis.alerts import names_at
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.model import Mark, MarkKind, Series, change_marks, newest, onset_marks
+from headway_dashboard.analysis.queries.reading import Reading
+
+#: What a reading must hold for the marks of presets, the engine and warm-ups; ``alerts.EXPRESSIONS`` is for the others.
+EXPRESSIONS: tuple[Expression, ...] = (panels.PRESET, panels.ENGINE_STATE, engine_panels.WARMUP_S)
+MOST = 12
+_TROUBLE = {"silent": "engine unresponsive", "restarting": "engine restarts", "lost": "engine lost"}
+#: The alerts of a range are looked for at so many instants.
+_INSTANTS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the marks of one kind are drawn, and what they are called where there is room."""
+
+    sign: str
+    words: str
+    colour: str
+    dash: str
+
+
+#: By kind, the one that gives merged marks their look first.
+LOOKS: Mapping[MarkKind, Look] = {
+    "engine": Look("▲", "Engine", palette.RED, "solid"),
+    "preset": Look("◆", "Preset", palette.BLUE, "dot"),
+    "alert": Look("!", "Alert", palette.ORANGE, "dash"),
+    "warm-up": Look("●", "Warm-up", palette.GREEN, "dashdot"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MarkGroup:
+    """The marks that one vertical line stands for, in the order of their times; it stands at the first of them."""
+
+    marks: tuple[Mark, ...]
+
+    @property
+    def time_s(self) -> float:
+        """Where the line stands."""
+        return self.marks[0].time_s
+
+    @property
+    def _first(self) -> Mark:
+        kinds = list(LOOKS)
+        return min(self.marks, key=lambda one: kinds.index(one.kind))
+
+    @property
+    def look(self) -> Look:
+        """That of its most important mark."""
+        return LOOKS[self._first.kind]
+
+    @property
+    def label(self) -> str:
+        """The words above the line."""
+        more = f" +{len(self.marks) - 1}" if len(self.marks) > 1 else ""
+        return f"{self.look.sign} {self._first.label}{more}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Each mark in full, with its kind."""
+        return tuple(dict.fromkeys(f"{LOOKS[one.kind].words}: {one.label}" for one in self.marks))
+
+
+def marks_of(history: Reading) -> list[Mark]:
+    """The marks of presets, the engine and warm-ups; ``history`` holds ``EXPRESSIONS``."""
+    presets = change_marks(history[panels.PRESET])
+    states = onset_marks(history[panels.ENGINE_STATE], _TROUBLE)
+    return sorted((*presets, *states, *warmup_marks(history[engine_panels.WARMUP_S])), key=lambda mark: mark.time_s)
+
+
+def warmup_marks(durations: Series) -> list[Mark]:
+    """Where did a warm-up end? Lines are the durations of its stages, which are written when a stage has ended.
+
+    The first values seen are where our knowledge begins, not a warm-up.
+    """
+    marks: list[Mark] = []
+    before: dict[str, float] = {}
+    known = False
+    for index, time_s in enumerate(durations.times_s):
+        now = {labels[0]: line[index] for labels, line in durations.lines.items()}
+        changed = [stage for stage, took_s in now.items() if took_s is not None and before.get(stage) != took_s]
+        if changed and known:
+            marks.append(Mark(time_s, "warm-up ended", "warm-up"))
+        before |= {stage: took_s for stage, took_s in now.items() if took_s is not None}
+        known = known or bool(before)
+    return marks
+
+
+def alert_marks(history: Reading, range_s: float) -> list[Mark]:
+    """Where, in the last ``range_s`` of a reading, did the condition of an alert begin to hold?
+
+    ``history`` holds ``alerts.EXPRESSIONS`` over that range and the time before it that the conditions look back on.
+    The first instant is where our knowledge begins, not an onset.
+    """
+    marks: list[Mark] = []
+    before: frozenset[str] | None = None
+    for time_s in _instants(history, range_s):
+        now = names_at(history, time_s)
+        if before is not None:
+            marks += [Mark(time_s, name.removeprefix("Headway"), "alert") for name in sorted(now - before)]
+        before = now
+    return marks
+
+
+def _instants(history: Reading, range_s: float) -> list[float]:
+    """Evenly spaced, and the same at the next refresh as far as it has the same instants."""
+    times_s = max((series.times_s for series in history.series.values()), key=len, default=())
+    inside = [time_s for time_s in times_s if time_s > history.end_s - range_s]
+    if len(times_s) < 2 or not inside:
+        return []
+    step_s = times_s[1] - times_s[0]
+    every = max(1, -(-len(inside) // _INSTANTS))
+    return [time_s for time_s in inside if round(time_s / step_s) % every == 0]
+
+
+def merged(marks: Iterable[Mark], range_s: float) -> list[MarkGroup]:
+    """The marks as at most ``MOST`` groups: one that is near the first of a group belongs to it."""
+    near_s = range_s / (MOST - 1)
+    groups: list[list[Mark]] = []
+    for mark in sorted(marks, key=lambda one: one.time_s):
+        if groups and mark.time_s - groups[-1][0].time_s < near_s:
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    return [MarkGroup(tuple(group)) for group in groups]
+
+
+def inside(marks: Sequence[Mark], reading: Reading) -> list[Mark]:
+    """The marks that are in the time of a reading."""
+    return [mark for mark in marks if reading.end_s - reading.range_s <= mark.time_s <= reading.end_s]
+
+
+def last_change_s(marks: Sequence[Mark], changed_s: Series) -> float | None:
+    """When the preset was changed last: by the server's own clock where it says so, else by the last mark."""
+    told_s = newest(changed_s.line())
+    seen_s = [mark.time_s for mark in marks if mark.kind == "preset"]
+    return seen_s[-1] if seen_s else told_s or None

@@ -1,0 +1,155 @@
+"""The facts of the diagnosis: the newest points of a reading, and what the server says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import fsum
+
+from headway_dashboard.analysis.catalogue import causes, engine_panels, panels
+from headway_dashboard.analysis.diagnosis.doubling_gain import doubling_gain
+from headway_dashboard.analysis.queries.model import Point
+from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.server import descriptions
+from headway_dashboard.analysis.server.engine_deaths import RECYCLE, last_cause
+from headway_dashboard.analysis.server.newest_values import causes_now, classes_of, now, running_preset
+from headway_dashboard.analysis.server.objectives import ClassObjectives
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.server.stop_words import ordered_stop
+from headway_policies.diagnosis import IN_ENGINE, WHILE_RUNNING, ClassFacts, Facts, refused_for_load
+from headway_policies.engine import EngineState
+from headway_policies.request import Outcome
+
+_NOT_WARM = ("pending", "running", "failed")
+_NOT_KNOWN = ClassObjectives(None, None, None)
+_STATES: Mapping[str, EngineState] = {state.value: state for state in EngineState}
+
+
+def facts_of(reading: Reading, status: Status) -> Facts:
+    """The facts of one server. ``reading`` must hold what the Overview page asks for."""
+    error_share, failures = now(reading, panels.ERROR_SHARE), causes_now(reading)
+    ordered = status.ladder.ordered is not None
+    return Facts(
+        engine=_engine(reading, status),
+        stopped=_stopped(reading, status),
+        planned=_planned(reading, status),
+        preset=running_preset(reading)[0],
+        strategy=status.strategy,
+        adaptive=status.adaptive,
+        seats_taken=_seats_taken(reading),
+        limit=now(reading, panels.LIMIT),
+        ceiling=now(reading, panels.CEILING),
+        limit_reason=status.limit_reason,
+        held_seats=_held_seats(reading),
+        queued=now(reading, panels.QUEUED),
+        oldest_wait_s=now(reading, panels.OLDEST),
+        mean_batch=_mean_batch(reading),
+        kv_ratio=_kv_ratio(reading),
+        doubling_gain=doubling_gain(reading[panels.BATCH].line(), reading[panels.TOKENS].line()),
+        error_share=error_share,
+        failed_share=_share_of(IN_ENGINE, failures, error_share),
+        invalid_share=_share_of((Outcome.REJECTED_INVALID,), failures, error_share),
+        expired_share=_share_of(WHILE_RUNNING, failures, error_share),
+        refused_share=_share_of(
+            refused_for_load(shed_by_order=status.ladder.ordered is not None), failures, error_share
+        ),
+        causes=failures,
+        rung=_rung(reading, status),
+        rung_ordered=ordered,
+        ttft_p95_s=now(reading, panels.TTFT[0.95]),
+        classes=tuple(_class_facts(reading, status, name) for name in classes_of(reading)),
+    )
+
+
+# ---------------------------------------------------------------------- whether requests are dispatched
+
+
+def _engine(reading: Reading, status: Status) -> EngineState | None:
+    """The engine's state. A server that is not warm yet reports the state lost as well: that is no lost engine."""
+    state = _reported_engine(reading, status)
+    if state is EngineState.LOST and (not status.known or status.warmup.state in _NOT_WARM):
+        return None
+    return state
+
+
+def _stopped(reading: Reading, status: Status) -> str:
+    """Why no request is dispatched, in the server's words where it says so; empty while requests are dispatched."""
+    if status.reasons:
+        return ", ".join(status.reasons)
+    if _rung(reading, status) == "pause":
+        return "the fallback ladder is on its rung pause"
+    if status.admission not in ("", "open"):
+        return f"admission is {status.admission}"
+    if _reported_engine(reading, status) is EngineState.LOST:
+        return "the engine is gone or not warm"
+    return "the server is not ready" if now(reading, panels.READY) == 0 else ""
+
+
+def _planned(reading: Reading, status: Status) -> bool:
+    """Whether it was ordered; without a status by the last engine's end, while another one is being started."""
+    if status.known or descriptions.engine_state_of(reading) != EngineState.RESTARTING.value:
+        return status.recycling or (status.admission == "draining" and not ordered_stop(status))
+    return last_cause(reading[engine_panels.DEATHS_BY_CAUSE]) == RECYCLE
+
+
+def _reported_engine(reading: Reading, status: Status) -> EngineState | None:
+    return _STATES.get(status.engine.state or descriptions.engine_state_of(reading))
+
+
+def _rung(reading: Reading, status: Status) -> str:
+    return status.ladder.rung or descriptions.rung(reading)
+
+
+# ---------------------------------------------------------------------- seats and memory
+
+
+def _seats_taken(reading: Reading) -> Point:
+    """Seats taken; a server without that metric has the sequences of an engine step."""
+    taken = now(reading, panels.SEATS)
+    return _mean_batch(reading) if taken is None else taken
+
+
+def _mean_batch(reading: Reading) -> Point:
+    """The mean batch of an engine, times the number of engines whose seats the limit counts together."""
+    batch, limit, of_one = (now(reading, one) for one in (panels.BATCH, panels.LIMIT, panels.LIMIT_OF_ONE))
+    return batch * limit / of_one if batch is not None and limit and of_one else batch
+
+
+def _held_seats(reading: Reading) -> float:
+    """Seats that are kept for a class and free: the metric counts those that the class has taken, too."""
+    held, running = reading[panels.HELD_SEATS_BY_CLASS], reading[panels.IN_FLIGHT_BY_CLASS]
+    return fsum(
+        max(0.0, (line[-1] or 0.0) - (running.latest(*labels) or 0.0)) for labels, line in held.lines.items() if line
+    )
+
+
+def _kv_ratio(reading: Reading) -> Point:
+    """KV cache in use. The engine reports it with each step: without a sequence the last report is of the past."""
+    ratio = now(reading, panels.KV_USE)
+    return 0.0 if ratio is not None and now(reading, panels.SEATS) == 0 else ratio
+
+
+# ---------------------------------------------------------------------- errors and classes
+
+
+def _share_of(names: Collection[str], failures: Mapping[str, float], error_share: Point) -> Point:
+    """The share of requests that ended by one of these causes: their part of the error share."""
+    if not error_share:
+        return error_share
+    whole = fsum(failures.values())
+    part = fsum(failures.get(causes.words(name), 0.0) for name in names)
+    return error_share * part / whole if whole > 0 else None
+
+
+def _class_facts(reading: Reading, status: Status, name: str) -> ClassFacts:
+    activity = (panels.ARRIVALS_BY_CLASS, panels.QUEUED_BY_CLASS, panels.IN_FLIGHT_BY_CLASS)
+    objectives = status.objectives.get(name, _NOT_KNOWN)
+    return ClassFacts(
+        name,
+        ttft_p95_s=reading[panels.TTFT_P95_BY_CLASS].latest(name),
+        error_share=reading[panels.ERROR_SHARE_BY_CLASS].latest(name),
+        ttft_slo_s=objectives.ttft_slo_s,
+        first_token_timeout_s=objectives.first_token_timeout_s,
+        inter_token_slo_s=objectives.inter_token_slo_s,
+        overloaded=reading[panels.OVERLOADED_BY_CLASS].latest(name) == 1,
+        idle=all(reading[one].latest(name) == 0 for one in activity),
+    )

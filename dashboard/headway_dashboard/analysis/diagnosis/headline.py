@@ -1,0 +1,135 @@
+"""The headline of the Overview page: how bad it is, what limits the server, and what would help."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from headway.api import schema
+from headway_dashboard.analysis.catalogue import engine_panels, panels
+from headway_dashboard.analysis.diagnosis.facts import facts_of
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.server.condition import State
+from headway_dashboard.analysis.server.engine_steps import without_dead_steps
+from headway_dashboard.analysis.server.instances import by_instance, reading_of_one
+from headway_dashboard.analysis.server.newest_values import condition_of
+from headway_dashboard.analysis.server.status import Status
+from headway_policies.diagnosis import Bottleneck, Diagnosis, Remedy, Severity, diagnose
+
+TITLE = "Headway"
+
+#: What a reading must hold for the headline.
+EXPRESSIONS: tuple[Expression, ...] = (
+    *panels.FACTS,
+    *panels.FACTS_BY_CLASS,
+    *panels.HEAD,
+    *panels.CLASS_TABLE,
+    panels.ERRORS_BY_CAUSE,
+    engine_panels.DEATHS_BY_CAUSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What limits the server, and what is wrong, a sentence each.
+
+    ``severity`` is None where it is not known, ``remedy`` where nothing would help.
+    """
+
+    severity: Severity | None
+    statement: str
+    symptoms: tuple[str, ...] = ()
+    remedy: Remedy | None = None
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one paragraph."""
+        return " ".join((*self.symptoms, self.statement))
+
+
+def headline_of(reading: Reading, state: State, status: Status) -> Headline:
+    """The diagnosis of the newest figures; while they are old, what is known in its place.
+
+    Of several servers, whose figures by server the reading holds, it is that of the worst.
+    """
+    each = {} if state in (State.DOWN, State.CONNECTING, State.STALE) else _of_each(reading, status)
+    if each:
+        return worst(each)
+    match state:
+        case State.DOWN:
+            text = "The server cannot be reached: check its log, and the address this dashboard was started with."
+            return Headline(Severity.DOWN, text)
+        case State.CONNECTING:
+            return Headline(None, "Connecting to the server.")
+        case State.STALE:
+            return Headline(None, "Old figures allow no diagnosis.")
+        case State.NO_TRAFFIC:
+            return _without_traffic(_diagnosis(reading, status))
+        case State.LIVE | State.NOT_READY:
+            return _of(_diagnosis(reading, status))
+
+
+def by_server() -> tuple[Expression, ...]:
+    """What a reading of several servers must hold beside ``EXPRESSIONS``, for a diagnosis of each."""
+    return tuple(by_instance(one) for one in EXPRESSIONS)
+
+
+def worst(each: Mapping[str, Headline]) -> Headline:
+    """The headline of the server that is worst off, with its name, and how the others do.
+
+    A remedy keeps no command: it would reach whichever server it is given to.
+    """
+    name, found = max(each.items(), key=lambda one: -1 if one[1].severity is None else one[1].severity)
+    words = [one.severity.word for one in each.values() if one.severity is not None]
+    counted = ", ".join(f"{number} {word}" for word, number in Counter(sorted(words)).items())
+    remedy = None if found.remedy is None else replace(found.remedy, command="")
+    symptoms = (*found.symptoms, f"Of {len(each)} servers: {counted}.")
+    return Headline(found.severity, f"{name}: {found.statement}", symptoms, remedy)
+
+
+def _of_each(reading: Reading, status: Status) -> dict[str, Headline]:
+    """The headline of each of several servers that answers; none where the reading does not tell them apart."""
+    if len(reading.instances) < 2 or by_instance(panels.READY) not in reading.series:
+        return {}
+    found = {}
+    for name in reading.instances:
+        alone = without_dead_steps(reading_of_one(reading, EXPRESSIONS, name))
+        state = condition_of(alone, reading.end_s)
+        if state.current:
+            found[name] = headline_of(alone, state.state, status.servers.get(name, Status()))
+    return found
+
+
+def tab_title(severity: Severity | None) -> str:
+    """The title of the browser's tab: with the severity in front where it is worse than ok."""
+    return f"{severity.word} · {TITLE}" if severity else TITLE
+
+
+def _diagnosis(reading: Reading, status: Status) -> Diagnosis:
+    """The server's own where it says it: it knows more, forecasts among it. Else one of the figures on this page."""
+    own = None if status.diagnosis is None else _told(status.diagnosis)
+    found = own or diagnose(facts_of(reading, status))
+    if len(reading.instances) < 2:
+        return found
+    # a command is for one server, and its numbers would be those of all together
+    return replace(found, remedies=tuple(replace(one, command="") for one in found.remedies))
+
+
+def _told(own: schema.Diagnosis) -> Diagnosis | None:
+    """None where a newer server says what this package does not know."""
+    found = {one.word: one for one in Severity}.get(own.severity)
+    if found is None or own.bottleneck not in set(Bottleneck):
+        return None
+    remedies = tuple(Remedy(one.action, one.cost, one.command) for one in own.remedies)
+    return Diagnosis(found, Bottleneck(own.bottleneck), own.statement, tuple(own.symptoms), remedies=remedies)
+
+
+def _of(found: Diagnosis, also: str = "") -> Headline:
+    return Headline(found.severity, found.statement + also, found.symptoms, next(iter(found.remedies), None))
+
+
+def _without_traffic(found: Diagnosis) -> Headline:
+    """A finding is of requests that came before: the sentence says that none come now."""
+    return _of(found) if found.bottleneck is Bottleneck.NONE else _of(found, " No requests arrive now.")

@@ -1,0 +1,255 @@
+"""Expressions: the meaning of a chart's line, as PromQL and for the ring.
+
+One expression, two readers: the ring in memory evaluates it (``sources.ring``), and Prometheus, Grafana and the help
+text get it as PromQL. A panel can therefore not show one thing here and another there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headway_dashboard.analysis.queries.metric import Metric as Metric  # what reads an expression needs it too
+
+
+class _Reads:
+    """What reads metrics."""
+
+    __slots__ = ()
+
+    @property
+    def metric(self) -> Metric:
+        """The metric it reads; of several, the one that stands for all."""
+        raise NotImplementedError
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the lines are kept apart."""
+        return self.metric.by
+
+
+class _OfOne(_Reads):
+    __slots__ = ()
+    of: Metric
+
+    @property
+    def metric(self) -> Metric:
+        return self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge(_OfOne):
+    """The value itself, summed over the labels that are not kept apart; or the largest or the least of them.
+
+    With several servers the sum is over all of them. It has a meaning for what can be counted together: requests,
+    seats, bytes. Of ratios, states, numbers that stand for a word, and what holds for one server, the worst is taken.
+    """
+
+    of: Metric
+    largest: bool = False
+    least: bool = False
+
+    def promql(self, window: str) -> str:
+        """PromQL; a gauge needs no window."""
+        merge = "min" if self.least else "max" if self.largest else "sum"
+        return f"{merge}{self.of.grouping} ({self.of.promql()})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate(_OfOne):
+    """A counter's increase a second."""
+
+    of: Metric
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        return f"sum{self.of.grouping} (rate({self.of.promql()}[{window}]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile(_OfOne):
+    """A quantile of a histogram's new observations, its buckets merged first.
+
+    Between the bounds of a bucket it is interpolated, and may so come out above every observation. ``longest`` is a
+    gauge of the largest one, with the same labels: the quantile is at most its largest value in the window. Values of
+    0 or less of that gauge mean that it saw none, and cut nothing.
+    """
+
+    share: float
+    of: Metric
+    longest: Metric | None = None
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        labels = ", ".join(("le", *self.of.by))
+        found = f"histogram_quantile({self.share}, sum by ({labels}) (rate({self.of.promql('_bucket')}[{window}])))"
+        if self.longest is None:
+            return found
+        peak = f"max{self.longest.grouping} (max_over_time({self.longest.promql()}[{window}])) > 0"
+        return f"(({peak}) < {found}) or {found}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean(_OfOne):
+    """The exact mean of a histogram's new observations."""
+
+    of: Metric
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        top, bottom = (f"sum{self.of.grouping} (rate({self.of.promql(part)}[{window}]))" for part in ("_sum", "_count"))
+        return f"{top} / ({bottom} > 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets(_OfOne):
+    """A histogram's new observations by bucket: a line for each bound, of the observations at or below it."""
+
+    of: Metric
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The labels by which the lines are kept apart; the last one is the bound."""
+        return (*self.of.by, "le")
+
+    def promql(self, window: str) -> str:
+        """PromQL; each point counts the observations of this window."""
+        return f"sum by ({', '.join(self.by)}) (increase({self.of.promql('_bucket')}[{window}]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Share(_Reads):
+    """One rate as a share (or a multiple) of another; a gap, not 0, while nothing happens."""
+
+    part: Rate
+    whole: Rate
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of the part."""
+        return self.part.of
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        return f"{self.part.promql(window)} / ({self.whole.promql(window)} > 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Portion(Share):
+    """Each line of a rate as a share of one whole: ``whole`` has a single line, and a class filter leaves it alone."""
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        matching = f"on ({', '.join(self.whole.by)}) group_left ()"
+        return f"{self.part.promql(window)} / {matching} ({self.whole.promql(window)} > 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Either(_Reads):
+    """The first of two expressions that has data: our own metric, or the engine's where ours is absent."""
+
+    first: Gauge
+    second: Gauge
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of the first."""
+        return self.first.of
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        return f"{self.first.promql(window)} or {self.second.promql(window)}"
+
+
+class _Around(_Reads):
+    __slots__ = ()
+    of: Gauge | Share | Over
+
+    @property
+    def metric(self) -> Metric:
+        return self.of.metric
+
+
+@dataclass(frozen=True, slots=True)
+class Over(_Around):
+    """A share with a look back of its own, in seconds, whatever the range of the chart."""
+
+    of: Share
+    window_s: float
+
+    def promql(self, window: str) -> str:
+        """PromQL; the window given is left unused."""
+        return self.of.promql(f"{self.window_s:.0f}s")
+
+
+@dataclass(frozen=True, slots=True)
+class Burn(_Around):
+    """How fast an error budget is used up: 1 uses it up exactly in time, 2 in half of the time.
+
+    ``of`` is the share of good events, ``target`` the share that is promised, below 1.
+    """
+
+    of: Over
+    target: float
+
+    @property
+    def budget(self) -> float:
+        """The share of bad events that the target allows."""
+        return 1 - self.target
+
+    def promql(self, window: str) -> str:
+        """PromQL; the window is that of the share."""
+        return f"(1 - {self.of.promql(window)}) / {self.budget:.4g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Above(_Around):
+    """1 where a gauge is above a bound, else 0.
+
+    ``bounds`` are those of certain values of its last label; ``bound`` is that of all others.
+    """
+
+    of: Gauge
+    bound: float
+    bounds: tuple[tuple[str, float], ...] = ()
+
+    def promql(self, window: str) -> str:
+        """PromQL: the lines with a bound of their own, then the others."""
+        metric, label = self.of.of, self.of.by[-1]
+        parts = [(metric.only(label, (value,)), bound) for value, bound in self.bounds]
+        others = metric.but(label, tuple(value for value, _ in self.bounds)) if self.bounds else metric
+        every = (*parts, (others, self.bound))
+        each = [f"{replace(self.of, of=one).promql(window)} > bool {bound:g}" for one, bound in every]
+        return each[0] if len(each) == 1 else " or ".join(f"({one})" for one in each)
+
+
+Expression = Gauge | Rate | Quantile | Mean | Buckets | Share | Portion | Either | Over | Burn | Above
+
+
+def limited(expression: Expression, label: str, values: tuple[str, ...]) -> Expression:
+    """The expression over these values of a label only. No values mean all of them."""
+    if not values:
+        return expression
+    match expression:
+        case Quantile(_, of, longest):
+            peak = None if longest is None else longest.only(label, values)
+            return replace(expression, of=of.only(label, values), longest=peak)
+        case Portion(part, _):
+            return replace(expression, part=Rate(part.of.only(label, values)))
+        case Share(part, whole):
+            return Share(Rate(part.of.only(label, values)), Rate(whole.of.only(label, values)))
+        case Either(first, second):
+            return Either(
+                replace(first, of=first.of.only(label, values)), replace(second, of=second.of.only(label, values))
+            )
+        case Gauge(of) | Rate(of) | Mean(of) | Buckets(of):
+            return replace(expression, of=of.only(label, values))
+        case Over(of, window_s):
+            share = limited(of, label, values)
+            assert isinstance(share, Share)
+            return Over(share, window_s)
+        case Burn(of, target):
+            over = limited(of, label, values)
+            assert isinstance(over, Over)
+            return Burn(over, target)
+        case Above(of):
+            return replace(expression, of=replace(of, of=of.of.only(label, values)))

@@ -1,0 +1,71 @@
+"""A reading: what a page gets from a source.
+
+A page asks once for everything it draws and never waits for a network: a source fetches in a thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.model import NOTHING, Series
+
+
+def stale_after_s(interval_s: float) -> float:
+    """The age up to which the newest numbers count as current, where they are measured each ``interval_s``."""
+    return 3 * interval_s + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How well does a source reach its target?
+
+    ``last_ok_s`` is when the newest numbers were measured. ``trouble`` is None while all goes well; "refused" means
+    that no server is there or the answer was an error, "silent" that no answer came in time.
+    """
+
+    last_ok_s: float | None = None
+    failures: int = 0
+    trouble: Literal["refused", "silent"] | None = None
+    detail: str = ""
+    failing_since_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The answers to one page's questions, all taken at one moment.
+
+    ``instances`` are the servers that the figures are of, by name, and how well each is reached; empty where a source
+    does not tell them apart.
+    """
+
+    series: Mapping[Expression, Series]
+    health: Health
+    interval_s: float
+    source: str
+    note: str = ""
+    range_s: float = 0.0
+    end_s: float = 0.0
+    instances: Mapping[str, Health] = field(default_factory=dict)
+
+    def __getitem__(self, expression: Expression) -> Series:
+        return self.series.get(expression, NOTHING)
+
+
+class Source(Protocol):
+    """Answers expressions over ``range_s`` seconds up to ``end_s``, or up to now where that is None."""
+
+    @property
+    def longest_range_s(self) -> float:
+        """How far back it can answer, in seconds."""
+        ...
+
+    def read(self, expressions: Sequence[Expression], range_s: float, end_s: float | None = None) -> Reading:
+        """Answer all expressions at once, from what is already here. Never raises for a target that is away."""
+        ...
+
+    def close(self) -> None:
+        """Stop the thread behind this source. Reading goes on with what is known."""
+        ...

@@ -1,0 +1,277 @@
+"""Texts and table rows about the engine, the fallback ladder, the warm-up and the limit.
+
+Made of the metrics and of the server's status; no drawing, no fetching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.api.schema import FallbackState, WarmupStatus
+from headway_dashboard.analysis.catalogue import engine_panels, palette, panels
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.model import Point, held_s, newest
+from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.server.condition import Condition
+from headway_dashboard.analysis.server.engine_deaths import last_cause, not_ordered
+from headway_dashboard.analysis.server.newest_values import TileText, now
+from headway_dashboard.analysis.server.notices import STAGES, Notice, Situation, notices, stage_words
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.units import MISSING, compact, duration, written
+from headway_policies.limits import WHYS
+
+NORMAL = "normal"
+_QUIET = "quiet"
+_MAX_MOVES = 10
+
+#: The effect of each rung on requests, the mildest first.
+RUNGS = {
+    NORMAL: "no request is degraded",
+    "cap": "answers are shorter",
+    "bypass": "a few requests are dispatched beside the running batch",
+    "shed": "whole classes are refused",
+    "divert": "another model answers",
+    "pause": "all requests wait",
+}
+_ALWAYS_OPEN = (NORMAL, "pause")
+
+_TRIGGERS = {
+    "queue_age": "the age of the queue",
+    "kv_pressure": "a full KV cache",
+    "errors": "too many errors",
+    "engine_down": "an engine that is down",
+    "operator": "an operator's order",
+    _QUIET: "the trigger has cleared",
+}
+
+
+def engine_state_of(reading: Reading) -> str:
+    """The engine's state: up, silent, restarting or lost; empty where it is not known.
+
+    Of several servers' engines one that is up is enough: the table of the servers shows the others.
+    """
+    lines = reading[panels.ENGINE_STATE].lines
+    states = [labels[0] for labels, line in lines.items() if line and line[-1] == 1]
+    return "up" if "up" in states else next(iter(states), "")
+
+
+def rung(reading: Reading) -> str:
+    """The rung of the fallback ladder, by the metrics; empty where it is not known."""
+    at = now(reading, panels.RUNG)
+    steps = engine_panels.RUNG_PANEL.steps
+    return steps[int(at)] if at is not None and 0 <= at < len(steps) else ""
+
+
+def situation(reading: Reading) -> Situation:
+    """The engine's state, by the metrics."""
+    engine_state = engine_state_of(reading)
+    series, deaths = reading[panels.ENGINE_STATE], reading[engine_panels.DEATHS_BY_CAUSE]
+    return Situation(
+        ready=now(reading, panels.READY),
+        engine_state=engine_state,
+        since_s=held_s(series.times_s, series.line(engine_state)) if engine_state else None,
+        queued=now(reading, panels.QUEUED),
+        deaths=not_ordered(deaths),
+        last_cause=last_cause(deaths),
+    )
+
+
+def notices_of(reading: Reading, status: Status, state: Condition) -> list[Notice]:
+    """The notices at the top of a page; none while the figures are old."""
+    return notices(situation(reading), status) if state.current else []
+
+
+def step_rows(reading: Reading) -> list[dict[str, str]]:
+    """How often the ladder moved where, and why, since the server started; only what has happened."""
+    counted = [
+        (rung_place(labels[0]), labels[0], labels[1], number)
+        for labels, line in reading[engine_panels.RUNG_STEPS].lines.items()
+        if (number := newest(line))
+    ]
+    return [
+        {"To": word, "Why": trigger_words(trigger), "Times": compact(number)}
+        for _, word, trigger, number in sorted(counted)
+    ]
+
+
+def move_rows(ladder: FallbackState) -> list[dict[str, str]]:
+    """The ladder's last moves, newest first."""
+    return [
+        {
+            "When (UTC)": one.time.replace("T", " ").removesuffix("Z").partition(".")[0],
+            "Move": f"{one.before} → {one.after}",
+            "Why": trigger_words(one.trigger),
+        }
+        for one in ladder.moves[:_MAX_MOVES]
+    ]
+
+
+def ladder_words(ladder: FallbackState, by_numbers: str = "") -> str:
+    """The ladder's rung, its cause, and its effect on requests; empty where it is not known."""
+    word = ladder.rung or by_numbers
+    if not word:
+        return ""
+    if ladder.ordered:
+        why = " by an operator's order, until it is set to automatic"
+    elif ladder.trigger in _TRIGGERS and ladder.trigger != _QUIET and word != NORMAL:
+        why = f" because of {trigger_words(ladder.trigger)}"
+    else:
+        why = ""
+    taken = taken_words(ladder.in_force or (word,))
+    return f"The fallback ladder is at **{word}**{why}: {taken}."
+
+
+def taken_words(rungs: Iterable[str]) -> str:
+    """The effect of these rungs on requests."""
+    taken = [RUNGS[word] for word in rungs if word in RUNGS and word != NORMAL]
+    return ", ".join(taken) or RUNGS[NORMAL]
+
+
+def orderable(ladder: FallbackState) -> tuple[str, ...]:
+    """The rungs an operator may order: those that have an effect under this preset, and two that are always allowed.
+
+    All of them while the ladder is not known: the server decides.
+    """
+    return tuple(word for word in RUNGS if not ladder.rung or word in (*_ALWAYS_OPEN, *ladder.usable))
+
+
+def order_words(ladder: FallbackState, chosen: str) -> str:
+    """The effect of an ordered rung: an order puts all rungs up to it in force."""
+    upto = rung_place(chosen)
+    return taken_words(word for word in orderable(ladder) if rung_place(word) <= upto)
+
+
+def rung_place(word: str) -> int:
+    """The place of a rung on the ladder, the mildest first; unknown ones last."""
+    steps = engine_panels.RUNG_PANEL.steps
+    return steps.index(word) if word in steps else len(steps)
+
+
+def trigger_words(trigger: str) -> str:
+    """Why the ladder moved, in words."""
+    return _TRIGGERS.get(trigger) or trigger.replace("_", " ")
+
+
+def warmup_rows(reading: Reading, status: WarmupStatus) -> list[dict[str, str]]:
+    """The stages of the warm-up in their order: all rounds where the status is known, else the last by the metrics."""
+    last_s = {labels[0]: newest(line) for labels, line in reading[engine_panels.WARMUP_S].lines.items()}
+    rounds: dict[str, list[float]] = dict(status.stages) or {
+        stage: [took_s] for stage, took_s in last_s.items() if took_s is not None
+    }
+    rows = []
+    for stage in [*STAGES, *(one for one in rounds if one not in STAGES)]:
+        took_s = rounds.get(stage, [])
+        if not took_s and stage not in status.refused:
+            continue
+        rows.append(
+            {
+                "Stage": stage_words(stage),
+                "Rounds": compact(len(took_s)) if status.stages else MISSING,
+                "Took": " → ".join(duration(one) for one in took_s) or "not supported by the engine",
+            }
+        )
+    return rows
+
+
+def warmup_words(status: WarmupStatus) -> str:
+    """The warm-up's result or progress, in a sentence or two; empty where the status is not known."""
+    match status.state:
+        case "":
+            return ""
+        case "done" if status.settled:
+            end = "Done: the last two batches took about the same time."
+        case "done":
+            end = "Done, although the times of the last two batches still differed."
+        case "skipped":
+            return "Skipped, as configured."
+        case _:
+            end = f"{status.state.capitalize()}."
+    size = f" A full batch has {status.batch_size} requests." if status.batch_size else ""
+    attempt = f" Attempt {status.attempt}." if status.attempt > 1 else ""
+    reason = f" {status.reason[:1].upper()}{status.reason[1:]}." if status.reason and status.state != "done" else ""
+    return f"{end}{attempt}{reason}{size}"
+
+
+def limit_words(reading: Reading, status: Status) -> str:
+    """The limit in one line: live, proposed, ceiling, and why it is what it is; an ordered one with its end."""
+    figures = [("live", panels.LIMIT), ("proposed", engine_panels.PROPOSED), ("ceiling", panels.CEILING)]
+    line = " · ".join(f"{words} **{_compact(now(reading, one))}**" for words, one in figures)
+    order = status.ordered_limit
+    if order is None:
+        why = WHYS.get(status.limit_reason) or status.limit_reason
+    else:
+        end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
+        why = f"{compact(order.seats)} seats ordered in place of the preset's, {end}"
+    return f"{line} · {why}" if why else line
+
+
+def prefix_words(status: Status) -> str:
+    """How much of the prompts the engine finds in its prefix cache; empty where the order does not use it."""
+    if status.prefix is None:
+        return ""
+    found, expected = (written(one, "ratio") for one in (status.prefix.hit_ratio, status.prefix.expected_ratio))
+    return (
+        f"Order by prefix: the engine found **{found}** of the prompt tokens in its prefix cache, "
+        f"where {expected} was expected."
+    )
+
+
+def prediction_words(reading: Reading) -> str:
+    """The number of samples behind the prediction errors."""
+    lines = reading[engine_panels.PREDICTION_SAMPLES].lines
+    say = palette.words_of(palette.PREDICTIONS)
+    known = [
+        f"{say(labels[0])}: {compact(number)} samples" for labels, line in lines.items() if (number := newest(line))
+    ]
+    return f"Predictions compared with the outcome: {', '.join(known)}." if known else ""
+
+
+def pause_words(status: Status) -> str:
+    """The longest garbage-collection pause; empty where it is not known or there was none."""
+    longest_s = status.longest_gc_pause_s
+    return f"Longest garbage-collection pause since the server started: {duration(longest_s)}." if longest_s else ""
+
+
+def server_tiles(reading: Reading, status: Status, state: Condition) -> list[TileText]:
+    """The server page's key figures."""
+    engine_state = status.engine.state or engine_state_of(reading)
+    state_words = palette.words_of(palette.ENGINE_STATES)(engine_state) if engine_state and state.current else MISSING
+    suspects = status.engine.crash_suspects
+    counted = (
+        ("Engine deaths", _deaths(reading), "Engines that died since the server started; recycles stand apart."),
+        ("Hangs", _newest(reading, engine_panels.HANGS), "Times the engine was unresponsive for too long."),
+        (
+            "Retried",
+            _newest(reading, engine_panels.RETRIES),
+            "Requests retried on another engine after theirs had died.",
+        ),
+        (
+            "Recycles",
+            _newest(reading, engine_panels.RECYCLES),
+            "Running engines that were replaced: by order, on schedule, or for their memory.",
+        ),
+    )
+    tiles = [
+        TileText("Engine", state_words, "The engine's state now.", f"{suspects} retried alone" if suspects else "")
+    ]
+    for label, value, explanation in counted:
+        old = "" if value is None or state.current else "last known"
+        tiles.append(TileText(label, _compact(value), explanation, old))
+    last_s = [took_s for line in reading[engine_panels.WARMUP_S].lines.values() if (took_s := newest(line)) is not None]
+    took = duration(sum(last_s)) if last_s else MISSING
+    tiles.append(TileText("Warm-up", took, "The last round of every stage of the warm-up.", status.warmup.state))
+    return tiles
+
+
+def _deaths(reading: Reading) -> Point:
+    """Deaths that nobody ordered; all of them where the causes are not known."""
+    known = not_ordered(reading[engine_panels.DEATHS_BY_CAUSE])
+    return _newest(reading, panels.DEATHS) if known is None else known
+
+
+def _newest(reading: Reading, expression: Expression) -> Point:
+    return newest(reading[expression].line())
+
+
+def _compact(value: Point) -> str:
+    return MISSING if value is None else compact(value)

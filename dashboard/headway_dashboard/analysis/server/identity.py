@@ -1,0 +1,98 @@
+"""The identity of the watched server: its address, model and versions, and for how long it has run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Metric
+from headway_dashboard.analysis.queries.model import newest
+from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.server.newest_values import running_preset
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.units import duration
+
+#: The engine's own metrics carry the model's name.
+MODEL = Gauge(Metric("vllm:num_requests_running", by=("model_name",)), largest=True)
+BUILD = Gauge(Metric("headway_build_info", by=("version", "backend")), largest=True)
+LAST_CHANGE = Gauge(Metric("headway_last_change_timestamp_seconds"), largest=True)
+
+EXPRESSIONS: tuple[Expression, ...] = (MODEL, BUILD, LAST_CHANGE, panels.PRESET)
+
+_FIRST_REVISION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which server it is. Texts are empty, and ``up_s`` is None, where they are not known."""
+
+    address: str
+    model: str = ""
+    headway: str = ""
+    vllm: str = ""
+    backend: str = ""
+    up_s: float | None = None
+    preset: str = ""
+    revision: str = ""
+    preset_s: float | None = None
+
+    @property
+    def words(self) -> str:
+        """All of it in one line, separated by dots."""
+        parts = [
+            self.address,
+            f"model {self.model}" if self.model else "",
+            f"vLLM {self.vllm}" if self.vllm else "",
+            f"Headway {self.headway}" if self.headway else "",
+            self.backend,
+            "" if self.up_s is None else f"up {duration(round(self.up_s))}",
+        ]
+        return " · ".join(one for one in parts if one)
+
+    @property
+    def preset_words(self) -> str:
+        """The preset in force with its revision; empty where it is not known."""
+        return f"{self.preset} · revision {self.revision}" if self.revision else self.preset
+
+
+def identity_of(address: str, reading: Reading, status: Status, now_s: float) -> Identity:
+    """What the status says, and where there is none, what the metrics do. ``reading`` holds ``EXPRESSIONS``."""
+    version, backend = _labels(reading, BUILD, 2)
+    (model,) = _labels(reading, MODEL, 1)
+    preset, revision = _preset(reading)
+    changed_s = newest(reading[LAST_CHANGE].line())
+    since_s = None if not changed_s else max(0.0, now_s - changed_s)
+    return Identity(
+        address=address,
+        model=status.model or model,
+        headway=status.version or version,
+        vllm=status.engine.version,
+        backend=status.engine.backend or backend,
+        up_s=_up_s(status, revision, since_s),
+        preset=preset,
+        revision=revision,
+        preset_s=since_s,
+    )
+
+
+def _preset(reading: Reading) -> tuple[str, str]:
+    """The preset in force and its revision; of several servers with different ones, how many they are."""
+    lines = reading[panels.PRESET].lines
+    names = {labels[0] for labels, line in lines.items() if line and line[-1] == 1}
+    different = len(reading.instances) > 1 and len(names) > 1
+    return (f"{len(names)} presets", "") if different else running_preset(reading)
+
+
+def _up_s(status: Status, revision: str, preset_s: float | None) -> float | None:
+    """Without a status: the first preset is as old as the server."""
+    if status.uptime_s is not None:
+        return status.uptime_s
+    return preset_s if revision == _FIRST_REVISION else None
+
+
+def _labels(reading: Reading, expression: Expression, count: int) -> Iterable[str]:
+    """The labels of the line that is there now, else of any; as many empty texts where there is none."""
+    lines = reading[expression].lines
+    present = [labels for labels, line in lines.items() if line and line[-1] is not None]
+    return next(iter(present or lines), ("",) * count)

@@ -1,0 +1,113 @@
+"""Several servers watched together: their names, the expressions for one or for each, and how well they answer.
+
+A server's name is that of Prometheus' label ``instance``: its host and port. Direct scrapes have the same label, so
+that one expression means the same from both sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from headway_dashboard.analysis.queries.expressions import Expression, Metric
+from headway_dashboard.analysis.queries.model import Series
+from headway_dashboard.analysis.queries.reading import Health, Reading
+from headway_dashboard.analysis.server.condition import Activity, Condition, condition
+
+#: The label, and the name of the choice in the address of a page.
+INSTANCE = "instance"
+#: The choice of all servers together.
+ALL_INSTANCES = "all"
+
+
+def instance_name(url: str) -> str:
+    """Host and port of an address, and its path where it has one."""
+    parts = urlsplit(url)
+    return f"{parts.netloc}{parts.path}".rstrip("/") or url
+
+
+def of_instances(expression: Expression, names: tuple[str, ...]) -> Expression:
+    """The expression over these servers only. No names mean all of them."""
+    return _changed(expression, lambda metric: metric.only(INSTANCE, names)) if names else expression
+
+
+def by_instance(expression: Expression) -> Expression:
+    """The expression with the lines of each server apart: the server's name is the first label."""
+    return _changed(expression, lambda metric: replace(metric, by=(INSTANCE, *metric.by)))
+
+
+def health_of_all(healths: Iterable[Health]) -> Health:
+    """How well the servers answer together: as one does that answers, and as the last that did where none does."""
+    every = list(healths)
+    if len(every) == 1:
+        return every[0]
+    last_ok_s = max((one.last_ok_s for one in every if one.last_ok_s is not None), default=None)
+    failing = [one for one in every if one.trouble is not None]
+    if not every or len(failing) < len(every):
+        return Health(last_ok_s=last_ok_s)
+    details = dict.fromkeys(one.detail for one in failing)
+    return Health(
+        last_ok_s=last_ok_s,
+        failures=min(one.failures for one in failing),
+        trouble="refused" if all(one.trouble == "refused" for one in failing) else "silent",
+        detail=next(iter(details)) if len(details) == 1 else f"none of the {len(every)} servers answers",
+        failing_since_s=max(one.failing_since_s or 0.0 for one in failing),
+    )
+
+
+def condition_of_one(reading: Reading, name: str, now_s: float, activity: Activity | None = None) -> Condition:
+    """The condition of one of the servers."""
+    health = reading.instances.get(name, Health())
+    return condition(health, Activity() if activity is None else activity, now_s, reading.interval_s)
+
+
+def away(reading: Reading, now_s: float) -> dict[str, Condition]:
+    """The servers whose figures are not current, with their condition; those not asked yet are left out."""
+    found = {name: condition_of_one(reading, name, now_s) for name in reading.instances}
+    return {
+        name: one
+        for name, one in found.items()
+        if not one.current and (reading.instances[name].failures or reading.instances[name].last_ok_s is not None)
+    }
+
+
+def away_words(reading: Reading, now_s: float) -> str:
+    """How many of several servers do not answer; empty where all do, or none, or where there is only one."""
+    missing, whole = len(away(reading, now_s)), len(reading.instances)
+    if whole < 2 or not 0 < missing < whole:
+        return ""
+    return f"{missing} of {whole} servers {'does' if missing == 1 else 'do'} not answer."
+
+
+def away_details(reading: Reading, now_s: float) -> str:
+    """Which of several servers do not answer, and why; empty where there is nothing to say."""
+    if not away_words(reading, now_s):
+        return ""
+    reasons = (f"{name} ({reading.instances[name].detail or 'no new figures'})" for name in away(reading, now_s))
+    return f"{away_words(reading, now_s)} Left out of all figures: {', '.join(reasons)}."
+
+
+def reading_of_one(reading: Reading, expressions: Iterable[Expression], name: str) -> Reading:
+    """What a reading says of one server, under the plain expressions; it must hold them by instance."""
+    series = {one: _lines_of(reading[by_instance(one)], name) for one in expressions}
+    health = reading.instances.get(name, Health())
+    return replace(reading, series=series, health=health, instances={name: health}, note="")
+
+
+def _lines_of(series: Series, name: str) -> Series:
+    return Series(series.times_s, {labels[1:]: line for labels, line in series.lines.items() if labels[0] == name})
+
+
+def _changed(expression: Expression, change: Callable[[Metric], Metric]) -> Expression:
+    """An expression is a tree of dataclasses whose leaves are metrics and numbers."""
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, Metric):
+            return change(node)
+        if not is_dataclass(node) or isinstance(node, type):
+            return node
+        return replace(node, **{field.name: walk(getattr(node, field.name)) for field in fields(node)})
+
+    return cast(Expression, walk(expression))

@@ -1,0 +1,32 @@
+"""The last changes of a server, by its metrics: preset switches, and changes of the engine's state."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.model import Mark, change_marks, onset_marks
+from headway_dashboard.analysis.queries.reading import Reading
+
+EXPRESSIONS: tuple[Expression, ...] = (panels.PRESET, panels.ENGINE_STATE)
+MOST = 5
+
+_STATES = {
+    "up": "Engine up",
+    "silent": "Engine unresponsive",
+    "restarting": "Engine being replaced",
+    "lost": "Engine lost",
+}
+
+
+def change_rows(history: Reading) -> list[dict[str, str]]:
+    """The last changes in the time of a reading, the newest first."""
+    presets = [Mark(one.time_s, f"Preset {one.label}") for one in change_marks(history[panels.PRESET])]
+    states = onset_marks(history[panels.ENGINE_STATE], _STATES)
+    newest = sorted((*presets, *states), key=lambda one: one.time_s, reverse=True)[:MOST]
+    return [{"When (UTC)": _clock(one.time_s), "Change": one.label} for one in newest]
+
+
+def _clock(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,132 @@
+"""What the newest points of a reading say: condition, causes, tiles and the class table. No drawing, no fetching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from headway_dashboard.analysis.catalogue import causes, palette, panels
+from headway_dashboard.analysis.catalogue.panels import Panel, Tile, for_classes
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.model import Point, newest, value_of
+from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.server.condition import Activity, Condition, State, condition
+from headway_dashboard.analysis.server.engine_steps import engine_away
+from headway_dashboard.analysis.server.instances import away_words
+from headway_dashboard.analysis.units import MISSING, Unit, compact, written
+
+#: Colours of a tile's note: of the past, no judgement, within its bound, beyond it, far beyond it.
+Tone = Literal["off", "blue", "green", "orange", "red"]
+
+
+def now(reading: Reading, expression: Expression) -> Point:
+    """The newest point of an expression without labels; None where it was not measured."""
+    return reading[expression].latest()
+
+
+def running_preset(reading: Reading) -> tuple[str, str]:
+    """Name and revision of the preset that ran at the last scrape we have; empty strings where none is known."""
+    found = ("", "")
+    for labels, line in reading[panels.PRESET].lines.items():
+        name, revision = labels
+        if newest(line) == 1 and (not found[1] or int(revision or 0) > int(found[1])):
+            found = (name, revision)
+    return found
+
+
+def condition_of(reading: Reading, now_s: float) -> Condition:
+    """The condition the banner shows."""
+    activity = Activity(
+        ready=now(reading, panels.READY),
+        arrivals_per_s=now(reading, panels.ARRIVALS),
+        queued=now(reading, panels.QUEUED),
+        in_flight=now(reading, panels.IN_FLIGHT),
+    )
+    found = condition(reading.health, activity, now_s, reading.interval_s)
+    missing = away_words(reading, now_s) if found.current else ""
+    return replace(found, sentence=f"{missing} {found.sentence}") if missing else found
+
+
+def causes_now(reading: Reading) -> dict[str, float]:
+    """Errors a second of each cause, by its words; only what happens now."""
+    rates: dict[str, float] = {}
+    for labels, line in reading[panels.ERRORS_BY_CAUSE].lines.items():
+        if line and (rate := line[-1]):
+            words = causes.words(value_of(labels))
+            rates[words] = rates.get(words, 0.0) + rate
+    return rates
+
+
+def classes_of(reading: Reading) -> tuple[str, ...]:
+    """The class names the server reports, in the usual order."""
+    return tuple(palette.class_order({labels[0] for labels in reading[panels.QUEUED_BY_CLASS].lines}))
+
+
+@dataclass(frozen=True, slots=True)
+class TileText:
+    """What a tile shows. ``tone`` is the colour of its note: it says whether the value keeps its bound."""
+
+    label: str
+    value: str
+    explanation: str
+    note: str
+    tone: Tone = "off"
+
+
+def tile_text(one: Tile, reading: Reading, expression: Expression, state: Condition) -> TileText:
+    """A tile's value now; while the server is away the last known one, named as such."""
+    line = reading[expression].line()
+    value = line[-1] if state.current and line else newest(line)
+    text = written(value, one.unit)
+    note = "last known" if value is not None and not state.current else ""
+    if value is None and one.id == "batch" and (why := engine_away(reading)):
+        text = why
+    elif value is None and state.state is State.NO_TRAFFIC:
+        text = "idle" if one.id == "batch" else "no traffic"
+    if one.id == "batch" and value is not None and (limit := newest(reading[panels.LIMIT_OF_ONE].line())) is not None:
+        text = f"{text} / {compact(limit)}"
+    whole = newest(reading[panels.GPU_TOTAL].line()) if one.expression == panels.GPU_USED else None
+    if text != MISSING and whole is not None:
+        text = f"{text} / {written(whole, one.unit)}"
+    return TileText(one.label, text, one.help, note)
+
+
+def memory_tile(reading: Reading) -> Tile:
+    """GPU memory where there is a GPU, else the processes' resident memory; the label says which."""
+    if not reading[panels.GPU_USED].empty:
+        return replace(panels.TILES[-1], label="GPU memory", help=panels.GPU_PANEL.help, expression=panels.GPU_USED)
+    on_cpu = ("cpu",) in reading[panels.BACKEND].lines
+    return replace(panels.TILES[-1], label="Memory (CPU)") if on_cpu else panels.TILES[-1]
+
+
+def memory_panel(reading: Reading) -> Panel:
+    """The memory chart that fits the server's hardware: never a GPU chart without a GPU."""
+    if not reading[panels.GPU_TOTAL].empty:
+        return panels.GPU_PANEL
+    on_gpu = any(labels[0] not in ("", "cpu") for labels in reading[panels.BACKEND].lines)
+    return panels.GPU_UNKNOWN_PANEL if on_gpu else panels.CPU_PANEL
+
+
+def class_rows(reading: Reading, classes: tuple[str, ...]) -> list[dict[str, str]]:
+    """The class table: one row a class, already in words. Nothing runs while there is no engine."""
+    columns: tuple[tuple[str, Expression, Unit], ...] = (
+        ("Waiting", panels.QUEUED_BY_CLASS, "count"),
+        ("Oldest wait", panels.OLDEST_BY_CLASS, "seconds"),
+        ("Running", panels.IN_FLIGHT_BY_CLASS, "count"),
+        ("Requests", panels.ARRIVALS_BY_CLASS, "per_s"),
+        ("TTFT p95", panels.TTFT_P95_BY_CLASS, "seconds"),
+        ("Error share", panels.ERROR_SHARE_BY_CLASS, "ratio"),
+    )
+    away = engine_away(reading)
+    return [
+        {"Class": name}
+        | {title: written(reading[of].latest(name), unit) for title, of, unit in columns}
+        | ({"Running": away} if away else {})
+        for name in classes
+    ]
+
+
+def limited_to(panel: Panel, classes: tuple[str, ...]) -> Panel:
+    """The panel for these classes only."""
+    lines = tuple(replace(line, expression=for_classes(line.expression, classes)) for line in panel.lines)
+    return replace(panel, lines=lines)

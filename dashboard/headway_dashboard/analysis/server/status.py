@@ -1,0 +1,114 @@
+"""What the server says beyond its metrics: engine, warm-up, fallback ladder and limit, from three answers.
+
+Pure: answers of the admin API in, one value out. What an answer lacks is left at its default, so that a server of
+another version leaves a page poorer but whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headway.api import schema
+from headway.api.schema import (
+    Diagnosis,
+    EngineStatus,
+    FallbackState,
+    OrderedLimit,
+    OrderedStop,
+    PrefixStatus,
+    Setting,
+    TrialEnds,
+    WarmupStatus,
+)
+from headway_dashboard.analysis.server.objectives import ClassObjectives, objectives_of
+
+#: The ladder of a server that does not tell it.
+NO_LADDER = FallbackState(rung="")
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole. ``known`` is False where the server did not tell: then there is at most why it is not ready.
+
+    ``version`` is Headway's; ``uptime_s`` is None where it is not known. ``admission`` is open, paused or draining,
+    ``holds`` are the causes for which nothing is dispatched, ``stopped`` is the order of an operator that does so.
+    ``strategy``, ``adaptive`` (whether the limit follows the engine) and ``objectives`` are of the preset in force;
+    without its settings they are empty, and ``adaptive`` is None. ``diagnosis`` is the server's own, None from a server
+    that makes none. ``servers`` are the statuses, by name, of several servers that this one is made of.
+    """
+
+    known: bool = False
+    version: str = ""
+    model: str = ""
+    uptime_s: float | None = None
+    reasons: tuple[str, ...] = ()
+    seats_taken: int = 0
+    queued: int = 0
+    preset: str = ""
+    trial: TrialEnds | None = None
+    limit_reason: str = ""
+    ordered_limit: OrderedLimit | None = None
+    prefix: PrefixStatus | None = None
+    order_error: str = ""
+    window_error: str = ""
+    admission: str = ""
+    holds: tuple[str, ...] = ()
+    stopped: OrderedStop | None = None
+    recycling: bool = False
+    longest_gc_pause_s: float | None = None
+    engine: EngineStatus = field(default_factory=EngineStatus)
+    warmup: WarmupStatus = field(default_factory=WarmupStatus)
+    ladder: FallbackState = NO_LADDER
+    strategy: str = ""
+    adaptive: bool | None = None
+    objectives: Mapping[str, ClassObjectives] = field(default_factory=dict)
+    diagnosis: Diagnosis | None = None
+    servers: Mapping[str, Status] = field(default_factory=dict)
+
+    @property
+    def dispatching(self) -> bool:
+        """Whether new requests are sent to the engine."""
+        return self.admission == "open"
+
+
+def status_of(
+    answer: schema.Status, ladder: FallbackState = NO_LADDER, settings: Mapping[str, Setting] | None = None
+) -> Status:
+    """One value of the status, the ladder, and the settings of the preset in force (None: not known)."""
+    known = settings or {}
+    stages = {stage: rounds_s for stage, rounds_s in answer.warmup.stages.items() if rounds_s}
+    return Status(
+        known=True,
+        version=answer.version,
+        model=answer.model,
+        uptime_s=answer.uptime_s,
+        reasons=tuple(answer.reasons),
+        seats_taken=answer.seats_taken,
+        queued=answer.queued,
+        preset=answer.preset.name,
+        trial=answer.preset.trial,
+        limit_reason=answer.limit.reason,
+        ordered_limit=answer.limit.ordered,
+        prefix=answer.ordering.prefix,
+        order_error=answer.ordering.error or "",
+        window_error=answer.window_error or "",
+        admission=answer.state,
+        holds=tuple(answer.holds),
+        stopped=answer.stopped,
+        recycling=answer.memory.recycling,
+        longest_gc_pause_s=answer.memory.longest_gc_pause_s,
+        engine=answer.engine,
+        warmup=answer.warmup.model_copy(update={"stages": stages}),
+        ladder=ladder,
+        strategy=str(known.get("batching.strategy", "")),
+        adaptive=_adaptive(known) if known else None,
+        objectives=objectives_of(known),
+        diagnosis=answer.diagnosis,
+    )
+
+
+def _adaptive(settings: Mapping[str, Setting]) -> bool:
+    """Whether the limit follows the engine's steps, or its memory."""
+    moves = settings.get("limit.policy", "fixed") != "fixed" or bool(settings.get("limit.memory_aware", False))
+    return moves and not settings.get("limit.shadow", False)

@@ -1,0 +1,98 @@
+"""The notes of the tiles: which classes a value is of, and whether it keeps its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import isfinite
+
+from headway_dashboard.analysis.catalogue import panels, thresholds
+from headway_dashboard.analysis.catalogue.panels import Tile
+from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Metric
+from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.server.condition import Condition
+from headway_dashboard.analysis.server.newest_values import TileText, Tone
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.units import compact
+from headway_dashboard.analysis.view import View
+
+#: The stated objective of the first token, by class, in seconds.
+OBJECTIVE = Gauge(Metric("headway_objective_seconds", (("objective", ("first_token",)),), ("class",)), largest=True)
+
+EXPRESSIONS: tuple[Expression, ...] = (
+    OBJECTIVE,
+    panels.TTFT_P95_BY_CLASS,
+    panels.OLDEST_BY_CLASS,
+    panels.QUEUED,
+    panels.LIMIT,
+    panels.ERROR_SHARE,
+)
+
+Judgement = tuple[str, Tone]
+_NONE: Judgement = ("", "blue")
+
+
+def noted(text: TileText, one: Tile, reading: Reading, status: Status, state: Condition, view: View) -> TileText:
+    """The tile with its note; one that is already there ("last known") stays. ``reading`` has ``EXPRESSIONS``."""
+    if text.note or not state.current:
+        return text
+    judge = _JUDGES.get(one.id)
+    words, tone = _NONE if judge is None else judge(reading, status, view)
+    notes = (_classes(one, view), words)
+    return replace(text, note=" · ".join(note for note in notes if note), tone=tone)
+
+
+def _classes(one: Tile, view: View) -> str:
+    if not view.classes:
+        return ""
+    return f"{', '.join(view.classes)} only" if one.expression.metric.name in panels.BY_CLASS else "all classes"
+
+
+def _first_token(reading: Reading, status: Status, view: View) -> Judgement:
+    """Each class is compared with its own objective; the value of the tile is of all together."""
+    objectives = _objectives(reading, status)
+    measured = {name: reading[panels.TTFT_P95_BY_CLASS].latest(name) for name in _shown(view)}
+    compared = {name: point for name, point in measured.items() if point is not None and name in objectives}
+    over = [name for name, point in compared.items() if point > objectives[name]]
+    if over:
+        return f"over objective: {', '.join(over)}", "red"
+    return ("within objectives", "green") if compared else _NONE
+
+
+def _objectives(reading: Reading, status: Status) -> dict[str, float]:
+    by_metrics = {labels[0]: line[-1] for labels, line in reading[OBJECTIVE].lines.items() if line}
+    by_status = {name: one.ttft_slo_s for name, one in status.objectives.items()}
+    known = {**by_metrics, **by_status}
+    return {name: bound_s for name, bound_s in known.items() if bound_s is not None and isfinite(bound_s)}
+
+
+def _oldest(reading: Reading, status: Status, view: View) -> Judgement:
+    waits = {name: reading[panels.OLDEST_BY_CLASS].latest(name) or 0.0 for name in _shown(view)}
+    old = [name for name, wait_s in waits.items() if wait_s > thresholds.QUEUE_AGE_S.get(name, float("inf"))]
+    return (f"too old: {', '.join(old)}", "orange") if old else _NONE
+
+
+def _queue(reading: Reading, status: Status, view: View) -> Judgement:
+    queued, limit = reading[panels.QUEUED].latest(), reading[panels.LIMIT].latest()
+    if queued is None or not limit or queued <= thresholds.QUEUE_BATCHES * limit:
+        return _NONE
+    return f"over {thresholds.QUEUE_BATCHES} batches", "orange"
+
+
+def _errors(reading: Reading, status: Status, view: View) -> Judgement:
+    share = reading[panels.ERROR_SHARE].latest()
+    if share is None or share <= thresholds.ERROR_RATIO:
+        return _NONE
+    return f"over {compact(100 * thresholds.ERROR_RATIO)} %", "red"
+
+
+def _shown(view: View) -> tuple[str, ...]:
+    return view.classes or view.known
+
+
+_JUDGES: Mapping[str, Callable[[Reading, Status, View], Judgement]] = {
+    "ttft": _first_token,
+    "oldest": _oldest,
+    "queue": _queue,
+    "errors": _errors,
+}

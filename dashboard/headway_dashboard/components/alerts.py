@@ -1,0 +1,20 @@
+"""The active alerts in one line; nothing where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from headway_dashboard.analysis.diagnosis.alerts import Alert
+from headway_dashboard.components.banner import plain
+
+_COLOURS = {"critical": "red", "warning": "orange"}
+
+
+def alerts(active: Sequence[Alert]) -> None:
+    """Draw each alert as the name of its rule and a sentence, all in one line."""
+    if not active:
+        return
+    words = " · ".join(f":{_COLOURS[one.severity]}-badge[{one.name}] {plain(one.text)}" for one in active)
+    st.markdown(f"**Alerts:** {words}", help="Conditions of the alert rules that hold now. A rule notifies later.")

@@ -1,0 +1,171 @@
+"""Panels of the Grafana board, without their places and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headway_dashboard.analysis.catalogue import palette
+from headway_dashboard.analysis.catalogue.panels import Tile
+from headway_dashboard.analysis.catalogue.thresholds import Bound
+from headway_dashboard.analysis.units import Unit
+from headway_dashboard.export.board_query import DATASOURCE, query
+from headway_dashboard.export.chart import Chart, Curve
+
+#: Grafana's names of the units.
+_UNITS: dict[Unit, str] = {
+    "count": "short",
+    "per_s": "suffix: /s",
+    "seconds": "s",
+    "bytes": "bytes",
+    "ratio": "percentunit",
+}
+_COLOURS = {"warning": palette.ORANGE, "critical": palette.RED}
+_DASHES = {"dash": [10, 10], "dot": [2, 6]}
+
+
+def chart_panel(chart: Chart) -> dict[str, Any]:
+    """A chart as a heat map, a state timeline or a time series, by the kind of its lines."""
+    kinds = {curve.kind for curve in chart.curves}
+    if "heat" in kinds:
+        return _heat_map(chart)
+    return _state_timeline(chart) if kinds & {"state", "band"} else _time_series(chart)
+
+
+def _time_series(chart: Chart) -> dict[str, Any]:
+    limits = {"min": 0} | ({} if chart.ceiling is None else {"max": chart.ceiling})
+    defaults = _defaults(chart) | limits | {"mappings": _step_words(chart.steps), "custom": _custom(chart)}
+    options = {
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    }
+    panel = _panel("timeseries", chart, defaults, options)
+    return panel | {"fieldConfig": {"defaults": defaults, "overrides": _overrides(chart.curves)}}
+
+
+def _state_timeline(chart: Chart) -> dict[str, Any]:
+    defaults = _defaults(chart) | {"mappings": _state_words(), "custom": {"fillOpacity": 80}}
+    return _panel("state-timeline", chart, defaults, {"showValue": "never"})
+
+
+def _heat_map(chart: Chart) -> dict[str, Any]:
+    """Prometheus' buckets hold all observations at or below their bound: Grafana takes the differences itself."""
+    options = {
+        "calculate": False,
+        "yAxis": {"unit": _UNITS[chart.unit], "axisPlacement": "left"},
+        "color": {"mode": "scheme", "scheme": "Blues", "steps": 64},
+        "tooltip": {"mode": "single"},
+    }
+    panel = _panel("heatmap", chart, _defaults(chart), options)
+    return panel | {"targets": [target | {"format": "heatmap"} for target in panel["targets"]]}
+
+
+def _panel(kind: str, chart: Chart, defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "title": chart.title,
+        "description": chart.help,
+        "datasource": DATASOURCE,
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "options": options,
+        "targets": [query(curve.expression, curve.legend, at) for at, curve in enumerate(chart.curves)],
+    }
+
+
+def _defaults(chart: Chart) -> dict[str, Any]:
+    return {
+        "unit": _UNITS[chart.unit],
+        "noValue": chart.empty,
+        "color": {"mode": "palette-classic"},
+        "thresholds": {"mode": "absolute", "steps": threshold_steps(chart.bounds, chart.marks)},
+    }
+
+
+def tile_panel(tile: Tile) -> dict[str, Any]:
+    """A key figure with its course behind it."""
+    return {
+        "type": "stat",
+        "title": tile.label,
+        "description": tile.help,
+        "datasource": DATASOURCE,
+        "fieldConfig": {
+            "defaults": {
+                "unit": _UNITS[tile.unit],
+                "noValue": "no data",
+                "color": {"mode": "fixed", "fixedColor": palette.BLUE},
+                "mappings": [],
+                "thresholds": {"mode": "absolute", "steps": threshold_steps(())},
+            },
+            "overrides": [],
+        },
+        "options": {
+            "colorMode": "value",
+            "graphMode": "area",
+            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+        },
+        "targets": [query(tile.expression, tile.label, 0)],
+    }
+
+
+def threshold_steps(bounds: Sequence[Bound], marks: Sequence[float] = ()) -> list[dict[str, Any]]:
+    """Grafana's steps: each begins at its value. A bound from below colours what lies under it."""
+    below = sorted((one.value, _COLOURS[one.severity]) for one in bounds if not one.above)
+    above = [(one.value, _COLOURS[one.severity]) for one in bounds if one.above]
+    known = {one.value for one in bounds}
+    above += [(value, palette.GREY) for value in marks if value not in known]
+    above.sort()
+    colours = [*(colour for _, colour in below), palette.GREEN, *(colour for _, colour in above)]
+    values = [None, *(value for value, _ in below), *(value for value, _ in above)]
+    return [{"color": colour, "value": value} for colour, value in zip(colours, values, strict=True)]
+
+
+def _custom(chart: Chart) -> dict[str, Any]:
+    bars = all(curve.kind == "bar" for curve in chart.curves)
+    return {
+        "drawStyle": "bars" if bars else "line",
+        "fillOpacity": 80 if bars else 0,
+        "lineWidth": 1 if bars else 2,
+        "showPoints": "never",
+        "spanNulls": False,
+        "stacking": {"mode": "normal" if bars else "none", "group": "A"},
+        "thresholdsStyle": {"mode": "dashed" if chart.bounds or chart.marks else "off"},
+    }
+
+
+def _overrides(curves: Sequence[Curve]) -> list[dict[str, Any]]:
+    found = [(at, _properties(curve)) for at, curve in enumerate(curves)]
+    return [
+        {"matcher": {"id": "byFrameRefID", "options": chr(ord("A") + at)}, "properties": properties}
+        for at, properties in found
+        if properties
+    ]
+
+
+def _properties(curve: Curve) -> list[dict[str, Any]]:
+    properties: list[dict[str, Any]] = []
+    if curve.colour:
+        properties.append({"id": "color", "value": {"mode": "fixed", "fixedColor": curve.colour}})
+    if curve.dash in _DASHES:
+        properties.append({"id": "custom.lineStyle", "value": {"fill": "dash", "dash": _DASHES[curve.dash]}})
+    if curve.kind == "step":
+        properties.append({"id": "custom.lineInterpolation", "value": "stepAfter"})
+    if curve.kind == "bar":
+        properties.append({"id": "custom.drawStyle", "value": "bars"})
+    if curve.kind == "dots":
+        properties.append({"id": "custom.drawStyle", "value": "points"})
+    if curve.right:
+        properties += [{"id": "custom.axisPlacement", "value": "right"}, {"id": "unit", "value": "short"}]
+    return properties
+
+
+def _step_words(steps: Sequence[str]) -> list[dict[str, Any]]:
+    if not steps:
+        return []
+    options = {str(at): {"index": at, "text": word} for at, word in enumerate(steps)}
+    return [{"type": "value", "options": options}]
+
+
+def _state_words() -> list[dict[str, Any]]:
+    options = {"0": {"index": 0, "text": "no", "color": "transparent"},
+               "1": {"index": 1, "text": "yes", "color": palette.GREEN}}  # fmt: skip
+    return [{"type": "value", "options": options}]

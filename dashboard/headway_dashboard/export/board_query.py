@@ -1,0 +1,40 @@
+"""Queries of the Grafana board: an expression of the catalogue, limited by the variables of the board."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway_dashboard.analysis.catalogue.panels import BY_CLASS
+from headway_dashboard.analysis.queries.expressions import limited
+from headway_dashboard.export.ratio import Ratio
+from headway_dashboard.export.readable import Readable, only
+
+#: Grafana's own rate window: at least four scrapes.
+WINDOW = "$__rate_interval"
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+#: The dollar of a variable would be escaped for PromQL, so that a word stands for it first.
+_WORDS = {"job": "HEADWAYJOB", "instance": "HEADWAYINSTANCE", "class": "HEADWAYCLASS"}
+
+
+def query(expression: Readable, legend: str, number: int) -> dict[str, Any]:
+    """The target of one expression; ``number`` counts the targets of a panel from 0."""
+    return {
+        "refId": chr(ord("A") + number),
+        "datasource": DATASOURCE,
+        "editorMode": "code",
+        "expr": board_promql(expression),
+        "legendFormat": legend,
+        "range": True,
+    }
+
+
+def board_promql(expression: Readable) -> str:
+    """PromQL for the chosen jobs and instances, and for the chosen classes where the metric knows them."""
+    for label in ("job", "instance"):
+        expression = only(expression, label, _WORDS[label])
+    if not isinstance(expression, Ratio) and expression.metric.name in BY_CLASS:
+        expression = limited(expression, "class", (_WORDS["class"],))
+    text = expression.promql(WINDOW)
+    for label, word in _WORDS.items():
+        text = text.replace(word, f"${label}")
+    return text

@@ -1,0 +1,80 @@
+"""The table of the documentation: each panel with its metrics, bounds and alerts, between two marks of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from headway_dashboard.analysis.catalogue.thresholds import Bound
+from headway_dashboard.analysis.units import Unit, compact
+from headway_dashboard.export.alerts import GROUPS
+from headway_dashboard.export.chart import Chart
+from headway_dashboard.export.pages import pages
+from headway_dashboard.export.readable import names_of
+from headway_dashboard.export.rule import Alert
+
+BEGIN = "<!-- headway export docs: begin -->"
+END = "<!-- headway export docs: end -->"
+
+_UNITS: dict[Unit, str] = {"count": "number", "per_s": "1/s", "seconds": "s", "bytes": "bytes", "ratio": "%"}
+
+_SUFFIXES = _UNITS | {"count": ""}
+
+
+def updated(page: str) -> str:
+    """A page with the table of now between its marks. Raises ValueError where a mark is missing."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page lacks the mark {END if begin else BEGIN}")
+    return f"{before}{BEGIN}\n{table_text()}{END}{after}"
+
+
+def table_text() -> str:
+    """The table in Markdown, a line for each panel, then one for each alert without a panel."""
+    lines = ["| panel | page | unit | metrics | threshold | alert |", "|---|---|---|---|---|---|"]
+    return "\n".join((*lines, *_panel_rows(), *_other_rows())) + "\n"
+
+
+def alerts() -> tuple[Alert, ...]:
+    """Every alert, in the order of the rules file."""
+    return tuple(rule for group in GROUPS for rule in group.rules if isinstance(rule, Alert))
+
+
+def _panel_rows() -> Iterator[str]:
+    for page in pages():
+        for tile in page.tiles:
+            yield _row(f"{tile.label} (key figure)", page.title, _UNITS[tile.unit], names_of(tile.expression), ())
+    for chart, titles in _charts():
+        watching = [(_threshold(one, chart), one) for one in alerts() if one.watches(chart.id)]
+        yield _row(chart.title, ", ".join(titles), _UNITS[chart.unit], chart.metrics, watching)
+
+
+def _charts() -> Iterator[tuple[Chart, list[str]]]:
+    """Every chart once, with the pages that draw it."""
+    found: dict[tuple[str, str], tuple[Chart, list[str]]] = {}
+    for page in pages():
+        for chart in page.charts:
+            found.setdefault((chart.id, chart.title), (chart, []))[1].append(page.title)
+    yield from found.values()
+
+
+def _other_rows() -> Iterator[str]:
+    for one in alerts():
+        if not one.panel:
+            yield _row("-", "-", "-", (), [(one.condition, one)])
+
+
+def _row(title: str, page: str, unit: str, metrics: Sequence[str], watching: Sequence[tuple[str, Alert]]) -> str:
+    named = "<br>".join(f"`{name}`" for name in metrics) or "-"
+    bounds = "<br>".join(words for words, _ in watching) or "-"
+    names = "<br>".join(f"[{one.name}](#{one.runbook})" for _, one in watching) or "-"
+    return f"| {title} | {page} | {unit} | {named} | {bounds} | {names} |"
+
+
+def _threshold(one: Alert, chart: Chart) -> str:
+    return one.condition or ", ".join(_words(bound, chart.unit) for bound in one.bounds_of(chart.id))
+
+
+def _words(bound: Bound, unit: Unit) -> str:
+    value = f"{compact(100 * bound.value)} %" if unit == "ratio" else f"{compact(bound.value)} {_SUFFIXES[unit]}"
+    return f"{bound.of} {'>' if bound.above else '<'} {value}".strip()

@@ -1,0 +1,61 @@
+"""The rules as the YAML file that Prometheus reads.
+
+Written by hand: the dashboard does not depend on a YAML library, and the file shall be easy to read and compare.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from headway_dashboard.export.alerts import GROUPS
+from headway_dashboard.export.rule import Alert, Group, Record
+
+#: Where the sections of the runbook are, unless told otherwise.
+RUNBOOKS = "deploy/README.md"
+
+_HEAD = """\
+# Written by `headway export rules`; change headway_dashboard/export/alerts or analysis/catalogue/thresholds.py instead of this.
+# Alerts and recorded series over Headway's own metrics (and one of vLLM's). Time limits follow the bundled presets:
+# realtime may wait 5 s in the queue, normal 30 s, batch 300 s.
+groups:
+"""
+
+
+def rules_text(runbooks: str = RUNBOOKS) -> str:
+    """The text of the rules file; ``runbooks`` is the address of the page that has the runbook's sections."""
+    return _HEAD + "\n".join("".join(f"{line}\n" for line in _group(group, runbooks)) for group in GROUPS)
+
+
+def _group(group: Group, runbooks: str) -> Iterator[str]:
+    yield f"  - name: {group.name}"
+    yield "    rules:"
+    for rule in group.rules:
+        yield from _record(rule) if isinstance(rule, Record) else _alert(rule, runbooks)
+
+
+def _record(rule: Record) -> Iterator[str]:
+    yield f"      - record: {rule.name}"
+    yield from _expression(rule.expr)
+
+
+def _alert(rule: Alert, runbooks: str) -> Iterator[str]:
+    yield f"      - alert: {rule.name}"
+    yield from _expression(rule.expr)
+    yield f"        for: {rule.lasting}"
+    yield f"        labels: {{severity: {rule.severity}}}"
+    yield "        annotations:"
+    yield f"          summary: {_quoted(rule.summary)}"
+    yield f"          action: {_quoted(rule.action)}"
+    yield f"          runbook_url: {_quoted(f'{runbooks}#{rule.runbook}')}"
+
+
+def _expression(text: str) -> Iterator[str]:
+    """A literal block: no character of an expression means anything in it."""
+    yield "        expr: |-"
+    yield from (f"          {line}" for line in text.splitlines())
+
+
+def _quoted(text: str) -> str:
+    """A text of JSON is one of YAML as well."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,72 @@
+"""The predicted effect of the presets: the button, the progress, what the forecast rests on, and a table by class."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headway.api import PresetList
+from headway.api.schema import Forecast
+from headway_dashboard.analysis.changes.forecast_words import basis_words, class_rows
+from headway_dashboard.analysis.changes.preset_changes import by_urgency
+from headway_dashboard.components.banner import plain
+from headway_dashboard.rights import Rights
+from headway_dashboard.settings import Settings
+from headway_dashboard.sources.preset_forecast import ForecastJob
+
+_DRAWN = "forecast_drawn"
+_FIRST = "forecast_opened"
+_NEEDS_OPERATOR = "There is no forecast: it needs the operator's token."
+
+
+@st.cache_resource(show_spinner=False, on_release=lambda job: job.close())
+def job_for(url: str, _token: str | None) -> ForecastJob:
+    """The forecast that all visitors share. The underscore keeps the token out of the key."""
+    return ForecastJob(url, _token)
+
+
+def ask_on_opening(settings: Settings, rights: Rights) -> ForecastJob:
+    """The job, asked once by itself when a visitor opens the page."""
+    job, state = job_for(settings.url, settings.token), st.session_state
+    if rights.may_apply and not state.get(_FIRST):
+        state[_FIRST] = True
+        job.start_first()
+    state[_DRAWN] = job.state().made_s
+    return job
+
+
+def forecast_bar(settings: Settings, job: ForecastJob, rights: Rights) -> None:
+    """Draw the button and how the forecast stands."""
+    st.fragment(_bar, run_every=settings.refresh_s)(job, rights)
+
+
+def _bar(job: ForecastJob, rights: Rights) -> None:
+    state = job.state()
+    if state.made_s != st.session_state.get(_DRAWN):
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.button("Forecast", key="forecast_go", on_click=job.start, disabled=state.running or not rights.may_apply,
+                  help="Replays the recent traffic under each preset on a model of the engine. Nothing is sent to "
+                       "the engine.")  # fmt: skip
+        if state.running:
+            st.progress(state.done_ratio, text="Replaying the recent traffic", width=280)
+        elif state.forecast is not None:
+            st.caption(plain(basis_words(state.forecast, job.age_s())))
+        if state.problem:
+            st.caption(plain(state.problem))
+        elif state.forecast is None and not state.running:
+            st.caption("There is no forecast yet." if rights.may_apply else _NEEDS_OPERATOR)
+
+
+def forecast_table(forecast: Forecast | None, presets: PresetList) -> None:
+    """Draw the forecast of each preset by class."""
+    if forecast is None:
+        return
+    settings = {one.name: one.settings for one in presets.presets}
+    rows = [
+        {"Preset": plain(one.name), **{key: plain(text) for key, text in row.items()}}
+        for one in forecast.presets
+        for row in class_rows(one, by_urgency(settings.get(one.name, {})))
+    ]
+    with st.expander("Forecast by class"):
+        st.caption("Each figure is the median of the replays, with the least and the largest where they differ.")
+        st.table(rows, border="horizontal", hide_index=True)

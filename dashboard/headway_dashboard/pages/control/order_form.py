@@ -1,0 +1,74 @@
+"""The form of an order: reason, name, and a word that confirms, so that nothing is ordered by a slip of the hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from headway.api import AdminClient, AdminError
+from headway_dashboard.pages.control.results import failed
+from headway_dashboard.rights import Rights, must_log_in, visitor_name
+from headway_dashboard.server_client import admin_client
+from headway_dashboard.settings import Settings
+
+REASON_CHARS = 400
+ACTOR_CHARS = 80
+
+#: Sends an order with its reason and its author, and says what came of it. Raises AdminError.
+Ask = Callable[[AdminClient, str, str], str]
+
+
+def order_form(key: str, word: str, label: str, settings: Settings, rights: Rights, ask: Ask) -> None:
+    """Reason, name, the word that confirms, and the button."""
+    off = not rights.may_apply
+    with st.form(key, border=False, enter_to_submit=False):
+        reason_and_name(key, rights)
+        st.text_input(f'Type "{word}" to confirm', key=f"{key}_confirm", max_chars=40, disabled=off, width=240)
+        st.form_submit_button(
+            label, type="primary", key=f"{key}_go", on_click=_confirmed, args=(settings, key, word, ask), disabled=off
+        )
+
+
+def reason_and_name(key: str, rights: Rights) -> None:
+    """What stands in the audit log. Who has logged in is asked for no name."""
+    off = not rights.may_apply
+    reason, actor = (f"{key}_reason", f"{key}_actor") if key else ("reason", "actor")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.text_input("Reason", key=reason, max_chars=REASON_CHARS, disabled=off, width="stretch",
+                      placeholder="written into the audit log")  # fmt: skip
+        if not visitor_name():
+            st.text_input("Your name", key=actor, max_chars=ACTOR_CHARS, disabled=off, width=180)
+
+
+def said(key: str) -> tuple[str, str]:
+    """The reason and the name of a form."""
+    state = st.session_state
+    reason, actor = (f"{key}_reason", f"{key}_actor") if key else ("reason", "actor")
+    return str(state.get(reason) or ""), (visitor_name() or str(state.get(actor) or ""))[:ACTOR_CHARS]
+
+
+def carry_out(settings: Settings, key: str, ask: Ask, *, done: str = "changed", result: str = "") -> bool:
+    """Ask the server, keep its answer for the page, and say whether it did what was asked."""
+    state, kept = st.session_state, result or f"{key}_result"
+    if must_log_in():
+        state[kept] = ("warning", f"Nothing was {done}: log in first.")
+        return False
+    client = admin_client(settings.url, settings.token)
+    try:
+        text = ask(client, *said(key))
+    except AdminError as error:
+        failed(kept, error, done=done)
+        return False
+    finally:
+        client.close()
+    state[kept] = ("success", text)
+    return True
+
+
+def _confirmed(settings: Settings, key: str, word: str, ask: Ask) -> None:
+    state = st.session_state
+    if str(state.get(f"{key}_confirm", "")).strip().lower() != word:
+        state[f"{key}_result"] = ("warning", f'Nothing was changed: type "{word}" to confirm.')
+    elif carry_out(settings, key, ask):
+        state[f"{key}_confirm"] = state[f"{key}_reason"] = ""

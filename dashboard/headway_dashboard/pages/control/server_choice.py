@@ -1,0 +1,28 @@
+"""Which of several servers the page Control changes: always one."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headway_dashboard.analysis.server.instances import instance_name
+from headway_dashboard.components.banner import plain
+from headway_dashboard.settings import Settings
+from headway_dashboard.shared import watched_at
+from headway_dashboard.sources import ChosenSource, Source, StatusSource
+
+_KEY = "changed_server"
+
+
+def changed_server(
+    settings: Settings, source: Source, server_status: StatusSource
+) -> tuple[Settings, Source, StatusSource]:
+    """The one server that is changed, with its figures and status; with several the visitor is asked which."""
+    if settings.others:
+        names = [instance_name(url) for url in settings.urls]
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="headway-changed-server"):
+            name = st.selectbox("Server to change", names, key=_KEY, width=260)
+            st.caption(f"This page shows and changes {plain(name)} alone, one of {len(names)} servers.")
+        return watched_at(settings, name)
+    if isinstance(source, ChosenSource) and source.name != instance_name(settings.url):
+        st.warning(f"{plain(source.name)} is known from Prometheus only: this page changes {plain(settings.url)}.")
+    return settings, source, server_status

@@ -1,0 +1,115 @@
+"""The watch of a trial: its conditions, the figures before and now, and the buttons that keep it or undo it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from headway.api import AdminClient, AdminError, Trial
+from headway_dashboard.analysis.changes import commands
+from headway_dashboard.analysis.changes.trial_words import condition_rows, figure_rows, head_words, running
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.units import duration
+from headway_dashboard.components.banner import plain
+from headway_dashboard.pages.control.order_form import carry_out
+from headway_dashboard.pages.control.preset_change import switched_words
+from headway_dashboard.pages.control.results import say
+from headway_dashboard.rights import Rights
+from headway_dashboard.server_client import admin_client
+from headway_dashboard.settings import Settings
+from headway_dashboard.sources import StatusSource
+
+_TRIAL = "trial"
+_WATCHED = "trial_watched"
+_RESULT = "trial_result"
+
+
+def trial_watch(settings: Settings, server_status: StatusSource, rights: Rights) -> None:
+    """Draw the trial that goes on, or the end of the last one."""
+    st.session_state.pop(_TRIAL, None)
+    st.fragment(_watch, run_every=settings.refresh_s)(settings, server_status, rights)
+
+
+def _watch(settings: Settings, server_status: StatusSource, rights: Rights) -> None:
+    state, status = st.session_state, server_status.read()
+    before: Trial | None = state.get(_TRIAL)
+    trial = _newest(settings, status)
+    if running(before) and not running(trial):
+        st.rerun()  # another preset may be in force: the cards are of the one before
+    if trial is not None and trial.end is None:
+        state[_WATCHED] = trial.revision
+        _running(settings, trial, rights)
+    elif status.trial is not None and trial is None:
+        _announced(status)
+    elif trial is not None:
+        _ended(trial)
+    say(_RESULT)
+
+
+def _newest(settings: Settings, status: Status) -> Trial | None:
+    """The trial as the server tells it now; asked for again only while there is one."""
+    state = st.session_state
+    known: Trial | None = state.get(_TRIAL)
+    if settings.token is None or (_TRIAL in state and not running(known) and status.trial is None):
+        return known
+    client = admin_client(settings.url, settings.token)
+    try:
+        state[_TRIAL] = client.trial()
+    except AdminError:
+        state.setdefault(_TRIAL, None)  # an older server, or one that does not answer now
+    finally:
+        client.close()
+    found: Trial | None = state[_TRIAL]
+    return found
+
+
+def _running(settings: Settings, trial: Trial, rights: Rights) -> None:
+    with st.container(border=True, gap="small", key="headway-trial"):
+        st.info(plain(head_words(trial)))
+        if trial.conditions:
+            st.table(_plain(condition_rows(trial)), border="horizontal", hide_index=True)
+        st.caption("Before → now, of what arrived since the switch, over the last seconds:")
+        st.table(_plain(figure_rows(trial)), border="horizontal", hide_index=True)
+        with st.container(horizontal=True, gap="small"):
+            off = not rights.may_apply
+            st.button("Keep", key="trial_keep", type="primary", on_click=_keep, args=(settings, trial), disabled=off)
+            st.button("Undo", key="trial_undo", on_click=_undo, args=(settings, trial), disabled=off)
+        st.code(f"{commands.keep_command(settings.url)}\n{commands.undo_command(settings.url)}", language="bash")
+
+
+def _announced(status: Status) -> None:
+    """The server says only that there is a trial."""
+    assert status.trial is not None
+    st.info(
+        f"**{plain(status.preset)}** is on trial: **{plain(status.trial.back_to)}** returns within "
+        f"{duration(status.trial.left_s)}, unless somebody keeps it (`headway preset keep`)."
+    )
+
+
+def _ended(trial: Trial) -> None:
+    words = plain(f"Last trial: {head_words(trial)}")
+    if st.session_state.get(_WATCHED) != trial.revision:
+        st.caption(words)
+    elif trial.end == "kept":
+        st.success(words)
+    else:
+        st.warning(words)
+
+
+def _keep(settings: Settings, trial: Trial) -> None:
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        kept = client.keep(revision=trial.revision, actor=actor)
+        return f"{kept.name} stays, as revision {kept.revision}."
+
+    carry_out(settings, "trial", ask)
+
+
+def _undo(settings: Settings, trial: Trial) -> None:
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        done = client.undo(revision=trial.revision, actor=actor)
+        return switched_words(done, before=trial.revision)
+
+    carry_out(settings, "trial", ask)
+
+
+def _plain(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{key: plain(text) for key, text in row.items()} for row in rows]

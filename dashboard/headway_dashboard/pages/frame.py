@@ -1,0 +1,145 @@
+"""The frame above every page: the bar of controls, and under it the server, its condition, alerts and notices.
+
+The bar belongs to the script and not to a page, so that its controls stay when the page changes; it stands outside the
+live part, so that a refresh does not touch it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from headway_dashboard.analysis import window
+from headway_dashboard.analysis.changes.audit_rows import zone_of, zone_words
+from headway_dashboard.analysis.diagnosis import alerts
+from headway_dashboard.analysis.diagnosis import headline as headlines
+from headway_dashboard.analysis.server import descriptions, newest_values
+from headway_dashboard.analysis.server import identity as identities
+from headway_dashboard.analysis.server.engine_steps import without_dead_steps
+from headway_dashboard.analysis.server.instances import away_details
+from headway_dashboard.analysis.view import (
+    CLASSES,
+    COMPARE,
+    COMPARISONS,
+    DEFAULT_COMPARISON,
+    DEFAULT_RANGE,
+    RANGE,
+    RANGES_S,
+    range_s_of,
+    ranges,
+)
+from headway_dashboard.components import alerts as alert_line
+from headway_dashboard.components import banner, notice
+from headway_dashboard.pages import head
+from headway_dashboard.pages.head import RECENT_S, known_classes, longest_range_s
+from headway_dashboard.pages.instance_choice import instance_choice
+from headway_dashboard.settings import Settings
+from headway_dashboard.shared import instance_names, shown_together
+from headway_dashboard.sources import Source, StatusSource
+
+_RECENT = (*headlines.EXPRESSIONS, *identities.EXPRESSIONS)
+_REFRESH, _LIVE, _PAUSED = "refresh", "Live", "Paused"
+
+
+def frame(settings: Settings, source: Source, server_status: StatusSource) -> None:
+    """Draw the bar and the live part; on a wall the live part alone, because nobody can press anything there."""
+    known = known_classes(source)
+    if not head.on_a_wall():
+        head.drop_empty_choices()
+        head.keep_window_in_address()
+        longest_s = longest_range_s(source)
+        _bar(known, longest_s, instance_names(source))
+        _fixed_time(longest_s)
+    st.fragment(_live, run_every=settings.refresh_s)(settings.address, source, server_status, known)
+
+
+def _bar(known: tuple[str, ...], longest_s: float, servers: tuple[str, ...]) -> None:
+    """The controls in one row. Streamlit keeps them in the address, without those that are at their default."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium", key="headway-bar"):
+        st.segmented_control(
+            "Range",
+            ranges(longest_s, head.asked_ranges()),
+            default=DEFAULT_RANGE,
+            required=True,
+            key=RANGE,
+            bind="query-params",
+            on_change=head.show_window,
+            args=(None,),
+        )
+        st.session_state[_REFRESH] = _LIVE if head.window() is None else _PAUSED
+        st.segmented_control(
+            "Refresh",
+            (_LIVE, _PAUSED),
+            required=True,
+            key=_REFRESH,
+            on_change=_refreshed,
+            help="Paused: all pages show one fixed time, which is in the address. Drag on a chart to choose another.",
+        )
+        instance_choice(servers)
+        if known:
+            st.pills(
+                "Classes",
+                known,
+                selection_mode="multi",
+                key=CLASSES,
+                bind="query-params",
+                help="Limits tiles and charts to these classes, where their metric has classes. None chosen: all.",
+            )
+        st.segmented_control(
+            "Compare",
+            COMPARISONS,
+            default=DEFAULT_COMPARISON,
+            required=True,
+            key=COMPARE,
+            bind="query-params",
+            help="before: charts that can compare show the time before the last preset change as well.",
+        )
+
+
+def _refreshed() -> None:
+    """Pause at the range that is shown, or go back to live."""
+    if st.session_state.get(_REFRESH) == _PAUSED:
+        range_s = range_s_of(st.session_state.get(RANGE) or DEFAULT_RANGE) or RANGES_S[DEFAULT_RANGE]
+        head.show_window(window.before_now(time.time(), range_s))
+    else:
+        head.show_window(None)
+
+
+def _fixed_time(longest_s: float) -> None:
+    """The time that all pages show while they are paused, and the way back."""
+    chosen = head.window()
+    if chosen is None:
+        return
+    zone = zone_of(st.context.timezone_offset)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="headway-paused"):
+        st.badge("Paused", color="orange")
+        st.markdown(f"Charts, tiles and tables show **{chosen.words(zone)}** ({zone_words(zone)}).", width="content")
+        st.button("Back to live", type="primary", key="back_to_live", on_click=head.show_window, args=(None,))
+    if missing := window.missing_words(chosen, time.time(), longest_s):
+        st.warning(missing)
+
+
+def _live(address: str, source: Source, server_status: StatusSource, known: tuple[str, ...]) -> None:
+    also = headlines.by_server() if shown_together(source) else ()
+    recent = without_dead_steps(source.read((*_RECENT, *also), RECENT_S))
+    if (found := newest_values.classes_of(recent)) and found != known:
+        st.rerun()
+    status, now_s = server_status.read(), time.time()
+    state = newest_values.condition_of(recent, now_s)
+    severity = headlines.headline_of(recent, state.state, status).severity
+    st.set_page_config(page_title=headlines.tab_title(severity))
+    notices = descriptions.notices_of(recent, status, state)
+    with st.container(gap="xsmall", key="headway-head"):
+        banner(
+            state,
+            identities.identity_of(address, recent, status, now_s),
+            severity=severity,
+            source=recent.source,
+            note=" ".join(one for one in (recent.note, away_details(recent, now_s)) if one),
+            rung=rung if (rung := descriptions.rung(recent)) != descriptions.NORMAL else "",
+            has_notice=bool(notices),
+        )
+        alert_line(alerts.alerts_of(source.read(alerts.EXPRESSIONS, alerts.RANGE_S), state))
+        for one in notices:
+            notice(one)

@@ -1,0 +1,160 @@
+"""The value of an expression, read from columns of samples as PromQL would read it.
+
+Rates and increases are of one series each, and are summed after; buckets are summed before a quantile is read. So a
+series of one server that begins again, or ends, changes nothing in those of the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from headway_dashboard.analysis.queries.expressions import (
+    Above,
+    Buckets,
+    Burn,
+    Either,
+    Expression,
+    Gauge,
+    Mean,
+    Metric,
+    Over,
+    Portion,
+    Quantile,
+    Rate,
+    Share,
+)
+from headway_dashboard.analysis.queries.model import Grid, Labels, Point, Series, held, quantiles, quotient, rate, total
+from headway_dashboard.analysis.queries.peaks import cut, peaks
+
+_MAX_BUCKET_RATES = 32
+
+Line = Sequence[Point]
+Reader = Callable[[Sequence[float], Sequence[float]], list[Point]]
+Merge = Callable[[Iterable[Line]], list[Point]]
+#: One series: its labels, and the times and values of its samples, the oldest first.
+Column = tuple[Mapping[str, str], Sequence[float], Sequence[float]]
+#: The series of a metric, with this suffix of its name, with all samples since a time.
+Columns = Callable[[Metric, str, float], Iterable[Column]]
+
+
+class Evaluator:
+    """Reads expressions from ``columns``. A sample older than ``stale_s`` is not shown any more.
+
+    Not thread-safe. Its owner calls ``forget`` when a sample has come.
+    """
+
+    def __init__(self, columns: Columns, stale_s: float) -> None:
+        self._columns = columns
+        self._stale_s = stale_s
+        self._bucket_rates: dict[tuple[Metric, Grid], dict[Labels, Line]] = {}
+
+    def forget(self) -> None:
+        """Keep no line for later: the columns have changed."""
+        self._bucket_rates.clear()
+
+    def evaluate(self, expression: Expression, on: Grid) -> Series:
+        """The expression's lines on a grid."""
+        return Series(on.times_s, self._lines(expression, on))
+
+    def _lines(self, expression: Expression, on: Grid) -> dict[Labels, Line]:
+        match expression:
+            case Gauge(metric):
+                return self._grouped(metric, on, self._holder(on), _merge_of(expression))
+            case Rate(metric):
+                return self._grouped(metric, on, self._rater(on), total)
+            case Mean(metric):
+                sums = self._grouped(metric, on, self._rater(on.brisk), total, "_sum")
+                counts = self._grouped(metric, on, self._rater(on.brisk), total, "_count")
+                return {key: quotient(line, counts[key]) for key, line in sums.items() if key in counts}
+            case Quantile(share, metric, longest):
+                return self._cut(self._quantiles(share, metric, on), longest, on)
+            case Buckets(metric):
+                lines = self._rates_of_buckets(replace(metric, by=expression.by), on)
+                return {key: _scaled(line, on.window_s) for key, line in lines.items()}
+            case Portion(part, whole):
+                whole_line = self._lines(whole, on).get((), [None] * len(on.times_s))
+                return {key: quotient(line, whole_line) for key, line in self._lines(part, on).items()}
+            case Share(part, whole):
+                wholes = self._lines(whole, on)
+                return {
+                    key: quotient(line, wholes[key]) for key, line in self._lines(part, on).items() if key in wholes
+                }
+            case Either(first, second):
+                return self._lines(first, on) or self._lines(second, on)
+            case Over(share, window_s):
+                return self._lines(share, replace(on, window_s=window_s))
+            case Burn(kept, _):
+                return {key: _burnt(line, expression.budget) for key, line in self._lines(kept, on).items()}
+            case Above(gauge, bound, bounds):
+                own = dict(bounds)
+                return {key: _above(line, own.get(key[-1], bound)) for key, line in self._lines(gauge, on).items()}
+
+    def _cut(self, found: dict[Labels, Line], longest: Metric | None, on: Grid) -> dict[Labels, Line]:
+        """Quantile lines, nowhere above the longest observation of their window."""
+        if longest is None:
+            return found
+        tops = self._grouped(longest, on, lambda times_s, values: peaks(times_s, values, on), largest)
+        return {key: cut(line, tops[key]) if key in tops else line for key, line in found.items()}
+
+    def _holder(self, on: Grid) -> Reader:
+        return lambda times_s, values: held(times_s, values, on, self._held_s(on))
+
+    def _rater(self, on: Grid) -> Reader:
+        return lambda times_s, values: rate(times_s, values, on, self._held_s(on))
+
+    def _held_s(self, on: Grid) -> float:
+        """How old a sample may be at a point of the grid: the last point lies up to a step after now."""
+        return self._stale_s + on.step_s
+
+    def _grouped(self, metric: Metric, on: Grid, read: Reader, merge: Merge, suffix: str = "") -> dict[Labels, Line]:
+        groups: dict[Labels, list[list[Point]]] = defaultdict(list)
+        for labels, times_s, values in self._columns(metric, suffix, on.start_s - on.window_s):
+            key = tuple(labels.get(label, "") for label in metric.by)
+            groups[key].append(read(times_s, values))
+        return {key: lines[0] if len(lines) == 1 else merge(lines) for key, lines in groups.items()}
+
+    def _quantiles(self, share: float, metric: Metric, on: Grid) -> dict[Labels, Line]:
+        apart = replace(metric, by=(*metric.by, "le"))
+        buckets: dict[Labels, dict[float, Line]] = defaultdict(dict)
+        for key, line in self._rates_of_buckets(apart, on).items():
+            buckets[key[:-1]][float(key[-1])] = line
+        return {key: quantiles(share, lines) for key, lines in buckets.items()}
+
+    def _rates_of_buckets(self, metric: Metric, on: Grid) -> dict[Labels, Line]:
+        """Kept until the next sample, because p50, p95 and p99 of one histogram ask for the same lines."""
+        if (metric, on) not in self._bucket_rates:
+            if len(self._bucket_rates) >= _MAX_BUCKET_RATES:
+                self._bucket_rates.clear()
+            self._bucket_rates[metric, on] = self._grouped(metric, on, self._rater(on), total, "_bucket")
+        return self._bucket_rates[metric, on]
+
+
+def _merge_of(gauge: Gauge) -> Merge:
+    if gauge.least:
+        return partial(_extreme, min)
+    return largest if gauge.largest else total
+
+
+def largest(lines: Iterable[Line]) -> list[Point]:
+    """The largest of the measured values, point by point; a gap where none was measured."""
+    return _extreme(max, lines)
+
+
+def _extreme(choose: Callable[[Iterable[float]], float], lines: Iterable[Line]) -> list[Point]:
+    columns = ([point for point in column if point is not None] for column in zip(*lines, strict=True))
+    return [choose(known) if known else None for known in columns]
+
+
+def _scaled(line: Line, factor: float) -> list[Point]:
+    return [None if point is None else point * factor for point in line]
+
+
+def _burnt(line: Line, budget: float) -> list[Point]:
+    return [None if point is None else (1 - point) / budget for point in line]
+
+
+def _above(line: Line, bound: float) -> list[Point]:
+    return [None if point is None else float(point > bound) for point in line]

@@ -1,0 +1,102 @@
+"""The catalogue by pages: every panel can be drawn, has a name of its own, and asks for metrics that exist."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+
+import pytest
+from vllm_source import VllmSource
+
+from headway.operator.metrics import METRIC_NAMES
+from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
+from headway_dashboard.analysis.catalogue.panels import Panel
+from headway_dashboard.analysis.diagnosis import alerts, gpu_alarms
+from headway_dashboard.analysis.queries.expressions import (
+    Above,
+    Burn,
+    Either,
+    Expression,
+    Metric,
+    Over,
+    Quantile,
+    Share,
+)
+from headway_dashboard.pages import latency, overview
+
+EVERY = [(page, panel) for page, shown in ALL_PANELS.items() for panel in shown]
+_PARTS = ("", "_bucket", "_count", "_sum")
+
+
+def metrics(expression: Expression) -> list[Metric]:
+    """Every metric an expression reads."""
+    match expression:
+        case Share(part, whole):
+            return [part.of, whole.of]
+        case Either(first, second):
+            return [first.of, second.of]
+        case Quantile(_, of, longest):
+            return [of] if longest is None else [of, longest]
+        case Over(of) | Burn(of) | Above(of):
+            return metrics(of)
+        case _:
+            return [expression.metric]
+
+
+def asked() -> set[str]:
+    """The names of all metrics that any page asks for."""
+    shown = chain.from_iterable(panel.expressions for _, panel in EVERY)
+    others = (*alerts.EXPRESSIONS, *gpu_alarms.EXPRESSIONS, *panels.CPU_PANEL.expressions)
+    found = [one for expression in (*shown, *others) for one in metrics(expression)]
+    return {name for one in found for name in (one.name, *one.also)}
+
+
+def of_the_engine() -> set[str]:
+    """The names that the installed vLLM gives its metrics, as they stand in its source."""
+    source = VllmSource.found()
+    text = None if source is None else source.text("vllm.v1.metrics.loggers")
+    if text is None:
+        pytest.skip("vLLM is not installed")
+    names = set(re.findall(r'name="(vllm:\w+)"', text))
+    return names | {f"{name}_total" for name in names}
+
+
+def test_every_metric_of_headway_exists() -> None:
+    """A renamed metric fails here instead of leaving a panel dead."""
+    known = {name + part for name in METRIC_NAMES for part in _PARTS}
+    assert {name for name in asked() if name.startswith("headway_")} - known == set()
+
+
+def test_every_metric_of_the_engine_exists() -> None:
+    """The same for those of vLLM, by the text of its source."""
+    known = {name + part for name in of_the_engine() for part in _PARTS}
+    asked_of_it = {name for name in asked() if not name.startswith("headway_")}
+    assert asked_of_it
+    assert asked_of_it - known == set()
+
+
+def test_pages_and_catalogue_agree() -> None:
+    """What is exported is what is shown."""
+    assert ALL_PANELS["Overview"] == overview.PANELS
+    assert latency.TITLE in ALL_PANELS
+    assert list(ALL_PANELS) == [
+        "Overview", "Latency & SLO", "Requests & priorities", "Batching & memory", "Server & diagnostics",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", ALL_PANELS)
+def test_panels_of_a_page_have_ids_and_titles_of_their_own(page: str) -> None:
+    """Two charts of one id would share a node, and two of one title could not be told apart in the CSV."""
+    shown = ALL_PANELS[page]
+    assert len({panel.id for panel in shown}) == len({panel.title for panel in shown}) == len(shown)
+
+
+@pytest.mark.parametrize(("page", "panel"), EVERY, ids=[f"{page}: {panel.id}" for page, panel in EVERY])
+def test_a_panel_says_what_it_is(page: str, panel: Panel) -> None:
+    """A help text and a caption in sentences; a word for an empty chart wherever nothing may have happened."""
+    assert panel.help.endswith((".", "?"))
+    assert panel.caption.endswith(".")
+    assert not (panel.quiet or panel.idle).endswith(".")
+    heat = any(line.kind == "heat" for line in panel.lines)
+    assert not heat or len(panel.lines) == 1
+    assert (panel.across is not None) == any(line.kind == "dots" for line in panel.lines)

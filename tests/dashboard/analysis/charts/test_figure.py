@@ -1,0 +1,120 @@
+"""Figures: names, references, rows, and what is shown where nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import plotly.graph_objects as go
+import pytest
+from readings import Lines, reading_of
+
+from headway_dashboard.analysis.catalogue import panels, slo_panels
+from headway_dashboard.analysis.catalogue.latency_panels import (
+    FIRST_TOKEN_PANEL,
+    TOKEN_TIME,
+    TOKEN_TIME_PANEL,
+)
+from headway_dashboard.analysis.catalogue.panels import Bound, Panel
+from headway_dashboard.analysis.catalogue.priority_panels import STARVATION_PANEL, STARVING
+from headway_dashboard.analysis.charts.figure import Figure, figure
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.model import Mark, Point
+
+Answers = Mapping[Expression, Lines | Sequence[Point]]
+OBJECTIVE = FIRST_TOKEN_PANEL.lines[-1].expression
+
+
+def drawn(panel: Panel, answers: Answers, marks: tuple[Mark, ...] = ()) -> Figure:
+    """A figure that plotly accepts."""
+    found = figure(panel, reading_of(answers), marks)
+    go.Figure(data=[{"x": found.times_ms, **trace} for trace in found.traces], layout=found.layout)
+    return found
+
+
+def plain(text: str) -> str:
+    """Without the spaces that keep a number and its unit together."""
+    return text.replace("\u00a0", " ")
+
+
+def test_a_chart_of_one_series_names_it() -> None:
+    """The legend says what the one line is; the title alone may be of more."""
+    found = drawn(panels.KV_PANEL, {panels.KV_USE: [0.5, 0.6]})
+    assert found.layout["showlegend"]
+    assert [trace["name"] for trace in found.traces] == ["in use"]
+    assert plain(found.summary) == "KV cache in use. Newest values: in use 60 %."
+
+
+def test_an_objective_is_a_line_with_its_value() -> None:
+    """Dashed, with the class and the value in its name, because one may lie above what the chart shows."""
+    found = drawn(
+        FIRST_TOKEN_PANEL,
+        {
+            panels.TTFT[0.5]: [0.2, 0.3],
+            panels.TTFT[0.95]: [0.5, 0.8],
+            OBJECTIVE: {("realtime",): [1.0, 1.0], ("batch",): [60.0, 60.0]},
+        },
+    )
+    names = [plain(trace["name"]) for trace in found.traces]
+    assert names == ["p50", "p95", "objective of realtime (1 s)", "objective of batch (1 min)"]
+    assert {trace["line"]["dash"] for trace in found.traces[2:]} == {"dash"}
+    assert found.layout["yaxis"]["range"] == [0, pytest.approx(1.0 * 1000 * 1.05)], "a minute would press them flat"
+
+
+def test_an_objective_alone_fills_no_chart() -> None:
+    """Without first tokens there is nothing to compare: one line of text, no chart."""
+    found = drawn(FIRST_TOKEN_PANEL, {OBJECTIVE: {("realtime",): [1.0, 1.0]}})
+    assert found.traces == []
+    assert found.empty == "no first tokens in this time"
+
+
+def test_a_bound_is_drawn_with_the_lines() -> None:
+    """The target of the objectives, as a dashed constant."""
+    found = drawn(slo_panels.BOTH_PANEL, {slo_panels.attainment("both"): {("batch",): [0.98, 0.97]}})
+    assert [plain(trace["name"]) for trace in found.traces] == ["batch", "target (99 %)"]
+    assert found.traces[1]["y"] == [99.0, 99.0]
+
+
+def test_the_axis_has_room_for_stacked_bars() -> None:
+    """Bars stand on each other: the top is that of their sum."""
+    panel = replace(panels.QUEUE_PANEL, bounds=(Bound("most", 10.0),))
+    found = drawn(panel, {panels.QUEUED_BY_CLASS: {("batch",): [4.0, 6.0], ("normal",): [5.0, 5.0]}})
+    assert found.layout["yaxis"]["range"] == [0, pytest.approx(11.0 * 1.05)]
+
+
+def test_classes_that_starve_have_a_row_each() -> None:
+    """Two bands at the same time do not cover each other, and a class that never starved has none."""
+    states = {("realtime",): [1.0, 0.0], ("normal",): [0.0, 0.0], ("batch",): [1.0, 1.0]}
+    found = drawn(STARVATION_PANEL, {STARVING: states})
+    assert [trace["name"] for trace in found.traces] == ["realtime", "batch"]
+    assert found.traces[0]["base"] != found.traces[1]["base"]
+    assert found.traces[0]["y"][1] is None
+    assert found.layout["yaxis"]["ticktext"] == ["realtime", "batch"]
+    quiet = drawn(STARVATION_PANEL, {STARVING: {("batch",): [0.0, 0.0]}})
+    assert quiet.empty == "no class starved in this time"
+
+
+def test_dots_stand_where_both_were_measured() -> None:
+    """Time per token over the batch: no dot without both, the newest the darkest, and no mark of a time."""
+    answers: Answers = {TOKEN_TIME: [0.02, None, 0.03], panels.BATCH: [4.0, 5.0, 8.0]}
+    found = drawn(TOKEN_TIME_PANEL, answers, (Mark(1998.0, "latency"),))
+    (trace,) = found.traces
+    assert trace["x"] == [4.0, 8.0]
+    assert trace["y"] == [20.0, 30.0]
+    assert trace["marker"]["opacity"] == sorted(trace["marker"]["opacity"])
+    assert found.layout["xaxis"]["type"] == "linear"
+    assert found.layout["shapes"] == []
+    assert plain(found.summary) == (
+        "Time per token against the batch, over mean batch. Newest values: mean time between tokens 30 ms at 8."
+    )
+    assert drawn(TOKEN_TIME_PANEL, {TOKEN_TIME: [0.02]}).empty == "no tokens in this time"
+
+
+def test_all_charts_of_a_reading_have_one_time_axis() -> None:
+    """Whatever was measured when: the same range on each, and the marks on each."""
+    reading = reading_of({panels.KV_USE: [0.5] * 3, panels.QUEUED_BY_CLASS: {("batch",): [None, None, 3.0]}})
+    marks = [Mark(1998.0, "latency")]
+    layouts = [figure(panel, reading, marks).layout for panel in (panels.KV_PANEL, panels.QUEUE_PANEL)]
+    assert layouts[0]["xaxis"] == layouts[1]["xaxis"]
+    assert layouts[0]["xaxis"]["range"] == [1_996_000, 2_000_000]
+    assert all(layout["annotations"][0]["text"] == "◆ latency" for layout in layouts)

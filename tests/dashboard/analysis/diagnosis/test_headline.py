@@ -1,0 +1,425 @@
+"""The headline: the diagnosis in every state of the server, and never a friendly word where something goes wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from headway.api import schema
+from headway.api.schema import EngineStatus, FallbackState, WarmupStatus
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.diagnosis.headline import Headline, headline_of, tab_title
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.model import Labels, Point, Series
+from headway_dashboard.analysis.server import descriptions, newest_values
+from headway_dashboard.analysis.server.condition import Condition, State
+from headway_dashboard.analysis.server.instances import by_instance
+from headway_dashboard.analysis.server.objectives import ClassObjectives
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.sources import Health, Reading
+from headway_policies.diagnosis import Remedy, Severity
+from headway_policies.limits import WHYS
+
+INF, NAN = math.inf, math.nan
+JUST_ABOVE = math.nextafter(0.01, 1)
+TIMES_S = (1000.0, 1002.0)
+CLASSES = ("realtime", "normal", "batch")
+
+#: What a sentence says only of a server that does well.
+FAVOURABLE = ("below capacity", "without delay", "idle:", "plenty of room", "no request is lost")
+
+Answers = Mapping[Expression, Point | Mapping[Labels, Point]]
+
+WELL: Answers = {
+    panels.SEATS: 5, panels.LIMIT: 32, panels.CEILING: 64, panels.QUEUED: 0, panels.KV_USE: 0.1,
+    panels.ERROR_SHARE: 0.01, panels.ARRIVALS: 2, panels.IN_FLIGHT: 5, panels.READY: 1, panels.TTFT[0.95]: 0.1,
+    panels.ENGINE_STATE: {("up",): 1}, panels.QUEUED_BY_CLASS: {("normal",): 0},
+    panels.IN_FLIGHT_BY_CLASS: {("normal",): 5}, panels.ARRIVALS_BY_CLASS: {("normal",): 2},
+    panels.TTFT_P95_BY_CLASS: {("normal",): 0.1}, panels.ERROR_SHARE_BY_CLASS: {("normal",): 0.0},
+}  # fmt: skip
+IDLE: Answers = {
+    **WELL, panels.SEATS: 0, panels.ARRIVALS: 0, panels.IN_FLIGHT: 0, panels.ERROR_SHARE: None,
+    panels.TTFT[0.95]: None, panels.IN_FLIGHT_BY_CLASS: {("normal",): 0}, panels.ARRIVALS_BY_CLASS: {("normal",): 0},
+    panels.TTFT_P95_BY_CLASS: {("normal",): None}, panels.ERROR_SHARE_BY_CLASS: {("normal",): None},
+}  # fmt: skip
+WAITING: Answers = {panels.QUEUED: 3, panels.OLDEST: 12.0, panels.READY: 0}
+TOLD = Status(
+    known=True,
+    admission="open",
+    engine=EngineStatus(state="up"),
+    warmup=WarmupStatus(state="done"),
+    limit_reason="fixed",
+    strategy="continuous",
+    objectives=dict.fromkeys(CLASSES, ClassObjectives(2.0, 60.0, 0.2)),
+)
+
+
+def reading(answers: Answers) -> Reading:
+    """A reading with these newest points: one number, or one for each label."""
+    lines = {one: found if isinstance(found, Mapping) else {(): found} for one, found in answers.items()}
+    series = {one: Series(TIMES_S, {key: [point] * 2 for key, point in found.items()}) for one, found in lines.items()}
+    return Reading(series, Health(1002.0), 2.0, "test", range_s=4.0, end_s=1002.0)
+
+
+def headline_now(answers: Answers, status: Status) -> Headline:
+    """The headline in the state that the figures themselves give."""
+    found = reading(answers)
+    return headline_of(found, newest_values.condition_of(found, 1002.0).state, status)
+
+
+# ---------------------------------------------------------------------- the server's own diagnosis
+
+OWN = schema.Diagnosis(
+    severity="overloaded",
+    bottleneck="seats",
+    statement="Limited by the seats of this preset: 32 of 32 seats taken, 41 waiting.",
+    remedies=[
+        schema.Remedy(action="the preset throughput", cost="longer steps", command="headway preset use throughput")
+    ],
+)
+
+
+@pytest.mark.parametrize("state", [State.LIVE, State.NOT_READY])
+def test_the_servers_own_diagnosis_comes_first(state: State) -> None:
+    """It knows what no metric says: forecasts, and the time between tokens of a class."""
+    found = headline_of(reading(WELL), state, replace(TOLD, diagnosis=OWN))
+    assert (found.severity, found.sentence) == (Severity.OVERLOADED, OWN.statement)
+    assert found.remedy == Remedy("the preset throughput", "longer steps", "headway preset use throughput")
+
+
+@pytest.mark.parametrize("change", [{"severity": "catastrophic"}, {"bottleneck": "network"}])
+def test_what_a_newer_server_says_is_not_guessed_at(change: dict[str, str]) -> None:
+    """A word that this package does not know: then the figures decide."""
+    status = replace(TOLD, diagnosis=OWN.model_copy(update=change))
+    assert headline_of(reading(WELL), State.LIVE, status).severity is Severity.OK
+
+
+def test_old_figures_are_not_covered_up_by_it() -> None:
+    """The state of the page counts before it."""
+    status = replace(TOLD, diagnosis=OWN)
+    assert headline_of(reading(WELL), State.STALE, status).severity is None
+    assert headline_of(reading(WELL), State.DOWN, status).severity is Severity.DOWN
+
+
+# ---------------------------------------------------------------------- what is wrong is said
+
+
+def test_a_server_that_does_well_is_told_so() -> None:
+    """Else the tests below would prove nothing; without a token the objectives are missing, and nothing is praised."""
+    found = headline_now(WELL, TOLD)
+    assert found.sentence.startswith("Far below capacity: 5 of 32 seats taken, no request waits.")
+    assert (found.severity, found.remedy) == (Severity.OK, None)
+    untold = headline_now(WELL, Status())
+    assert untold.severity is Severity.WATCH
+    assert untold.sentence.endswith("Not known: objectives of normal.")
+
+
+def test_late_first_tokens_are_not_called_room() -> None:
+    """46 s to the first token while seats are free is within the time-out of a minute, and far beyond the objective."""
+    found = headline_now({**WELL, panels.TTFT_P95_BY_CLASS: {("normal",): 46.0}}, TOLD)
+    assert found.severity is Severity.DEGRADED
+    assert found.sentence.startswith("First tokens of class normal come too late: 46 s (p95), its objective is 2 s.")
+    assert not is_favourable(found)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {panels.ERROR_SHARE: 0.005, panels.ERROR_SHARE_BY_CLASS: {("normal",): 0.5}},
+        {
+            panels.ERROR_SHARE: 0.02,
+            panels.ERRORS_BY_CAUSE: {("", "failed"): 0.4, ("", "rejected_invalid"): 0.4, ("queue_full", ""): 0.2},
+        },
+    ],
+    ids=["of one class", "of several causes"],
+)
+def test_errors_are_not_called_room(wrong: Answers) -> None:
+    """Errors of one class alone, or of causes that are at most 1 % each: after them comes the load, and no praise."""
+    found = headline_now({**WELL, **wrong}, TOLD)
+    assert "end without an answer" in found.sentence
+    assert not is_favourable(found), found.sentence
+
+
+@pytest.mark.parametrize(
+    ("engine_state", "status", "sentence"),
+    [
+        ("restarting",
+         replace(TOLD, engine=EngineStatus(state="restarting"), reasons=("the engine is being replaced",)),
+         "The engine is being replaced, 3 waiting, the oldest for 12 s."),
+        ("restarting", Status(), "The engine is being replaced, 3 waiting, the oldest for 12 s."),
+        ("lost", replace(TOLD, engine=EngineStatus(state="lost"), reasons=("the engine is not running",)),
+         "The engine is gone, 3 waiting, the oldest for 12 s."),
+        ("lost", Status(reasons=("the engine is not running",)),
+         "No request is dispatched: the engine is not running, 3 waiting, the oldest for 12 s."),
+        ("silent", Status(), "The engine does not respond, 3 waiting, the oldest for 12 s."),
+        ("up", Status(reasons=("warm-up running",)),
+         "No request is dispatched: warm-up running, 3 waiting, the oldest for 12 s."),
+        ("up", replace(TOLD, reasons=("draining",), admission="draining"),
+         "No request is dispatched: draining, 3 waiting, the oldest for 12 s."),
+        ("up", Status(), "No request is dispatched: the server is not ready, 3 waiting, the oldest for 12 s."),
+    ],
+    ids=[
+        "restarting", "restarting, no token", "lost", "lost, no token", "silent", "warming up", "draining", "no reason",
+    ],
+)  # fmt: skip
+def test_a_server_that_takes_no_traffic_says_why_and_how_many_wait(
+    engine_state: str, status: Status, sentence: str
+) -> None:
+    """During a restart, and while the engine is gone or does not respond, with a token and without."""
+    found = headline_now({**WELL, **WAITING, panels.ENGINE_STATE: {(engine_state,): 1}}, status)
+    assert found.sentence == sentence
+    assert found.severity is (Severity.WATCH if status.admission == "draining" else Severity.DOWN)
+
+
+def test_a_best_remedy_comes_with_its_cost_and_command() -> None:
+    """The first of the diagnosis: what would help most."""
+    full = {**WELL, panels.SEATS: 32, panels.QUEUED: 41, panels.OLDEST: 3.2}
+    found = headline_now(full, TOLD)
+    assert found.sentence == (
+        "Limited by the seats of this preset: 32 of 32 seats taken, 41 waiting, the oldest for 3.2 s."
+    )
+    assert found.remedy is not None
+    assert found.remedy.cost
+    assert found.remedy.command == "headway preset forecast"
+
+
+# ---------------------------------------------------------------------- the states
+
+
+@pytest.mark.parametrize(
+    ("state", "severity", "words"),
+    [
+        (State.DOWN, Severity.DOWN, "cannot be reached"),
+        (State.STALE, None, "Old figures allow no diagnosis."),
+        (State.CONNECTING, None, "Connecting to the server."),
+    ],
+)
+def test_old_figures_are_not_diagnosed(state: State, severity: Severity | None, words: str) -> None:
+    """Whatever they were."""
+    found = headline_of(reading(WELL), state, TOLD)
+    assert words in found.sentence
+    assert (found.severity, found.remedy) == (severity, None)
+
+
+def test_an_idle_server_is_well() -> None:
+    """Nothing is measured because nothing happens, with a token and without: no reason to watch it."""
+    for status in (TOLD, Status()):
+        found = headline_now(IDLE, status)
+        assert found == Headline(Severity.OK, "Idle: 0 of 32 seats taken, no request waits.")
+
+
+def test_an_idle_server_still_names_its_errors() -> None:
+    """No request arrives any more, but earlier ones were refused: the sentence says that, and not that the server is
+    idle."""
+    causes = {("queue_timeout", ""): 1.0}
+    assert (
+        headline_now({**IDLE, panels.ERROR_SHARE: 0.01, panels.ERRORS_BY_CAUSE: causes}, TOLD).severity is Severity.OK
+    )
+    found = headline_now({**IDLE, panels.ERROR_SHARE: 1.0, panels.ERRORS_BY_CAUSE: causes}, TOLD)
+    assert found.sentence.startswith("100 % of requests end without an answer; main cause: timed out waiting. ")
+    assert found.sentence.endswith(" No requests arrive now.")
+    assert not is_favourable(found)
+
+
+@pytest.mark.parametrize("severity", [None, *Severity])
+def test_the_tab_names_what_is_worse_than_ok(severity: Severity | None) -> None:
+    """First, because a narrow tab shows the first letters only."""
+    well = severity in (None, Severity.OK)
+    assert tab_title(severity) == ("Headway" if well or severity is None else f"{severity.word} · Headway")
+
+
+# ---------------------------------------------------------------------- over any figures
+
+POINTS = st.none() | st.floats(0, 100) | st.just(0.0)
+WILD = POINTS | st.sampled_from([NAN, INF])
+SHARES = st.none() | st.floats(0, 0.02) | st.floats(0, 1) | st.sampled_from([0.0, 0.01, JUST_ABOVE])
+BOUNDS = st.none() | st.floats(0.1, 100) | st.just(INF)
+CAUSE = st.sampled_from([("queue_full", ""), ("engine_lost", ""), ("", "failed"), ("", "rejected_invalid"), ("x", "")])
+STATES = ("up", "silent", "restarting", "lost")
+FIGURES = (*panels.FACTS, *panels.HEAD, panels.TOKENS)
+BY_CLASS = (*panels.CLASS_TABLE, *panels.FACTS_BY_CLASS)
+
+
+@st.composite
+def readings(draw: st.DrawFn, points: st.SearchStrategy[Point] = POINTS) -> Reading:
+    """A server that does well, but for a few of its figures and the health of the source: so that each rule is met."""
+    answers: dict[Expression, Point | Mapping[Labels, Point]] = dict(WELL)
+    for one in draw(st.lists(st.sampled_from([one for one in FIGURES if not one.by]), max_size=3)):
+        answers[one] = draw(SHARES if one == panels.ERROR_SHARE else points)
+    answers |= draw(by_class(points))
+    answers[panels.ERRORS_BY_CAUSE] = draw(st.dictionaries(CAUSE, points, max_size=3))
+    answers[panels.ENGINE_STATE] = {(draw(st.sampled_from((*["up"] * 6, *STATES))),): 1}
+    last_ok_s = draw(st.sampled_from([*[1002.0] * 6, 900.0, None]))
+    trouble = draw(st.sampled_from([*[None] * 6, "refused", "silent"]))
+    health = Health(last_ok_s, draw(st.integers(0, 3)), trouble, "-", 990.0 if trouble else None)
+    return replace(reading(answers), health=health)
+
+
+@st.composite
+def by_class(draw: st.DrawFn, points: st.SearchStrategy[Point]) -> dict[Expression, dict[Labels, Point]]:
+    """The lines of three classes, of one, or of none: as of a server that does well, but for a few points."""
+    names = draw(st.sampled_from([CLASSES, ("normal",), ("normal",), ()]))
+    found: dict[Expression, dict[Labels, Point]] = {}
+    for one in BY_CLASS:
+        well = WELL.get(one)
+        found[one] = {(name,): well["normal",] if isinstance(well, Mapping) else 0.0 for name in names}
+    for one, name in draw(st.lists(st.tuples(st.sampled_from(BY_CLASS), st.sampled_from(CLASSES)), max_size=3)):
+        if name in names:
+            found[one][name,] = draw(SHARES if one == panels.ERROR_SHARE_BY_CLASS else points)
+    return found
+
+
+objectives = st.builds(ClassObjectives, BOUNDS, BOUNDS, BOUNDS) | st.just(ClassObjectives(2.0, 60.0, 0.2))
+ladders = st.builds(
+    FallbackState, rung=st.sampled_from(["normal", "", "cap", "pause"]), ordered=st.none() | st.just("cap")
+)
+statuses = st.just(TOLD) | st.builds(
+    Status,
+    known=st.booleans(),
+    reasons=st.sampled_from([(), (), ("draining",)]),
+    admission=st.sampled_from(["open", "open", "paused", ""]),
+    recycling=st.booleans(),
+    limit_reason=st.sampled_from(["", *WHYS]),
+    strategy=st.sampled_from(["continuous", "static", "dynamic", ""]),
+    adaptive=st.booleans(),
+    engine=st.builds(EngineStatus, state=st.sampled_from(["", "up", "up", *STATES])),
+    warmup=st.builds(WarmupStatus, state=st.sampled_from(["done", "", "running"])),
+    ladder=ladders,
+    objectives=st.fixed_dictionaries(dict.fromkeys(CLASSES, objectives)) | st.just({}),
+)
+
+
+def is_favourable(one: Headline) -> bool:
+    """Whether a headline finds the server well, by its severity or by its words."""
+    return one.severity is Severity.OK or says_well(one.sentence)
+
+
+def says_well(text: str) -> bool:
+    """Whether a text has words that stand only where the server does well."""
+    return any(words in text.lower() for words in FAVOURABLE)
+
+
+def said(found: Reading, status: Status, state: Condition) -> str:
+    """Every sentence that the functions behind the pages make of the newest numbers."""
+    diagnosed = headline_of(found, state.state, status)
+    remedy = diagnosed.remedy
+    notices = descriptions.notices_of(found, status, state)
+    return "\n".join(
+        (
+            state.sentence,
+            diagnosed.sentence,
+            "" if remedy is None else f"{remedy.action} {remedy.cost} {remedy.command}",
+            *(f"{one.title} {one.text} {one.step}" for one in notices),
+            descriptions.ladder_words(status.ladder, descriptions.rung(found)),
+            descriptions.limit_words(found, status),
+            descriptions.prediction_words(found),
+            descriptions.warmup_words(status.warmup),
+            descriptions.pause_words(status),
+            *(f"{tile.label} {tile.value} {tile.note}" for tile in descriptions.server_tiles(found, status, state)),
+        )
+    )
+
+
+def goes_wrong(found: Reading, status: Status) -> bool:
+    """Errors above 1 %, in all or in a class, or first tokens after an objective: written anew, not taken from the
+    diagnosis."""
+    names = newest_values.classes_of(found)
+    shares = (found[panels.ERROR_SHARE].latest(), *(found[panels.ERROR_SHARE_BY_CLASS].latest(one) for one in names))
+    if any(share is not None and share > 0.01 for share in shares):
+        return True
+    for name in names:
+        ttft_s, stated = found[panels.TTFT_P95_BY_CLASS].latest(name), status.objectives.get(name)
+        bounds = () if stated is None else (stated.ttft_slo_s, stated.first_token_timeout_s)
+        if ttft_s is not None and any(bound is not None and ttft_s > bound for bound in bounds):
+            return True
+    return False
+
+
+@given(readings(), statuses)
+def test_no_page_is_friendly_while_something_goes_wrong(found: Reading, status: Status) -> None:
+    """Headline, banner, notices, ladder, limit, warm-up and tiles together, in every state of the server."""
+    state = newest_values.condition_of(found, 1002.0)
+    stopped = state.current and (found[panels.READY].latest() == 0 or bool(status.reasons))
+    assume(goes_wrong(found, status) or stopped or not state.current)
+    assert headline_of(found, state.state, status).severity is not Severity.OK
+    assert not says_well(said(found, status, state))
+
+
+@settings(max_examples=300)
+@given(readings(), statuses)
+def test_a_busy_server_is_praised_only_where_all_is_known(found: Reading, status: Status) -> None:
+    """The error share, the KV cache, the queue, and the objectives of each class that has first tokens."""
+    state = newest_values.condition_of(found, 1002.0)
+    busy = any(found[panels.ARRIVALS_BY_CLASS].latest(name) != 0 for name in newest_values.classes_of(found))
+    known = (panels.ERROR_SHARE, panels.KV_USE, panels.QUEUED, panels.LIMIT)
+    lacks = any(found[one].latest() is None for one in known) or not status.objectives
+    if busy and lacks:
+        assert not is_favourable(headline_of(found, state.state, status))
+
+
+@given(readings(WILD), statuses, st.sampled_from(State))
+def test_a_headline_has_no_holes(found: Reading, status: Status, state: State) -> None:
+    """Whatever is missing or no number, there are sentences, and they never say None, nan or inf."""
+    one = headline_of(found, state, status)
+    remedy = "" if one.remedy is None else f"{one.remedy.action} {one.remedy.cost} {one.remedy.command}"
+    assert one.sentence.endswith(".")
+    assert not re.search(r"\b(None|nan|inf)\b", f"{one.sentence} {remedy}")
+
+
+@given(readings(), statuses)
+def test_no_page_has_holes(found: Reading, status: Status) -> None:
+    """Every sentence behind the pages: what was not measured is a dash or is left out."""
+    text = said(found, status, newest_values.condition_of(found, 1002.0))
+    assert not re.search(r"\b(None|nan|inf)\b", text)
+
+
+# ---------------------------------------------------------------------- several servers
+
+
+def of_servers(answers: Mapping[str, Answers], away: tuple[str, ...] = ()) -> Reading:
+    """One reading of several servers, with their figures apart."""
+    apart: dict[Expression, dict[Labels, Point]] = {}
+    for name, found in answers.items():
+        for one, points in found.items():
+            of_one = points if isinstance(points, Mapping) else {(): points}
+            lines = apart.setdefault(by_instance(one), {})
+            lines |= {(name, *labels): point for labels, point in of_one.items()}
+    healths = dict.fromkeys(answers, Health(1002.0)) | dict.fromkeys(away, Health(900.0, 9, "refused", "gone", 902.0))
+    return replace(reading({**WELL, **apart}), instances=healths)
+
+
+FULL: Answers = {**WELL, panels.SEATS: 32, panels.QUEUED: 41, panels.OLDEST: 3.2}
+
+
+def test_of_several_servers_the_worst_is_diagnosed() -> None:
+    """A full server beside an empty one is not half full: its own figures are judged, and it is named."""
+    status = Status(servers=dict.fromkeys(("a:1", "b:1", "c:1"), TOLD))
+    found = headline_of(of_servers({"a:1": WELL, "b:1": FULL, "c:1": WELL}, ("d:1",)), State.LIVE, status)
+    assert found.statement.startswith("b:1: Limited by the seats")
+    assert "32 of 32 seats taken" in found.statement
+    assert "Of 3 servers: " in found.symptoms[-1]
+    assert found.remedy is not None
+    assert found.remedy.command == ""
+
+
+def test_each_server_has_its_own_status() -> None:
+    """What one server says of itself is not said of another."""
+    servers = {"a:1": replace(TOLD, diagnosis=OWN), "b:1": TOLD}
+    found = headline_of(of_servers({"a:1": WELL, "b:1": WELL}), State.LIVE, Status(servers=servers))
+    assert found.statement == f"a:1: {OWN.statement}"
+    assert found.symptoms[-1] == "Of 2 servers: 1 ok, 1 overloaded."
+
+
+def test_without_figures_by_server_a_command_is_left_out() -> None:
+    """Its numbers would be those of all servers together."""
+    together = replace(reading(FULL), instances={"a:1": Health(1002.0), "b:1": Health(1002.0)})
+    found = headline_of(together, State.LIVE, TOLD)
+    assert found.severity is not None
+    assert found.remedy is not None
+    assert found.remedy.command == ""

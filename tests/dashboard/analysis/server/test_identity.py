@@ -1,0 +1,57 @@
+"""Which server is watched: from its status, and from the metrics alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from readings import END_S, reading_of
+
+from headway.api.schema import EngineStatus
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.queries.reading import Health
+from headway_dashboard.analysis.server import identity
+from headway_dashboard.analysis.server.identity import Identity, identity_of
+from headway_dashboard.analysis.server.status import Status
+
+ADDRESS = "http://127.0.0.1:8000"
+
+
+def of(status: Status, *, revision: str = "1") -> Identity:
+    """The identity with metrics of a server whose preset was put in force a minute ago."""
+    found = reading_of(
+        {
+            identity.MODEL: {("small",): [3]},
+            identity.BUILD: {("0.9", "cpu"): [1]},
+            identity.LAST_CHANGE: [END_S - 60],
+            panels.PRESET: {("balanced", revision): [1]},
+        }
+    )
+    return identity_of(ADDRESS, found, status, END_S)
+
+
+def test_with_a_status_all_is_known() -> None:
+    """The status is taken first: it knows the engine's version and the time since the start."""
+    engine = EngineStatus(backend="cuda", version="0.33.0")
+    found = of(Status(known=True, version="1.0", model="large", uptime_s=7800.0, engine=engine), revision="4")
+    assert found.words == f"{ADDRESS} · model large · vLLM 0.33.0 · Headway 1.0 · cuda · up 2\u00a0h 10\u00a0min"
+    assert found.preset_words == "balanced · revision 4"
+
+
+def test_without_a_token_the_metrics_tell_what_they_can() -> None:
+    """The engine's version is not among the metrics. The first preset is as old as the server, a later one is not."""
+    assert of(Status()).words == f"{ADDRESS} · model small · Headway 0.9 · cpu · up 1\u00a0min"
+    assert of(Status(), revision="2").words == f"{ADDRESS} · model small · Headway 0.9 · cpu"
+    assert of(Status(), revision="2").preset_s == 60.0
+
+
+def test_of_a_server_that_never_answered_the_address_is_known() -> None:
+    """No empty words, no separators without anything between them."""
+    assert identity_of(ADDRESS, reading_of({}), Status(), END_S).words == ADDRESS
+
+
+def test_several_servers_with_different_presets_have_no_one_preset() -> None:
+    """How many there are is said instead of one of them; one server that has just switched still has one."""
+    found = reading_of({panels.PRESET: {("balanced", "1"): [1], ("latency", "2"): [1]}})
+    several = replace(found, instances={"a:1": Health(END_S), "b:1": Health(END_S)})
+    assert identity_of(ADDRESS, several, Status(), END_S).preset_words == "2 presets"
+    assert identity_of(ADDRESS, found, Status(), END_S).preset_words == "latency · revision 2"

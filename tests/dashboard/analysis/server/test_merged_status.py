@@ -1,0 +1,64 @@
+"""The status of several servers as one."""
+
+from __future__ import annotations
+
+from headway.api.schema import Diagnosis, FallbackState
+from headway_dashboard.analysis.server.merged_status import merged_status
+from headway_dashboard.analysis.server.objectives import ClassObjectives
+from headway_dashboard.analysis.server.status import Status
+
+FIRST = Status(
+    known=True,
+    version="0.1.0",
+    model="m",
+    uptime_s=100.0,
+    seats_taken=3,
+    queued=5,
+    preset="balanced",
+    admission="open",
+    ladder=FallbackState(rung="normal"),
+    objectives={"realtime": ClassObjectives(ttft_slo_s=1.0)},
+    diagnosis=Diagnosis(severity="ok", bottleneck="none", statement="Fine."),
+)
+SECOND = Status(
+    known=True,
+    version="0.1.0",
+    model="other",
+    uptime_s=50.0,
+    reasons=("warm-up running",),
+    seats_taken=2,
+    preset="latency",
+    admission="draining",
+    ladder=FallbackState(rung="shed"),
+    objectives={"realtime": ClassObjectives(ttft_slo_s=1.0)},
+)
+
+
+def test_one_status_is_left_as_it_is() -> None:
+    """A single server is not merged."""
+    assert merged_status({"a": FIRST}) is FIRST
+
+
+def test_counts_are_summed_and_differences_left_out() -> None:
+    """What is of one server, such as its diagnosis, is not said of all."""
+    found = merged_status({"a": FIRST, "b": SECOND})
+    assert (found.known, found.seats_taken, found.queued, found.uptime_s) == (True, 5, 5, 50.0)
+    assert (found.version, found.model, found.preset) == ("0.1.0", "", "")
+    assert found.ladder.rung == "shed"
+    assert found.objectives == FIRST.objectives
+    assert found.diagnosis is None
+    assert found.servers == {"a": FIRST, "b": SECOND}
+
+
+def test_one_server_that_takes_requests_is_enough() -> None:
+    """Its reasons count only where every server has one; one that drains does not stop the others."""
+    found = merged_status({"a": FIRST, "b": SECOND})
+    assert (found.reasons, found.admission) == ((), "open")
+    assert merged_status({"a": SECOND, "b": SECOND}).reasons == ("warm-up running",)
+
+
+def test_servers_that_tell_nothing_are_no_status() -> None:
+    """Without a token there are at most reasons."""
+    assert merged_status({"a": Status(), "b": Status()}) == Status(servers={"a": Status(), "b": Status()})
+    assert merged_status({}) == Status()
+    assert merged_status({"a": FIRST, "b": Status()}).seats_taken == 3

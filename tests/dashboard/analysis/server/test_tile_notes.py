@@ -1,0 +1,75 @@
+"""The notes of the tiles: the classes they are of, and whether they keep their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from readings import Lines, reading_of
+
+from headway_dashboard.analysis.catalogue import panels
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.server import tile_notes
+from headway_dashboard.analysis.server.condition import Condition, State
+from headway_dashboard.analysis.server.newest_values import TileText
+from headway_dashboard.analysis.server.objectives import ClassObjectives
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.view import View
+
+NOW = Condition(State.LIVE, "")
+TILES = {one.id: one for one in panels.TILES}
+ALL = View(known=("realtime", "normal"))
+REALTIME = View(known=("realtime", "normal"), classes=("realtime",))
+TTFT: Lines = {("realtime",): [0.4], ("normal",): [3.0]}
+OBJECTIVES = Status(known=True, objectives={"realtime": ClassObjectives(0.5), "normal": ClassObjectives(2.0)})
+
+Answers = Mapping[Expression, Lines | list[float | None]]
+
+
+def note(tile: str, answers: Answers, view: View = ALL, status: Status | None = None) -> tuple[str, str]:
+    """The note of a tile, and its colour."""
+    text = TileText("", "1", "", "")
+    found = tile_notes.noted(text, TILES[tile], reading_of(answers), status or Status(), NOW, view)
+    return found.note, found.tone
+
+
+@pytest.mark.parametrize(
+    ("tile", "answers", "view", "expected"),
+    [
+        ("requests", {}, ALL, ("", "blue")),
+        ("requests", {}, REALTIME, ("realtime only", "blue")),
+        ("tokens", {}, REALTIME, ("all classes", "blue")),
+        ("errors", {panels.ERROR_SHARE: [0.01]}, ALL, ("", "blue")),
+        ("errors", {panels.ERROR_SHARE: [0.011]}, ALL, ("over 1 %", "red")),
+        ("errors", {panels.ERROR_SHARE: [None]}, ALL, ("", "blue")),
+        ("queue", {panels.QUEUED: [128.0], panels.LIMIT: [32.0]}, ALL, ("", "blue")),
+        ("queue", {panels.QUEUED: [129.0], panels.LIMIT: [32.0]}, ALL, ("over 4 batches", "orange")),
+        ("oldest", {panels.OLDEST_BY_CLASS: {("normal",): [16.0]}}, ALL, ("too old: normal", "orange")),
+        ("oldest", {panels.OLDEST_BY_CLASS: {("normal",): [16.0]}}, REALTIME, ("realtime only", "blue")),
+    ],
+)
+def test_a_bound_is_said_with_its_colour(tile: str, answers: Answers, view: View, expected: tuple[str, str]) -> None:
+    """Just inside there is no word, just outside there is one; a filter is always said."""
+    assert note(tile, answers, view) == expected
+
+
+def test_each_class_is_compared_with_its_own_objective() -> None:
+    """From the preset's settings, and without a token from the metrics."""
+    answers: Answers = {panels.TTFT_P95_BY_CLASS: TTFT}
+    assert note("ttft", answers, status=OBJECTIVES) == ("over objective: normal", "red")
+    assert note("ttft", answers, REALTIME, OBJECTIVES) == ("realtime only · within objectives", "green")
+    assert note("ttft", answers) == ("", "blue")
+    assert note("ttft", {**answers, tile_notes.OBJECTIVE: {("normal",): [1.0]}}) == ("over objective: normal", "red")
+
+
+def test_a_class_without_an_objective_is_not_judged() -> None:
+    """An infinite objective, or one that is no number, is none."""
+    status = Status(known=True, objectives={"realtime": ClassObjectives(), "normal": ClassObjectives(None)})
+    assert note("ttft", {panels.TTFT_P95_BY_CLASS: TTFT}, status=status) == ("", "blue")
+
+
+def test_old_figures_are_not_judged() -> None:
+    """A tile that shows the last known value says only that."""
+    text = TileText("", "1", "", "last known")
+    found = tile_notes.noted(text, TILES["errors"], reading_of({panels.ERROR_SHARE: [0.5]}), Status(), NOW, ALL)
+    assert found is text

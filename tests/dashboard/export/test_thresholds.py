@@ -1,0 +1,135 @@
+"""Panel, alert and documentation have the same numbers: read back from the three outputs, not from the code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from running_server import ROOT
+
+from headway_dashboard.analysis.catalogue import ALL_PANELS, thresholds
+from headway_dashboard.analysis.diagnosis import alerts as live
+from headway_dashboard.export import pages
+from headway_dashboard.export.docs_table import BEGIN, END, updated
+from headway_policies import bundled_presets
+from headway_policies.diagnosis import MAX_ERROR_SHARE
+
+DEPLOY = ROOT / "deploy"
+#: A bound in a cell: an optional class, the side, the number, its unit.
+BOUND = re.compile(r"(?:(?P<of>\w+) )?(?P<side>[<>]) (?P<value>[\d.]+)(?: (?P<unit>%|s))?")
+
+
+def _page() -> str:
+    return (DEPLOY / "README.md").read_text(encoding="utf-8")
+
+
+def documented() -> dict[str, dict[str, list[tuple[str, float]]]]:
+    """By panel and alert: each side and number in base units, from the table of deploy/README.md."""
+    table = _page().partition(BEGIN)[2].partition(END)[0]
+    found: dict[str, dict[str, list[tuple[str, float]]]] = {}
+    for row in re.findall(r"^\| (?!panel|---)(.*) \|$", table, re.MULTILINE):
+        title, _, _, _, bounds, names = row.split(" | ")
+        for words, name in zip(bounds.split("<br>"), names.split("<br>"), strict=True):
+            numbers = [
+                (one["side"], float(one["value"]) / (100 if one["unit"] == "%" else 1)) for one in BOUND.finditer(words)
+            ]
+            if numbers:
+                found.setdefault(title, {})[re.sub(r"\[(\w+)\].*", r"\1", name)] = numbers
+    return found
+
+
+def drawn() -> dict[str, list[float]]:
+    """The lines of each panel of the board in deploy/grafana."""
+    board: dict[str, Any] = json.loads((DEPLOY / "grafana" / "headway.json").read_text(encoding="utf-8"))
+    panels = (panel for panel in board["panels"] if panel["type"] == "timeseries")
+    return {
+        panel["title"]: [one["value"] for one in panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1:]]
+        for panel in panels
+        if panel["fieldConfig"]["defaults"]["custom"]["thresholdsStyle"]["mode"] != "off"
+    }
+
+
+def compared() -> dict[str, list[tuple[str, float]]]:
+    """Every comparison with a number in the expression of each alert in deploy/prometheus/rules.yml."""
+    groups = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text(encoding="utf-8"))["groups"]
+    rules = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    return {
+        rule["alert"]: [(side, float(value)) for side, value in re.findall(r"([<>])=? ([\d.]+)", rule["expr"])]
+        for rule in rules
+    }
+
+
+def test_every_documented_bound_is_drawn_and_alerted() -> None:
+    """The very number stands in the panel of that title and in the expression of that alert, on the same side."""
+    lines, alerts = drawn(), compared()
+    table = documented()
+    assert len(table) >= 8
+    for title, of_alert in table.items():
+        for name, numbers in of_alert.items():
+            for side, value in numbers:
+                assert (side, pytest.approx(value)) in alerts[name], (title, name)
+                assert pytest.approx(value) in lines[title], (title, name)
+
+
+def test_every_bound_of_an_alert_is_drawn_and_documented() -> None:
+    """The other way: what thresholds.py says of a panel has reached all three."""
+    titles = {chart.id: chart.title for page in pages.pages() for chart in page.charts}
+    lines, alerts, table = drawn(), compared(), documented()
+    for panel, bounds in thresholds.PANEL_BOUNDS.items():
+        title = titles[panel]
+        for one in bounds:
+            side = ">" if one.above else "<"
+            assert pytest.approx(one.value) in lines[title]
+            assert (side, pytest.approx(one.value)) in alerts[one.alert]
+            assert (side, pytest.approx(one.value)) in table[title][one.alert]
+
+
+def test_the_committed_table_is_of_now() -> None:
+    """A panel, an alert or a bound that changes is renewed in deploy/README.md."""
+    assert updated(_page()) == _page(), "run: python -m headway_dashboard.export docs deploy/README.md"
+
+
+def test_a_page_without_a_mark_is_left_alone() -> None:
+    """Which mark is missing is said."""
+    for page, mark in ((f"no begin {END}", BEGIN), (f"{BEGIN} no end", END)):
+        with pytest.raises(ValueError, match=re.escape(mark)):
+            updated(page)
+
+
+def test_every_alert_is_in_the_table() -> None:
+    """Those without a panel as well; one that watches two panels stands beside each."""
+    named = Counter(re.findall(r"\[(Headway\w+)\]\(#", _page().partition(BEGIN)[2].partition(END)[0]))
+    watched = Counter(one.alert for bounds in thresholds.PANEL_BOUNDS.values() for one in dict.fromkeys(bounds))
+    assert set(named) == set(compared())
+    assert all(number == 1 or number <= watched[name] for name, number in named.items())
+
+
+def test_the_page_computes_its_alerts_with_the_same_numbers() -> None:
+    """The dashboard's own alert line, the diagnosis and the rules: no bound is written a second time."""
+    assert thresholds.ERROR_RATIO is MAX_ERROR_SHARE
+    source = Path(live.__file__).read_text(encoding="utf-8")
+    assert re.findall(r"[<>]=? \d*\.\d", source) == []
+
+
+def test_the_queue_is_old_after_half_of_its_time_out() -> None:
+    """The bounds follow the bundled preset that is the default."""
+    classes = bundled_presets()["balanced"].classes
+    half_s = {name: one.queue_timeout_s / 2 for name, one in classes.items()}
+    assert half_s == thresholds.QUEUE_AGE_S
+
+
+def test_the_pages_have_the_same_numbers() -> None:
+    """What a page of the dashboard draws as the bound of an alert is the number of that alert; one target for all."""
+    drawn_by_pages = {(panel.id, one.name): one.value for shown in ALL_PANELS.values() for panel in shown
+                      for one in panel.bounds}  # fmt: skip
+    assert drawn_by_pages["error-share", "alert"] == thresholds.ERROR_RATIO
+    assert drawn_by_pages["gpu-busy", "idle below"] == thresholds.GPU_IDLE_RATIO
+    targets = {value for (_, name), value in drawn_by_pages.items() if name == "target"}
+    assert targets == {thresholds.TARGET_RATIO}
+    for (panel, name), value in drawn_by_pages.items():
+        assert name != "alert" or value in {one.value for one in thresholds.PANEL_BOUNDS[panel]}

@@ -1,0 +1,407 @@
+"""The frame above every page: one bar whose state is the address, the server, its severity and its alerts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+from stub_server import OPERATOR_TOKEN, StubServer
+
+from headway_dashboard import page
+from headway_dashboard.analysis.queries.model import grid
+from headway_dashboard.deep_links import PATHS
+from headway_dashboard.pages.overview import CHANGES_S
+from headway_dashboard.server import SCRIPT
+from headway_dashboard.sources import ScrapeSource
+from headway_policies import Reason
+
+pytestmark = pytest.mark.slow
+
+Open = Callable[..., AppTest]
+TITLES = {
+    "overview": "Overview",
+    "requests": "Requests & priorities",
+    "latency": "Latency & SLO",
+    "engine": "Batching & memory",
+    "control": "Control",
+    "server": "Server & diagnostics",
+}
+HOSTILE = ["<script>alert(1)</script>", "9999h", "", "'; DROP TABLE", "5m\x00", "é" * 500]
+
+
+@pytest.fixture
+def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Open the whole dashboard of ``url``, as a visitor of an address does."""
+    for name in ("HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HEADWAY_REFRESH_S", "0.5")
+
+    def visit(url: str, query: dict[str, object] | None = None, path: str = "", token: str = "") -> AppTest:
+        monkeypatch.setenv("HEADWAY_URL", url)
+        if token:
+            monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", token)
+        app = AppTest.from_file(str(SCRIPT), default_timeout=60)
+        app.query_params.update(query or {})
+        return go(app, path)
+
+    yield visit
+    st.cache_resource.clear()
+
+
+def go(app: AppTest, path: str) -> AppTest:
+    """Change to a page, as a click on its name does: the address keeps its query."""
+    app._page_hash = calc_hash(path)
+    return app.run()
+
+
+def words(app: AppTest) -> str:
+    """All the text of a page."""
+    assert not app.exception
+    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.success)
+    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "")
+
+
+def refresh_until(app: AppTest, holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Refresh the page until a condition holds."""
+    ends_s = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < ends_s, f"the page never got there:\n{words(app)}"
+        time.sleep(0.1)
+        app.run()
+
+
+def bar(app: AppTest) -> dict[str, object]:
+    """The values of the bar's controls."""
+    return {group.label: group.value for group in app.button_group if group.label in ("Range", "Classes", "Compare")}
+
+
+def choose(app: AppTest, label: str, value: object) -> AppTest:
+    """Set one control of the bar, as a browser does: what is not the default is written into the address."""
+    name, default = {"Range": ("range", "5m"), "Classes": ("classes", []), "Compare": ("compare", "off")}.get(
+        label, ("", "")
+    )
+    if name:
+        app.query_params.pop(name, None)
+        app.query_params |= {} if value == default else {name: value}
+    return next(group for group in app.button_group if group.label == label).set_value(value).run()
+
+
+def notes(app: AppTest) -> dict[str, str]:
+    """The notes of the tiles, by label."""
+    return {one.label: str(one.delta) for one in app.metric}
+
+
+# ---------------------------------------------------------------------- the bar and the address
+
+
+@pytest.mark.parametrize("path", ["", "requests", "latency", "engine", "control", "server"])
+def test_a_link_restores_the_whole_bar(visit: Open, stub: StubServer, path: str) -> None:
+    """In a fresh session, on every page."""
+    app = visit(stub.url, {"range": "15m", "classes": ["normal", "batch"], "compare": "before"}, path)
+    assert bar(app) == {"Range": "15m", "Classes": ["normal", "batch"], "Compare": "before"}
+    assert app.query_params == {"range": "15m", "classes": ["normal", "batch"], "compare": "before"}
+
+
+def test_the_bar_survives_page_changes_and_reloads(visit: Open, stub: StubServer) -> None:
+    """What is chosen on one page holds on all others, and the address alone brings it back."""
+    app = visit(stub.url)
+    choose(choose(app, "Range", "30m"), "Classes", ["realtime"])
+    chosen = {"Range": "30m", "Classes": ["realtime"], "Compare": "off"}
+    for path in ("requests", "latency", "engine", "control", "server", ""):
+        assert bar(go(app, path)) == chosen
+        assert app.query_params == {"range": "30m", "classes": "realtime"}
+    assert bar(visit(stub.url, dict(app.query_params), "requests")) == chosen
+
+
+def test_a_page_as_it_is_opened_has_a_short_address(visit: Open, stub: StubServer) -> None:
+    """Defaults do not stand in it."""
+    assert visit(stub.url).query_params == {}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", ["range", "classes", "compare"])
+def test_a_value_that_is_no_choice_is_ignored(visit: Open, stub: StubServer, name: str, text: str) -> None:
+    """An old link or a forged one opens the default view; nothing of it is shown."""
+    app = visit(stub.url, {name: text})
+    assert not app.exception
+    assert bar(app) == {"Range": "5m", "Classes": [], "Compare": "off"}
+    assert "script" not in words(app)
+
+
+def test_long_ranges_are_offered_where_they_are_known(
+    visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A direct scrape has half an hour; a source that says it knows a day gets the choice of it."""
+    app = visit(stub.url, {"range": "24h"})
+    assert bar(app)["Range"] == "5m"
+    monkeypatch.setattr("headway_dashboard.sources.ScrapeSource.longest_range_s", 86_400.0, raising=False)
+    assert bar(visit(stub.url, {"range": "24h"}))["Range"] == "24h"
+
+
+def test_any_range_can_stand_in_the_address(visit: Open, stub: StubServer) -> None:
+    """It becomes one of the choices, and stays one while the visit lasts."""
+    app = visit(stub.url, {"range": "10m"})
+    assert bar(app)["Range"] == "10m"
+    choose(app, "Range", "15m")
+    assert bar(app)["Range"] == "15m"
+    choose(app, "Range", "10m")
+    assert bar(app)["Range"] == "10m"
+
+
+def test_the_classes_stay_while_the_server_is_away(visit: Open) -> None:
+    """A server that restarts does not clear what a visitor has chosen."""
+    with StubServer(moving=True) as stub:
+        app = visit(stub.url, {"classes": "batch"})
+        assert bar(app)["Classes"] == ["batch"]
+    refresh_until(app, lambda: "Down since" in words(app))
+    assert bar(app)["Classes"] == ["batch"]
+    assert app.query_params == {"classes": "batch"}
+
+
+# ---------------------------------------------------------------------- a fixed time
+
+
+def fixed(seconds_ago: float, length_s: int = 120) -> dict[str, object]:
+    """The address of a time that ended so long ago."""
+    end_s = int(time.time() - seconds_ago)
+    return {"from": str(end_s - length_s), "to": str(end_s)}
+
+
+def refresh_control(app: AppTest) -> object:
+    """Live or paused."""
+    return next(group.value for group in app.button_group if group.label == "Refresh")
+
+
+def test_paused_stands_in_the_address_and_ends_with_one_button(visit: Open, stub: StubServer) -> None:
+    """The range as it is then, on every page; back to live clears it."""
+    app = visit(stub.url, {"range": "15m"})
+    assert refresh_control(app) == "Live"
+    choose(app, "Refresh", "Paused")
+    address = dict(app.query_params)
+    assert address["range"] == "15m"
+    assert int(str(address["to"])) - int(str(address["from"])) == 900
+    assert time.time() - int(str(address["to"])) < 60
+    for path in ("requests", "latency", "engine", "control", "server", ""):
+        go(app, path)
+        assert ":orange-badge[Paused]" in words(app)
+        assert app.query_params == address
+    app.button(key="back_to_live").click().run()
+    assert app.query_params == {"range": "15m"}
+    assert refresh_control(app) == "Live"
+    assert "Paused" not in words(app)
+
+
+@pytest.mark.parametrize("path", ["", "requests", "latency", "engine", "control", "server"])
+def test_a_link_restores_exactly_its_time(visit: Open, stub: StubServer, path: str) -> None:
+    """In a fresh session: the same two seconds, in words and in the address."""
+    address = fixed(60)
+    app = visit(stub.url, address, path)
+    assert app.query_params == address
+    end = datetime.fromtimestamp(int(str(address["to"])), UTC)
+    assert f"to {end:%H:%M:%S}** (UTC)" in words(app)
+    assert refresh_control(app) == "Paused"
+
+
+def test_a_fixed_time_is_what_the_sources_are_asked_for(
+    visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The charts end where the time ends, and the page does not refresh itself; the frame goes on."""
+    asked: list[float | None] = []
+    read = ScrapeSource.read
+
+    def recording(self: ScrapeSource, expressions: Any, range_s: float, end_s: float | None = None) -> Any:
+        asked.append(end_s)
+        return read(self, expressions, range_s, end_s)
+
+    monkeypatch.setattr(ScrapeSource, "read", recording)
+    repeated: list[object] = []
+    fragment = st.fragment
+    monkeypatch.setattr(
+        st, "fragment", lambda *what, **how: (repeated.append(how["run_every"]), fragment(*what, **how))[1]
+    )
+    address = fixed(60)
+    visit(stub.url, address)
+    assert asked.count(float(str(address["to"]))) >= 3
+    assert repeated == [0.5, None]
+
+
+def test_another_range_ends_the_pause(visit: Open, stub: StubServer) -> None:
+    """A range is of now."""
+    app = visit(stub.url, fixed(60))
+    choose(app, "Range", "15m")
+    assert app.query_params == {"range": "15m"}
+    assert refresh_control(app) == "Live"
+
+
+def test_a_time_that_is_no_longer_held_says_so(visit: Open, stub: StubServer) -> None:
+    """A direct scrape holds half an hour."""
+    assert "This time is no longer held" in words(visit(stub.url, fixed(7200)))
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "-1", "1e9"])
+def test_a_time_that_is_none_is_ignored(visit: Open, stub: StubServer, text: str) -> None:
+    """The page is live, and the address is cleared of it."""
+    app = visit(stub.url, {"from": text, "to": "1700000000"})
+    assert not app.exception
+    assert refresh_control(app) == "Live"
+    assert app.query_params == {}
+
+
+def test_a_comparison_says_with_what(visit: Open, stub: StubServer) -> None:
+    """The time before the last change of the preset, or that none is known."""
+    stub.moving = True
+    app = visit(stub.url, {"compare": "before"})
+    refresh_until(app, lambda: "**Time to first token**\n" in words(app) or "Compare:" in words(app))
+    stub.world.switch("latency", {"actor": "ben", "role": "operator", "address": "-"}, "")
+    refresh_until(app, lambda: "before the last change of the preset." in words(app))
+
+
+# ---------------------------------------------------------------------- a wall
+
+
+def test_a_wall_has_nothing_to_press(visit: Open, stub: StubServer) -> None:
+    """The diagnosis, eight tiles and four charts; no bar, no navigation, no button. Any other value is no wall."""
+    stub.moving = True
+    app = visit(stub.url, {"wall": "1", "range": "15m"})
+    refresh_until(app, lambda: "badge[Live]" in words(app))
+    assert len(app.metric) == 8
+    assert not app.button_group
+    assert not app.button
+    assert not app.get("download_button")
+    text = words(app)
+    for title in ("Batch size against the limit", "Time to first token"):
+        assert f"**{title}**" in text
+    assert app.query_params == {"wall": "1", "range": "15m"}
+    assert visit(stub.url, {"wall": "yes"}).button_group
+
+
+def test_a_wall_hides_the_navigation(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One page, and no list of pages above it."""
+    positions: list[tuple[int, str]] = []
+    navigate = st.navigation
+    monkeypatch.setattr(
+        st,
+        "navigation",
+        lambda pages, position: (positions.append((len(pages), position)), navigate(pages, position=position))[1],
+    )
+    visit(stub.url, {"wall": "1"})
+    visit(stub.url)
+    assert positions == [(1, "hidden"), (6, "top")]
+
+
+# ---------------------------------------------------------------------- the server, severity and alerts
+
+
+@pytest.mark.parametrize("path", ["", "requests", "latency", "engine", "control", "server"])
+def test_every_page_says_which_server_it_is(
+    visit: Open, stub: StubServer, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Address, model, versions and uptime; severity as a word, a colour and in the tab; preset and source."""
+    titles: list[str] = []
+    configure = st.set_page_config
+    monkeypatch.setattr(st, "set_page_config", lambda **how: (titles.append(how["page_title"]), configure(**how)))
+    stub.moving, stub.world.load = True, 6.0
+    app = visit(stub.url, path=path, token=OPERATOR_TOKEN)
+    refresh_until(app, lambda: ":red-badge[overloaded]" in words(app))
+    text = words(app)
+    assert f"{stub.url} · model stub" in text
+    assert "Headway 0.1.0 · cpu · up 1\u00a0min" in text
+    assert ":primary-badge[balanced · revision 1]" in text
+    assert "badge[direct scrape]" in text
+    assert titles[-1] == "overloaded · Headway"
+
+
+def test_without_a_token_the_metrics_say_what_they_can(visit: Open, stub: StubServer) -> None:
+    """Address, version and backend, and the uptime while the first preset is in force."""
+    app = visit(stub.url)
+    refresh_until(app, lambda: f"{stub.url} · Headway 0.1.0 · cpu · up" in words(app))
+
+
+def test_an_alert_is_one_line_and_none_is_silence(visit: Open, stub: StubServer) -> None:
+    """A condition of the rules that holds is named; when it is over the line is gone."""
+    app = visit(stub.url)
+    refresh_until(app, lambda: "No traffic" in words(app))
+    assert "Alerts:" not in words(app)
+    stub.world.ready = False
+    refresh_until(app, lambda: ":red-badge[HeadwayNotReady] the server takes no traffic" in words(app))
+    stub.world.ready = True
+    refresh_until(app, lambda: "Alerts:" not in words(app))
+
+
+def test_a_recycle_without_a_token_is_no_death(visit: Open, stub: StubServer) -> None:
+    """Ordered by somebody, seen by a visitor without a token."""
+    app = visit(stub.url)
+    refresh_until(app, lambda: "No traffic" in words(app))
+    stub.world.deaths["recycle"] += 1
+    stub.world.state, stub.world.ready = "restarting", False
+    refresh_until(app, lambda: "Recycle: the engine is being replaced" in words(app))
+    assert "died" not in words(app)
+    assert "Death number" not in words(app)
+
+
+# ---------------------------------------------------------------------- the Overview
+
+
+def test_a_dead_engine_runs_nothing(visit: Open, stub: StubServer) -> None:
+    """The last step's figures do not stay on the page as if they were of now."""
+    stub.moving = True
+    app = visit(stub.url)
+    refresh_until(app, lambda: str(next(one for one in app.metric if one.label == "Batch size").value) != "—")
+    stub.moving = False
+    stub.world.in_flight["normal"] = 6
+    stub.world.state, stub.world.ready = "restarting", False
+    refresh_until(app, lambda: {"engine down"} == {*app.table[0].value["Running"]})
+    assert next(str(one.value) for one in app.metric if one.label == "Batch size") == "engine down"
+
+
+def test_tiles_say_which_classes_they_are_of(visit: Open, stub: StubServer) -> None:
+    """With a filter each tile is marked: of those classes, or of all where its metric knows none."""
+    stub.moving = True
+    app = visit(stub.url, {"classes": "realtime"})
+    refresh_until(app, lambda: notes(app)["Waiting"].startswith("realtime only"))
+    assert notes(app)["Requests"] == "realtime only"
+    assert notes(app)["Output tokens"] == "all classes"
+    refresh_until(choose(app, "Classes", []), lambda: "only" not in "".join(notes(app).values()))
+
+
+def test_the_error_share_is_judged_by_its_bound(visit: Open, stub: StubServer) -> None:
+    """Over the bound of the alert, in words and in red."""
+    stub.moving, stub.world.ends_per_s = True, {Reason.DEADLINE_INFEASIBLE: 4.0}
+    app = visit(stub.url)
+    refresh_until(app, lambda: notes(app)["Error share"] == "over 1 %")
+
+
+def test_the_last_changes_are_listed(visit: Open, stub: StubServer) -> None:
+    """A switch, and what the engine did, the newest first; without a token too. A change needs a point before it."""
+    app, begun_s = visit(stub.url), time.time()
+    refresh_until(app, lambda: "There were none in the time" in words(app))
+    refresh_until(app, lambda: grid(time.time(), CHANGES_S, 0.5).end_s > grid(begun_s, CHANGES_S, 0.5).end_s)
+    stub.world.switch("latency", {"actor": "ben", "role": "operator", "address": "-"}, "")
+    refresh_until(app, lambda: len(app.table) == 2)
+    assert list(app.table[1].value["Change"]) == ["Preset latency"]
+
+
+# ---------------------------------------------------------------------- pages and style
+
+
+def test_the_pages_stand_in_their_order(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flat navigation, and a deep link for each page."""
+    listed: list[Any] = []
+    navigate = st.navigation
+    monkeypatch.setattr(st, "navigation", lambda pages, **how: (listed.extend(pages), navigate(pages, **how))[1])
+    visit(stub.url)
+    assert [one.title for one in listed] == [*TITLES.values()]
+    assert {one.url_path for one in listed} - {""} == set(PATHS) - {"overview"}
+
+
+def test_nothing_fades_while_a_page_refreshes() -> None:
+    """Streamlit fades stale elements, headers of expanders, and tabs: each has its rule."""
+    rule = page.STYLE.partition("{ opacity: 1 !important")[0]
+    for part in ('stElementContainer"][data-stale="true"]', 'stExpander"] summary', 'stTabs"]', 'stTab"]'):
+        assert part in rule

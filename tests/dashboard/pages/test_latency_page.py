@@ -1,0 +1,170 @@
+"""The pages of charts as a visitor gets them: what is drawn, what takes a line, and the CSV."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import streamlit as st
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from streamlit.testing.v1 import AppTest
+from stub_server import OPERATOR_TOKEN, StubServer
+
+from headway_dashboard.analysis.catalogue import ALL_PANELS
+
+pytestmark = pytest.mark.slow
+
+Open = Callable[..., AppTest]
+OLD = ("headway_time_to_first_token_seconds", "headway_batch_size")
+VARIABLES = ("HEADWAY_PROMETHEUS_URL", "HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
+PAGE = """
+from headway_dashboard.shared import watched
+from headway_dashboard.pages import {page}
+from headway_dashboard.pages.frame import frame
+frame(*watched())
+{page}.show(*watched())
+"""
+
+
+class Latencies(Collector):
+    """Durations, objectives and processors of a server that has completed a request of batch at each scrape."""
+
+    def __init__(self) -> None:
+        self._scrapes = 0.0
+
+    def describe(self) -> list[Metric]:
+        """Registering counts no scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """One more request."""
+        self._scrapes += 1.0
+        done = self._scrapes
+        for name in ("queue_wait", "inter_token", "end_to_end", "prefill", "decode"):
+            family = HistogramMetricFamily(f"headway_{name}_seconds", "-", labels=("class",))
+            family.add_metric(["batch"], [("0.1", 0.0), ("45.0", done), ("+Inf", done)], 20.0 * done)
+            yield family
+        longest = GaugeMetricFamily("headway_longest_seconds", "-", labels=("class", "of"))
+        stated = GaugeMetricFamily("headway_objective_seconds", "-", labels=("class", "objective"))
+        for of in ("wait", "first_token", "inter_token", "end_to_end"):
+            longest.add_metric(["batch", of], 20.0)
+        for objective in ("first_token", "inter_token"):
+            stated.add_metric(["batch", objective], 30.0)
+        yield from (longest, stated)
+        for what, count in (("judged", done), ("met", 0.9 * done)):
+            family = CounterMetricFamily(f"headway_objective_{what}_total", "-", labels=("class", "objective"))
+            for objective in ("first_token", "inter_token", "both"):
+                family.add_metric(["batch", objective], count)
+            yield family
+
+
+@pytest.fixture
+def visit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Open a page of a dashboard that watches ``url``."""
+    for name in (*VARIABLES, "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HEADWAY_REFRESH_S", "0.5")
+
+    def visit(page: str, url: str, **environment: str) -> AppTest:
+        monkeypatch.setenv("HEADWAY_URL", url)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return AppTest.from_string(PAGE.format(page=page), default_timeout=60).run()
+
+    yield visit
+    st.cache_resource.clear()
+
+
+def words(app: AppTest) -> str:
+    """All the text of a page."""
+    assert not app.exception
+    kinds = (app.markdown, app.caption, app.info, app.warning, app.error)
+    return "\n".join(str(one.value) for kind in kinds for one in kind).replace("\\", "").replace("\u00a0", " ")
+
+
+def refresh_until(app: AppTest, holds: Callable[[str], bool], timeout_s: float = 60.0) -> str:
+    """Refresh the page until its text has what a test waits for."""
+    ends_s = time.monotonic() + timeout_s
+    while not holds(text := words(app.run())):
+        assert time.monotonic() < ends_s, f"the page never got there:\n{text}"
+        time.sleep(0.1)
+    return text
+
+
+def older(stub: StubServer) -> StubServer:
+    """The stub as a server that measures first tokens and batches alone."""
+    families = stub.world._histogram_families
+    stub.world._histogram_families = lambda: (one for one in families() if one.name in OLD)  # type: ignore[method-assign]  # an older server
+    stub.moving = True
+    return stub
+
+
+def full(stub: StubServer) -> StubServer:
+    """The same with durations and objectives that no class but batch has."""
+    older(stub)._registry.register(Latencies())
+    return stub
+
+
+def test_every_panel_of_the_page_is_there(visit: Open, stub: StubServer) -> None:
+    """Drawn, or with a line that says why not; the target and the short memory of the source are told."""
+    app = visit("latency", full(stub).url)
+    text = refresh_until(app, lambda text: "The target is 99 %." in text)
+    for panel in ALL_PANELS["Latency & SLO"]:
+        assert f"**{panel.title}**".replace("\u00a0", " ") in text
+    assert "holds 30 min" in text
+
+
+def test_an_older_server_leaves_lines_and_no_empty_charts(visit: Open, stub: StubServer) -> None:
+    """Metrics that a server does not have take one line of text each."""
+    text = refresh_until(visit("latency", older(stub).url), lambda text: "**Time to first token**\n" in text)
+    assert "**Goodput** :small[no request was judged in this time]" in text
+    assert "**Time between tokens** :small[no request of two or more tokens completed in this time]" in text
+
+
+def test_a_class_filter_keeps_the_page_whole(visit: Open, stub: StubServer) -> None:
+    """A class that is chosen in the bar limits the charts; those of a class without figures take a line."""
+    app = visit("latency", full(stub).url)
+    refresh_until(app, lambda text: "**Goodput**\n" in text)
+    next(group for group in app.button_group if group.label == "Classes").set_value(["realtime"])
+    refresh_until(app, lambda text: "**Goodput** :small[no request was judged in this time]" in text)
+
+
+@pytest.mark.parametrize("page", ["latency", "requests", "engine"])
+def test_the_page_can_be_downloaded(visit: Open, stub: StubServer, page: str) -> None:
+    """One button for all series of the page."""
+    app = visit(page, stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    assert not app.exception
+    assert [one.label for one in app.get("download_button")] == ["CSV"]
+
+
+def test_requests_show_fairness_and_both_shares_of_errors(visit: Open, stub: StubServer) -> None:
+    """Every panel of the page; that an hour is cut short by the source is said."""
+    stub.moving = True
+    app = visit("requests", stub.url)
+    text = refresh_until(app, lambda text: "**Arrivals by class**\n" in text)
+    for panel in ALL_PANELS["Requests & priorities"]:
+        assert f"**{panel.title}**" in text
+    assert "the error share over an hour covers that at most" in text
+    assert "#### Fallback ladder" in text
+
+
+def test_the_window_is_shown_where_there_is_one(visit: Open, stub: StubServer) -> None:
+    """Continuous batching has no window, so with a token, which tells the strategy, its chart is left out."""
+    stub.moving = True
+    app = visit("engine", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    refresh_until(app, lambda text: "**Engine steps by batch size**\n" in text)
+    text = refresh_until(app, lambda text: "**Batch window**" not in text)
+    assert "CPU backend, no GPU" in text
+    assert "GPU utilisation" not in text
+    assert "**Processor use**" in text
+
+
+def test_a_gpu_has_its_utilisation(visit: Open) -> None:
+    """GPU memory and utilisation only where there is a GPU."""
+    with StubServer(gpu=True, moving=True) as stub:
+        app = visit("engine", stub.url)
+        text = refresh_until(app, lambda text: "**GPU memory**\n" in text)
+        assert "**GPU utilisation**" in text
+        assert "CPU backend" not in text
