@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from headway_dashboard.analysis.diagnosis.headline import TITLE
+from headway_dashboard.long_lived import drawn
 from headway_dashboard.pages import control, engine, latency, overview, requests, server, wall
 from headway_dashboard.pages.frame import frame
 from headway_dashboard.pages.head import on_a_wall
@@ -43,6 +44,7 @@ def main() -> None:
         chosen = st.navigation(_pages(found), position="top")
     frame(*found)
     chosen.run()
+    drawn()
 
 
 def _pages(found: tuple[Settings, Source, StatusSource]) -> list[st.Page]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+@cache
 def plotly_url() -> str:
     """Where the browser finds plotly.js; the version in it lets the browser keep it for a year."""
     base = str(st.get_option("server.baseUrlPath") or "").strip("/")

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import streamlit as st
 
 from headway_dashboard.analysis.server.instances import ALL_INSTANCES, INSTANCE, instance_name
+from headway_dashboard.long_lived import freeze_when_drawn
 from headway_dashboard.settings import Settings
 from headway_dashboard.sources import (
     ChosenSource,
@@ -98,6 +99,7 @@ def chosen_instance() -> str:
 @asynccontextmanager
 async def watching(app: st.App) -> AsyncIterator[None]:
     """Begin to watch when the web server starts. The first reading may wait a second, so not on its event loop."""
+    freeze_when_drawn()
     settings = Settings.from_environment()
     source = demo_source(settings.refresh_s) if settings.demo else watched_at(settings, "")[1]
     begun = asyncio.create_task(asyncio.to_thread(source.read, (), 0.0))

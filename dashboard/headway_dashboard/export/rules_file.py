@@ -15,7 +15,7 @@ from headway_dashboard.export.rule import Alert, Group, Record
 RUNBOOKS = "deploy/README.md"
 
 _HEAD = """\
-# Written by `headway export rules`; change headway_dashboard/export/alerts or analysis/catalogue/thresholds.py instead of this.
+# Written by `headway export rules`; change headway_dashboard/export/alerts or analysis/catalogue/thresholds.py instead.
 # Alerts and recorded series over Headway's own metrics (and one of vLLM's). Time limits follow the bundled presets:
 # realtime may wait 5 s in the queue, normal 30 s, batch 300 s.
 groups:

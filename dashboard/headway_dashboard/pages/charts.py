@@ -14,19 +14,17 @@ from headway_dashboard.analysis.charts import marks
 from headway_dashboard.analysis.charts.comparison import comparison_words
 from headway_dashboard.analysis.charts.figure import Figure, figure
 from headway_dashboard.analysis.charts.series_csv import series_csv
-from headway_dashboard.analysis.diagnosis import alerts
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Mark
 from headway_dashboard.analysis.server import identity
 from headway_dashboard.analysis.server.engine_steps import without_dead_steps
 from headway_dashboard.analysis.view import Span
 from headway_dashboard.components import live_plot
+from headway_dashboard.pages.alert_history import alert_history
 from headway_dashboard.pages.head import comparing, read, show_window
 from headway_dashboard.sources import Reading, Source
 
 _COLUMN_PX = 420
-#: Over a longer time the points are further apart than the conditions of the alerts look back.
-_ALERTS_UP_TO_S = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def history_of(shown: Sequence[Panel], source: Source, span: Span) -> History:
     """What the panels show, read at one moment: all charts that are drawn from it have the same time axis."""
     wanted = tuple({*chain.from_iterable(panel.expressions for panel in shown)})
     reading = _read(source, (*wanted, *marks.EXPRESSIONS, identity.LAST_CHANGE), span)
-    found = [*marks.marks_of(reading), *_alert_marks(source, span)]
+    found = [*marks.marks_of(reading), *alert_history().marks(source, span)]
     compares = comparing()
     before = _before(source, wanted, found, reading) if compares else None
     return History(reading, found, compares, before)
@@ -59,15 +57,6 @@ def history_of(shown: Sequence[Panel], source: Source, span: Span) -> History:
 
 def _read(source: Source, wanted: Sequence[Expression], span: Span) -> Reading:
     return without_dead_steps(read(source, (panels.ENGINE_STATE, *wanted), span))
-
-
-def _alert_marks(source: Source, span: Span) -> list[Mark]:
-    """The conditions look back, so that more is read than is shown. Beyond some hours the points are too far apart."""
-    if span.range_s > _ALERTS_UP_TO_S:
-        return []
-    return marks.alert_marks(
-        read(source, alerts.EXPRESSIONS, Span(span.range_s + alerts.RANGE_S, span.end_s)), span.range_s
-    )
 
 
 def _before(source: Source, wanted: Sequence[Expression], found: Sequence[Mark], now: Reading) -> Reading | None:
