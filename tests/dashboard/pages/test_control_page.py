@@ -13,7 +13,10 @@ from predicted import forecast
 from streamlit.testing.v1 import AppTest
 from stub_server import OPERATOR_TOKEN, VIEWER_TOKEN, StubServer
 
+from headway.api import AdminClient
 from headway.api.schema import Forecast, Trial
+from headway_dashboard.pages.control.order_form import carry_out
+from headway_dashboard.settings import Settings
 from headway_dashboard.sources.preset_forecast import NO_TRAFFIC, ForecastState
 
 pytestmark = pytest.mark.slow
@@ -194,6 +197,29 @@ def test_a_trial_is_undone(visit: Open, live: LiveStandIn) -> None:
     text = again_until(app, "was ended by another change")
     assert live.preset.name == "balanced"
     assert "balanced is in force as revision" in text
+    assert "It is on trial" not in text  # what the cards said of the switch
+
+
+def test_a_press_that_arrives_twice_is_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser whose connection broke reports it again: the first answer stands. Another order is sent."""
+    state: dict[str, object] = {}
+    monkeypatch.setattr("headway_dashboard.pages.control.order_form.st.session_state", state)
+    monkeypatch.setattr("headway_dashboard.pages.control.order_form.must_log_in", lambda: False)
+    monkeypatch.setattr("headway_dashboard.pages.control.order_form.visitor_name", lambda: "")
+    sent: list[int] = []
+
+    def ask(client: AdminClient, reason: str, actor: str) -> str:
+        sent.append(len(sent))
+        return f"answer {len(sent)}"
+
+    settings = Settings("http://127.0.0.1:1", token="t" * 32)
+    assert carry_out(settings, "undo", ask, once=(1, 2))
+    assert carry_out(settings, "undo", ask, once=(1, 2))
+    assert (sent, state["undo_result"]) == ([0], ("success", "answer 1"))
+    assert carry_out(settings, "undo", ask, once=(1, 3))
+    assert carry_out(settings, "recycle", ask)
+    assert carry_out(settings, "recycle", ask)
+    assert len(sent) == 4
 
 
 def test_a_trial_that_was_taken_back_says_why(visit: Open, stub: StubServer) -> None:

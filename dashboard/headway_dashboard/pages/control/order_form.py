@@ -48,9 +48,17 @@ def said(key: str) -> tuple[str, str]:
     return str(state.get(reason) or ""), (visitor_name() or str(state.get(actor) or ""))[:ACTOR_CHARS]
 
 
-def carry_out(settings: Settings, key: str, ask: Ask, *, done: str = "changed", result: str = "") -> bool:
-    """Ask the server, keep its answer for the page, and say whether it did what was asked."""
+def carry_out(
+    settings: Settings, key: str, ask: Ask, *, done: str = "changed", result: str = "", once: object = None
+) -> bool:
+    """Ask the server, keep its answer for the page, and say whether it did what was asked.
+
+    ``once`` names an order that makes sense a single time, such as a switch from a certain revision: a browser whose
+    connection broke may report the same press again, and then the first answer stands.
+    """
     state, kept = st.session_state, result or f"{key}_result"
+    if once is not None and state.get(f"{kept}_once") == once:
+        return True
     if must_log_in():
         state[kept] = ("warning", f"Nothing was {done}: log in first.")
         return False
@@ -63,6 +71,7 @@ def carry_out(settings: Settings, key: str, ask: Ask, *, done: str = "changed", 
     finally:
         client.close()
     state[kept] = ("success", text)
+    state[f"{kept}_once"] = once
     return True
 
 

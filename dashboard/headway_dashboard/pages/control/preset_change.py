@@ -100,7 +100,7 @@ def _apply(settings: Settings, chosen: PresetEntry, revision: int) -> None:
         )
         return switched_words(done, before=revision)
 
-    if carry_out(settings, "", ask, done="applied", result=RESULT):
+    if carry_out(settings, "", ask, done="applied", result=RESULT, once=(chosen.name, revision, terms)):
         state[CHOSEN] = None
         state["reason"] = state[AFTER] = state[CONDITIONS] = ""
 

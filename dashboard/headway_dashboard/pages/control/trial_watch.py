@@ -11,6 +11,7 @@ from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.units import duration
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control.order_form import carry_out
+from headway_dashboard.pages.control.preset_cards import RESULT as APPLIED
 from headway_dashboard.pages.control.preset_change import switched_words
 from headway_dashboard.pages.control.results import say
 from headway_dashboard.rights import Rights
@@ -100,7 +101,8 @@ def _keep(settings: Settings, trial: Trial) -> None:
         kept = client.keep(revision=trial.revision, actor=actor)
         return f"{kept.name} stays, as revision {kept.revision}."
 
-    carry_out(settings, "trial", ask)
+    if carry_out(settings, "trial", ask, once=("keep", trial.revision)):
+        _forget_apply()
 
 
 def _undo(settings: Settings, trial: Trial) -> None:
@@ -108,7 +110,13 @@ def _undo(settings: Settings, trial: Trial) -> None:
         done = client.undo(revision=trial.revision, actor=actor)
         return switched_words(done, before=trial.revision)
 
-    carry_out(settings, "trial", ask)
+    if carry_out(settings, "trial", ask, once=("undo", trial.revision)):
+        _forget_apply()
+
+
+def _forget_apply() -> None:
+    """What the cards say of the switch that began the trial holds no longer."""
+    st.session_state.pop(APPLIED, None)
 
 
 def _plain(rows: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -54,5 +54,5 @@ def _undo(settings: Settings, to: int, current: int) -> None:
     def ask(client: AdminClient, reason: str, actor: str) -> str:
         return switched_words(client.undo(to, revision=current, reason=reason, actor=actor), before=current)
 
-    if carry_out(settings, "undo", ask):
+    if carry_out(settings, "undo", ask, once=(to, current)):
         st.session_state["undo_reason"] = ""
