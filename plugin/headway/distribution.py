@@ -51,8 +51,9 @@ class Distribution:
         self._counts[bisect_left(self._bounds, value)] += 1
         self._total += value
         if now_s >= self._until_s:
-            self._before = self._recent if now_s < self._until_s + PERIOD_S else 0.0
-            self._recent, self._until_s = 0.0, now_s + PERIOD_S
+            follows = now_s < self._until_s + PERIOD_S
+            self._before, self._recent = (self._recent if follows else 0.0), 0.0
+            self._until_s = (self._until_s if follows else now_s) + PERIOD_S
         if value > self._recent:
             self._recent = value
             self._largest = max(self._largest, value)
