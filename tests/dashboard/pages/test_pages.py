@@ -133,13 +133,13 @@ def test_the_tab_of_the_overview_names_the_severity(
     """An engine that is gone shows in a tab that nobody looks at; when it is back, the tab has its name again."""
     titles: list[str] = []
     monkeypatch.setattr(st, "set_page_config", lambda page_title: titles.append(page_title))
-    stub.moving, stub.world.fail_ratio, stub.world.expire_per_s, stub.world.load = True, 0.0, 0.0, 0.3
+    stub.moving, stub.world.fail_ratio, stub.world.expire_per_s, stub.world.load = True, 0.0, 0.0, 3.0
     world_of(stub, state="lost", ready=False)
-    stub.world.queued["normal"] = 5
     app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
     again_until(app, "#### :red-badge[down] The engine is gone")
     again_until(app, "waiting")
     assert titles[-1] == "down · Headway"
+    stub.world.load = 0.0
     world_of(stub, state="up", ready=True)
     refresh_until(app, lambda: titles[-1] == "Headway")
 
