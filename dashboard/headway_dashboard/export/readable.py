@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, cast
 
-from headway_dashboard.analysis.queries.expressions import Expression, Metric
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.metric import Metric, with_metrics
 from headway_dashboard.export.ratio import Ratio
 
 Readable = Expression | Ratio
@@ -19,12 +19,12 @@ def names_of(expression: Readable) -> tuple[str, ...]:
 
 def only(expression: Readable, label: str, value: str) -> Readable:
     """The expression over one value of a label that all its metrics have."""
-    return _changed(expression, lambda metric: metric.only(label, (value,)))
+    return with_metrics(expression, lambda metric: metric.only(label, (value,)))
 
 
 def by_server(expression: Readable) -> Readable:
     """The expression with its lines kept apart by server as well."""
-    return _changed(expression, lambda metric: replace(metric, by=("job", "instance", *metric.by)))
+    return with_metrics(expression, lambda metric: replace(metric, by=("job", "instance", *metric.by)))
 
 
 def _metrics(expression: object) -> Iterator[Metric]:
@@ -33,16 +33,3 @@ def _metrics(expression: object) -> Iterator[Metric]:
     elif is_dataclass(expression):
         for field in fields(expression):
             yield from _metrics(getattr(expression, field.name))
-
-
-def _changed(expression: Readable, change: Callable[[Metric], Metric]) -> Readable:
-    """An expression is a tree of dataclasses whose leaves are metrics and numbers."""
-
-    def walk(node: Any) -> Any:
-        if isinstance(node, Metric):
-            return change(node)
-        if not is_dataclass(node) or isinstance(node, type):
-            return node
-        return replace(node, **{field.name: walk(getattr(node, field.name)) for field in fields(node)})
-
-    return cast(Readable, walk(expression))

@@ -332,10 +332,10 @@ class Gate:
         """Log a request that is over, whether it went to its end by itself, was aborted before, or was refused."""
         ticket, usage = permit.ticket, permit.usage
         tokens = 0 if usage is None else usage.output_tokens
-        total_s = (permit.ended_s or now_s) - ticket.arrived_s
+        total_s = (now_s if permit.ended_s is None else permit.ended_s) - ticket.arrived_s
         decode_s = None if permit.first_token_s is None else max(0.0, total_s - permit.first_token_s)
         completed = outcome is Outcome.COMPLETED
-        paced = completed and ticket.seats == 1 and tokens > 1 and decode_s is not None
+        paced = completed and ticket.seats == 1 and tokens > 1
         pace_s = decode_s / (tokens - 1) if paced and decode_s is not None else 0.0
         if self._traffic is not None:
             if completed and usage is not None:

@@ -277,7 +277,6 @@ GPU_UNKNOWN_PANEL = Panel(
     CPU_PANEL.lines,
     "Install the gpu extra beside the server to see the GPU's memory here.",
 )
-PANELS = (BATCH_PANEL, QUEUE_PANEL, TTFT_PANEL, ERROR_PANEL, KV_PANEL, GPU_PANEL, CPU_PANEL)
 
 CLASS_TABLE = (
     QUEUED_BY_CLASS,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
 
 Where = tuple[tuple[str, tuple[str, ...]], ...]
 
 _ENGINE = "vllm:"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,19 @@ class Metric:
     def grouping(self) -> str:
         """The PromQL clause that keeps its lines apart; empty where there is one line."""
         return f" by ({', '.join(self.by)})" if self.by else ""
+
+
+def with_metrics(expression: T, change: Callable[[Metric], Metric]) -> T:
+    """The same expression with each of its metrics changed: a tree of dataclasses, the leaves metrics and numbers."""
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, Metric):
+            return change(node)
+        if not is_dataclass(node) or isinstance(node, type):
+            return node
+        return replace(node, **{field.name: walk(getattr(node, field.name)) for field in fields(node)})
+
+    return cast(T, walk(expression))
 
 
 def _any_of(values: tuple[str, ...]) -> str:

@@ -6,12 +6,12 @@ that one expression means the same from both sources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, cast
+from collections.abc import Iterable
+from dataclasses import replace
 from urllib.parse import urlsplit
 
-from headway_dashboard.analysis.queries.expressions import Expression, Metric
+from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.metric import with_metrics
 from headway_dashboard.analysis.queries.model import Series
 from headway_dashboard.analysis.queries.reading import Health, Reading
 from headway_dashboard.analysis.server.condition import Activity, Condition, condition
@@ -30,12 +30,12 @@ def instance_name(url: str) -> str:
 
 def of_instances(expression: Expression, names: tuple[str, ...]) -> Expression:
     """The expression over these servers only. No names mean all of them."""
-    return _changed(expression, lambda metric: metric.only(INSTANCE, names)) if names else expression
+    return with_metrics(expression, lambda metric: metric.only(INSTANCE, names)) if names else expression
 
 
 def by_instance(expression: Expression) -> Expression:
     """The expression with the lines of each server apart: the server's name is the first label."""
-    return _changed(expression, lambda metric: replace(metric, by=(INSTANCE, *metric.by)))
+    return with_metrics(expression, lambda metric: replace(metric, by=(INSTANCE, *metric.by)))
 
 
 def health_of_all(healths: Iterable[Health]) -> Health:
@@ -98,16 +98,3 @@ def reading_of_one(reading: Reading, expressions: Iterable[Expression], name: st
 
 def _lines_of(series: Series, name: str) -> Series:
     return Series(series.times_s, {labels[1:]: line for labels, line in series.lines.items() if labels[0] == name})
-
-
-def _changed(expression: Expression, change: Callable[[Metric], Metric]) -> Expression:
-    """An expression is a tree of dataclasses whose leaves are metrics and numbers."""
-
-    def walk(node: Any) -> Any:
-        if isinstance(node, Metric):
-            return change(node)
-        if not is_dataclass(node) or isinstance(node, type):
-            return node
-        return replace(node, **{field.name: walk(getattr(node, field.name)) for field in fields(node)})
-
-    return cast(Expression, walk(expression))
