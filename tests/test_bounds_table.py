@@ -14,9 +14,11 @@ from headway.api import client, secret_text
 from headway.console import metrics_page
 from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
-from headway.http import admin, bounds, header_values, json_shape, orders
-from headway.http import auth as tokens
-from headway.http.bounds import Bounds
+from headway.http.admin import orders, tokens
+from headway.http.admin import handlers as admin
+from headway.http.inference import header_values
+from headway.http.limits import bounds, json_shape
+from headway.http.limits.bounds import Bounds
 from headway.operator import presets as catalogue
 from headway.simulator.traffic import trace
 from headway_dashboard import server_client, settings

@@ -14,9 +14,9 @@ from starlette.routing import Route
 from vllm_source import VllmSource
 
 from headway.cli import main
-from headway.http.admin import routes
-from headway.http.auth import Tokens
-from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
+from headway.http.admin.handlers import routes
+from headway.http.admin.tokens import Tokens
+from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.operator.metrics import METRIC_NAMES
 from headway_policies import Outcome, bundled_presets, conformance, parse_preset
 

@@ -19,8 +19,8 @@ from starlette.applications import Starlette
 import headway
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
-from headway.http.admin import routes
-from headway.http.auth import Role, Tokens
+from headway.http.admin.handlers import routes
+from headway.http.admin.tokens import Role, Tokens
 from headway.operator import Control, Meters, MetricsCollector, PresetCatalogue, install, prepare
 from headway_policies import Preset
 

@@ -1,6 +1,6 @@
 """Diversion of a program's own calls to another engine: of arrivals, and of calls that were refused.
 
-Calls of an HTTP request are not diverted here: the whole request is (``headway.http.fallback_route``).
+Calls of an HTTP request are not diverted here: the whole request is (``headway.http.inference.fallback_route``).
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""The HTTP side: the admission middleware, bounds of requests, time-out headers, and the admin API.
+"""The HTTP side: who may call a route, bounds of requests, the admission middleware, and the admin API.
+
+    limits      the bytes and the time of any request, refused before it is read
+    inference   requests that may reach the engine: what they ask for, their refusal, their response
+    admin       the admin API and the two probes
 
 It depends on ASGI and Starlette, and not on vLLM.
 """
 
-from headway.http.admin import routes
-from headway.http.auth import MIN_TOKEN_CHARS, Tokens
-from headway.http.body import Budget
-from headway.http.bounds import MAX_TARGET_BYTES, Bounds
+from headway.http.admin import MIN_TOKEN_CHARS, Tokens, routes
+from headway.http.inference import AdmissionMiddleware
+from headway.http.limits import MAX_TARGET_BYTES, Bounds, Budget, RequestLimits
 from headway.http.log_privacy import hide_queries
-from headway.http.middleware import AdmissionMiddleware
-from headway.http.request_limits import RequestLimits
 
 __all__ = [
     "MAX_TARGET_BYTES",

@@ -2,7 +2,7 @@
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
 of the compile cache): HEADWAY_PRESET, HEADWAY_PRESET_DIR, HEADWAY_WARMUP, HEADWAY_STATUS_CODES,
-HEADWAY_MAX_REQUEST_SEATS, the bounds of requests (``headway.http.bounds``), HEADWAY_FALLBACK_URL and what belongs to
+HEADWAY_MAX_REQUEST_SEATS, the bounds of requests (``headway.http.limits.bounds``), HEADWAY_FALLBACK_URL and what belongs to
 it, or HEADWAY_FALLBACK_REPLY, HEADWAY_CACHE_DIR, and the tokens of the admin API.
 """
 

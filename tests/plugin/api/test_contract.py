@@ -29,8 +29,8 @@ from headway.engine.fake import FakeEngine, FakeParams
 from headway.forecast import Forecasts
 from headway.forecast.figures import merged
 from headway.forecast.replay import drawn, recorded, replay
-from headway.http import admin
-from headway.http.auth import Tokens
+from headway.http.admin import handlers as admin
+from headway.http.admin.tokens import Tokens
 from headway.operator import Control, EngineParts
 from headway.operator.forecasts import ServerForecast
 from headway.supervision import Supervisor

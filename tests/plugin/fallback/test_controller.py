@@ -23,8 +23,8 @@ from headway.errors import UnknownRungError
 from headway.fallback import FixedReply, OtherEngine, OtherModel
 from headway.fallback.client import FallbackClient
 from headway.fallback.settings import FallbackSettings
-from headway.http.admin import routes
-from headway.http.auth import Role, Tokens
+from headway.http.admin.handlers import routes
+from headway.http.admin.tokens import Role, Tokens
 from headway.operator.metrics import MetricsCollector
 from headway_policies import Ending, Load, Preset, Reason
 from headway_policies.fallback.degradation import Degradation

@@ -44,12 +44,12 @@ from headway.fallback.client import (
 )
 from headway.fallback.settings import FallbackSettings
 from headway.fallback.sse import EventTooLargeError, SseEvents
-from headway.http.admin import routes
-from headway.http.auth import Role, Tokens
-from headway.http.middleware import AdmissionMiddleware
-from headway.http.prompt_prefix import prompt_prefix
-from headway.http.request_info import read_request_info
-from headway.http.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
+from headway.http.admin.handlers import routes
+from headway.http.admin.tokens import Role, Tokens
+from headway.http.inference.middleware import AdmissionMiddleware
+from headway.http.inference.prompt_prefix import prompt_prefix
+from headway.http.inference.request_info import read_request_info
+from headway.http.inference.timeouts import FIRST_TOKEN, QUEUE, STALL, TOTAL
 from headway.load.scrape import read as read_counts
 from headway.simulator.traffic.trace import read_trace
 from headway_dashboard.sources.exposition import samples

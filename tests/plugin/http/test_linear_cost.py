@@ -10,10 +10,11 @@ from cost_growth import assert_linear
 from small_presets import small_preset
 
 from headway.api_errors import BadRequest
-from headway.http import json_shape, timeouts
-from headway.http.auth import MAX_TOKEN_CHARS, Role, TokenError, Tokens, read_token
-from headway.http.json_shape import JsonShape
-from headway.http.request_info import read_request_info
+from headway.http.inference import timeouts
+from headway.http.limits import json_shape
+from headway.http.admin.tokens import MAX_TOKEN_CHARS, Role, TokenError, Tokens, read_token
+from headway.http.limits.json_shape import JsonShape
+from headway.http.inference.request_info import read_request_info
 from headway_policies import Preset
 
 PRESET, BY_PREFIX = small_preset(), small_preset(inside="prefix")
@@ -121,7 +122,7 @@ def test_a_guess_longer_than_any_token_is_not_digested(monkeypatch: pytest.Monke
     assert tokens.role("Bearer " + "a" * (MAX_TOKEN_CHARS + 1)) is None
     assert tokens.role("Bearer " + "a" * (MAX_TOKEN_CHARS + 2)) is None
     sizes: list[int] = []
-    monkeypatch.setattr("headway.http.auth._digest", lambda token: sizes.append(len(token)) or b"")
+    monkeypatch.setattr("headway.http.admin.tokens._digest", lambda token: sizes.append(len(token)) or b"")
     tokens.role("Bearer " + "a" * 30_000)
     assert sizes == []
 

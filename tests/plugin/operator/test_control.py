@@ -16,8 +16,8 @@ from virtual_time import on_virtual_time
 from headway.audit import Caller
 from headway.engine.port import PlainAdapter
 from headway.errors import UnusablePresetError
-from headway.http.admin import routes
-from headway.http.auth import Role, Tokens
+from headway.http.admin.handlers import routes
+from headway.http.admin.tokens import Role, Tokens
 from headway.operator.control import Control
 from headway_policies import Ending, Preset
 from headway_policies.fallback import Rung

@@ -16,8 +16,8 @@ from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
 from headway.engine.fake import FakeParams
-from headway.http.admin import routes
-from headway.http.auth import Role, Tokens
+from headway.http.admin.handlers import routes
+from headway.http.admin.tokens import Role, Tokens
 from headway.operator.control import Control
 from headway.operator.metrics import MetricsCollector
 from headway.supervision.supervisor import POLL_S, Supervisor

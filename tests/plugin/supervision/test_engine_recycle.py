@@ -14,8 +14,8 @@ from virtual_time import on_virtual_time
 
 from headway.audit import Caller
 from headway.engine.fake import FakeEngine, FakeParams
-from headway.http.admin import routes
-from headway.http.auth import Role, Tokens
+from headway.http.admin.handlers import routes
+from headway.http.admin.tokens import Role, Tokens
 from headway.operator.control import Control
 from headway.operator.install import EngineParts
 from headway.supervision.engine_recycle import CannotReplaceError, NotNowError

@@ -13,7 +13,7 @@ from uvicorn.protocols.http import auto
 from uvicorn.server import ServerState
 from virtual_time import on_virtual_time
 
-from headway.http.bounds import MAX_TARGET_BYTES, Bounds
+from headway.http.limits.bounds import MAX_TARGET_BYTES, Bounds
 from headway.vllm_adapter import endpoint
 from headway.vllm_adapter.protocol import BoundedProtocol
 

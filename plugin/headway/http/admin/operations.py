@@ -1,0 +1,94 @@
+"""The handlers of the orders beside a preset: pause, drain, resume, warm-up and recycle.
+
+An order that is carried out already, or cannot be now, is 409; one that this server cannot carry out at all is 501.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.api import routes as api
+from headway.api import schema
+from headway.audit import Caller
+from headway.errors import NoWarmupError, OrderConflictError
+from headway.http.admin.answers import Handler, answer, order
+from headway.http.admin.problem import ProblemError
+from headway.operator import AdmissionChange, Control
+from headway.supervision import CannotReplaceError, NotNowError
+
+
+async def _pause(control: Control, request: Request, caller: Caller) -> Response:
+    return _changed(api.PAUSE, await _ordered(control, request, caller, control.admission.pause))
+
+
+async def _resume(control: Control, request: Request, caller: Caller) -> Response:
+    return _changed(api.RESUME, await _ordered(control, request, caller, control.admission.resume))
+
+
+async def _drain(control: Control, request: Request, caller: Caller) -> Response:
+    return _changed(api.DRAIN, await _ordered(control, request, caller, control.admission.drain))
+
+
+async def _warmup(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await order(control, request, caller, schema.Order)
+    with _refusals():
+        begun = control.warmups.begin(caller, wanted.reason)
+    accepted = schema.WarmupAccepted(
+        accepted=True, batch_size=begun.batch_size, running=begun.running, waiting=begun.waiting
+    )
+    return answer(accepted, api.WARMUP.status)
+
+
+async def _recycle(control: Control, request: Request, caller: Caller) -> Response:
+    wanted, caller = await order(control, request, caller, schema.Order)
+    with _refusals():
+        control.recycle(caller, wanted.reason)
+    taken = control.gateway.gate.desk.seats_taken
+    return answer(schema.RecycleAccepted(accepted=True, seats_taken=taken), api.RECYCLE.status)
+
+
+#: The handler of each of these routes, by the route's name.
+HANDLERS: Mapping[str, Handler] = {
+    "pause": _pause,
+    "resume": _resume,
+    "drain": _drain,
+    "warmup": _warmup,
+    "recycle": _recycle,
+}
+
+
+async def _ordered(
+    control: Control, request: Request, caller: Caller, act: Callable[[Caller, str], AdmissionChange]
+) -> AdmissionChange:
+    """Read an order, and carry it out."""
+    wanted, caller = await order(control, request, caller, schema.Order)
+    with _refusals():
+        return act(caller, wanted.reason)
+
+
+def _changed(route: api.Route, change: AdmissionChange) -> Response:
+    body = schema.AdmissionChanged(
+        state=change.state.value,
+        holds=[str(hold) for hold in change.holds],
+        running=change.running,
+        waiting=change.waiting,
+        dispatched=change.dispatched,
+        refused=change.refused,
+    )
+    return answer(body, route.status)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Why such an order is refused, as problems."""
+    try:
+        yield
+    except (CannotReplaceError, NoWarmupError) as error:
+        raise ProblemError(HTTPStatus.NOT_IMPLEMENTED, f"{error}.") from None
+    except (NotNowError, OrderConflictError) as error:
+        raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None

@@ -1,0 +1,5 @@
+"""Requests that may reach the engine: what they ask for is read, and their response waits for an admission."""
+
+from headway.http.inference.middleware import AdmissionMiddleware
+
+__all__ = ["AdmissionMiddleware"]

@@ -1,0 +1,191 @@
+"""The deferred response: held back until the first token, so that a refusal can still take its place.
+
+    state       event       next
+    HELD        START       FORWARDING   its beginning is sent, and the rest as it comes
+    HELD        REFUSE      REFUSED      a refusal is sent, and nothing of the application's response
+    HELD        DISCONNECT  UNSENT       the client left before anything was sent
+    FORWARDING  END         COMPLETE     its last message has been sent
+    FORWARDING  REFUSE      BROKEN_OFF   the stream ends with one error event
+    FORWARDING  DISCONNECT  CUT_SHORT    the client left in the middle of it
+
+The states without a line are final: further messages of the application are dropped, further events change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from http import HTTPStatus
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import Message, Receive, Send
+
+from headway.admission import RequestContext
+from headway.api_errors import answer, error_body, error_event, refusal_headers
+from headway.http.inference.fallback_route import FallbackRoute
+from headway_policies import Ending
+
+_LAST_EVENT_S = 1.0
+
+
+class ResponseState(StrEnum):
+    """What of the response has been sent."""
+
+    HELD = "held"
+    FORWARDING = "forwarding"
+    COMPLETE = "complete"
+    REFUSED = "refused"
+    BROKEN_OFF = "broken_off"
+    UNSENT = "unsent"
+    CUT_SHORT = "cut_short"
+
+
+class ResponseEvent(StrEnum):
+    """What moves a response to another state."""
+
+    START = "start"
+    END = "end"
+    REFUSE = "refuse"
+    DISCONNECT = "disconnect"
+
+
+#: Where each event leads; what is not here changes nothing.
+NEXT: dict[tuple[ResponseState, ResponseEvent], ResponseState] = {
+    (ResponseState.HELD, ResponseEvent.START): ResponseState.FORWARDING,
+    (ResponseState.HELD, ResponseEvent.REFUSE): ResponseState.REFUSED,
+    (ResponseState.HELD, ResponseEvent.DISCONNECT): ResponseState.UNSENT,
+    (ResponseState.FORWARDING, ResponseEvent.END): ResponseState.COMPLETE,
+    (ResponseState.FORWARDING, ResponseEvent.REFUSE): ResponseState.BROKEN_OFF,
+    (ResponseState.FORWARDING, ResponseEvent.DISCONNECT): ResponseState.CUT_SHORT,
+}
+
+_OPEN = frozenset({ResponseState.HELD, ResponseState.FORWARDING})
+_NOT_STARTED = frozenset({ResponseState.HELD, ResponseState.REFUSED, ResponseState.UNSENT})
+_DISCONNECTED = frozenset({ResponseState.UNSENT, ResponseState.CUT_SHORT})
+
+
+class DeferredResponse:
+    """Stands between the application and the server's ``send`` of one request."""
+
+    def __init__(
+        self,
+        context: RequestContext,
+        path: str,
+        send: Send,
+        queue_full_status: HTTPStatus,
+        fallback: FallbackRoute | None = None,
+    ) -> None:
+        self.state = ResponseState.HELD
+        self._context = context
+        self._path = path
+        self._send = send
+        self._queue_full_status = queue_full_status
+        self._fallback = fallback
+        self._start: Message | None = None
+        self._held: list[Message] = []
+
+    @property
+    def started(self) -> bool:
+        """Whether the beginning of the application's response has been sent."""
+        return self.state not in _NOT_STARTED
+
+    def watched(self, receive: Receive) -> Receive:
+        """The application's ``receive``; takes note of a client that disconnects before the end."""
+
+        async def watching() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self._go(ResponseEvent.DISCONNECT)
+            return message
+
+        return watching
+
+    async def send(self, message: Message) -> None:
+        """Take the next message of the response from the application."""
+        if self.state not in _OPEN:
+            return
+        if self._refusable():
+            await self._refuse()
+            return
+        start = message["type"] == "http.response.start"
+        if start:
+            self._start = message
+        self._held.append(message)
+        last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if self.started or last or (self._decided() and not start):
+            await self._forward()
+        if last:
+            self._go(ResponseEvent.END)
+
+    async def finish(self) -> bool:
+        """The application has returned: answer a refusal that it did not answer. True when it was a refusal."""
+        if self.state in _OPEN and self._refusable():
+            await self._refuse()
+        return self._context.refused is not None and self.state not in _OPEN
+
+    def limit(self, cap: asyncio.Timeout) -> None:
+        """The request was aborted: bound the time for its last event. A whole answer on its way is not cut off."""
+        if self._streams_events() or not self.started:
+            cap.reschedule(asyncio.get_running_loop().time() + _LAST_EVENT_S)
+
+    def ending(self, *, crashed: bool) -> Ending:
+        """How the request ended, as far as the response shows; ``crashed`` when the application raised an error."""
+        context = self._context
+        if self.state in _DISCONNECTED:
+            return Ending.CANCELLED
+        if self.state is not ResponseState.COMPLETE:
+            return Ending.FAILED if crashed or context.calls_failed else Ending.CANCELLED
+        status = 0 if self._start is None else self._start["status"]
+        if not context.calls_failed and status < HTTPStatus.BAD_REQUEST:
+            return Ending.COMPLETED
+        client_error = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+        return Ending.INVALID if client_error else Ending.FAILED
+
+    def _go(self, event: ResponseEvent) -> None:
+        self.state = NEXT.get((self.state, event), self.state)
+
+    def _streams_events(self) -> bool:
+        headers = [] if self._start is None else self._start["headers"]
+        return Headers(raw=headers).get("content-type", "").startswith("text/event-stream")
+
+    def _refusable(self) -> bool:
+        """Whether there is a refusal and a place for it: before the first byte, or as an event of an event stream."""
+        return self._context.refused is not None and (not self.started or self._streams_events())
+
+    def _decided(self) -> bool:
+        """Whether the status can no longer change: the request has no permit, or its first token has come."""
+        permit = self._context.permit
+        return permit is None or permit.token_s is not None
+
+    async def _forward(self) -> None:
+        held, self._held = self._held, []
+        self._go(ResponseEvent.START)
+        for message in held:
+            if message["type"] == "http.response.start":
+                self._sign(message)
+            await self._send(message)
+
+    def _sign(self, start: Message) -> None:
+        permit = self._context.permit
+        if permit is None or start["status"] >= HTTPStatus.BAD_REQUEST:
+            return
+        headers = MutableHeaders(scope=start)
+        headers["x-headway-class"] = permit.ticket.class_name
+        headers["x-headway-queue-ms"] = str(round(permit.wait_s * 1000))
+        headers["x-headway-preset"] = permit.preset_name
+        if permit.degradations:
+            headers["x-headway-degraded"] = permit.degradations
+
+    async def _refuse(self) -> None:
+        refused = self._context.refused
+        assert refused is not None
+        self._go(ResponseEvent.REFUSE)
+        if not self.started and self._fallback is not None and await self._fallback.take():
+            return
+        status = self._queue_full_status if refused.status == HTTPStatus.TOO_MANY_REQUESTS else refused.status
+        if self.started:
+            event = error_event(self._path, status, str(refused), refused.reason)
+            await self._send({"type": "http.response.body", "body": event, "more_body": False})
+            return
+        body = error_body(self._path, status, str(refused), refused.reason)
+        await answer(self._send, status, body, refusal_headers(refused, self._context.class_name))

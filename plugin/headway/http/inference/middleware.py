@@ -1,0 +1,127 @@
+"""The admission middleware: pure ASGI, around every POST that may reach the engine.
+
+    1. read       class, tenant, time-outs and size from headers and body, which RequestLimits has bounded
+    2. hand over  the RequestContext travels in a context variable to the engine calls of this request
+    3. defer      the response start is held until the first token or a refusal, so that a refusal is a true
+                  429/503/504 with Retry-After, for a stream as well (``deferred_response``)
+    4. settle     once the last byte is sent, the client has disconnected, or the handler has failed
+
+A request that never asks for a seat passes untouched. A refusal after the first byte becomes one error event. An
+aborted request is cut off a second later, where its client does not read that event or its handler does not return.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headway.admission import REQUEST_CONTEXT, RequestContext
+from headway.api_errors import BadRequest, answer, error_body
+from headway.fallback import FallbackController, FallbackTarget
+from headway.http.inference.deferred_response import DeferredResponse
+from headway.http.inference.fallback_route import FallbackRoute
+from headway.http.inference.request_info import read_request_info
+from headway.http.limits.request_limits import BODY
+from headway_policies import Preset
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionMiddleware:
+    """ASGI middleware. ``preset`` gives the preset in force, ``fallback_controller`` knows the other model."""
+
+    app: ASGIApp
+    preset: Callable[[], Preset]
+    queue_full_status: HTTPStatus = HTTPStatus.TOO_MANY_REQUESTS
+    fallback_controller: Callable[[], FallbackController] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(scope["path"]):
+            await self.app(scope, receive, send)
+            return
+        headers, client = _headers(scope), receive
+        try:
+            message = await _whole(receive) if _is_json(headers) else None
+            body = message.get("body") if message else None
+            context = read_request_info(headers, scope["path"], body, self.preset())
+        except BadRequest as bad:
+            await answer(send, bad.status, error_body(scope["path"], bad.status, bad.message, bad.code))
+            return
+        if BODY in scope:
+            context.on_entered = scope[BODY].release
+        fallback = self._fallback_route(context, scope, headers, body, client, send)
+        receive, message, body = _replay(message, receive), None, None  # only the application keeps the body
+        if fallback is None or not await fallback.take():
+            await self._serve(context, scope, receive, send, fallback)
+
+    def _fallback_route(
+        self,
+        context: RequestContext,
+        scope: Scope,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        receive: Receive,
+        send: Send,
+    ) -> FallbackRoute | None:
+        """The route to another model or a fixed reply, where one is configured."""
+        controller = None if self.fallback_controller is None else self.fallback_controller()
+        if controller is None or not isinstance(controller.other_model, FallbackTarget):
+            return None
+        return FallbackRoute(controller, controller.other_model, context, scope["path"], headers, body, receive, send)
+
+    async def _serve(
+        self, context: RequestContext, scope: Scope, receive: Receive, send: Send, fallback: FallbackRoute | None
+    ) -> None:
+        response = DeferredResponse(context, scope["path"], send, self.queue_full_status, fallback)
+        token, crashed = REQUEST_CONTEXT.set(context), False
+        try:
+            async with asyncio.timeout(None) as cap:
+                context.on_given_up = lambda: response.limit(cap)
+                await self.app(scope, response.watched(receive), response.send)
+                await response.finish()
+        except Exception:
+            crashed = True
+            if not (cap.expired() and response.started) and not await response.finish():
+                raise
+        finally:
+            REQUEST_CONTEXT.reset(token)
+            if context.permit is not None:
+                context.permit.leave(response.ending(crashed=crashed))
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """All headers, decoded once; of a repeated header the first counts."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+
+
+def _never_generates(path: str) -> bool:
+    """Routes that ask for no seat: Headway's, and token counting, which vLLM checks like a generation all the same."""
+    return path.startswith("/headway/") or path.endswith("/count_tokens")
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
+    return "json" in headers.get("content-type", "json").lower()
+
+
+async def _whole(receive: Receive) -> Message:
+    """The body in one message, or the disconnect that came in its place."""
+    parts = []
+    while (message := await receive())["type"] == "http.request":
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+    return message
+
+
+def _replay(message: Message | None, receive: Receive) -> Receive:
+    """A ``receive`` that gives this message first, and does not keep it."""
+    messages = [] if message is None else [message]
+
+    async def replaying() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replaying

@@ -1,0 +1,7 @@
+"""The bounds of any request, before it is read: bytes, structure and time."""
+
+from headway.http.limits.body import Budget
+from headway.http.limits.bounds import MAX_TARGET_BYTES, Bounds
+from headway.http.limits.request_limits import BODY, RequestLimits
+
+__all__ = ["BODY", "MAX_TARGET_BYTES", "Bounds", "Budget", "RequestLimits"]

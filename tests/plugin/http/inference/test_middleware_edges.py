@@ -1,0 +1,346 @@
+"""The middleware by hand, message by message: early and late disconnects, lazy streams, and messages it must not
+change."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from engines import TrippingEngine, assert_no_residue, outcomes
+from small_presets import small_preset
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+from virtual_time import on_virtual_time
+
+import headway
+from headway.admission.request_context import REQUEST_CONTEXT
+from headway.api_errors import error_body, error_event
+from headway.engine.fake import FakeParams
+from headway.http.inference.middleware import AdmissionMiddleware
+from headway_policies import Ending
+
+PATH = "/v1/chat/completions"
+JSON = (b"content-type", b"application/json")
+
+Answer = Callable[[Any, Request], Response]
+
+
+def lazy_stream(engine: Any, request: Request) -> Response:
+    """A stream that asks for its ticket only after its response has begun, as Starlette's do."""
+
+    async def events() -> AsyncIterator[str]:
+        async for output in engine.generate("p", FakeParams(4), "id"):
+            yield f"data: {len(output.tokens)}\n\n"
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+class Visit:
+    """One request to an middleware around an application, and everything that was sent back."""
+
+    def __init__(self, application: Callable[[Scope, Receive, Send], Any], **middleware: Any) -> None:
+        engine: Any = headway.wrap(TrippingEngine(step_s=1.0), small_preset(1, most_waiting=1))
+        self.engine = engine
+        self.control: headway.Control = engine.headway
+        self.middleware = AdmissionMiddleware(application, preset=lambda: self.control.preset, **middleware)
+        self.sent: list[Message] = []
+        self.sent_s: list[float] = []
+        self.gone = asyncio.Event()
+
+    @classmethod
+    def answering(cls, answer: Answer) -> Visit:
+        """To an application that answers each request with this response."""
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            await answer(visit.engine, Request(scope, receive))(scope, receive, send)
+
+        visit = cls(application)
+        return visit
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+        self.sent_s.append(asyncio.get_running_loop().time())
+
+    async def request(self, *parts: bytes, headers: list[tuple[bytes, bytes]] | None = None, **scope: Any) -> None:
+        """A POST with a body in these parts; the client disconnects when ``gone`` is set."""
+        pieces = list(parts or (b"{}",))
+
+        async def receive() -> Message:
+            if pieces:
+                piece = pieces.pop(0)
+                return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+            await self.gone.wait()
+            return {"type": "http.disconnect"}
+
+        whole = {"type": "http", "method": "POST", "path": PATH, "headers": [JSON, *(headers or [])], **scope}
+        await self.middleware(whole, receive, self.send)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+
+@on_virtual_time
+async def test_a_stream_that_asks_for_its_ticket_late_still_gets_a_true_refusal() -> None:
+    """The response start is held until there is something to send, so 429 is possible for a lazy stream too."""
+    visit = Visit.answering(lazy_stream)
+    held = [visit.control.gateway.gate.enter(), visit.control.gateway.gate.enter()]
+    await visit.request()
+    assert visit.status == 429
+    assert visit.headers["x-headway-reason"] == "queue_full"
+    assert json.loads(visit.body)["error"]["code"] == "queue_full"
+    for permit in held:
+        permit.leave(Ending.COMPLETED)
+    await assert_no_residue(visit.control)
+
+
+@on_virtual_time
+async def test_nothing_is_sent_before_the_first_token_and_everything_at_once_after() -> None:
+    """The response begins with its first token, and each later token goes out as it comes."""
+    visit = Visit.answering(lazy_stream)
+    await visit.request()
+    assert REQUEST_CONTEXT.get() is None
+    assert [message["type"] for message in visit.sent][:2] == ["http.response.start", "http.response.body"]
+    assert visit.sent_s[:5] == pytest.approx([1.0, 1.0, 2.0, 3.0, 4.0], abs=0.01)
+    assert visit.body == b"data: 1\n\ndata: 2\n\ndata: 3\n\ndata: 4\n\n"
+    await assert_no_residue(visit.control)
+
+
+@pytest.mark.parametrize("leaves_s", [0.0, 0.5], ids=["at once", "while waiting"])
+@on_virtual_time
+async def test_a_disconnect_while_waiting_frees_its_place(leaves_s: float) -> None:
+    """Disconnected before dispatch: the place in the queue is free, the engine never got the request."""
+    visit = Visit.answering(lazy_stream)
+    holder = visit.control.gateway.gate.enter()
+    visiting = asyncio.create_task(visit.request())
+    await asyncio.sleep(leaves_s)
+    visit.gone.set()
+    await visiting
+    assert visit.control.gateway.gate.desk.ledger.queued == 0
+    holder.leave(Ending.COMPLETED)
+    await assert_no_residue(visit.control)
+    assert visit.engine.started == []
+    assert outcomes(visit.control) == {"cancelled_queued": 1, "completed": 1}
+
+
+@on_virtual_time
+async def test_a_task_of_the_server_that_is_cancelled_settles_its_request() -> None:
+    """A server that cancels the whole request, while it waits or runs, leaves nothing behind."""
+    visit = Visit.answering(lazy_stream)
+    visiting = [asyncio.create_task(visit.request()) for _ in range(2)]
+    await asyncio.sleep(1.5)
+    for task in reversed(visiting):
+        task.cancel()
+    await asyncio.gather(*visiting, return_exceptions=True)
+    await assert_no_residue(visit.control)
+    assert outcomes(visit.control) == {"cancelled_running": 1, "cancelled_queued": 1}
+
+
+@on_virtual_time
+async def test_a_disconnect_in_the_middle_of_the_body_is_passed_on() -> None:
+    """Half a body, then a disconnect: the application gets it, and no ticket was created."""
+    heard: list[str] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        heard.append((await receive())["type"])
+
+    visit = Visit(application)
+    messages: list[Message] = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    await visit.middleware({"type": "http", "method": "POST", "path": PATH, "headers": [JSON]}, receive, visit.send)
+    assert heard == ["http.disconnect"]
+    assert outcomes(visit.control) == {}
+
+
+@on_virtual_time
+async def test_time_that_runs_out_while_a_whole_answer_is_being_sent_does_not_spoil_it() -> None:
+    """A JSON answer of a declared length that has begun is sent to its end: no event is mixed into it."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        async for _ in visit.engine.generate("p", FakeParams(2), "id"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": [JSON, (b"content-length", b"8")]})
+        await send({"type": "http.response.body", "body": b'{"a"', "more_body": True})
+        await asyncio.sleep(5.0)
+        await send({"type": "http.response.body", "body": b": 1}", "more_body": False})
+
+    visit = Visit(application)
+    await visit.request(headers=[(b"x-request-timeout-seconds", b"3")])
+    assert (visit.status, visit.body) == (200, b'{"a": 1}')
+    await assert_no_residue(visit.control)
+    assert outcomes(visit.control) == {"expired_running": 1}
+
+
+@on_virtual_time
+async def test_an_unfinished_answer_of_another_kind_is_cut_and_not_finished_falsely() -> None:
+    """A stream that is no event stream has no place for an error: the exception goes on to the server."""
+
+    def lines(engine: Any, request: Request) -> Response:
+        async def content() -> AsyncIterator[str]:
+            async for output in engine.generate("p", FakeParams(50), "id"):
+                yield f"{len(output.tokens)}\n"
+
+        return StreamingResponse(content(), media_type="application/x-ndjson")
+
+    visit = Visit.answering(lines)
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - plain or in a group, as Starlette's task group has it
+        await visit.request(headers=[(b"x-request-timeout-seconds", b"3.5")])
+    assert "total_timeout" in repr(caught.getrepr())
+    assert visit.body == b"1\n2\n3\n"
+    assert visit.sent[-1].get("more_body") is not False
+    await assert_no_residue(visit.control)
+
+
+@pytest.mark.parametrize(("status", "expected"), [(400, "rejected_invalid"), (500, "failed"), (200, "completed")])
+@on_virtual_time
+async def test_an_error_of_the_handler_after_the_engine_is_counted_as_its_status_says(
+    status: int, expected: str
+) -> None:
+    """400 from the handler is the client's mistake, 500 the server's, whatever the engine did before."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        async for _ in visit.engine.generate("p", FakeParams(1), "id"):
+            pass
+        await JSONResponse({}, status)(scope, receive, send)
+
+    visit = Visit(application)
+    await visit.request()
+    assert outcomes(visit.control) == {expected: 1}
+    assert ("x-headway-class" in visit.headers) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {"type": "lifespan"},
+        {"type": "websocket", "path": PATH, "headers": []},
+        {"type": "http", "method": "GET", "path": PATH, "headers": []},
+        {"type": "http", "method": "POST", "path": "/headway/v1/preset", "headers": []},
+    ],
+    ids=["lifespan", "websocket", "GET", "the admin API"],
+)
+@on_virtual_time
+async def test_what_cannot_reach_the_engine_is_handed_on_as_it_is(scope: Scope) -> None:
+    """The same scope, the same receive, the same send: nothing is wrapped."""
+    seen: list[tuple[Any, Any, Any]] = []
+
+    async def application(*arguments: Any) -> None:
+        assert REQUEST_CONTEXT.get() is None
+        seen.append(arguments)
+
+    async def receive() -> Message:
+        raise AssertionError("nobody reads")
+
+    visit = Visit(application)
+    send = visit.send
+    await visit.middleware(scope, receive, send)
+    assert seen == [(scope, receive, send)]
+
+
+@on_virtual_time
+async def test_a_body_that_is_no_json_is_not_read_by_the_entrance() -> None:
+    """An upload streams through, piece by piece."""
+    sizes: list[int] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        sizes.extend([len(chunk) async for chunk in Request(scope, receive).stream()])
+
+    visit = Visit(application)
+    pieces: list[Message] = [{"type": "http.request", "body": b"x" * 9, "more_body": number < 4} for number in range(5)]
+
+    async def receive() -> Message:
+        return pieces.pop(0)
+
+    headers = [(b"content-type", b"multipart/form-data; boundary=x")]
+    await visit.middleware({"type": "http", "method": "POST", "path": PATH, "headers": headers}, receive, visit.send)
+    assert [size for size in sizes if size] == [9] * 5
+
+
+@pytest.mark.parametrize("body", [b'{"service_tier": ' + b"[" * 100_000, b'"service_tier"', b"\xff{", b""], ids=len)
+@on_virtual_time
+async def test_a_broken_body_is_the_applications_to_refuse(body: bytes) -> None:
+    """The middleware looks for one word and never fails on the rest; the body goes on unchanged."""
+    got: list[bytes] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        got.append(await Request(scope, receive).body())
+        await JSONResponse({}, 400)(scope, receive, send)
+
+    visit = Visit(application)
+    await visit.request(body)
+    assert (visit.status, got) == (400, [body])
+
+
+@pytest.mark.parametrize(
+    ("path", "begins"),
+    [
+        ("/v1/chat/completions", b'data: {"error":'),
+        ("/v1/completions", b'data: {"error":'),
+        ("/v1/responses", b'event: error\ndata: {"type":"error","code":"total_timeout"'),
+        ("/v1/messages", b'event: error\ndata: {"type":"error","error":{"type":"timeout_error"'),
+    ],
+)
+def test_an_error_in_a_stream_is_one_event_in_the_words_of_its_api(path: str, begins: bytes) -> None:
+    """Each API has its own event; only OpenAI's older ones end with [DONE]."""
+    event = error_event(path, HTTPStatus.GATEWAY_TIMEOUT, "Too late.\n\u00e4", "total_timeout")
+    assert event.startswith(begins)
+    assert event.endswith(b"\n\n")
+    assert event.endswith(b"data: [DONE]\n\n") == path.endswith("completions")
+    assert "Too late.\\n\u00e4".encode() in event
+    assert error_body(path, HTTPStatus.GATEWAY_TIMEOUT, "Too late.", "total_timeout").startswith(b"{")
+
+
+@on_virtual_time
+async def test_a_reader_that_takes_nothing_is_cut_off_at_its_cap() -> None:
+    """Its stream ends a second after its time, its task with it; the engine was done with it long before."""
+    visit = Visit.answering(lazy_stream)
+    taken = visit.send
+
+    async def full(message: Message) -> None:
+        await taken(message)
+        if b"data: 2" in message.get("body", b""):
+            await asyncio.Event().wait()
+
+    visit.send = full  # type: ignore[method-assign]  # a client whose window is full
+    await visit.request(headers=[(b"x-request-timeout-seconds", b"20")])
+    assert asyncio.get_running_loop().time() == pytest.approx(21.0)
+    assert outcomes(visit.control) == {"expired_running": 1}
+    gc.collect()  # the response's generator is referenced by nothing any more
+    await assert_no_residue(visit.control)
+
+
+@on_virtual_time
+async def test_a_time_out_is_sent_though_the_engine_never_answers() -> None:
+    """A handler stuck in an engine that neither yields nor ends is cut off, and the client has its 504."""
+
+    async def stuck(engine: Any) -> JSONResponse:
+        stream = engine.generate("p", FakeParams(4), "id")
+        await anext(stream)
+        return JSONResponse({})
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        await (await stuck(visit.engine))(scope, receive, send)
+
+    visit = Visit(application)
+    visit.engine.add_s = 1e6
+    await visit.request(headers=[(b"x-request-timeout-seconds", b"3")])
+    assert asyncio.get_running_loop().time() == pytest.approx(4.0)
+    assert (visit.status, visit.headers["x-headway-reason"]) == (504, "total_timeout")
+    assert outcomes(visit.control) == {"expired_running": 1}

@@ -1,0 +1,173 @@
+"""Refusals of a head or a body: status, code, message and headers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+from virtual_time import on_virtual_time
+
+from headway.http.limits.body import Budget
+from headway.http.limits.bounds import MAX_TARGET_BYTES, Bounds
+from headway.http.limits.json_shape import MAX_BRACKETS, MAX_DEPTH, MAX_STRINGS
+from headway.http.limits.request_limits import RequestLimits
+
+BOUNDS = Bounds(
+    max_header_bytes=2000,
+    max_body_bytes=1 << 20,
+    max_bodies_bytes=1 << 21,
+    body_timeout_s=20.0,
+    min_body_bytes_per_s=10,
+)
+Fields = list[tuple[bytes, bytes]]
+JSON = (b"content-type", b"application/json")
+TEXT = (b"content-type", b"text/plain")
+INVALID = "invalid_request_error"
+
+
+async def reading(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that takes any body."""
+    await Request(scope, receive).body()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"read"})
+
+
+async def response_to(fields: Fields, pieces: Iterable[bytes], *, held_bytes: int = 0, **scope: Any) -> list[Message]:
+    """The response to one request; after its pieces the client sends nothing more."""
+    budget = Budget(BOUNDS.max_bodies_bytes, held_bytes)
+    left, sent = list(pieces), []
+
+    async def receive() -> Message:
+        if not left:
+            await asyncio.sleep(3600)
+        return {"type": "http.request", "body": left.pop(0), "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    whole = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": fields, **scope}
+    await RequestLimits(reading, BOUNDS, budget)(whole, receive, send)
+    assert budget.held_bytes == held_bytes
+    return sent
+
+
+CASES: dict[str, tuple[dict[str, Any], int, str, str, str, dict[str, str]]] = {
+    "target": (
+        {"fields": [], "pieces": [], "raw_path": b"/" * (MAX_TARGET_BYTES + 1)},
+        *(414, "target_too_long", INVALID, f"The request target is longer than the {MAX_TARGET_BYTES} bytes "),
+        {},
+    ),
+    "headers": (
+        {"fields": [(b"x", b"1" * 2000)], "pieces": []},
+        *(431, "headers_too_large", INVALID, "The request headers are larger than the 2000 bytes "),
+        {},
+    ),
+    "body": (
+        {"fields": [TEXT], "pieces": [b"a" * (1 << 20), b"a"]},
+        *(413, "body_too_large", INVALID, f"The request body is larger than the {1 << 20} bytes "),
+        {},
+    ),
+    "slow": (
+        {"fields": [TEXT], "pieces": [b"a"]},
+        *(408, "body_too_slow", "timeout_error", "The request body came too slowly: 10 bytes per second are needed."),
+        {"connection": "close"},
+    ),
+    "one too many": (
+        {"fields": [TEXT], "pieces": [b"aa"], "held_bytes": (1 << 21) - 1},
+        *(
+            503,
+            "bodies_full",
+            "service_unavailable_error",
+            "Too many request bodies are being received. Try again in 2 s",
+        ),
+        {"retry-after": "2", "x-headway-reason": "bodies_full"},
+    ),
+    "objects": (
+        {"fields": [JSON], "pieces": [b"{}," * (MAX_BRACKETS + 1)]},
+        *(400, "body_too_complex", INVALID, f"The JSON body has more than the {MAX_BRACKETS} objects and arrays "),
+        {},
+    ),
+    "strings, of a body that names no type": (
+        {"fields": [], "pieces": [b'"",' * (MAX_STRINGS + 1)]},
+        *(400, "body_too_complex", INVALID, f"The JSON body has more than the {MAX_STRINGS} strings "),
+        {},
+    ),
+    "levels": (
+        {"fields": [JSON], "pieces": [b"[" * (MAX_DEPTH + 1)]},
+        *(400, "body_too_complex", INVALID, f"The JSON body has more than the {MAX_DEPTH} levels "),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@on_virtual_time
+async def test_a_refusal_says_what_was_too_much(name: str) -> None:
+    """One JSON error in the API's own form, with the bound in its words, and nothing after it."""
+    given, status, code, kind, words, headers = CASES[name]
+    start, body = await response_to(**given)
+    assert start["status"] == status
+    error = json.loads(body["body"])["error"]
+    assert (error["code"], error["type"]) == (code, kind)
+    assert error["message"].startswith(words)
+    fields = {key.decode(): value.decode() for key, value in start["headers"]}
+    assert headers.items() <= fields.items()
+    assert fields["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("length", [b"0000000000000000000000000012", b" 12 ", b"12"])
+@on_virtual_time
+async def test_a_declared_length_counts_by_its_value(length: bytes) -> None:
+    """Zeros and blanks before a small number do not make it a large one."""
+    start, _ = await response_to([TEXT, (b"content-length", length)], [b"a" * 12])
+    assert start["status"] == 408  # it was read, and waited for more
+
+
+@pytest.mark.parametrize("text", [b'"\\"', b'"\\\\\\"', b'"a\\\\', b'"\\u0022'])
+@on_virtual_time
+async def test_an_escaped_quote_ends_no_string(text: bytes) -> None:
+    """What stands behind it is still text, however many brackets it has."""
+    start, body = await response_to([JSON], [text + b"{}," * (MAX_BRACKETS + 1)])
+    assert (start["status"], json.loads(body["body"])["error"]["code"]) == (408, "body_too_slow")
+
+
+@on_virtual_time
+async def test_what_is_no_request_passes_untouched() -> None:
+    """The lifespan of the server has its own messages."""
+    seen: list[object] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.extend((scope["type"], receive, send))
+
+    async def receive() -> Message:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: Message) -> None:
+        seen.append(message)
+
+    await RequestLimits(application, BOUNDS, Budget(1))({"type": "lifespan"}, receive, send)
+    assert seen == ["lifespan", receive, send]
+
+
+@on_virtual_time
+async def test_a_websocket_within_its_bounds_keeps_its_messages() -> None:
+    """It has no body to be counted."""
+    seen: list[object] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.extend((receive, send))
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        seen.append(message)
+
+    scope = {"type": "websocket", "path": "/", "headers": []}
+    await RequestLimits(application, BOUNDS, Budget(1))(scope, receive, send)
+    assert seen == [receive, send]
