@@ -47,10 +47,10 @@ def test_some_parts_of_the_long_form_can_be_chosen() -> None:
     assert LONG.only(("W3",)).span == LONG.span
 
 
-def test_a_slow_engine_has_longer_to_learn() -> None:
-    """A limit learns by steps; what is counted stays as long."""
-    slow, quick = SHORT.on(2 * 0.033), SHORT.on(0.01)
-    assert (slow.span.lead_s, slow.span.count_s) == (2 * SHORT.span.lead_s, SHORT.span.count_s)
+def test_a_slow_engine_has_longer_to_learn_and_to_count() -> None:
+    """A limit learns by steps, and a figure needs as many requests as on a quick one."""
+    slow, quick = SHORT.on(2 * 0.033, 1.0), SHORT.on(0.01, 10.0)
+    assert (slow.span.lead_s, slow.span.count_s) == (2 * SHORT.span.lead_s, 72.0)
     assert quick == SHORT
 
 

@@ -101,16 +101,21 @@ class Dispatcher:
             if self._too_late(record, now_s):
                 self.patience -= 1
             elif self._misses_objective(record, 0.0, now_s):
-                lifecycle.refuse_all((ticket,), Reason.OBJECTIVE_UNREACHABLE, now_s)
-                self.patience -= 1
+                self._refuse(record, Reason.OBJECTIVE_UNREACHABLE, now_s)
             elif sheds and (hopeless := self._hopeless(record, now_s)) is not None:
-                lifecycle.refuse_all((ticket,), hopeless, now_s)
-                self.patience -= 1
+                self._refuse(record, hopeless, now_s)
                 sheds = sheds - 1 if hopeless is Reason.OBJECTIVE_UNREACHABLE else 0
             else:
                 lifecycle.dispatch(record, now_s)
                 sheds = _MAX_SHED
         return scheduler.batch_seats > 0
+
+    def _refuse(self, record: Record, reason: Reason, now_s: float) -> None:
+        """Refuse a ticket whose first token would come too late."""
+        self._lifecycle.refuse_all((record.ticket,), reason, now_s)
+        self.patience -= 1
+        if reason is Reason.OBJECTIVE_UNREACHABLE:
+            self._objectives.cut(record, now_s)
 
     def _send_beside(self, now_s: float) -> None:
         """Dispatch what may go beside the batch, as far as the seats of the bypass go."""
@@ -138,17 +143,13 @@ class Dispatcher:
             self.fill(now_s)
 
     def _hopeless(self, record: Record, now_s: float) -> Reason | None:
-        """Why its first token would come too late by prediction, while another ticket may make better use of the seat.
-
-        The last one waiting always goes: a prediction that refused every ticket would never learn that it is wrong.
-        """
-        if self._scheduler.queue.total.requests == 1:
-            return None
+        """Why its first token would come too late by prediction, so that another ticket makes better use of the seat."""
         least_s = self._forecast.first_token_s(record.ticket)
         likely_s = self._forecast.likely_first_token_s(record.ticket)
         if least_s is None or likely_s is None:
             return None
-        if self._mode.preset.queue.shed_unreachable and self._misses_deadline(record, now_s + least_s):
+        sheds = self._mode.preset.queue.shed_unreachable and self._scheduler.queue.total.requests > 1
+        if sheds and self._misses_deadline(record, now_s + least_s):
             return Reason.DEADLINE_UNREACHABLE
         return Reason.OBJECTIVE_UNREACHABLE if self._misses_objective(record, likely_s, now_s) else None
 
@@ -160,8 +161,9 @@ class Dispatcher:
         return due is not None and token_s > due[0]
 
     def _misses_objective(self, record: Record, delay_s: float, now_s: float) -> bool:
-        """Whether its queue stands, a first token after ``delay_s`` would miss its objective, and others wait."""
-        return self._objectives.unreachable(record, delay_s, now_s) and self._scheduler.queue.total.requests > 1
+        """Whether its queue stands, and a first token after ``delay_s`` would miss its objective."""
+        alone = self._scheduler.queue.total.requests == 1
+        return self._objectives.unreachable(record, delay_s, now_s, alone=alone)
 
     def _too_late(self, record: Record, now_s: float) -> bool:
         """Whether it has waited too long: then it expires."""

@@ -3,8 +3,9 @@
 Nothing is refused for an objective while the queue of its class is short, or long for a moment only. While it stands
 (``ControlledDelay``), a ticket whose first token is expected after three quarters of the objective is refused on
 arrival: of those that are expected just in time, every other one would be late. Then and shortly afterwards one that
-can no longer have its first token in time is refused when its turn comes, in favour of the next. So what is served is
-served within the objective, and what is not is refused soon; a ticket that nothing else competes with is always served.
+can no longer have its first token in time is refused when its turn comes, in favour of the next, which may still be on
+its way: on a small engine a late ticket is often the last one that waits. So what is served is served within the
+objective, and what is not is refused soon; outside of an overload every ticket is served.
 A queue is as old as the oldest ticket in it: where tenants share, one of them may have a queue that stands, and another
 none. Each is judged by its own turn.
 
@@ -88,6 +89,12 @@ class Objectives:
         arrived_s = record.ticket.arrived_s
         delay.dispatched(now_s - (arrived_s if oldest_s is None else min(arrived_s, oldest_s)), now_s)
 
+    def cut(self, record: Record, now_s: float) -> None:
+        """A ticket that would have been late was refused."""
+        delay = self._delays.get(record.queue_class)
+        if delay is not None:
+            delay.cut(now_s)
+
     def reopened(self, now_s: float) -> None:
         """Tickets are dispatched again: the queue has grown for another cause than the load."""
         for delay in self._delays.values():
@@ -105,14 +112,23 @@ class Objectives:
             return False
         return wait_s + (self._forecast.likely_first_token_s(ticket) or 0.0) > _SURE_RATIO * delay.slo_s
 
-    def unreachable(self, record: Record, first_token_s: float, now_s: float) -> bool:
+    def unreachable(self, record: Record, first_token_s: float, now_s: float, *, alone: bool) -> bool:
         """Whether a ticket whose first token would come after ``first_token_s`` is too late, and its queue stands or
         stood shortly before.
+
+        One that is ``alone`` in the queue goes unless it has waited beyond the target (a prediction that refused every
+        ticket would never learn that it is wrong), and more seats are demanded than there are.
         """
         delay = self._delays.get(record.queue_class)
-        if delay is None or record.crash is not None:
+        if delay is None or record.crash is not None or not delay.overloaded(now_s):
             return False
-        return now_s + first_token_s - record.ticket.arrived_s > delay.slo_s and delay.overloaded(now_s)
+        waited_s = now_s - record.ticket.arrived_s
+        late = waited_s + first_token_s > delay.slo_s
+        return late and not (alone and (waited_s <= delay.target_s or not self._demand_exceeds(now_s)))
+
+    def _demand_exceeds(self, now_s: float) -> bool:
+        """Whether more seats are demanded than there are: then another ticket is about to come."""
+        return self._forecast.demand.total_seats(now_s) > self._scheduler.limit
 
     # ------------------------------------------------------------------ the seats that are held
 

@@ -11,8 +11,8 @@ An objective is all that must be set. A first token that is due within ``slo_s``
 target); the interval is ``burst_s``, twice ``slo_s`` where nothing is stated: how long a burst may last and how soon an
 overload is cut are the same number, so a class with short waits and long bursts states both. A burst that is over
 within target + interval loses nothing. A queue stops standing when nothing in it has waited for longer than half of the
-target, or when it is empty. For 16 ``slo_s`` after that it stands again after one target (CoDel as well remembers how
-hard it last had to drop).
+target, or when it is empty. For 16 ``slo_s`` after that, and after the last ticket that was refused because of it, it
+stands again after one target (CoDel as well remembers how hard it last had to drop).
 
 Every call is O(1). Known weak spot: a load that alternates between overload and idle, with a period of about the
 interval, is taken for a series of bursts.
@@ -24,7 +24,7 @@ from math import inf
 
 _TARGET_RATIO = 0.5
 _INTERVAL_RATIO = 2.0
-#: For so many objectives after a queue has stopped standing it stands again after one target.
+#: For so many objectives after a queue has stopped standing, or cost a ticket, it stands again after one target.
 _REMEMBERED_RATIO = 16.0
 
 
@@ -40,7 +40,7 @@ class ControlledDelay:
         self.interval_s = _INTERVAL_RATIO * slo_s if burst_s is None else burst_s
         self._short_s = now_s  # the last time at which the queue was known to be short
         self._left_s = now_s  # the last time at which a ticket left it
-        self._stood_s = -inf  # the last time at which it stopped standing
+        self._stood_s = -inf  # the last time at which it stopped standing, or cost a ticket
 
     def stands(self, now_s: float) -> bool:
         """Whether the queue, in which something waits, has stood up to now."""
@@ -62,6 +62,11 @@ class ControlledDelay:
         self._left_s = now_s
         if longest_s <= self.target_s and (longest_s <= self.target_s / 2 or not self.stands(now_s)):
             self.empty(now_s)
+
+    def cut(self, now_s: float) -> None:
+        """A ticket that would have been late was refused: the overload goes on."""
+        if self.overloaded(now_s):
+            self._stood_s = now_s
 
     def _stood_lately(self, now_s: float) -> bool:
         return now_s - self._stood_s <= _REMEMBERED_RATIO * self.slo_s

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 _USUAL_TOKEN_S = 0.033  # of the engine that the lengths were chosen for
+_LEAST_SERVED = 72  # requests that a block should have room for: with fewer, its luck outweighs the arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,14 @@ class Form:
         """The length of the blocks of a part."""
         return part.span or self.span
 
-    def on(self, token_s: float) -> Form:
-        """For an engine that takes so long for a token alone: a slow one needs longer until its limit is learnt."""
+    def on(self, token_s: float, served_per_s: float) -> Form:
+        """For an engine that takes so long for a token alone, and could serve so many requests a second.
+
+        A slow one needs longer until its limit is learnt, and until as many requests have been counted.
+        """
         lead_s = self.span.lead_s * max(1.0, token_s / _USUAL_TOKEN_S)
-        return replace(self, span=replace(self.span, lead_s=lead_s))
+        count_s = max(self.span.count_s, _LEAST_SERVED / served_per_s)
+        return replace(self, span=replace(self.span, lead_s=lead_s, count_s=count_s))
 
     def only(self, workloads: tuple[str, ...]) -> Form:
         """The same with some parts alone; the cost of the layer is measured where W1 is among them."""

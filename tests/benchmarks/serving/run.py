@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import mean
 from tempfile import TemporaryDirectory
 
 from headway.simulator.traffic.trace import Trace
@@ -62,7 +63,7 @@ class Run:
             if results.constants is None:
                 results.constants = await measured(engine, self.form.level_s, lambda words: self.show(words, 0.0))
                 results.write()
-            form = self.form = self.form.on(results.constants.model.base_s + results.constants.model.seat_s)
+            form = self.form = self.form.on(*_pace(results.constants))
             results.form = asdict(form)
             await self._small(stack, results.constants)
             if len(results.layer) < form.layer_rounds * len(_AT_ONCE):
@@ -158,6 +159,12 @@ class Run:
                 self.show(f"the layer's cost, {clients} at once, round {number + 1}", 0.0)
                 self.results.layer.append(await layer_cost(engine, clients, self.form.layer_s))
         self.results.write()
+
+
+def _pace(constants: Constants) -> tuple[float, float]:
+    """The seconds of a token alone, and the requests of W1 that could be served in a second."""
+    model = constants.model
+    return model.base_s + model.seat_s, mean(workload_of("W1", 1.0, 1.0).rates_per_s(model, constants.slo, 1.0))
 
 
 def _clear(folder: str) -> None:

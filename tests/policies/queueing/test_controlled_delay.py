@@ -78,6 +78,19 @@ def test_the_overload_is_remembered_for_a_while() -> None:
     assert not ControlledDelay(1.0, 0.0).overloaded(0.4)
 
 
+def test_a_refused_ticket_prolongs_an_overload_and_begins_none() -> None:
+    """Sixteen objectives from the last one that was refused because of it."""
+    delay, quiet = standing(), ControlledDelay(1.0, 0.0)
+    delay.empty(4.0)
+    delay.cut(15.0)
+    assert delay.overloaded(30.0)
+    delay.empty(39.9)
+    delay.cut(40.0)
+    assert not delay.overloaded(40.0)
+    quiet.cut(0.2)
+    assert not quiet.overloaded(0.4)
+
+
 @pytest.mark.parametrize("ends", ["a wait within half of the target", "an empty queue"])
 def test_it_ends_with_a_short_wait_or_an_empty_queue_and_is_soon_recognised_again(ends: str) -> None:
     """Shortly after it has ended the queue stands again after one target; much later it takes target + interval."""
