@@ -89,10 +89,10 @@ class Objectives:
         arrived_s = record.ticket.arrived_s
         delay.dispatched(now_s - (arrived_s if oldest_s is None else min(arrived_s, oldest_s)), now_s)
 
-    def cut(self, record: Record, now_s: float) -> None:
-        """A ticket that would have been late was refused."""
-        delay = self._delays.get(record.queue_class)
-        if delay is not None:
+    def cut(self, ticket: Ticket, now_s: float) -> None:
+        """A ticket was refused for its objective. The last one that waited is no sign that more are to come."""
+        delay = self._delays.get(ticket.class_name)
+        if delay is not None and self._scheduler.queue.total.requests:
             delay.cut(now_s)
 
     def reopened(self, now_s: float) -> None:
@@ -117,18 +117,17 @@ class Objectives:
         stood shortly before.
 
         One that is ``alone`` in the queue goes unless it has waited beyond the target (a prediction that refused every
-        ticket would never learn that it is wrong), and more seats are demanded than there are.
+        ticket would never learn that it is wrong), and its queue has cost another one shortly before.
         """
         delay = self._delays.get(record.queue_class)
-        if delay is None or record.crash is not None or not delay.overloaded(now_s):
+        if delay is None or record.crash is not None:
             return False
         waited_s = now_s - record.ticket.arrived_s
-        late = waited_s + first_token_s > delay.slo_s
-        return late and not (alone and (waited_s <= delay.target_s or not self._demand_exceeds(now_s)))
-
-    def _demand_exceeds(self, now_s: float) -> bool:
-        """Whether more seats are demanded than there are: then another ticket is about to come."""
-        return self._forecast.demand.total_seats(now_s) > self._scheduler.limit
+        if waited_s + first_token_s <= delay.slo_s:
+            return False
+        if alone:
+            return waited_s > delay.target_s and delay.contested(now_s)
+        return delay.overloaded(now_s)
 
     # ------------------------------------------------------------------ the seats that are held
 

@@ -41,6 +41,7 @@ class ControlledDelay:
         self._short_s = now_s  # the last time at which the queue was known to be short
         self._left_s = now_s  # the last time at which a ticket left it
         self._stood_s = -inf  # the last time at which it stopped standing, or cost a ticket
+        self._cost_s = -inf  # the last time at which it cost a ticket
 
     def stands(self, now_s: float) -> bool:
         """Whether the queue, in which something waits, has stood up to now."""
@@ -63,10 +64,17 @@ class ControlledDelay:
         if longest_s <= self.target_s and (longest_s <= self.target_s / 2 or not self.stands(now_s)):
             self.empty(now_s)
 
+    def contested(self, now_s: float) -> bool:
+        """Whether the queue has cost a ticket shortly before: more tickets come than can be served in time."""
+        return self._lately(self._cost_s, now_s)
+
     def cut(self, now_s: float) -> None:
-        """A ticket that would have been late was refused: the overload goes on."""
+        """A ticket that would have been late was refused, and others wait: an overload goes on."""
         if self.overloaded(now_s):
-            self._stood_s = now_s
+            self._stood_s = self._cost_s = now_s
 
     def _stood_lately(self, now_s: float) -> bool:
-        return now_s - self._stood_s <= _REMEMBERED_RATIO * self.slo_s
+        return self._lately(self._stood_s, now_s)
+
+    def _lately(self, at_s: float, now_s: float) -> bool:
+        return now_s - at_s <= _REMEMBERED_RATIO * self.slo_s

@@ -29,6 +29,7 @@ MODEL_LEN = 2560
 TINY = Path(__file__).resolve().parents[3] / ".models" / "tiny"
 _BLOCK_TOKENS = 32
 _CALLER = Caller("benchmark")
+_LOOK_S = 0.05
 #: vLLM's priorities: a smaller number is more urgent.
 _RANKS = {"realtime": 0, "normal": 1, "batch": 2}
 
@@ -105,6 +106,11 @@ class Engine:
         """The sequences that the engine runs, by its last report."""
         running: int = self._engine.headway.reader.activity.load.running
         return running
+
+    async def idle(self) -> None:
+        """Wait until no request of any arm is left in the engine: one that was cut may run on for a while."""
+        while self._engine.output_processor.has_unfinished_requests():
+            await asyncio.sleep(_LOOK_S)
 
     def cap(self, requests: int | None) -> None:
         """vLLM's ``--max-num-queued-reqs``: how many requests may be unfinished; None for any number."""

@@ -31,7 +31,7 @@ from serving.quiet import MAX_OTHERS, MAX_SLOWER, Times, others_share, spin_s
 from serving.results import Key, Results
 
 _AT_ONCE = (1, 16)  # clients, where the cost of the layer is measured
-_SETTLE_S = 2.0  # until the engine has dropped what was cut
+_SETTLE_S = 2.0  # after the last request has left the engine
 _LEARN_S = 30.0  # of load, where an engine is to find what another one learnt and there is nothing yet
 SEATS = 128  # vLLM's own default for a server on the CPU
 
@@ -122,6 +122,7 @@ class Run:
             finally:
                 engine.cap(None)
             client_s, after = time.process_time() - client_s, Times.now()
+            await engine.idle()
             await asyncio.sleep(_SETTLE_S)
         slower /= self._fastest_s
         others = others_share(before, after)

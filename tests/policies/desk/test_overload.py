@@ -86,3 +86,19 @@ def test_a_prediction_refuses_no_lonely_ticket_that_has_hardly_waited(waited: fl
     lonely = desk.made
     desk.ends(30.5 + waited * SLO_S)
     assert (desk.running == lonely) is goes
+
+
+def test_lonely_tickets_do_not_prolong_what_refuses_them() -> None:
+    """Sixteen objectives after the last refusal beside others, a late ticket that nothing competes with is served."""
+    desk = OneSeat()
+    desk.overload()
+    outcomes = []
+    for at_s in (24.0, 29.0, 34.0, 39.0, 44.0):
+        desk.comes(at_s)
+        desk.comes(at_s + 0.1)
+        outcomes.append(refused(desk.ends(at_s + 1.5 * SLO_S)) == [])
+        if desk.running is not None:
+            desk.ends(at_s + 1.6 * SLO_S)
+    assert outcomes[0] is False
+    assert outcomes[-1] is True
+    assert outcomes == sorted(outcomes)

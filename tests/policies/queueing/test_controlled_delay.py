@@ -82,11 +82,14 @@ def test_a_refused_ticket_prolongs_an_overload_and_begins_none() -> None:
     """Sixteen objectives from the last one that was refused because of it."""
     delay, quiet = standing(), ControlledDelay(1.0, 0.0)
     delay.empty(4.0)
+    assert not delay.contested(14.0)
     delay.cut(15.0)
     assert delay.overloaded(30.0)
+    assert delay.contested(30.0)
     delay.empty(39.9)
     delay.cut(40.0)
     assert not delay.overloaded(40.0)
+    assert not delay.contested(40.0)
     quiet.cut(0.2)
     assert not quiet.overloaded(0.4)
 
