@@ -477,7 +477,10 @@ MUTANTS = [
     ),
     Mutant("queueing/weighted", "shares do not matter", "share / least for name, share", "1.0 for name, share"),
     Mutant(
-        "queueing/fair_share", "dispatch is not charged to the tenant", "self._last.served_tokens += tokens", "pass"
+        "queueing/fair_share",
+        "dispatch is not charged to the tenant",
+        "self._last.served_tokens += tokens / ticket.share",
+        "pass",
     ),
     Mutant(
         "queueing/fair_share",

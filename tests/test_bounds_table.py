@@ -14,8 +14,7 @@ from headway.api import client, secret_text
 from headway.console import metrics_page
 from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
-from headway.http.admin import orders, tokens
-from headway.http.admin import handlers as admin
+from headway.http.admin import callers, orders, tokens
 from headway.http.inference import header_values
 from headway.http.limits import bounds, json_shape
 from headway.http.limits.bounds import Bounds
@@ -72,7 +71,7 @@ BOUNDS = {
     "lengths by tenant, class and size": f"{prediction._KEYS} kinds of {prediction._HISTORY} lengths",
     "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
     "an order to the admin API": f"{size(orders.MAX_BODY_BYTES)} within {orders.BODY_WITHIN_S:g} s",
-    "a query of the admin API": f"{admin.MAX_QUERY_BYTES} bytes",
+    "a query of the admin API": f"{callers.MAX_QUERY_BYTES} bytes",
     "a field of the audit, and of its log line": f"{audit.MAX_CHARS} characters, printable",
     "lines of the audit": f"{audit.MAX_CHANGES} changes, {audit.MAX_REFUSED} refused, "
     f"{audit.MAX_STRANGERS} without a token",

@@ -31,9 +31,11 @@ _ENVIRONMENT = {
     "TORCHDYNAMO_DISABLE": "1",
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
+    "HEADWAY_ALLOW_DEV_MODE": "1",
     "VLLM_SERVER_DEV_MODE": "1",  # for /pause
     "HEADWAY_CACHE_DIR": "",
 }
+_TOKEN = "t" * 32
 
 
 def waiting() -> Iterator[Goal]:
@@ -83,7 +85,8 @@ async def _growth(family: Family, port: int, words: int, *, queued: bool) -> flo
         sent = (http.post("/v1/completions", content=body) for _ in range(WARM))
         for answer in await asyncio.gather(*sent):
             answer.raise_for_status()
-        (await http.post("/pause", params={"mode": "keep"})).raise_for_status()
+        operator = {"Authorization": f"Bearer {_TOKEN}"}
+        (await http.post("/pause", params={"mode": "keep"}, headers=operator)).raise_for_status()
         await asyncio.sleep(SETTLE_S)
         before = _used(family)
         for _ in range(WAITING // TOGETHER):

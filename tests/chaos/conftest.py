@@ -49,6 +49,7 @@ def chaos_server(
         "HEADWAY_TEST_FAULT": str(orders),
         "HEADWAY_FALLBACK_URL": another_model,
         "HEADWAY_FALLBACK_MODEL": "small",
+        "HEADWAY_ALLOW_DEV_MODE": "1",
         "VLLM_SERVER_DEV_MODE": "1",  # mounts /pause, /sleep and what belongs to them
     }
     with RunningServer.headway(log_path, "--preset", "chaos", "--no-warmup", **environment) as server:

@@ -19,14 +19,20 @@ WAYS = {
 }
 
 
+def operator(server: RunningServer) -> dict[str, str]:
+    """The header of the operator's token."""
+    return {"Authorization": f"Bearer {server.token}"}
+
+
 def post(server: RunningServer, path: str) -> None:
-    """Call one of vLLM's routes."""
-    requests.post(f"{server.url}{path}", timeout=120).raise_for_status()
+    """Call one of vLLM's routes that change the engine, as the operator."""
+    requests.post(f"{server.url}{path}", headers=operator(server), timeout=120).raise_for_status()
 
 
 def is_paused(server: RunningServer) -> bool:
     """vLLM's own word."""
-    return bool(requests.get(f"{server.url}/is_paused", timeout=20).json()["is_paused"])
+    found = requests.get(f"{server.url}/is_paused", headers=operator(server), timeout=20)
+    return bool(found.json()["is_paused"])
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -16,7 +16,7 @@ from typing import Any
 
 #: Files that stay together because they share something expensive, by what they share; a folder ends with a slash.
 TOGETHER: dict[str, tuple[str, ...]] = {
-    "the shared servers": ("tests/engine/", "tests/chaos/", "tests/browser/"),
+    "the shared servers": ("tests/engine/", "tests/chaos/", "tests/browser/test_real_server.py"),
     "vLLM in the test's own process": (
         "tests/plugin/admission/test_max_tokens.py",
         "tests/plugin/vllm_adapter/process/test_caches.py",
@@ -27,6 +27,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 ALONE: tuple[str, ...] = (
     "tests/engine/test_starting_and_stopping.py",
     "tests/chaos/test_orphans.py",
+    "tests/browser/test_dashboard_page.py",
     "tests/engine/test_warmup.py",
     "tests/engine/test_plain_vllm.py",
     "tests/engine/test_readme_example.py",

@@ -7,6 +7,7 @@ desk's effects and decides nothing. All methods must be called on the event loop
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -80,10 +81,15 @@ class TrafficLog(Protocol):
         ...
 
 
+#: A tick belongs to no request: else its log lines would name the one whose event set the timer.
+_OF_NO_REQUEST = contextvars.Context()
+
+
 class TicketOptions(TypedDict, total=False):
     """The options of a request besides its class and its time-outs; ``Ticket`` has the meaning of each."""
 
     tenant: str
+    share: float
     seats: int
     prompt_tokens: int
     prompt_bytes: int
@@ -367,7 +373,7 @@ class Gate:
         """Tick at that time. One that has come already ticks at the loop's next turn, after all that is ready now."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(at_s, self._tick)
+        self._timer = asyncio.get_running_loop().call_at(at_s, self._tick, context=_OF_NO_REQUEST)
 
 
 __all__ = ["Gate", "Meter", "Permit", "RequestOptions", "TrafficLog", "loop_time_s"]

@@ -74,6 +74,7 @@ class Gateway:
             return self.gate.enter(
                 context.class_name,
                 tenant=context.tenant,
+                share=context.share,
                 seats=sequences,
                 timeouts=context.timeouts,
                 prompt_tokens=context.prompt_tokens,

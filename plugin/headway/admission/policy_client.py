@@ -154,7 +154,9 @@ def _contexts(gateway: Gateway, options: dict[str, Any]) -> tuple[RequestContext
     total_s, timeouts = options.pop("timeout_s", None), options.pop("timeouts", NO_TIMEOUTS)
     context = REQUEST_CONTEXT.get()
     if context is not None and context.detached:  # this call outlives its HTTP request
-        return None, RequestContext(context.class_name, context.tenant, context.timeouts, may_wait=context.may_wait)
+        own = RequestContext(context.class_name, context.tenant, context.timeouts, may_wait=context.may_wait)
+        own.share = context.share
+        return None, own
     if context is not None:
         return context, context
     asked = timeouts if total_s is None else timeouts.shortened_by(Timeouts(total_s=total_s))

@@ -9,6 +9,7 @@ from headway.api.client import AdminClient, is_loopback
 from headway.api.errors import (
     AdminError,
     BadUrlError,
+    BrokenConnectionError,
     InvalidOrderError,
     NoAnswerInTimeError,
     NotHeadwayError,
@@ -19,6 +20,7 @@ from headway.api.errors import (
     TlsError,
     TokenRefusedError,
     TooLargeError,
+    TooManyError,
     UnreachableError,
 )
 from headway.api.schema import (
@@ -49,6 +51,7 @@ __all__ = [
     "AnswerTooLargeError",
     "BadUrlError",
     "BoundedAdapter",
+    "BrokenConnectionError",
     "ClassStatus",
     "CurrentPreset",
     "EngineStatus",
@@ -72,6 +75,7 @@ __all__ = [
     "TlsError",
     "TokenRefusedError",
     "TooLargeError",
+    "TooManyError",
     "Traffic",
     "Trial",
     "UnreachableError",

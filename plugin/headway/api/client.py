@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
 from pydantic import BaseModel
 from requests.auth import AuthBase
+from urllib3.exceptions import ProtocolError
 
-from headway.api import routes
+from headway.api import repeats, routes
 from headway.api.bounded_session import AnswerTooLargeError, bounded_session
 from headway.api.errors import (
     BY_STATUS,
     BadUrlError,
+    BrokenConnectionError,
     NoAnswerInTimeError,
     NotHeadwayError,
     RefusedError,
@@ -28,6 +31,7 @@ from headway.api.routes import Route
 from headway.api.schema import (
     AdmissionChanged,
     AuditEntry,
+    AuditKind,
     AuditLog,
     CurrentPreset,
     FallbackOrder,
@@ -65,7 +69,8 @@ class AdminClient:
 
     The token goes into one header of requests to this server, and nowhere else: no redirect is followed. ``lenient``
     reads answers of any version (``headway.api.lenient``). Proxies of the environment are used for other machines only,
-    and not at all without ``use_proxies``. Every method raises AdminError.
+    and not at all without ``use_proxies``. Every method raises AdminError. An order may be sent again, as
+    ``headway.api.repeats`` says; ``sleep`` waits until then.
     """
 
     def __init__(
@@ -76,10 +81,12 @@ class AdminClient:
         timeout_s: tuple[float, float] = TIMEOUT_S,
         use_proxies: bool = True,
         lenient: bool = False,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         self._lenient = lenient
+        self._sleep = sleep
         self._host = _host(url)
         self._token = token
         self._use_proxies = use_proxies and not is_loopback(self._host)
@@ -236,9 +243,10 @@ class AdminClient:
         """Warm the running engine up. Raises RefusedError where the server cannot, or not now."""
         return self._ask(routes.WARMUP, WarmupAccepted, Order.model_construct(**_said(reason, actor)))
 
-    def audit(self, limit: int = routes.DEFAULT_AUDIT_ENTRIES) -> list[AuditEntry]:
-        """The newest entries of the audit log, the newest first."""
-        return self._ask(routes.AUDIT, AuditLog, params={"limit": limit}).entries
+    def audit(self, limit: int = routes.DEFAULT_AUDIT_ENTRIES, kind: AuditKind | None = None) -> list[AuditEntry]:
+        """The newest entries of the audit log, the newest first; None: all but the orders that changed nothing."""
+        asked: dict[str, Any] = {"limit": limit} if kind is None else {"limit": limit, "kind": kind.value}
+        return self._ask(routes.AUDIT, AuditLog, params=asked).entries
 
     def _ask(
         self,
@@ -249,7 +257,8 @@ class AdminClient:
         **options: Any,
     ) -> _Answer:
         body = None if order is None else order.model_dump(exclude_unset=True)
-        response = self._send(route, session or self._session, json=body, **options)
+        send = self._insist if route.changes else self._send
+        response = send(route, session or self._session, json=body, **options)
         if response.status_code not in (route.status, route.otherwise):
             raise _refused(response, self.url)
         try:
@@ -257,6 +266,19 @@ class AdminClient:
         except (ValueError, RecursionError):
             text = "The server's answer is not one of Headway's admin API."
             raise NotHeadwayError(text, self.url) from None
+
+    def _insist(self, route: Route, session: requests.Session, **options: Any) -> requests.Response:
+        """Send an order, and again under the same name where its answer did not come, or came too early."""
+        options["headers"] = {**options.pop("headers", {}), routes.IDEMPOTENCY_KEY: repeats.new_key()}
+        for _ in range(repeats.MOST_TRIES - 1):
+            try:
+                response = self._send(route, session, **options)
+            except BrokenConnectionError:
+                continue
+            if (wait_s := repeats.wait_s(response)) is None:
+                return response
+            self._sleep(wait_s)
+        return self._send(route, session, **options)
 
     def _bounded(self, most_bytes: int, timeout_s: tuple[float, float] | None = None) -> requests.Session:
         """A session with the token, whose answers have at most so many bytes."""
@@ -288,7 +310,9 @@ class AdminClient:
             raise NoAnswerInTimeError("The server did not answer in time.", self.url) from None
         except requests.exceptions.SSLError:
             raise TlsError("The TLS connection to the server failed.", self.url) from None
-        except requests.RequestException:
+        except requests.RequestException as error:
+            if error.args and isinstance(error.args[0], ProtocolError):
+                raise BrokenConnectionError("The connection ended before the server answered.", self.url) from None
             raise UnreachableError("The server is not reachable.", self.url) from None
 
     def _read(self, answer: type[_Answer], response: requests.Response) -> _Answer:

@@ -4,15 +4,17 @@
      ├── BadUrlError            the URL is not that of a server; no request was sent
      ├── UnreachableError       no connection
      │    ├── NoAnswerInTimeError   the answer did not come, or was not complete, in time
+     │    ├── BrokenConnectionError the connection ended before the answer
      │    └── TlsError              the TLS connection failed
      ├── NotHeadwayError        an answer that is not one of the admin API
      │    └── TooLargeError         an answer that is larger than its bound
      └── RefusedError           the server answered with an error status
           ├── TokenRefusedError     401: no token, or a wrong one
-          ├── RoleError             403: the token may only read
+          ├── RoleError             403: the token may only read, or the page has another origin
           ├── SwitchedOffError      404: the server was started without a token
           ├── StaleError            412: the preset was switched meanwhile
-          └── InvalidOrderError     422: the server does not accept the order
+          ├── InvalidOrderError     422: the server does not accept the order
+          └── TooManyError          429: too many orders, or wrong tokens from this address
 
 The text of each is one sentence for a person.
 """
@@ -38,6 +40,10 @@ class UnreachableError(AdminError):
 
 class NoAnswerInTimeError(UnreachableError):
     """The answer did not come, or was not complete, in time."""
+
+
+class BrokenConnectionError(UnreachableError):
+    """The connection ended before the answer: whether the request was carried out is not known."""
 
 
 class TlsError(UnreachableError):
@@ -84,6 +90,10 @@ class InvalidOrderError(RefusedError):
     """The server does not accept the order."""
 
 
+class TooManyError(RefusedError):
+    """Too many orders with this token, or too many wrong tokens from this address; the text says when to try again."""
+
+
 #: The error of each status; all others are a RefusedError.
 BY_STATUS: dict[int, type[RefusedError]] = {
     401: TokenRefusedError,
@@ -91,4 +101,5 @@ BY_STATUS: dict[int, type[RefusedError]] = {
     404: SwitchedOffError,
     412: StaleError,
     422: InvalidOrderError,
+    429: TooManyError,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +17,42 @@ _JSON = "application/json"
 _PROBLEM = "application/problem+json"
 _SCHEMAS = "#/components/schemas/{model}"
 _REVISION = {"type": "string", "pattern": '^"[1-9][0-9]*"$'}
+_DESCRIPTION = (
+    "An order is a PUT or a POST with a JSON body. Ordering needs the operator's token, reading either token. "
+    "An order with an Origin header is refused unless that is the server's own origin, or a listed one."
+)
+#: Why a route refuses, by status.
+_REFUSALS: Mapping[HTTPStatus, str] = {
+    HTTPStatus.BAD_REQUEST: "The body ended early, or the Idempotency-Key is none.",
+    HTTPStatus.UNAUTHORIZED: "No token, or a wrong one.",
+    HTTPStatus.FORBIDDEN: "The token may only read, or the order comes from a page of another origin.",
+    HTTPStatus.NOT_FOUND: "The admin API is off: the server has no token.",
+    HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
+    HTTPStatus.CONFLICT: "It is so already, it is not possible now, or the order of this Idempotency-Key is under way.",
+    HTTPStatus.PRECONDITION_FAILED: "Another revision is in force: the ETag is that one.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
+    HTTPStatus.REQUEST_URI_TOO_LONG: "The query is too long.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not application/json.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "What was sent is not valid, or the Idempotency-Key belongs to another order.",
+    HTTPStatus.PRECONDITION_REQUIRED: "If-Match is missing.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong tokens from this address, or too many orders with this token.",
+    HTTPStatus.NOT_IMPLEMENTED: "This server cannot.",
+}
+#: The headers of an answer by its status, and whether each is always there.
+_HEADERS: Mapping[HTTPStatus, tuple[tuple[str, bool], ...]] = {
+    HTTPStatus.UNAUTHORIZED: (("WWW-Authenticate", True),),
+    HTTPStatus.REQUEST_TIMEOUT: (("Connection", False),),
+    HTTPStatus.CONFLICT: (("Retry-After", False),),
+    HTTPStatus.PRECONDITION_FAILED: (("ETag", True),),
+    HTTPStatus.PRECONDITION_REQUIRED: (("ETag", True),),
+    HTTPStatus.TOO_MANY_REQUESTS: (("Retry-After", True),),
+    HTTPStatus.SERVICE_UNAVAILABLE: (("Retry-After", True),),
+}
+_HEADER_SCHEMAS: Mapping[str, dict[str, Any]] = {
+    "ETag": _REVISION,
+    "Retry-After": {"type": "integer", "minimum": 1},
+    routes.REPLAYED: {"type": "string", "const": "true"},
+}
 
 
 @cache
@@ -26,7 +63,7 @@ def document(version: str) -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Headway admin API", "version": version},
+        "info": {"title": "Headway admin API", "version": version, "description": _DESCRIPTION},
         "paths": paths,
         "components": {
             "schemas": _models(),
@@ -71,28 +108,61 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
                 "schema": {"type": "string"},
             }
         )
+    if route.changes:
+        found.append(
+            {
+                "name": routes.IDEMPOTENCY_KEY,
+                "in": "header",
+                "description": "A name that the client gives to this order: the same one again within ten minutes, "
+                "with the same body, is answered as the first was, and not carried out.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": routes.MAX_KEY_CHARS, "pattern": "^[!-~]+$"},
+            }
+        )
     if route.has_limit:
         bounds = {"minimum": 1, "maximum": routes.MAX_AUDIT_ENTRIES, "default": routes.DEFAULT_AUDIT_ENTRIES}
         found.append({"name": "limit", "in": "query", "schema": {"type": "integer", **bounds}})
+        found.append(
+            {
+                "name": "kind",
+                "in": "query",
+                "description": "Only entries of this kind; without it all but those of orders that changed nothing.",
+                "schema": {"type": "string", "enum": [kind.value for kind in schema.AuditKind]},
+            }
+        )
     return found
 
 
 def _responses(route: Route) -> dict[str, Any]:
+    found = {str(int(status)): _answer(route, status) for status in (route.status, route.otherwise) if status}
+    refused = {"content": {_PROBLEM: {"schema": _reference(schema.Problem)}}}
+    for status in route.refusals:
+        found[str(int(status))] = {"description": _REFUSALS[status], **refused, **_headers(_HEADERS.get(status, ()))}
+    return found
+
+
+def _answer(route: Route, status: HTTPStatus) -> dict[str, Any]:
+    """The response of a route that refuses nothing."""
     other = {"type": "object" if route.media == _JSON else "string"}
     answer = other if route.answer is None else _reference(route.answer)
-    good: dict[str, Any] = {"content": {route.media: {"schema": answer}}}
+    headers = [*_HEADERS.get(status, ())]
     if route.versioned:
-        good["headers"] = {"ETag": {"schema": _REVISION}}
-    statuses = [route.status] if route.otherwise is None else [route.status, route.otherwise]
-    refused = {"content": {_PROBLEM: {"schema": _reference(schema.Problem)}}}
+        headers.append(("ETag", True))
+    if route.changes:
+        headers.append((routes.REPLAYED, False))
     return {
-        **{str(int(status)): {"description": _words(status), **good} for status in statuses},
-        **{str(int(status)): {"description": _words(status), **refused} for status in route.refusals},
+        "description": f"{status.phrase}.",
+        "content": {route.media: {"schema": answer}},
+        **_headers(tuple(headers)),
     }
 
 
-def _words(status: HTTPStatus) -> str:
-    return f"{status.phrase}."
+def _headers(named: tuple[tuple[str, bool], ...]) -> dict[str, Any]:
+    """The headers of a response; empty where there are none to tell of."""
+    found = {
+        name: {"required": required, "schema": _HEADER_SCHEMAS.get(name, {"type": "string"})}
+        for name, required in named
+    }
+    return {"headers": found} if found else {}
 
 
 def _reference(model: type[BaseModel]) -> dict[str, str]:

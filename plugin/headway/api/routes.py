@@ -13,6 +13,11 @@ from headway.api import schema
 #: The most entries of the audit log that one request may ask for.
 MAX_AUDIT_ENTRIES = 500
 DEFAULT_AUDIT_ENTRIES = 50
+#: The header that names an order, so that a repetition of it is answered and not carried out; and its length.
+IDEMPOTENCY_KEY = "Idempotency-Key"
+MAX_KEY_CHARS = 128
+#: The header of an answer that an earlier order with the same key has got.
+REPLAYED = "Idempotent-Replayed"
 
 
 class Role(StrEnum):
@@ -29,7 +34,7 @@ class Route:
     ``role`` is None where no token is needed, ``answer`` is None for the OpenAPI document itself and for an answer that
     is no JSON, whose type is ``media``. ``otherwise`` is a second status with the same answer. ``versioned``: the
     answer carries the revision of the preset as its ETag; a versioned route with an order needs that ETag in
-    ``If-Match``.
+    ``If-Match``. ``computes``: its order only asks for figures.
     """
 
     name: str
@@ -44,7 +49,13 @@ class Route:
     problems: tuple[HTTPStatus, ...] = ()
     versioned: bool = False
     has_limit: bool = False
+    computes: bool = False
     media: str = "application/json"
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes the server: such orders are limited in rate, and may have an idempotency key."""
+        return self.order is not None and not self.computes
 
     @property
     def refusals(self) -> tuple[HTTPStatus, ...]:
@@ -56,10 +67,17 @@ class Route:
             found.add(HTTPStatus.FORBIDDEN)
         if self.order is not None:
             found |= _READS_BODY
+        if self.changes:
+            found.add(HTTPStatus.CONFLICT)
         return tuple(sorted(found))
 
 
-_NEEDS_TOKEN = {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND, HTTPStatus.REQUEST_URI_TOO_LONG}
+_NEEDS_TOKEN = {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.REQUEST_URI_TOO_LONG,
+    HTTPStatus.TOO_MANY_REQUESTS,
+}
 _READS_BODY = {
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_TIMEOUT,
@@ -106,6 +124,7 @@ FORECAST = Route(
     schema.Forecast,
     order=schema.ForecastOrder,
     problems=(HTTPStatus.CONFLICT,),
+    computes=True,
 )
 FORECAST_PROGRESS = Route(
     "forecast_progress",
@@ -245,7 +264,7 @@ AUDIT = Route(
     "audit",
     "GET",
     "/headway/v1/audit",
-    "The last changes and refused attempts.",
+    "The last changes and refused attempts, or the last orders that changed nothing.",
     Role.VIEWER,
     schema.AuditLog,
     problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),

@@ -7,6 +7,7 @@ are seconds, ratios are from 0 to 1, times are ISO 8601 in UTC.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
@@ -544,8 +545,20 @@ class WarmupAccepted(Answer):
 # ---------------------------------------------------------------------- audit, probes, problems
 
 
+class AuditKind(StrEnum):
+    """What an entry of the audit log is about."""
+
+    CHANGE = "change"  # what was changed, or failed to be
+    NOOP = "noop"  # an order that was carried out and changed nothing, or was a repetition
+    REFUSED = "refused"  # a refused order
+    READ = "read"  # a refused read
+
+
 class AuditEntry(Answer):
-    """One change, or one refused attempt; ``times`` counts the same attempt, whose last one was at ``time``."""
+    """One change, or one attempt that changed nothing.
+
+    ``times`` counts the same attempt, whose last one was at ``time``.
+    """
 
     time: str
     actor: str
@@ -557,7 +570,7 @@ class AuditEntry(Answer):
     revision: int
     reason: str
     result: str
-    times: int = Field(default=1, description="How often the same attempt was refused.")
+    times: int = Field(default=1, description="How often the same attempt was made.")
 
 
 class AuditLog(Answer):

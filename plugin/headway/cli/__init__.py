@@ -13,9 +13,11 @@ from headway.cli import (
     calibrate,
     dashboard,
     demo,
+    doctor,
     drain,
     export,
     fallback,
+    keys,
     pause,
     preset,
     recycle,
@@ -54,6 +56,7 @@ a first session:
 environment:
   HEADWAY_URL                the server to talk to (default http://127.0.0.1:8000)
   HEADWAY_ADMIN_TOKEN        its admin token, or HEADWAY_ADMIN_TOKEN_FILE, a file that holds it
+  HEADWAY_KEYS_FILE          the API keys of the server, which `headway keys` changes
   HEADWAY_PRESET_DIR         a folder with your own preset files
 
 exit codes:
@@ -62,8 +65,8 @@ exit codes:
 """
 
 _COMMANDS = (
-    serve, status, traffic, preset, fallback, pause, resume, drain, warmup, recycle, dashboard, demo, simulate,
-    calibrate, bench, tune, export,
+    serve, status, traffic, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard, demo, simulate,
+    calibrate, bench, tune, export, doctor,
 )  # fmt: skip
 
 

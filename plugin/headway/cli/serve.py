@@ -115,12 +115,12 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     admin_on = preflight.check_tokens(environ)
     preflight.check_upstream(environ)
     preflight.check_bounds(environ)
+    preflight.check_requests(environ)
     preflight.check_vllm()
     defaults = engine_defaults(ours.engine, catalogue.max_seats())
     cpu = _cpu_start(ours.engine, environ)
     warnings = (
         cpu.warning,
-        preflight.exposure(ours.engine, admin_on=admin_on),
         _too_few_seats(ours.engine, chosen),
         _ceiling(ours.engine, chosen, catalogue),
     )

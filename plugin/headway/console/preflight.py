@@ -12,13 +12,15 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headway.api import is_loopback
 from headway.console.exits import UsageError
 from headway.console.serve_flags import has, model_of, value_of
 from headway.console.token import check_length, find_token
 from headway.errors import HeadwayError
 from headway.fallback import FallbackTarget, target_from_environment
-from headway.http import Bounds
+from headway.http import AdminRules, Bounds, RequestRules
+from headway.http.access import RouteTable, TrustedProxies
+from headway.keys import keys_path, read_keys_file
+from headway.logs import LogSettings
 
 VLLM_PORT = 8000
 _DASHBOARD_PACKAGES = ("headway_dashboard", "streamlit", "plotly", "prometheus_api_client")
@@ -111,6 +113,20 @@ def has_vllm() -> bool:
     return importlib.util.find_spec("vllm") is not None
 
 
+def check_requests(environ: Mapping[str, str]) -> None:
+    """Refuse settings of keys, routes, request rules, the admin API and log lines that cannot be used."""
+    try:
+        if (path := keys_path(environ)) is not None:
+            read_keys_file(path)
+        RouteTable.from_environment(environ)
+        TrustedProxies.from_environment(environ)
+        RequestRules.from_environment(environ)
+        AdminRules.from_environment(environ)
+        LogSettings.from_environment(environ)
+    except HeadwayError as error:
+        raise UsageError(str(error)) from None
+
+
 def check_vllm() -> None:
     """Refuse to go on without vLLM."""
     if not has_vllm():
@@ -118,15 +134,6 @@ def check_vllm() -> None:
             "vLLM is not installed; install it with: pip install 'vllm-headway[gpu]' (NVIDIA GPU) "
             "or pip install 'vllm-headway[cpu]'"
         )
-
-
-def exposure(engine: Sequence[str], *, admin_on: bool) -> str | None:
-    """A warning where the admin API listens on more than this machine, else None."""
-    host = value_of(engine, "--host") or ""
-    if not admin_on or has(engine, "--uds") or is_loopback(host):
-        return None
-    where = f"on {host}" if host else "on every address of this machine"
-    return f"the admin API is on and listens {where}; add --host 127.0.0.1 to keep it on this machine"
 
 
 def _in_hub_cache(model: str, environ: Mapping[str, str]) -> bool:

@@ -39,7 +39,13 @@ def dashboard_command(options: Options) -> list[str]:
 
 def environment(environ: Mapping[str, str], token_file: Path) -> dict[str, str]:
     """The children's environment: our token and no other, no model hub, no usage statistics."""
-    defaults = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONUNBUFFERED": "1"}
+    trusted = {"HEADWAY_TRUSTED_PROXIES": HOST}  # the demo's own clients have every class
+    defaults = trusted | {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
     inherited = {key: value for key, value in environ.items() if key not in _TOKEN_VARIABLES}
     return defaults | inherited | {"HEADWAY_ADMIN_TOKEN_FILE": str(token_file)}
 

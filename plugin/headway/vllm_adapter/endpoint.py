@@ -1,9 +1,15 @@
 """Endpoint plugin: what Headway adds to each API server of vLLM, before its socket listens.
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
-of the compile cache): HEADWAY_PRESET, HEADWAY_PRESET_DIR, HEADWAY_WARMUP, HEADWAY_STATUS_CODES,
-HEADWAY_MAX_REQUEST_SEATS, the bounds of requests (``headway.http.limits.bounds``), HEADWAY_FALLBACK_URL and what belongs to
-it, or HEADWAY_FALLBACK_REPLY, HEADWAY_CACHE_DIR, and the tokens of the admin API.
+of the compile cache): ``headway.doctor.variables`` lists all variables, ``endpoint_settings`` reads them.
+
+A request passes from the outside to the inside:
+
+    RequestIds            an id of its own, and the trace it belongs to
+    RequestLimits         bytes and time
+    RouteGuard            the route, and the tenant by its key
+    vLLM's own            CORS, authentication, metrics
+    AdmissionMiddleware   what it asks for, and the response that waits for an admission
 """
 
 from __future__ import annotations
@@ -14,8 +20,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from http import HTTPStatus
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
@@ -27,50 +32,21 @@ from starlette.routing import Route
 from headway.admission import Gateway
 from headway.engine_service import EngineService
 from headway.errors import HeadwayError
-from headway.fallback import FallbackTarget, target_from_environment
-from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, Tokens, hide_queries, routes
-from headway.operator import Control, Listed, PresetCatalogue, ServerIdentity
-from headway.variables import whole_number
+from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, hide_queries, routes
+from headway.http.access import Access, ApiKeys, RouteGuard
+from headway.operator import Control, Listed, ServerIdentity
+from headway.tracing import RequestIds, queue_spans
+from headway.vllm_adapter.endpoint_settings import Settings
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
-from headway.vllm_adapter.log_format import log_as_vllm_does
+from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
+from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
+from headway.vllm_adapter.start_checks import check_start, inference_keys
+from headway.vllm_adapter.vllm_routes import log_routes
 from headway.vllm_adapter.warmup_requests import WarmupRequests
-from headway_policies import Preset
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings from the environment. Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line."""
-
-    catalogue: PresetCatalogue
-    preset: Preset
-    tokens: Tokens
-    warm: bool
-    queue_full_status: HTTPStatus
-    bounds: Bounds
-    max_request_seats: int | None
-    fallback: FallbackTarget | None
-
-    @classmethod
-    def from_environment(cls) -> Settings:
-        """Read and check everything before the engine is touched."""
-        catalogue = PresetCatalogue(os.environ.get("HEADWAY_PRESET_DIR") or None)
-        return cls(
-            catalogue=catalogue,
-            preset=catalogue.resolve(os.environ.get("HEADWAY_PRESET") or "balanced"),
-            tokens=Tokens.from_environment(),
-            warm=_one_of("HEADWAY_WARMUP", {"1": True, "0": False}, default="1"),
-            queue_full_status=_one_of("HEADWAY_STATUS_CODES", _STATUS_CODES, default="headway"),
-            bounds=Bounds.from_environment(),
-            max_request_seats=_max_request_seats(),
-            fallback=target_from_environment(),
-        )
-
-
-_STATUS_CODES = {"headway": HTTPStatus.TOO_MANY_REQUESTS, "vllm": HTTPStatus.SERVICE_UNAVAILABLE}
 
 
 class HeadwayEndpoint:
@@ -91,17 +67,22 @@ class HeadwayEndpoint:
 
         Settings are read here and not in the constructor: vLLM would log its error and serve without Headway.
         """
+        log_json_lines()
         log_as_vllm_does()
         hide_queries()
-        self._app = app
+        self._app, args = app, getattr(app.state, "args", None)
+        if args is not None:
+            check_start(args)
         self._settings = settings = Settings.from_environment()
         app.router.routes.insert(0, Route("/metrics", _metrics))
-        app.router.routes.extend(routes(self._controlled, settings.tokens))
+        app.router.routes.extend(routes(self._controlled, settings.tokens, settings.admin_rules))
         middleware = Middleware(
             AdmissionMiddleware,
             preset=lambda: self._controlled().preset,
             queue_full_status=settings.queue_full_status,
             fallback_controller=lambda: self._controlled().fallback_controller,
+            rules=settings.request_rules,
+            spans=queue_spans(getattr(args, "otlp_traces_endpoint", None)),
         )
         app.user_middleware.append(middleware)
 
@@ -113,7 +94,9 @@ class HeadwayEndpoint:
         settings = self._settings
         if settings is None:
             return
-        self._bound_requests(settings.bounds, args, _context_tokens(engine_client))
+        hide_content()
+        warn_of_content()
+        self._guard_requests(settings, args, _context_tokens(engine_client))
         if engine_client is None:
             return
         catalogue = settings.catalogue
@@ -133,6 +116,9 @@ class HeadwayEndpoint:
         )
         control, gateway = service.control, service.parts.gateway
         self._control = HeadwayEndpoint.serving = state.headway = control
+        control.audit.write_to(settings.audit_file)
+        if settings.keys_file is not None:
+            service.parts.tasks.start("keys file", settings.keys_file.watch())
         ceiling = control.snapshot().limit.ceiling
         _log_degraded_modes(catalogue.largest(), ceiling, args)
         _log_prefix_caching_off(catalogue, engine_client.vllm_config)
@@ -145,19 +131,29 @@ class HeadwayEndpoint:
             log.info("bounds: %s", words)
         log.info("preset %s in force: %d seats (ceiling %d)", control.preset.name, gateway.gate.desk.limit, ceiling)
 
-    def _bound_requests(self, bounds: Bounds, args: Namespace, context_tokens: int | None) -> None:
-        """Bound what a request may have before it is read: every other middleware is there now, and this is outermost.
+    def _guard_requests(self, settings: Settings, args: Namespace, context_tokens: int | None) -> None:
+        """Bound and guard a request before it is read: every other middleware is there now, and these are outside.
 
         The stack is wrapped as it is, for vLLM's build of the application may have made it already. ``args`` are the
         server's own: uvicorn is started with them after this.
         """
-        app = self._app
+        app, keys_file, tokens = self._app, settings.keys_file, settings.tokens
         prompt_embeds = bool(getattr(args, "enable_prompt_embeds", False))
-        bounds = replace(bounds, prompt_embeds=prompt_embeds, context_tokens=context_tokens)
-        stack = app.middleware_stack or app.build_middleware_stack()
-        app.middleware_stack = RequestLimits(stack, bounds, Budget(bounds.max_bodies_bytes))
+        bounds = replace(settings.bounds, prompt_embeds=prompt_embeds, context_tokens=context_tokens)
+        access = Access(
+            settings.route_table,
+            tokens.role,
+            bool(tokens),
+            lambda: self._controlled().preset,
+            keys=None if keys_file is None else lambda: keys_file.ring,
+            api_keys=ApiKeys(inference_keys(args, os.environ)),
+            proxies=settings.proxies,
+        )
+        guarded = RouteGuard(app.middleware_stack or app.build_middleware_stack(), access)
+        app.middleware_stack = RequestIds(RequestLimits(guarded, bounds, Budget(bounds.max_bodies_bytes)))
         _bound_server(bounds, args)
         fail_fast(app)
+        log_routes(app, settings.route_table)
 
     def _controlled(self) -> Control:
         if self._control is None:
@@ -175,6 +171,9 @@ def _bound_server(bounds: Bounds, args: Namespace) -> None:
     """Bound what uvicorn reads before it asks the application. Without httptools it takes h11, which has an option."""
     args.h11_max_incomplete_event_size = min(
         getattr(args, "h11_max_incomplete_event_size", None) or bounds.max_header_bytes, bounds.max_header_bytes
+    )
+    args.h11_max_header_count = min(
+        getattr(args, "h11_max_header_count", None) or bounds.max_header_fields, bounds.max_header_fields
     )
     try:
         from headway.vllm_adapter.protocol import bound_protocol
@@ -227,22 +226,9 @@ def _log_prefix_caching_off(catalogue: Iterable[Listed], vllm_config: Any) -> No
         )  # fmt: skip
 
 
-def _one_of(variable: str, allowed: dict[str, Any], *, default: str) -> Any:
-    value = os.environ.get(variable) or default
-    if value not in allowed:
-        raise HeadwayError(f"{variable}: one of {', '.join(allowed)} is needed, not {value[:40]!r}")
-    return allowed[value]
-
-
 async def _metrics(request: Request) -> Response:
     """One scrape, taken in one turn of the event loop: vLLM's own route works in a thread, so that its figures and ours
     would be of different moments."""
     from vllm.v1.metrics.prometheus import get_prometheus_registry
 
     return Response(generate_latest(get_prometheus_registry()), media_type=CONTENT_TYPE_LATEST)
-
-
-def _max_request_seats() -> int | None:
-    """None where it is not set: then all seats of the engine."""
-    variable = "HEADWAY_MAX_REQUEST_SEATS"
-    return whole_number(os.environ, variable, 1) if os.environ.get(variable) else None

@@ -24,7 +24,7 @@ _TURN_S = 0.001
 
 @functools.cache
 def _error_class() -> type[Refused]:
-    """A refusal that vLLM's handlers answer with its own status, and log as one line but for Anthropic's route.
+    """A refusal that vLLM's handlers answer with its own status, and log as one line.
 
     ``GracefulHTTPError`` gives the status of a whole response, ``GenerationError`` that of an error inside a stream
     (vllm/exceptions.py). Where a version lacks one of them the middleware alone gives the status.

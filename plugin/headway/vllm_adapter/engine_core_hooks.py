@@ -8,9 +8,13 @@ restart. The scheduler reads these attributes at every ``schedule()``.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
+from headway.errors import HeadwayError
+from headway.vllm_adapter.log_format import log_json_lines
+from headway.vllm_adapter.log_privacy import hide_engine_content
 from headway.vllm_adapter.process.cpu_yield import yield_cpu
 from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
 from headway.vllm_adapter.process.interrupted_start import interruptible
@@ -18,6 +22,7 @@ from headway.vllm_adapter.process.parent_watch import watch_starts
 from headway.vllm_adapter.process.progress import prepare_progress, report_progress
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
+from headway.vllm_adapter.start_checks import rust_front_end
 from headway_policies import Hold
 
 GET_LIMITS = "headway_get_limits"
@@ -33,6 +38,9 @@ _ACTIVE = ("max_num_active_reqs", "max_num_running_reqs")
 def register() -> None:
     """Add the methods to EngineCore, in the process that has one; prepare a process that will start one; on a small CPU
     machine, make vLLM's processes yield the CPU."""
+    _refuse_rust_front_end()
+    hide_engine_content()
+    log_json_lines()
     yield_cpu()
     listen_for_failed_starts()
     watch_starts(_manager_of_engines(), _prepare_start)
@@ -50,6 +58,13 @@ def register() -> None:
         report_progress(core, proc)
     if proc is not None:
         listen_for_death_cause(proc)
+
+
+def _refuse_rust_front_end() -> None:
+    """Raises HeadwayError where the server is to run behind Headway and would start a front end without plugins."""
+    caution = rust_front_end(os.environ)
+    if caution is not None and "headway" in os.environ.get("VLLM_PLUGINS", "").split(","):
+        raise HeadwayError(str(caution))
 
 
 def _prepare_start() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from headway.errors import HeadwayError, NoEngineError
 from headway.vllm_adapter.endpoint import HeadwayEndpoint
+from headway.vllm_adapter.log_format import log_json_lines
 from headway.vllm_adapter.process.death_cause import (
     forget_death_cause,
     one_line,
@@ -21,6 +22,7 @@ from headway.vllm_adapter.process.death_cause import (
     why_not_started,
 )
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED, interruptible
+from headway.vllm_adapter.start_checks import refusals
 from headway_policies import PresetError
 
 DRAIN_S = 30
@@ -44,6 +46,9 @@ def serve(vllm_argv: Sequence[str]) -> int:
     Raises NoEngineError, HeadwayError or PresetError with one line when the server does not start.
     """
     args = _parse(vllm_argv)
+    if found := refusals(args, os.environ):
+        raise HeadwayError("; ".join(found))
+    log_json_lines()
     if (getattr(args, "api_server_count", None) or 1) > 1 or getattr(args, "headless", False):
         raise HeadwayError("headway serve runs one API server; for several use vllm serve with VLLM_PLUGINS=headway")
     import uvloop

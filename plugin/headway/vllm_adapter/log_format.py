@@ -1,11 +1,26 @@
-"""Headway's log lines, in vLLM's format and marked as Headway's: ``[headway/supervisor.py:153]``."""
+"""Headway's log lines, in vLLM's format and marked as Headway's: ``[headway/supervisor.py:153]``.
+
+With HEADWAY_LOG_FORMAT=json all lines of Headway, vLLM and uvicorn are JSON objects (``headway.logs.json_lines``).
+"""
 
 from __future__ import annotations
 
 import copy
+import importlib
 import logging
+import os
+
+from headway.logs import JsonLines, LogSettings
 
 _MARK = "headway/"
+#: The classes that the set-ups of vLLM's and of uvicorn's logging name for their formatters.
+_FORMATTERS = (
+    ("vllm.logging_utils", "NewLineFormatter"),
+    ("vllm.logging_utils", "ColoredFormatter"),
+    ("uvicorn.logging", "DefaultFormatter"),
+    ("uvicorn.logging", "AccessFormatter"),
+)
+_LOGGERS = ("headway", "vllm", "uvicorn", "uvicorn.access", "uvicorn.error")
 
 
 def log_as_vllm_does() -> None:
@@ -16,6 +31,21 @@ def log_as_vllm_does() -> None:
         ours.propagate = False
     if ours.level == logging.NOTSET:
         ours.setLevel(theirs.level or logging.INFO)
+
+
+def log_json_lines() -> None:
+    """Write JSON lines in this process, if HEADWAY_LOG_FORMAT says so.
+
+    The formatters are replaced where they are looked up by name, too, for logging may be set up again later. A logging
+    configuration of the operator's with formatters of other names is not overruled by that.
+    """
+    if not LogSettings.from_environment(os.environ).json:
+        return
+    for module, name in _FORMATTERS:
+        setattr(importlib.import_module(module), name, JsonLines)
+    for name in _LOGGERS:
+        for handler in logging.getLogger(name).handlers:
+            handler.setFormatter(JsonLines())
 
 
 def _marked(handler: logging.Handler) -> logging.Handler:

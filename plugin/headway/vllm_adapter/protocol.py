@@ -8,7 +8,9 @@ module needs httptools.
 
     no head in time        408, or a plain close where nothing has come
     target too long        414
+    too many connections   503 at once, and a close
     fields too large       431, as soon as one read of the socket (256 KiB) more than the bound has come
+    too many fields        431
     answered, not over     closed when the rest of the request does not come in time
 """
 
@@ -22,18 +24,23 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headway.api_errors import error_body
 from headway.http import MAX_TARGET_BYTES, Bounds
+from headway.http.access import PEER
+from headway.http.limits.connections import Connections
 
 _FIELD_BYTES = len(": \r\n")
 _SENTENCES = {
     HTTPStatus.REQUEST_TIMEOUT: "The head of the request did not come in time.",
     HTTPStatus.REQUEST_URI_TOO_LONG: "The request target is longer than this server accepts.",
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "The request headers are larger than this server accepts.",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "The request headers are too many, or too large, for this server.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "This server has too many open connections. Try again later.",
 }
 _CODES = {
     HTTPStatus.REQUEST_TIMEOUT: "head_too_slow",
     HTTPStatus.REQUEST_URI_TOO_LONG: "target_too_long",
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "headers_too_large",
+    HTTPStatus.SERVICE_UNAVAILABLE: "too_many_connections",
 }
+_RETRY_AFTER_S = 2
 
 
 class _TooLarge(Exception):
@@ -41,12 +48,14 @@ class _TooLarge(Exception):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection; ``bounds`` are the same for all."""
+    """One connection; ``bounds`` and the count of the open ones are the same for all."""
 
     bounds = Bounds()
+    all_connections = Connections(bounds.max_connections)
 
     _unread_bytes = 0  # fed to the parser since it last began a request, or gave a part of a body
-    _field_bytes = 0
+    _field_bytes = _fields = 0
+    _counted = False  # among all connections
     _open = False  # a request has begun and is not complete
     _in_head = True
     _refusal: HTTPStatus | None = None
@@ -55,14 +64,31 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(  # type: ignore[override]  # as uvicorn's own: it serves transports that can write
         self, transport: asyncio.Transport
     ) -> None:
-        """Start the time limit of a head."""
+        """Start the time limit of a head, or refuse the connection."""
         super().connection_made(transport)
-        self._limit_wait()
+        self._counted = self.all_connections.enter(self._address())
+        if self._counted:
+            self._limit_wait()
+        else:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the time limit."""
         self._end_limit()
+        self._leave()
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Another protocol takes the connection, which stays counted until that has lost it."""
+        super().handle_websocket_upgrade()
+        protocol = self.transport.get_protocol()
+        lost = protocol.connection_lost
+
+        def counted(exc: Exception | None) -> None:
+            self._leave()
+            lost(exc)
+
+        protocol.connection_lost = counted  # type: ignore[method-assign]  # its class is the choice of uvicorn
 
     def data_received(self, data: bytes) -> None:
         """Count bytes that the parser buffers: it passes a field on only when it is complete."""
@@ -74,9 +100,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         self._open = self._in_head = True
-        self._field_bytes = 0
+        self._field_bytes = self._fields = 0
         self._limit_wait()
         super().on_message_begin()
+        self.scope[PEER] = self.client  # type: ignore[typeddict-unknown-key]  # a proxy's header may replace the other
 
     def on_url(self, url: bytes) -> None:
         """A part of the target."""
@@ -88,7 +115,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """A field of the head, or of the trailers."""
         self._field_bytes += len(name) + len(value) + _FIELD_BYTES
-        if self._field_bytes > self.bounds.max_header_bytes:
+        self._fields += 1
+        if self._field_bytes > self.bounds.max_header_bytes or self._fields > self.bounds.max_header_fields:
             self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             raise _TooLarge
         super().on_header(name, value)
@@ -131,9 +159,19 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.cycle is None or self._answered():
             body = error_body("", status, _SENTENCES[status], _CODES[status])
             head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
+            if status == HTTPStatus.SERVICE_UNAVAILABLE:
+                head += f"retry-after: {_RETRY_AFTER_S}\r\n"
             head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self.transport.write(head.encode() + body)
         self.transport.close()
+
+    def _address(self) -> str | None:
+        return None if self.client is None else self.client[0]
+
+    def _leave(self) -> None:
+        if self._counted:
+            self._counted = False
+            self.all_connections.leave(self._address())
 
     def _answered(self) -> bool:
         """Whether the last request that was handed to the application has its whole answer."""
@@ -162,4 +200,5 @@ class BoundedProtocol(HttpToolsProtocol):
 def bound_protocol(bounds: Bounds) -> None:
     """Put the bounded protocol where uvicorn looks for its own, before it does."""
     BoundedProtocol.bounds = bounds
+    BoundedProtocol.all_connections = Connections(bounds.max_connections, bounds.max_connections_per_address)
     auto.AutoHTTPProtocol = BoundedProtocol

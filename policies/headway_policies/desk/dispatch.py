@@ -143,7 +143,7 @@ class Dispatcher:
             self.fill(now_s)
 
     def _hopeless(self, record: Record, now_s: float) -> Reason | None:
-        """Why its first token would come too late by prediction, so that another ticket makes better use of the seat."""
+        """Why its first token would come too late by prediction: then another ticket makes better use of the seat."""
         least_s = self._forecast.first_token_s(record.ticket)
         likely_s = self._forecast.likely_first_token_s(record.ticket)
         if least_s is None or likely_s is None:

@@ -6,19 +6,46 @@ and say nothing of what the engine can do; so for the time before that the rate 
 all are taken (Little's law, ``prediction.estimators``), forgotten as departures are. Until any seat has come free
 nothing is known but how long that has taken already, and the advice is that time.
 
-A fixed low-discrepancy sequence spreads the advice, so that clients refused together do not return together; it is
-bounded to 1-30 s, in whole seconds (RFC 9110, section 10.2.3).
+A fixed low-discrepancy sequence spreads the advice by a quarter in both directions, so that clients refused together do
+not return together; it is bounded to 1-30 s, in whole seconds (RFC 9110, section 10.2.3). Near the upper bound it is
+spread over the last fifth below it. ``retry_after_ms`` spreads one advice within its second.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from headway_policies.prediction import DecayingRate, share_left
 
+MAX_S: Final = 30
 _GOLDEN = 0.6180339887498949
 _MEMORY_S = 10.0
 _MIN_PER_S = 1e-9
+_MS = 1000
+
+
+class Spread:
+    """The multiples of the golden ratio modulo 1: any few neighbours are spread evenly over [0, 1)."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self) -> None:
+        self._value = 0.5
+
+    def next(self) -> float:
+        """The next value, from 0 to below 1."""
+        self._value = (self._value + _GOLDEN) % 1.0
+        return self._value
+
+
+def retry_after_ms(retry_after_s: int, spread: Spread) -> int:
+    """An advice of whole seconds in milliseconds, spread over its last second; over its second half where it is 1 s.
+
+    Rounded up to whole seconds it is the same advice again.
+    """
+    width_ms = _MS if retry_after_s > 1 else _MS // 2
+    return _MS * retry_after_s - int(spread.next() * width_ms)
 
 
 class DrainRate:
@@ -26,7 +53,7 @@ class DrainRate:
 
     def __init__(self) -> None:
         self.began(0.0)
-        self._spread = 0.5
+        self._spread = Spread()
 
     def began(self, now_s: float) -> None:
         """The queue was empty, and begins to stand."""
@@ -52,6 +79,7 @@ class DrainRate:
         else:
             per_s = self.per_s(freed_per_s, now_s)
             expected_s = waiting / (per_s if per_s > _MIN_PER_S else _MIN_PER_S)
-        self._spread = (self._spread + _GOLDEN) % 1.0
-        advice_s = math.ceil(expected_s * (0.75 + 0.5 * self._spread))
-        return advice_s if 1 <= advice_s <= 30 else 1 if advice_s < 1 else 30
+        spread = self._spread.next()
+        spread_s, most_s = expected_s * (0.75 + 0.5 * spread), MAX_S * (0.8 + 0.2 * spread)
+        advice_s = math.ceil(spread_s if spread_s < most_s else most_s)
+        return advice_s if advice_s > 1 else 1

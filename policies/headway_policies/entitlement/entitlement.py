@@ -25,6 +25,11 @@ class Entitlement:
     tokens_per_minute: float | None = None
     caps: RequestCaps = field(default_factory=RequestCaps)
 
+    @property
+    def has_rates(self) -> bool:
+        """Whether a rate bounds the tenant."""
+        return self.requests_per_minute is not None or self.tokens_per_minute is not None
+
     def effective_class(self, asked: str, by_urgency: Sequence[str]) -> str:
         """The class a request gets that asks for ``asked``; ``by_urgency`` are the preset's, the most urgent first.
 

@@ -3,7 +3,8 @@
 Virtual token counters (VTC; Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024). Every tenant has a
 counter of the tokens it was served; the waiting tenant with the smallest counter is next, its own tickets first come,
 first served. A ticket is charged with an estimate at dispatch and corrected when it ends (the paper's VTC with
-prediction).
+prediction). Charges are divided by the share of the ticket's tenant (the paper's weighted VTC): of two tenants that
+both wait, one with three times the share of the other is given three times the tokens.
 
 A tenant that returns is raised to the smallest counter of the waiting tenants, or of the last one served when none
 waits, less a credit: it may have been served so many tokens fewer than they, as a sleeper may keep a bounded lag in a
@@ -14,14 +15,15 @@ with the longest queue. The credit is ``CREDIT_TICKETS`` tickets of the mean siz
 come at random is hardly ever larger, unless it demands more than nine tenths of its share. A new tenant has none.
 
 Bound: over any time in which two tenants both wait throughout, the tokens given to them (the real use of their
-dispatched tickets) differ by at most 2 * (A + C + E): A is the largest ticket, C the largest credit, E the largest
-total error of the estimates for the running tickets of one tenant, in either direction, summed over the two. With exact
-estimates E is 0. This has the form of the paper's 2 * max(w_p * L_input, w_q * M), with a prompt token and an output
-token weighing the same.
+dispatched tickets), each divided by the tenant's share, differ by at most 2 * (A + C + E): A is the largest ticket, C
+the largest credit, E the largest total error of the estimates for the running tickets of one tenant, in either
+direction, summed over the two, and all three are divided by the share of the tenant as well. With exact estimates E is
+0. This has the form of the paper's 2 * max(w_p * L_input, w_q * M), with a prompt token and an output token weighing
+the same.
 
 The cost of one call is O(log of the waiting tenants) on average: a heap with one live entry a tenant, re-keyed when it
-reaches the top. Known weak spots: of tenants with nothing waiting only the ``RECENT`` last ones are remembered, so a
-client that spreads its requests over more names than that evades its counter; a tenant is a name, whatever it pays.
+reaches the top. Known weak spot: of tenants with nothing waiting only the ``RECENT`` last ones are remembered, so a
+client that may choose its names, and spreads its requests over more than that, evades its counter.
 """
 
 from __future__ import annotations
@@ -47,10 +49,14 @@ _SPARE = 64
 
 @dataclass(slots=True, eq=False)
 class _Tenant:
-    """``entry`` is the number of its live entry in the heap; -1 when it has none."""
+    """``served_tokens`` are divided by its share when they are charged; ``share`` is that of its newest ticket.
+
+    ``entry`` is the number of its live entry in the heap; -1 when it has none.
+    """
 
     served_tokens: float
     entry: int = -1
+    share: float = 1.0
     tickets: OrderedDict[int, Ticket] = field(default_factory=OrderedDict)
 
 
@@ -72,6 +78,7 @@ class FairShare(Fifo):
         tenant = self._waiting.get(ticket.tenant)
         if tenant is None:
             tenant = self._come_back(ticket.tenant)
+        tenant.share = ticket.share
         self._tickets[ticket.id] = ticket
         tenant.tickets[ticket.id] = ticket
 
@@ -91,11 +98,11 @@ class FairShare(Fifo):
         return ticket
 
     def charge(self, ticket: Ticket, tokens: float) -> None:
-        """Charge the tenant with so many tokens."""
+        """Charge the tenant with so many tokens, divided by its share."""
         self._charged = min(self._charged + 1, _MEAN_OF)
         self._mean_tokens += (tokens - self._mean_tokens) / self._charged
         self._last = self._waiting[ticket.tenant]
-        self._last.served_tokens += tokens
+        self._last.served_tokens += tokens / ticket.share
 
     def correct(self, ticket: Ticket, tokens: float) -> None:
         """Charge the tenant with so many tokens more or fewer; no effect for a forgotten tenant."""
@@ -103,7 +110,7 @@ class FairShare(Fifo):
         if tenant is None:
             tenant = self._idle.get(ticket.tenant)
         if tenant is not None:
-            tenant.served_tokens += tokens
+            tenant.served_tokens += tokens / ticket.share
             if tokens < 0 and tenant.tickets:
                 self._enter(tenant)
 
@@ -116,11 +123,11 @@ class FairShare(Fifo):
         own, floor = self._waiting.get(tenant), (self._least_served() or self._last).served_tokens
         before = 0 if own is None else len(own.tickets)
         each = max(self._mean_tokens, 1.0)
-        turn = (self._returning(tenant, floor) if own is None else own.served_tokens) + before * each
+        turn = self._returning(tenant, floor) if own is None else own.served_tokens + before * each / own.share
         compared = [one for one in islice(self._waiting.values(), _COMPARED) if one is not own]
         others = len(self._waiting) - (own is not None)
         found = sum(
-            min(len(one.tickets), 1 + int((turn - one.served_tokens) / each))
+            min(len(one.tickets), 1 + int((turn - one.served_tokens) * one.share / each))
             for one in compared
             if one.served_tokens <= turn
         )
@@ -138,7 +145,9 @@ class FairShare(Fifo):
     def _returning(self, name: str, floor: float) -> float:
         """The counter of a tenant that returns: its own, within the credit; that of the least served, if it is new."""
         known = self._idle.get(name)
-        return floor if known is None else max(known.served_tokens, floor - CREDIT_TICKETS * self._mean_tokens)
+        if known is None:
+            return floor
+        return max(known.served_tokens, floor - CREDIT_TICKETS * self._mean_tokens / known.share)
 
     def _go_idle(self, name: str, tenant: _Tenant) -> None:
         tenant.entry = -1

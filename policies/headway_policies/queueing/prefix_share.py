@@ -15,7 +15,8 @@ the order of arrival.
 
 Bound on shares, with Q the quantum, and A, C and E as in ``FairShare``, after the discount: the counters of two waiting
 tenants differ by less than Q + A + C + E, since none is below the allowance by more than Q + C, or above it by A + E.
-Over any time in which both wait throughout, the tokens charged to them differ by at most 2 * (Q + A + C + E).
+Over any time in which both wait throughout, the tokens charged to them, each divided by the tenant's share, differ by
+at most 2 * (Q + A + C + E). The quantum is not divided: a tenant of share 3 may use three times as many tokens of it.
 
 Cost: each ticket is listed under each of its blocks (16 at most), so ``push``, ``remove`` and ``charge`` take
 O(blocks), and O(log n) for a block that is cached. ``head`` takes the deepest cached block with which a tenant with
@@ -127,7 +128,7 @@ class PrefixShare(FairShare):
         return ticket
 
     def charge(self, ticket: Ticket, tokens: float) -> None:
-        """Charge the tenant, less for what is cached; the engine will hold the prompt from now on."""
+        """Charge the tenant by its share, less for what is cached; the engine will hold the prompt from now on."""
         saved_tokens = _SAVED_RATIO * min(ticket.seats * self._cache.matched_tokens(ticket), tokens)
         super().charge(ticket, tokens - saved_tokens)
         first = self._oldest_of(ticket.tenant) is ticket

@@ -6,6 +6,7 @@ Nothing of its content: the text of a prompt never enters this package.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 #: The assumed ``max_tokens`` of a request that does not set it.
 DEFAULT_MAX_TOKENS = 512
@@ -50,7 +51,7 @@ class Ticket:
     occupy in the engine (OpenAI's ``n``). ``asked`` holds the time-outs that the client requests; they can only
     shorten those of its class. ``prompt_tokens`` may be an estimate, 0 when unknown. ``may_wait`` is False where the
     client prefers a refusal to queueing. ``prefix`` has the hashes of the beginnings of its prompt (``prefix``); empty
-    where nothing compares them.
+    where nothing compares them. ``share`` weighs its tenant against others of its class, 1 as much as any other.
     """
 
     id: int
@@ -64,10 +65,13 @@ class Ticket:
     max_tokens: int | None = None
     may_wait: bool = True
     prefix: tuple[int, ...] = ()
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if self.seats < 1:
             raise ValueError(f"ticket {self.id}: seats must be at least 1, not {self.seats}")
+        if not 0 < self.share < inf:
+            raise ValueError(f"ticket {self.id}: share must be above 0 and finite, not {self.share}")
 
     @property
     def total_tokens(self) -> int:

@@ -109,7 +109,7 @@ class Engine:
 
     async def idle(self) -> None:
         """Wait until no request of any arm is left in the engine: one that was cut may run on for a while."""
-        while self._engine.output_processor.has_unfinished_requests():
+        while self._engine.output_processor.has_unfinished_requests():  # noqa: ASYNC110 - vLLM has no event for it
             await asyncio.sleep(_LOOK_S)
 
     def cap(self, requests: int | None) -> None:

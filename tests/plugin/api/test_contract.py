@@ -232,6 +232,10 @@ def test_the_document_has_every_route_and_every_reference_leads_somewhere() -> N
             route.role is not None,
             route.order is not None,
         )
+    assert {name for name, one in operations.items() if "Idempotency-Key" in _parameters(one)} == {
+        route.name for route in routes.TABLE if route.changes
+    }
+    assert set(_parameters(operations["audit"])) == {"limit", "kind"}
     schemas = document["components"]["schemas"]
     references = set(_references(document))
     assert references == {f"#/components/schemas/{name}" for name in schemas}
@@ -278,6 +282,34 @@ def _others() -> list[str]:
     """Every module and package of the plugin but the contract."""
     names = sorted(info.name for info in pkgutil.iter_modules(headway.__path__, "headway."))
     return [name for name in names if name != "headway.api"]
+
+
+@EVERY_ROUTE
+def test_the_document_has_every_refusal_of_an_order(route: Route) -> None:
+    """Those that the server gives before a handler is asked, with their headers."""
+    operation = openapi.document("1")["paths"][route.path][route.method.lower()]
+    given = {int(status) for status in operation["responses"]}
+    if route.role is None:
+        assert not given & {401, 403, 429}
+        return
+    assert given >= {401, 404, 414, 429}
+    assert (403 in given) == (route.role is Role.OPERATOR)
+    if route.order is not None:
+        assert given >= {400, 403, 408, 409, 413, 415, 422}
+    if route.order is not None and route.versioned:
+        assert given >= {412, 428}
+    required = {
+        (status, name)
+        for status, response in operation["responses"].items()
+        for name, one in response.get("headers", {}).items()
+        if one["required"]
+    }
+    assert required >= {("401", "WWW-Authenticate"), ("429", "Retry-After")}
+    assert (("412", "ETag") in required) == (412 in given)
+
+
+def _parameters(operation: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in operation.get("parameters", [])]
 
 
 def _references(value: object) -> Iterator[str]:

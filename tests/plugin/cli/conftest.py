@@ -20,7 +20,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of the developer's own reaches a test."""
     for name in ("URL", "ADMIN_TOKEN", "ADMIN_TOKEN_FILE", "VIEWER_TOKEN", "VIEWER_TOKEN_FILE", "PRESET_DIR"):
         monkeypatch.delenv(f"HEADWAY_{name}", raising=False)
-    for name in ("HF_HUB_OFFLINE", "VLLM_PLUGINS", "HEADWAY_PRESET", "HEADWAY_WARMUP"):
+    for name in ("HF_HUB_OFFLINE", "VLLM_PLUGINS", "HEADWAY_KEYS_FILE", "HEADWAY_PRESET", "HEADWAY_WARMUP"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -110,23 +110,6 @@ def test_a_short_token_is_refused_with_a_way_to_make_one(role: str) -> None:
     assert preflight.check_tokens({f"HEADWAY_{role}_TOKEN": "s" * 32}) is (role == "ADMIN")
 
 
-@pytest.mark.parametrize(
-    ("engine", "admin_on", "warned"),
-    [
-        (["m"], True, True),
-        (["m"], False, False),
-        (["m", "--host", "0.0.0.0"], True, True),
-        (["m", "--host", "127.0.0.1"], True, False),
-        (["m", "--host", "localhost"], True, False),
-        (["m", "--host", "::1"], True, False),
-        (["m", "--uds", "/s"], True, False),
-    ],
-)
-def test_an_admin_api_open_to_others_is_warned_about(engine: list[str], admin_on: bool, warned: bool) -> None:
-    """One line, and only where other machines can reach it."""
-    assert (preflight.exposure(engine, admin_on=admin_on) is not None) is warned
-
-
 def test_missing_vllm_is_reported_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """``pip install`` alone brings no engine."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -10,11 +10,11 @@ from cost_growth import assert_linear
 from small_presets import small_preset
 
 from headway.api_errors import BadRequest
-from headway.http.inference import timeouts
-from headway.http.limits import json_shape
 from headway.http.admin.tokens import MAX_TOKEN_CHARS, Role, TokenError, Tokens, read_token
-from headway.http.limits.json_shape import JsonShape
+from headway.http.inference import timeouts
 from headway.http.inference.request_info import read_request_info
+from headway.http.limits import json_shape
+from headway.http.limits.json_shape import JsonShape
 from headway_policies import Preset
 
 PRESET, BY_PREFIX = small_preset(), small_preset(inside="prefix")

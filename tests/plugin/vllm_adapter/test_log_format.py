@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+import json
 import logging
+import logging.config
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
+import uvicorn
 
-from headway.vllm_adapter.log_format import log_as_vllm_does
+from headway.errors import HeadwayError
+from headway.logs import JsonLines
+from headway.vllm_adapter import log_format
+from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 
 
 @pytest.fixture
@@ -56,3 +66,84 @@ def test_handlers_of_the_operator_stay(stream: io.StringIO) -> None:
     assert ours.handlers == [own]
     assert ours.level == logging.ERROR
     assert stream.getvalue() == ""
+
+
+@pytest.fixture
+def json_asked(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """JSON lines are asked for, of uvicorn's loggers as well; afterwards its formatters are as before."""
+    monkeypatch.setenv("HEADWAY_LOG_FORMAT", "json")
+    monkeypatch.setattr(log_format, "_FORMATTERS", log_format._FORMATTERS[2:])  # vLLM is not imported for this
+    for module, name in log_format._FORMATTERS:
+        loaded = importlib.import_module(module)
+        monkeypatch.setattr(loaded, name, getattr(loaded, name))
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        one = logging.getLogger(name)
+        for attribute in ("handlers", "level", "propagate", "disabled"):
+            monkeypatch.setattr(one, attribute, getattr(one, attribute))
+    return stream
+
+
+def test_json_lines_are_written_by_all_loggers(json_asked: io.StringIO) -> None:
+    """vLLM's handlers, and Headway's, which are made of them."""
+    log_json_lines()
+    log_as_vllm_does()
+    logging.getLogger("vllm.engine").info("a step")
+    logging.getLogger("headway.audit").info("an order")
+    lines = [json.loads(line) for line in json_asked.getvalue().splitlines()]
+    assert [(one["logger"], one["message"]) for one in lines] == [
+        ("vllm.engine", "a step"),
+        ("headway.audit", "an order"),
+    ]
+
+
+def test_json_lines_come_after_headways_handlers_as_well(json_asked: io.StringIO) -> None:
+    """The order of the two calls does not matter."""
+    log_as_vllm_does()
+    log_json_lines()
+    logging.getLogger("headway.audit").info("an order")
+    assert json.loads(json_asked.getvalue())["logger"] == "headway.audit"
+
+
+def test_json_lines_outlive_the_set_up_of_uvicorn(json_asked: io.StringIO) -> None:
+    """It is configured after the plugin, by the names of its formatters."""
+    log_json_lines()
+    logging.config.dictConfig(uvicorn.config.LOGGING_CONFIG)
+    for name in ("uvicorn", "uvicorn.access"):
+        (handler,) = logging.getLogger(name).handlers
+        assert isinstance(handler.formatter, JsonLines)
+
+
+def test_text_is_the_usual_format(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the variable says so."""
+    for value in ("", "text"):
+        monkeypatch.setenv("HEADWAY_LOG_FORMAT", value)
+        log_json_lines()
+    logging.getLogger("vllm.engine").info("a step")
+    assert stream.getvalue() == "INFO [test_log_format.py] a step\n"
+
+
+def test_an_unknown_format_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, at the start."""
+    monkeypatch.setenv("HEADWAY_LOG_FORMAT", "xml")
+    with pytest.raises(HeadwayError, match=r"^HEADWAY_LOG_FORMAT: text or json is needed, not 'xml'$"):
+        log_json_lines()
+
+
+@pytest.mark.slow
+def test_vllms_set_up_of_logging_makes_json_lines() -> None:
+    """In a process of its own: what vLLM configures before and after, and in its children."""
+    pytest.importorskip("vllm.logging_utils", reason="there is no vLLM")
+    code = (
+        "import logging, os\n"
+        "import vllm.logger as theirs\n"
+        "from headway.vllm_adapter.log_format import log_json_lines\n"
+        "theirs._configure_vllm_root_logger()\n"
+        "log_json_lines()\n"
+        "logging.getLogger('vllm.a').warning('before')\n"
+        "theirs._configure_vllm_root_logger()\n"
+        "logging.getLogger('vllm.a').warning('after')\n"
+    )
+    environment = {**os.environ, "HEADWAY_LOG_FORMAT": "json", "VLLM_LOGGING_LEVEL": "WARNING"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["message"] for one in lines] == ["before", "after"]

@@ -1,5 +1,39 @@
-"""Who may call which route: keys, routes and trusted proxies."""
+"""Access to the routes: which are open, what the others need, and how guesses are bounded.
 
+    route_guard   the ASGI middleware
+    access        its decisions: the identity of a request, or a refusal
+    known_routes, route_table, route_path   what is known, what is in force, and how a path is read
+    api_keys, proxies, anonymous, lockout   the ways to an identity, and the bound on wrong keys
+
+It depends on ASGI only, and not on vLLM.
+"""
+
+from headway.http.access.access import Access, AccessRefused, KeyRing
+from headway.http.access.anonymous import ANONYMOUS, anonymous_entitlement
+from headway.http.access.api_keys import ApiKeys
 from headway.http.access.identity import IDENTITY, Identity, identity_of
+from headway.http.access.known_routes import WEBSOCKET, KnownRoute, RouteAccess
+from headway.http.access.lockout import Lockout
+from headway.http.access.proxies import PEER, TrustedProxies
+from headway.http.access.route_guard import RouteGuard
+from headway.http.access.route_table import RouteTable
 
-__all__ = ["IDENTITY", "Identity", "identity_of"]
+__all__ = [
+    "ANONYMOUS",
+    "IDENTITY",
+    "PEER",
+    "WEBSOCKET",
+    "Access",
+    "AccessRefused",
+    "ApiKeys",
+    "Identity",
+    "KeyRing",
+    "KnownRoute",
+    "Lockout",
+    "RouteAccess",
+    "RouteGuard",
+    "RouteTable",
+    "TrustedProxies",
+    "anonymous_entitlement",
+    "identity_of",
+]

@@ -1,9 +1,8 @@
-"""What the handlers of the admin API share: the order in a body with its author, the name of an action, the answer."""
+"""What the handlers of the admin API share: the order that was read, the name of an action, the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from http import HTTPStatus
 
 from pydantic import BaseModel
@@ -11,11 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.audit import Caller
-from headway.http.admin.orders import AnOrder, read_order
-from headway.http.admin.problem import ProblemError
+from headway.http.admin.orders import AnOrder
 from headway.operator import Control
 
 Handler = Callable[[Control, Request, Caller], Awaitable[Response]]
+
+#: Where the ASGI scope of a request holds its order, once it has been read and checked.
+ORDER = "headway.order"
 
 
 def action(request: Request) -> str:
@@ -23,14 +24,11 @@ def action(request: Request) -> str:
     return f"{request.method} {request.scope['path']}"
 
 
-async def order(control: Control, request: Request, caller: Caller, expected: type[AnOrder]) -> tuple[AnOrder, Caller]:
-    """The order in the body, and its author. One that cannot be read is in the audit log as refused."""
-    try:
-        wanted = await read_order(request, expected)
-    except ProblemError as problem:
-        control.refused(caller, action(request), problem.detail)
-        raise
-    return wanted, replace(caller, actor=wanted.actor or caller.actor)
+def order(request: Request, expected: type[AnOrder]) -> AnOrder:
+    """The order in the body, which is of the kind that the table of routes names."""
+    found = request.scope[ORDER]
+    assert isinstance(found, expected)
+    return found
 
 
 def answer(body: BaseModel, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> Response:

@@ -23,19 +23,19 @@ from headway.supervision import CannotReplaceError, NotNowError
 
 
 async def _pause(control: Control, request: Request, caller: Caller) -> Response:
-    return _changed(api.PAUSE, await _ordered(control, request, caller, control.admission.pause))
+    return _changed(api.PAUSE, _ordered(request, caller, control.admission.pause))
 
 
 async def _resume(control: Control, request: Request, caller: Caller) -> Response:
-    return _changed(api.RESUME, await _ordered(control, request, caller, control.admission.resume))
+    return _changed(api.RESUME, _ordered(request, caller, control.admission.resume))
 
 
 async def _drain(control: Control, request: Request, caller: Caller) -> Response:
-    return _changed(api.DRAIN, await _ordered(control, request, caller, control.admission.drain))
+    return _changed(api.DRAIN, _ordered(request, caller, control.admission.drain))
 
 
 async def _warmup(control: Control, request: Request, caller: Caller) -> Response:
-    wanted, caller = await order(control, request, caller, schema.Order)
+    wanted = order(request, schema.Order)
     with _refusals():
         begun = control.warmups.begin(caller, wanted.reason)
     accepted = schema.WarmupAccepted(
@@ -45,7 +45,7 @@ async def _warmup(control: Control, request: Request, caller: Caller) -> Respons
 
 
 async def _recycle(control: Control, request: Request, caller: Caller) -> Response:
-    wanted, caller = await order(control, request, caller, schema.Order)
+    wanted = order(request, schema.Order)
     with _refusals():
         control.recycle(caller, wanted.reason)
     taken = control.gateway.gate.desk.seats_taken
@@ -62,11 +62,9 @@ HANDLERS: Mapping[str, Handler] = {
 }
 
 
-async def _ordered(
-    control: Control, request: Request, caller: Caller, act: Callable[[Caller, str], AdmissionChange]
-) -> AdmissionChange:
-    """Read an order, and carry it out."""
-    wanted, caller = await order(control, request, caller, schema.Order)
+def _ordered(request: Request, caller: Caller, act: Callable[[Caller, str], AdmissionChange]) -> AdmissionChange:
+    """Carry an order out."""
+    wanted = order(request, schema.Order)
     with _refusals():
         return act(caller, wanted.reason)
 

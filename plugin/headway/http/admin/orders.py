@@ -24,9 +24,8 @@ _MAX_KEY_CHARS = 60
 AnOrder = TypeVar("AnOrder", bound=Order)
 
 
-async def read_order(request: Request, expected: type[AnOrder]) -> AnOrder:
-    """The order in the body of a request. Raises ProblemError for one that cannot be read, or is none of this kind."""
-    body = await _body(request)
+def parse_order(body: bytes, expected: type[AnOrder]) -> AnOrder:
+    """The order in a body. Raises ProblemError for one that is no JSON, or none of this kind."""
     try:
         return expected.model_validate(json.loads(body))
     except ValidationError as error:
@@ -37,8 +36,8 @@ async def read_order(request: Request, expected: type[AnOrder]) -> AnOrder:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "The body is not valid JSON.") from None
 
 
-async def _body(request: Request) -> bytes:
-    """The whole body, within its bounds of bytes and time."""
+async def read_body(request: Request) -> bytes:
+    """The whole body of an order. Raises ProblemError: it is no JSON by its type, too large, late, or not whole."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
     body = bytearray()

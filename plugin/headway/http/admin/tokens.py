@@ -19,6 +19,8 @@ MIN_TOKEN_CHARS = 32
 MAX_TOKEN_CHARS = 512
 #: ``Bearer``, the token, and some spaces.
 MAX_HEADER_CHARS = MAX_TOKEN_CHARS + 64
+#: Hexadecimal digits of a digest that name a token in the audit file.
+_ID_CHARS = 8
 
 _VARIABLES = {"HEADWAY_ADMIN_TOKEN": Role.OPERATOR, "HEADWAY_VIEWER_TOKEN": Role.VIEWER}
 
@@ -47,15 +49,19 @@ class Tokens:
 
     def role(self, authorization: str | None) -> Role | None:
         """The role of an ``Authorization: Bearer ...`` header, or None. Every token is compared, whatever matches."""
+        return self.identify(authorization)[0]
+
+    def identify(self, authorization: str | None) -> tuple[Role | None, str]:
+        """The same, and the beginning of the digest of the token that was sent, known or not; empty without one."""
         if authorization is None or len(authorization) > MAX_HEADER_CHARS:
-            return None
+            return None, ""
         scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip())
         found: Role | None = None
         for known, role in self._digests:
             if secrets.compare_digest(known, digest) and scheme.lower() == "bearer":
                 found = role
-        return found
+        return found, digest.hex()[:_ID_CHARS]
 
 
 def read_token(variable: str, environment: Mapping[str, str]) -> str | None:

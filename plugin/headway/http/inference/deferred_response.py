@@ -23,6 +23,9 @@ from starlette.types import Message, Receive, Send
 from headway.admission import RequestContext
 from headway.api_errors import answer, error_body, error_event, refusal_headers
 from headway.http.inference.fallback_route import FallbackRoute
+from headway.http.inference.retries import Retry
+from headway.http.inference.service_tier import TierEcho
+from headway.http.inference.tenant_charge import TenantCharge
 from headway_policies import Ending
 
 _LAST_EVENT_S = 1.0
@@ -74,6 +77,8 @@ class DeferredResponse:
         send: Send,
         queue_full_status: HTTPStatus,
         fallback: FallbackRoute | None = None,
+        retry: Retry | None = None,
+        charge: TenantCharge | None = None,
     ) -> None:
         self.state = ResponseState.HELD
         self._context = context
@@ -81,6 +86,9 @@ class DeferredResponse:
         self._send = send
         self._queue_full_status = queue_full_status
         self._fallback = fallback
+        self._retry = retry
+        self._charge = charge
+        self._tier = None if context.service_tier is None else TierEcho(path, context.service_tier)
         self._start: Message | None = None
         self._held: list[Message] = []
 
@@ -159,6 +167,8 @@ class DeferredResponse:
 
     async def _forward(self) -> None:
         held, self._held = self._held, []
+        if self._tier is not None:
+            held = self._tier.write(held)
         self._go(ResponseEvent.START)
         for message in held:
             if message["type"] == "http.response.start":
@@ -175,6 +185,9 @@ class DeferredResponse:
         headers["x-headway-preset"] = permit.preset_name
         if permit.degradations:
             headers["x-headway-degraded"] = permit.degradations
+        if self._charge is not None:
+            for name, value in self._charge.headers():
+                headers.append(name.decode(), value.decode())
 
     async def _refuse(self) -> None:
         refused = self._context.refused
@@ -186,6 +199,10 @@ class DeferredResponse:
         if self.started:
             event = error_event(self._path, status, str(refused), refused.reason)
             await self._send({"type": "http.response.body", "body": event, "more_body": False})
+            return
+        last = None if self._retry is None else self._retry.last(refused.reason, self._queue_full_status)
+        if last is not None:
+            await answer(self._send, last.status, last.body(self._path), last.headers)
             return
         body = error_body(self._path, status, str(refused), refused.reason)
         await answer(self._send, status, body, refusal_headers(refused, self._context.class_name))

@@ -1,10 +1,11 @@
 """The admission middleware: pure ASGI, around every POST that may reach the engine.
 
     1. read       class, tenant, time-outs and size from headers and body, which RequestLimits has bounded
-    2. hand over  the RequestContext travels in a context variable to the engine calls of this request
-    3. defer      the response start is held until the first token or a refusal, so that a refusal is a true
+    2. check      the caps, the operator's own validator, and the rates of the tenant
+    3. hand over  the RequestContext travels in a context variable to the engine calls of this request
+    4. defer      the response start is held until the first token or a refusal, so that a refusal is a true
                   429/503/504 with Retry-After, for a stream as well (``deferred_response``)
-    4. settle     once the last byte is sent, the client has disconnected, or the handler has failed
+    5. settle     once the last byte is sent, the client has disconnected, or the handler has failed
 
 A request that never asks for a seat passes untouched. A refusal after the first byte becomes one error event. An
 aborted request is cut off a second later, where its client does not read that event or its handler does not return.
@@ -14,49 +15,75 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
-from headway.api_errors import BadRequest, answer, error_body
+from headway.api_errors import BadRequest, answer
 from headway.fallback import FallbackController, FallbackTarget
+from headway.http.access.identity import identity_of
 from headway.http.inference.deferred_response import DeferredResponse
 from headway.http.inference.fallback_route import FallbackRoute
 from headway.http.inference.request_info import read_request_info
+from headway.http.inference.request_rules import RequestRules
+from headway.http.inference.retries import Retries
+from headway.http.inference.tenant_charge import TenantCharges
+from headway.http.inference.validator import CheckedAnswer
 from headway.http.limits.request_limits import BODY
+from headway.tracing import QueueSpans
 from headway_policies import Preset
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionMiddleware:
-    """ASGI middleware. ``preset`` gives the preset in force, ``fallback_controller`` knows the other model."""
+    """ASGI middleware.
+
+    ``preset`` gives the preset in force, ``fallback_controller`` knows the other model, ``spans`` exports the waits.
+    """
 
     app: ASGIApp
     preset: Callable[[], Preset]
     queue_full_status: HTTPStatus = HTTPStatus.TOO_MANY_REQUESTS
     fallback_controller: Callable[[], FallbackController] | None = None
+    rules: RequestRules = field(default_factory=RequestRules)
+    charges: TenantCharges = field(default_factory=TenantCharges)
+    retries: Retries = field(default_factory=Retries)
+    spans: QueueSpans | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(scope["path"]):
             await self.app(scope, receive, send)
             return
-        headers, client = _headers(scope), receive
+        headers, client, path = _headers(scope), receive, scope["path"]
+        identity = identity_of(scope)
         try:
             message = await _whole(receive) if _is_json(headers) else None
             body = message.get("body") if message else None
-            context = read_request_info(headers, scope["path"], body, self.preset())
+            context = read_request_info(headers, path, body, self.preset(), identity, self.rules)
+            if self.rules.validator is not None:
+                await self.rules.validator.check(path, body, context)
+            charge = self.charges.charge(identity, context)
         except BadRequest as bad:
-            await answer(send, bad.status, error_body(scope["path"], bad.status, bad.message, bad.code))
+            await answer(send, bad.status, bad.body(path), bad.headers)
             return
         if BODY in scope:
             context.on_entered = scope[BODY].release
         fallback = self._fallback_route(context, scope, headers, body, client, send)
+        response = DeferredResponse(
+            context, path, send, self.queue_full_status, fallback, self.retries.arrived(headers, context), charge
+        )
         receive, message, body = _replay(message, receive), None, None  # only the application keeps the body
-        if fallback is None or not await fallback.take():
-            await self._serve(context, scope, receive, send, fallback)
+        try:
+            if fallback is None or not await fallback.take():
+                await self._serve(context, scope, receive, response)
+        finally:
+            if charge is not None:
+                charge.settle(context)
+            if self.spans is not None:
+                self.spans.report(context)
 
     def _fallback_route(
         self,
@@ -73,15 +100,17 @@ class AdmissionMiddleware:
             return None
         return FallbackRoute(controller, controller.other_model, context, scope["path"], headers, body, receive, send)
 
-    async def _serve(
-        self, context: RequestContext, scope: Scope, receive: Receive, send: Send, fallback: FallbackRoute | None
-    ) -> None:
-        response = DeferredResponse(context, scope["path"], send, self.queue_full_status, fallback)
+    def _checked(self, context: RequestContext, path: str, send: Send) -> Send:
+        """What the application sends through: the operator's check of the answer, where there is one."""
+        check = self.rules.result_check
+        return send if check is None else CheckedAnswer(check, path, context, send).send
+
+    async def _serve(self, context: RequestContext, scope: Scope, receive: Receive, response: DeferredResponse) -> None:
         token, crashed = REQUEST_CONTEXT.set(context), False
         try:
             async with asyncio.timeout(None) as cap:
                 context.on_given_up = lambda: response.limit(cap)
-                await self.app(scope, response.watched(receive), response.send)
+                await self.app(scope, response.watched(receive), self._checked(context, scope["path"], response.send))
                 await response.finish()
         except Exception:
             crashed = True

@@ -1,9 +1,11 @@
 """The bounds of a request: its bytes, and the time they may take.
 
-    head    the request target: 8 KiB (414); all header fields: HEADWAY_MAX_HEADER_BYTES (431)
+    head    the request target: 8 KiB (414); all header fields: HEADWAY_MAX_HEADER_BYTES,
+            HEADWAY_MAX_HEADER_FIELDS of them (431)
     body    of one request: by route, never more than HEADWAY_MAX_BODY_BYTES (413)
     bodies  of all requests that are not queued yet: HEADWAY_MAX_BODIES_BYTES (503)
     time    HEADWAY_BODY_TIMEOUT_S for head and body, extended by bytes at HEADWAY_MIN_BODY_BYTES_PER_S (408)
+    open connections: HEADWAY_MAX_CONNECTIONS, and of one address HEADWAY_MAX_CONNECTIONS_PER_ADDRESS (503)
 
 From the server's environment only. The sizes of head and target are those nginx and Apache have by default.
 """
@@ -24,10 +26,13 @@ MIB: Final = 1024 * KIB
 MAX_TARGET_BYTES: Final = 8 * KIB
 _USUAL_HEADER_BYTES: Final = 32 * KIB
 _MIN_HEADER_BYTES: Final = KIB
+_USUAL_HEADER_FIELDS: Final = 128
+_MIN_HEADER_FIELDS: Final = 16
 _USUAL_BODY_BYTES: Final = 32 * MIB
 _USUAL_BODIES_BYTES: Final = 128 * MIB
 _USUAL_TIMEOUT_S: Final = 20.0
 _USUAL_RATE: Final = 8 * KIB
+_USUAL_CONNECTIONS: Final = 8192
 
 _TEXT_BYTES: Final = 8 * MIB
 _OTHER_BYTES: Final = MIB
@@ -54,7 +59,7 @@ class Bounds:
     """The bounds in force.
 
     ``prompt_embeds`` says that vLLM takes tensors as prompts of ``/v1/completions``; ``context_tokens`` is the longest
-    prompt of the model, where it is known.
+    prompt of the model, where it is known. ``max_connections_per_address`` None: no bound, for they may be a proxy's.
     """
 
     max_header_bytes: int = _USUAL_HEADER_BYTES
@@ -64,11 +69,15 @@ class Bounds:
     min_body_bytes_per_s: int = _USUAL_RATE
     prompt_embeds: bool = False
     context_tokens: int | None = None
+    max_header_fields: int = _USUAL_HEADER_FIELDS
+    max_connections: int = _USUAL_CONNECTIONS
+    max_connections_per_address: int | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Bounds:
         """Read the environment. Raises HeadwayError in one line that names the variable."""
         found = os.environ if environment is None else environment
+        per_address = "HEADWAY_MAX_CONNECTIONS_PER_ADDRESS"
         body_bytes = whole_number(found, "HEADWAY_MAX_BODY_BYTES", _USUAL_BODY_BYTES)
         bodies_bytes = whole_number(found, "HEADWAY_MAX_BODIES_BYTES", max(_USUAL_BODIES_BYTES, body_bytes))
         if bodies_bytes < body_bytes:
@@ -82,6 +91,11 @@ class Bounds:
             max_bodies_bytes=bodies_bytes,
             body_timeout_s=seconds(found, "HEADWAY_BODY_TIMEOUT_S", _USUAL_TIMEOUT_S),
             min_body_bytes_per_s=whole_number(found, "HEADWAY_MIN_BODY_BYTES_PER_S", _USUAL_RATE),
+            max_header_fields=whole_number(
+                found, "HEADWAY_MAX_HEADER_FIELDS", _USUAL_HEADER_FIELDS, least=_MIN_HEADER_FIELDS
+            ),
+            max_connections=whole_number(found, "HEADWAY_MAX_CONNECTIONS", _USUAL_CONNECTIONS),
+            max_connections_per_address=whole_number(found, per_address, 1) if found.get(per_address) else None,
         )
 
     def body_bytes(self, path: str) -> int:

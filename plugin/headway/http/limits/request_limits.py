@@ -39,7 +39,7 @@ class RequestLimits:
             await self.app(scope, receive, send)
             return
         try:
-            _check_head(scope, self.bounds.max_header_bytes)
+            _check_head(scope, self.bounds)
         except BadRequest as bad:
             await _refuse(scope, send, bad)
             return
@@ -67,14 +67,19 @@ class RequestLimits:
             body.release()
 
 
-def _check_head(scope: Scope, max_header_bytes: int) -> None:
+def _check_head(scope: Scope, bounds: Bounds) -> None:
     """Raises BadRequest."""
     target_bytes = len(scope.get("raw_path") or scope["path"]) + len(scope.get("query_string", b""))
     if target_bytes > MAX_TARGET_BYTES:
         text = f"The request target is longer than the {MAX_TARGET_BYTES} bytes this server accepts."
         raise BadRequest(HTTPStatus.REQUEST_URI_TOO_LONG, text, "target_too_long")
-    if sum(len(name) + len(value) + _FIELD_BYTES for name, value in scope["headers"]) > max_header_bytes:
-        text = f"The request headers are larger than the {max_header_bytes} bytes this server accepts."
+    fields = scope["headers"]
+    most_bytes, most_fields = bounds.max_header_bytes, bounds.max_header_fields
+    if len(fields) > most_fields:
+        text = f"The request has more than the {most_fields} header fields this server accepts."
+        raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text, "headers_too_large")
+    if sum(len(name) + len(value) + _FIELD_BYTES for name, value in fields) > most_bytes:
+        text = f"The request headers are larger than the {most_bytes} bytes this server accepts."
         raise BadRequest(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text, "headers_too_large")
 
 

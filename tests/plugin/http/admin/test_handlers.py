@@ -18,11 +18,12 @@ from virtual_time import on_virtual_time
 import headway
 from headway.admission import EngineLink
 from headway.api.routes import Role
+from headway.api.schema import AuditKind
 from headway.audit import MAX_REFUSED, MAX_STRANGERS, NO_ROLE, Caller
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.http.admin.handlers import routes
-from headway.http.admin.tokens import MAX_TOKEN_CHARS, TokenError, Tokens
 from headway.http.admin.orders import BODY_WITHIN_S
+from headway.http.admin.tokens import MAX_TOKEN_CHARS, TokenError, Tokens
 from headway.operator.presets import PresetCatalogue
 from headway.operator.switch_history import MAX_REVISIONS, SwitchHistory
 from headway_policies import bundled_presets, parse_preset
@@ -138,7 +139,10 @@ async def test_a_switch_works_once_for_each_revision() -> None:
 
 
 async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """200 with the revision there was and no changes; no audit line, no count, no new marker, no call to the engine."""
+    """200 with the revision there was and no changes; no count, no new marker, no call to the engine.
+
+    The audit counts it apart from the changes.
+    """
     limit_calls: list[int] = []
     async with admin() as (client, control):
 
@@ -163,6 +167,8 @@ async def test_a_switch_that_changes_nothing_leaves_no_trace(monkeypatch: pytest
         after = control.snapshot()
         assert after.preset == before.preset
         assert (limit_calls, control.audit.entries(9)) == ([], [])
+        (counted,) = control.audit.entries(9, AuditKind.NOOP)
+        assert (counted.times, counted.reason, counted.result) == (2, "again", "nothing changed")
         assert (await put(client, json={"name": "balanced"}, headers={"If-Match": '"2"'})).status_code == 412
         assert (await put(client, json={"name": "balanced"}, headers={"If-Match": ""})).status_code == 428
 
@@ -185,6 +191,8 @@ async def test_an_order_for_what_is_ordered_already_fills_no_audit() -> None:
             assert answer.json()["ordered"] == (rung and rung.lower())
         written = [(line.before, line.after) for line in control.audit.entries(9)]
         assert written == [("pause", "normal"), ("normal", "pause")]
+        repeated = control.audit.entries(9, AuditKind.NOOP)
+        assert [(line.after, line.times) for line in repeated] == [("balanced", 3)]
 
 
 @pytest.mark.parametrize(
@@ -270,6 +278,36 @@ async def test_a_policy_that_cannot_be_made_refuses_its_preset(
         assert line.result.startswith("refused: latency")
 
 
+@pytest.mark.parametrize("kind", [None, *AuditKind])
+async def test_the_audit_is_listed_by_kind(kind: AuditKind | None) -> None:
+    """A change, a refused order, a refused read and an order that changed nothing; those last only when asked for."""
+    async with admin() as (client, _):
+        await put(client)
+        await put(client, headers={"If-Match": '"2"'})
+        await put(client, headers={"If-Match": '"1"'})
+        await client.get("/headway/v1/status")
+        asked = {} if kind is None else {"kind": kind.value}
+        listed = await client.get("/headway/v1/audit", headers=bearer(VIEWER), params=asked)
+        results = {
+            AuditKind.CHANGE: ["applied"],
+            AuditKind.NOOP: ["nothing changed"],
+            AuditKind.REFUSED: ["refused: the preset was switched meanwhile; its revision is now 2"],
+            AuditKind.READ: ["refused: no token, or a wrong one"],
+        }
+        everything = [*results[AuditKind.READ], *results[AuditKind.REFUSED], *results[AuditKind.CHANGE]]
+        expected = everything if kind is None else results[kind]
+        assert [line["result"] for line in listed.json()["entries"]] == expected
+
+
+async def test_an_unknown_kind_of_entries_is_a_422() -> None:
+    """The kinds there are stand in it."""
+    async with admin() as (client, _):
+        answer = await client.get("/headway/v1/audit?kind=all", headers=bearer(VIEWER))
+        assert (answer.status_code, answer.json()["detail"]) == (
+            422, "kind: one of change, noop, refused, read is needed.",
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("limit", ["0", "501", "-1", "x", "1.5", "9" * 40])
 async def test_a_bad_audit_limit_is_a_422(limit: str) -> None:
     """The bound is named."""
@@ -335,17 +373,23 @@ def test_tokens_come_from_files_too(tmp_path: Any) -> None:
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(tmp_path / "gone")})
 
 
-@pytest.mark.parametrize("token", [VIEWER, "nobodys-token-0123456789-0123456789"], ids=["viewer", "unknown"])
-async def test_refused_attempts_push_nothing_out_of_the_audit(token: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Six hundred of them are one line that counts them, and ten lines of the log; the change is still there."""
+@pytest.mark.parametrize(
+    ("token", "counts", "logged"),
+    [(VIEWER, [600], 10), ("nobodys-token-0123456789-0123456789", [590, 10], 10 + 4)],
+    ids=["viewer", "unknown"],
+)
+async def test_refused_attempts_push_nothing_out_of_the_audit(
+    token: str, counts: list[int], logged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Six hundred of them are counted by their cause, and few lines of the log; the change is still there."""
     async with admin() as (client, control):
         caplog.set_level(logging.INFO, "headway.audit")
         assert (await put(client, json=GOOD | {"reason": "the change"})).status_code == 200
         for _ in range(600):
             await put(client, token)
         lines = control.audit.entries(500)
-        assert [(line.reason, line.times) for line in lines] == [("", 600), ("the change", 1)]
-        assert len([record for record in caplog.records if record.name == "headway.audit"]) == 1 + 10
+        assert [(line.reason, line.times) for line in lines] == [*(("", times) for times in counts), ("the change", 1)]
+        assert len([record for record in caplog.records if record.name == "headway.audit"]) == 1 + logged
 
 
 async def test_attempts_from_everywhere_push_nothing_out_either() -> None:

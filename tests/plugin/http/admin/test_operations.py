@@ -15,8 +15,8 @@ from virtual_time import on_virtual_time
 
 from headway.api.routes import Role
 from headway.http.admin.handlers import routes
-from headway.http.admin.tokens import Tokens
 from headway.http.admin.orders import MAX_BODY_BYTES
+from headway.http.admin.tokens import Tokens
 from headway.operator import Control
 from headway.operator.warmup_orders import WarmBesideTraffic
 from headway_policies import AdmissionState

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headway.api.routes import Role
 from headway.http.admin.tokens import MIN_TOKEN_CHARS, TokenError, Tokens
@@ -66,3 +70,30 @@ def test_a_file_that_cannot_be_read_is_a_token_error(tmp_path: Path) -> None:
         Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(path)})
     path.write_text(f"{SHORTEST}\n", encoding="utf-8")
     assert Tokens.from_environment({"HEADWAY_ADMIN_TOKEN_FILE": str(path)}).role(f"Bearer {SHORTEST}") is Role.OPERATOR
+
+
+@given(st.text(max_size=60) | st.sampled_from([SHORTEST, "v" * 32, SHORTEST[:-1] + "x", SHORTEST + "k"]))
+def test_every_token_is_compared_in_constant_time_whatever_was_sent(sent: str) -> None:
+    """By digests of one length, with the comparison that does not stop early, and all of them after a match too."""
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(known: bytes, given_digest: bytes) -> bool:
+        compared.append((known, given_digest))
+        return hmac.compare_digest(known, given_digest)
+
+    roles = {SHORTEST: Role.OPERATOR, "v" * 32: Role.VIEWER}
+    tokens = Tokens(roles)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("headway.http.admin.tokens.secrets.compare_digest", compare)
+        role, token_id = tokens.identify(f"Bearer {sent}")
+    assert role is roles.get(sent.strip())
+    digest = hashlib.sha256(sent.strip().encode()).digest()
+    assert [len(known) for known, _ in compared] == [32, 32]
+    assert {given_digest for _, given_digest in compared} == {digest}
+    assert token_id == digest.hex()[:8]
+
+
+@pytest.mark.parametrize("header", [None, "Bearer " + "x" * 1000], ids=["none", "too long"])
+def test_what_is_not_hashed_has_no_id(header: str | None) -> None:
+    """No token, or a header beyond its bound."""
+    assert Tokens({SHORTEST: Role.VIEWER}).identify(header) == (None, "")

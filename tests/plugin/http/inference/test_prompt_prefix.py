@@ -110,7 +110,9 @@ def test_a_prefix_is_computed_only_for_an_order_that_uses_it(monkeypatch: pytest
     """Under every other order a body is not hashed."""
     body = raw(messages=chat("one"))
     assert read_request_info({}, CHAT, body, PREFIX).prefix == prompt_prefix(CHAT, body) != ()
-    monkeypatch.setattr("headway.http.inference.request_info.prompt_prefix", lambda *_: pytest.fail("the body was hashed"))
+    monkeypatch.setattr(
+        "headway.http.inference.request_info.prompt_prefix", lambda *_: pytest.fail("the body was hashed")
+    )
     for inside in ("fifo", "edf", "hrrn", "fair"):
         assert read_request_info({}, CHAT, body, small_preset(inside=inside)).prefix == ()
 

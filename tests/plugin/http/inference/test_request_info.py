@@ -31,13 +31,20 @@ def context(body: Any = None, headers: dict[str, str] | None = None, path: str =
         (b'{"max_tokens"   :\n 12}', 12),
         ({"max_tokens": None}, None),
         ({"max_tokens": -1}, None),
+        ({"max_tokens": "7"}, 7),
+        ({"max_tokens": 7.0}, 7),
+        ({"max_tokens": 10**400}, 999_999_999),
+        ({"max_tokens": 1, "max_completion_tokens": 2}, 2),
+        ({"sampling_params": {"max_tokens": 9}}, 9),
+        ({"metadata": {"max_tokens": 9}}, None),
+        (b'{"max_tokens": 5, "max_tokens": 6, "temperature": NaN}', 6),
         ({"messages": [{"role": "user", "content": 'say "max_tokens": 5'}]}, None),
         ({}, None),
         (b"not JSON at all", None),
     ],
 )
-def test_max_tokens_is_read_without_parsing(body: Any, expected: int | None) -> None:
-    """Whichever of its three names it goes by; not from a text that speaks of it."""
+def test_max_tokens_is_the_largest_limit_of_the_body(body: Any, expected: int | None) -> None:
+    """Whichever of its names it goes by; not from a text, or another object, that speaks of it."""
     assert context(body).max_tokens == expected
 
 

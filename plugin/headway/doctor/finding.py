@@ -1,0 +1,45 @@
+"""One finding of the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad a finding is: a server does not start, or is not safe, with one that fails."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found, in one line, and what to do about it; the remedy is empty where all is well."""
+
+    severity: Severity
+    what: str
+    remedy: str = ""
+
+
+def ok(what: str) -> Finding:
+    """All is well."""
+    return Finding(Severity.OK, what)
+
+
+def warn(what: str, remedy: str) -> Finding:
+    """It works, but not as well or as safely as it could."""
+    return Finding(Severity.WARN, what, remedy)
+
+
+def fail(what: str, remedy: str) -> Finding:
+    """It does not work, or is not safe."""
+    return Finding(Severity.FAIL, what, remedy)
+
+
+def worst(findings: Iterable[Finding]) -> Severity:
+    """The highest severity of all; OK where there is none."""
+    ranked = list(Severity)
+    return max((one.severity for one in findings), key=ranked.index, default=Severity.OK)

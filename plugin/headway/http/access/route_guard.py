@@ -1,0 +1,116 @@
+"""The route guard: an ASGI middleware that closes every route it does not know, and asks for keys.
+
+It stands inside the limits of a request and outside everything of vLLM, for HTTP and websockets. It reads the path, the
+method and a few headers, and no body.
+
+    1. route      the plain path is looked up in the table: 404 where it is not there
+    2. method     405 where the route does not have it; a new method of a known path is closed as well
+    3. identity   by the route's access (``access``): 401, 403 or 429
+    4. pass       with the Identity in the scope; vLLM's own check of ``--api-key`` is given a key that it knows
+
+A CORS preflight of an open or an inference route passes to vLLM's CORS middleware, which answers it. There is none for
+the routes of operators: no page of another origin can use them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headway.api_errors import answer
+from headway.http.access.access import NO_TENANT, Access, AccessRefused
+from headway.http.access.identity import IDENTITY, Identity
+from headway.http.access.known_routes import WEBSOCKET, KnownRoute, RouteAccess
+from headway.http.access.route_path import plain_path
+
+#: Why requests are refused: the keys of ``RouteGuard.refused``.
+REASONS: Final = (
+    "route", "method", "cross_origin", "no_key", "wrong_key", "locked_out", "role", "no_token_set", "class",
+)  # fmt: skip
+
+_WEBSOCKET_POLICY = 1008
+_CROSS_ORIGIN = frozenset({RouteAccess.OPEN, RouteAccess.CLOSED, RouteAccess.INFERENCE})
+_CHECKED_AGAIN = frozenset({RouteAccess.INFERENCE, RouteAccess.OPERATOR})
+
+
+class RouteGuard:
+    """ASGI middleware; ``access`` holds the routes and the keys."""
+
+    __slots__ = ("_access", "_app", "_refused")
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+        self._refused = dict.fromkeys(REASONS, 0)
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """The number of refused requests by reason, since the start."""
+        return MappingProxyType(self._refused)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, or refuse it."""
+        if scope["type"] in ("http", "websocket"):
+            try:
+                scope[IDENTITY] = self._passed(scope)
+            except AccessRefused as refused:
+                self._refused[refused.reason] += 1
+                await _refuse(scope, send, refused)
+                return
+        await self._app(scope, receive, send)
+
+    def _passed(self, scope: Scope) -> Identity:
+        """The identity of a request that may pass. Raises AccessRefused."""
+        path = plain_path(scope)
+        route = None if path is None else self._access.table.find(path)
+        if route is None:
+            raise AccessRefused("route", HTTPStatus.NOT_FOUND, "There is no such route.", "route_not_found")
+        method: str = WEBSOCKET if scope["type"] == "websocket" else scope["method"]
+        if method == "OPTIONS":
+            if _is_preflight(scope):
+                return _preflight(route)
+        elif not route.allows(method):
+            allowed = ", ".join(sorted((route.methods or set()) - {WEBSOCKET})).encode()
+            text = f"This route has no method {method[:20]}."
+            headers = ((b"allow", allowed),)
+            raise AccessRefused("method", HTTPStatus.METHOD_NOT_ALLOWED, text, "method_not_allowed", headers)
+        identity = self._access.identity(scope, route.access, asyncio.get_running_loop().time(), time.time())
+        if method == WEBSOCKET:
+            self._access.check_websocket(identity)
+        inner = self._access.api_keys.inner
+        if inner is not None and route.access in _CHECKED_AGAIN:
+            _present(scope, inner)
+        return identity
+
+
+def _is_preflight(scope: Scope) -> bool:
+    names = {name for name, _ in scope["headers"]}
+    return b"origin" in names and b"access-control-request-method" in names
+
+
+def _preflight(route: KnownRoute) -> Identity:
+    """The identity of a preflight, which generates nothing. Raises AccessRefused."""
+    if route.access not in _CROSS_ORIGIN:
+        text = "This route cannot be used from a page of another origin."
+        raise AccessRefused("cross_origin", HTTPStatus.FORBIDDEN, text, "cross_origin")
+    return NO_TENANT
+
+
+def _present(scope: Scope, authorization: bytes) -> None:
+    """Put a key that vLLM knows in place of the one that was checked here."""
+    others = [(name, value) for name, value in scope["headers"] if name not in (b"authorization", b"x-api-key")]
+    scope["headers"] = [*others, (b"authorization", authorization)]
+
+
+async def _refuse(scope: Scope, send: Send, refused: AccessRefused) -> None:
+    """Answer in the format of the API; a server turns the close of a websocket before its start into a 403."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": _WEBSOCKET_POLICY, "reason": refused.code})
+    else:
+        await answer(send, refused.status, refused.body(scope["path"]), refused.headers)

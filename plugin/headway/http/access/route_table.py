@@ -1,0 +1,90 @@
+"""The table of routes in force: the known routes, with what the operator has opened and closed.
+
+    HEADWAY_OPEN_ROUTES     paths, with commas, that a new vLLM has and the table lacks: they need an inference key
+    HEADWAY_CLOSED_ROUTES   open paths, with commas, to close: they need a key, or a token of the admin API
+
+Each is checked at the start: an operator's route cannot be opened, and only an open one can be closed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from headway.errors import HeadwayError
+from headway.http.access.known_routes import KnownRoute, RouteAccess, known_routes
+
+OPEN_ROUTES: Final = "HEADWAY_OPEN_ROUTES"
+CLOSED_ROUTES: Final = "HEADWAY_CLOSED_ROUTES"
+
+_MAX_ROUTES = 100
+#: A segment is unreserved characters of RFC 3986 and those of its sub-delimiters that name models and adapters.
+_SEGMENT = r"[A-Za-z0-9_.~:@+=,-]++"
+#: A path without any other spelling: no empty and no dot segments, nothing encoded.
+PLAIN_PATH: Final = re.compile(rf"(?:/(?!\.\.?(?:/|\Z)){_SEGMENT})++")
+_TEMPLATE = re.compile(rf"(?:/(?!\.\.?(?:/|\Z))(?:{_SEGMENT}|\{{[a-z_]+\}}))+")
+
+
+class RouteTable:
+    """Routes by path. Looking one up costs the length of the path."""
+
+    __slots__ = ("_exact", "_patterns")
+
+    def __init__(self, routes: Iterable[KnownRoute]) -> None:
+        self._exact: dict[str, KnownRoute] = {}
+        self._patterns: dict[int, list[tuple[tuple[str | None, ...], KnownRoute]]] = {}
+        for route in routes:
+            self._add(route)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> RouteTable:
+        """The known routes, changed as the environment says. Raises HeadwayError in one line."""
+        environment = os.environ if environment is None else environment
+        known = {route.path: route for route in known_routes()}
+        for path in _paths(environment, OPEN_ROUTES):
+            if path in known and known[path].access is not RouteAccess.INFERENCE:
+                access = known[path].access
+                raise HeadwayError(f"{OPEN_ROUTES}: {path} is a known route ({access}) and cannot be opened; remove it")
+            known[path] = KnownRoute(path, None, RouteAccess.INFERENCE)
+        for path in _paths(environment, CLOSED_ROUTES):
+            if path not in known or known[path].access is not RouteAccess.OPEN:
+                choice = ", ".join(sorted(one.path for one in known.values() if one.access is RouteAccess.OPEN))
+                raise HeadwayError(f"{CLOSED_ROUTES}: {path} is no open route; those are {choice}")
+            known[path] = KnownRoute(path, known[path].methods, RouteAccess.CLOSED)
+        return cls(known.values())
+
+    def find(self, path: str) -> KnownRoute | None:
+        """The route of a plain path, or None."""
+        found = self._exact.get(path)
+        if found is not None:
+            return found
+        segments = path.split("/")
+        for pattern, route in self._patterns.get(len(segments), ()):
+            if all(wanted is None or wanted == given for wanted, given in zip(pattern, segments, strict=True)):
+                return route
+        return None
+
+    def of(self, access: RouteAccess) -> list[str]:
+        """The paths of one access, sorted."""
+        patterns = (route for several in self._patterns.values() for _, route in several)
+        return sorted(route.path for route in (*self._exact.values(), *patterns) if route.access is access)
+
+    def _add(self, route: KnownRoute) -> None:
+        if "{" not in route.path:
+            self._exact[route.path] = route
+            return
+        pattern = tuple(None if segment.startswith("{") else segment for segment in route.path.split("/"))
+        self._patterns.setdefault(len(pattern), []).append((pattern, route))
+
+
+def _paths(environment: Mapping[str, str], variable: str) -> list[str]:
+    """The paths in a variable, each checked. Raises HeadwayError."""
+    paths = [path.strip() for path in environment.get(variable, "").split(",") if path.strip()]
+    for path in paths:
+        if not _TEMPLATE.fullmatch(path):
+            raise HeadwayError(f"{variable}: a path such as /v1/new or /v1/new/{{id}} is needed, not {path[:40]!r}")
+    if len(paths) > _MAX_ROUTES:
+        raise HeadwayError(f"{variable}: {len(paths)} paths, and {_MAX_ROUTES} at most are possible; shorten the list")
+    return paths

@@ -1,0 +1,73 @@
+"""The handlers of forecasts: what presets would do with the recent traffic. They change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.api import schema
+from headway.audit import Caller
+from headway.errors import UnknownPresetError
+from headway.forecast import BusyError, ForecastError
+from headway.http.admin.answers import Handler, answer, order
+from headway.http.admin.problem import ProblemError
+from headway.operator import Control, unsaved_preset
+from headway_policies import PresetError
+from headway_policies.preset import Issue
+
+
+async def _forecast(control: Control, request: Request, caller: Caller) -> Response:
+    """A forecast changes nothing: it is in no audit log."""
+    wanted = order(request, schema.ForecastOrder)
+    if wanted.presets is not None and wanted.toml is not None:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "Give either presets or toml.")
+    try:
+        unsaved = None if wanted.toml is None else [unsaved_preset(wanted.toml)]
+        presets = unsaved or control.forecasts.known(wanted.presets)
+        found = await control.forecasts.of(presets, wanted.within_s, wanted.span_s)
+    except PresetError as error:
+        issues = error.issues or [Issue("toml", str(error))]
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=issues) from None
+    except UnknownPresetError as error:
+        unknown = [Issue("presets", str(error))]
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=unknown) from None
+    except (BusyError, ForecastError) as error:
+        raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
+    model, done = found.model, found.forecasts
+    body = schema.Forecast(
+        current=found.current,
+        span_s=done.span_s,
+        requests=done.requests,
+        seeds=done.seeds,
+        engine=schema.EngineEstimate(
+            base_s=model.base_s,
+            sequence_s=model.seat_s,
+            prompt_token_s=model.prefill_s,
+            kv_tokens=model.kv_tokens,
+            error_ratio=found.error_ratio,
+        ),
+        earlier=_forecast_errors(control),
+        presets=[schema.PresetForecast.model_validate(asdict(one)) for one in done.presets],
+    )
+    return answer(body)
+
+
+def _forecast_errors(control: Control) -> schema.ForecastErrors:
+    errors = control.forecast_errors
+    return schema.ForecastErrors(comparisons=len(errors.comparisons), error_ratio=errors.error_ratios())
+
+
+async def _forecast_progress(control: Control, request: Request, caller: Caller) -> Response:
+    done = control.forecasts.done
+    return answer(schema.ForecastProgress(running=done is not None, done_ratio=done or 0.0))
+
+
+#: The handler of each of these routes, by the route's name.
+HANDLERS: Mapping[str, Handler] = {
+    "forecast": _forecast,
+    "forecast_progress": _forecast_progress,
+}

@@ -1,0 +1,203 @@
+"""The handlers of what is in force: the preset, its trial, and the orders that change them.
+
+An order carries the revision that it was decided on in ``If-Match`` (RFC 9110, section 13.1.1): 428 without it, 412
+when it is stale.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.api import schema
+from headway.audit import Caller
+from headway.errors import (
+    LimitOrderError,
+    NoTrialError,
+    StaleRevisionError,
+    UnknownPresetError,
+    UnknownRevisionError,
+    UnusablePresetError,
+)
+from headway.http.admin.answers import Handler, action, answer, order
+from headway.http.admin.problem import ProblemError
+from headway.operator import Control, PresetTrial, Switched
+from headway_policies.preset import Issue, shown
+from headway_policies.trial import ALL, Condition, ConditionError, Served, TrialTerms
+
+
+async def _preset(control: Control, request: Request, caller: Caller) -> Response:
+    preset = control.preset
+    body = schema.CurrentPreset(
+        name=preset.name, revision=control.revision, description=preset.description, settings=preset.settings()
+    )
+    return answer(body, headers=_etag(control.revision))
+
+
+async def _switch(control: Control, request: Request, caller: Caller) -> Response:
+    wanted = order(request, schema.SwitchOrder)
+    expected_revision = _if_match(control, request, caller)
+    try:
+        trial = _trial_terms(control, request, caller, wanted)
+        with _refusals_of_a_change():
+            done = await control.switch(
+                wanted.name, expected_revision=expected_revision, caller=caller, reason=wanted.reason, trial=trial
+            )
+    except UnknownPresetError as error:
+        unknown = Issue("name", str(error), shown(wanted.name))
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
+    return _switched(control, done)
+
+
+def _trial_terms(control: Control, request: Request, caller: Caller, wanted: schema.SwitchOrder) -> TrialTerms:
+    """What a switch is taken back by. Raises ProblemError with every condition that cannot be read."""
+    class_names = next((one.preset.by_urgency() for one in control.catalogue if one.preset.name == wanted.name), None)
+    found, wrong = list[Condition](), list[Issue]()
+    for place, text in enumerate(wanted.revert_if or ()):
+        try:
+            found.append(Condition.parse(text, class_names))
+        except ConditionError as error:
+            wrong.append(Issue(f"revert_if.{place}", str(error), shown(text)))
+    if wrong:
+        detail = "; ".join(f"{one.where}: {one.message}" for one in wrong)
+        control.refused(caller, action(request), detail)
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{detail}.", errors=wrong)
+    return TrialTerms(wanted.revert_after_s, found)
+
+
+async def _trial(control: Control, request: Request, caller: Caller) -> Response:
+    last = control.trials.last
+    return answer(schema.TrialReport(trial=None if last is None else _trial_state(control, last)))
+
+
+async def _keep(control: Control, request: Request, caller: Caller) -> Response:
+    wanted = order(request, schema.Order)
+    expected_revision = _if_match(control, request, caller)
+    try:
+        with _refusals_of_a_change():
+            kept = control.keep(expected_revision=expected_revision, caller=caller, reason=wanted.reason)
+    except NoTrialError as error:
+        raise ProblemError(HTTPStatus.CONFLICT, f"{error}.") from None
+    return answer(_trial_state(control, kept), headers=_etag(control.revision))
+
+
+def _trial_state(control: Control, trial: PresetTrial) -> schema.Trial:
+    result = trial.result
+    now_s = control.gateway.gate.now_s() if trial.ended_s is None else trial.ended_s
+    held_s = trial.trial.held_s(now_s)
+    return schema.Trial(
+        name=trial.preset.name,
+        revision=trial.revision,
+        back_to=trial.back_to.name,
+        end=None if result is None else result.end,
+        why="" if result is None else result.why,
+        left_s=None if result is not None else max(0.0, trial.trial.ends_s - now_s),
+        revert_after_s=trial.terms.revert_after_s,
+        conditions=[
+            schema.TrialCondition(
+                text=str(one), reading=None if trial.now is None else one.reading(trial.now), held_s=held
+            )
+            for one, held in zip(trial.terms.revert_if, held_s, strict=True)
+        ],
+        before=_served(trial.before),
+        now=None if trial.now is None else _served(trial.now),
+    )
+
+
+def _served(figures: Mapping[str, Served]) -> schema.ServedByClass:
+    by_class = {name: schema.ServedFigures.model_validate(asdict(one)) for name, one in figures.items()}
+    everything = by_class.pop(ALL, schema.ServedFigures())
+    return schema.ServedByClass(all=everything, classes=by_class)
+
+
+async def _undo(control: Control, request: Request, caller: Caller) -> Response:
+    wanted = order(request, schema.UndoOrder)
+    expected_revision = _if_match(control, request, caller)
+    try:
+        with _refusals_of_a_change():
+            done = await control.undo(
+                wanted.revision, expected_revision=expected_revision, caller=caller, reason=wanted.reason
+            )
+    except UnknownRevisionError as error:
+        unknown = Issue("revision", str(error), shown(wanted.revision))
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[unknown]) from None
+    return _switched(control, done)
+
+
+async def _order_limit(control: Control, request: Request, caller: Caller) -> Response:
+    wanted = order(request, schema.LimitOrder)
+    expected_revision = _if_match(control, request, caller)
+    try:
+        with _refusals_of_a_change():
+            done = await control.order_limit(
+                wanted.seats,
+                window_ms=wanted.window_ms,
+                expires_s=wanted.expires_s,
+                expected_revision=expected_revision,
+                caller=caller,
+                reason=wanted.reason,
+            )
+    except LimitOrderError as error:
+        wrong = Issue("seats", str(error), shown(wanted.seats))
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=[wrong]) from None
+    return _switched(control, done)
+
+
+@contextmanager
+def _refusals_of_a_change() -> Iterator[None]:
+    """Why any change of the preset may be refused, as problems."""
+    try:
+        yield
+    except StaleRevisionError as error:
+        raise ProblemError(HTTPStatus.PRECONDITION_FAILED, f"{error}.", _etag(error.current)) from None
+    except UnusablePresetError as error:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{error}.", errors=error.issues) from None
+
+
+def _switched(control: Control, done: Switched) -> Response:
+    """A change of the preset or its limit, with the new revision."""
+    changed = [schema.SettingChange(setting=one.setting, before=one.before, after=one.after) for one in done.changes]
+    body = schema.Switched(
+        name=done.preset.name,
+        revision=done.revision,
+        previous=done.previous,
+        changes=changed,
+        engine_limit_confirmed=done.engine_limit_confirmed,
+        warnings=list(done.warnings),
+        trial=None if done.trial is None else _trial_state(control, done.trial),
+    )
+    return answer(body, headers=_etag(done.revision))
+
+
+def _if_match(control: Control, request: Request, caller: Caller) -> int | None:
+    """The revision that the order was decided on; None for ``*``, which means whatever is in force."""
+    value = request.headers.get("if-match", "").strip()
+    if not value:
+        advice = 'Send If-Match with the ETag of GET /headway/v1/preset, such as If-Match: "3".'
+        control.refused(caller, action(request), advice)
+        raise ProblemError(HTTPStatus.PRECONDITION_REQUIRED, advice, _etag(control.revision))
+    if value == "*":
+        return None
+    digits = re.fullmatch(r'"([1-9][0-9]{0,17})"', value)
+    return int(digits[1]) if digits else -1
+
+
+def _etag(revision: int) -> dict[str, str]:
+    return {"ETag": f'"{revision}"'}
+
+
+#: The handler of each of these routes, by the route's name.
+HANDLERS: Mapping[str, Handler] = {
+    "preset": _preset,
+    "switch": _switch,
+    "undo": _undo,
+    "trial": _trial,
+    "keep": _keep,
+    "order_limit": _order_limit,
+}

@@ -1,0 +1,184 @@
+"""The caps of one request, checked before it is queued and before its prompt is rendered.
+
+    sequences     n, best_of                                             HEADWAY_MAX_SEQUENCES
+    prompts       elements of prompt, input, texts, documents, ...       HEADWAY_MAX_PROMPTS
+    output        max_tokens, max_completion_tokens, max_output_tokens   HEADWAY_MAX_OUTPUT_TOKENS
+    logprobs      logprobs, top_logprobs, prompt_logprobs (-1: a whole vocabulary), logprob_token_ids
+                                                                         HEADWAY_MAX_LOGPROBS
+    stops         elements of stop, stop_token_ids, bad_words            HEADWAY_MAX_STOPS
+    logit_bias    its entries                                            HEADWAY_MAX_LOGIT_BIAS
+    grammar       bytes of response_format, structured_outputs, ...      HEADWAY_MAX_GRAMMAR_BYTES
+    tools         elements of tools                                      HEADWAY_MAX_TOOLS
+
+The same parameters inside ``sampling_params`` have the same caps. What exceeds one is refused with 400, bytes with 413,
+and the error names the parameter. A value of a wrong type, or below the least one allowed, is left to vLLM.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, Final
+
+from msgspec import Raw
+
+from headway.api_errors import BadRequest
+from headway.http.inference.request_fields import (
+    CONVERSATIONS,
+    PROMPTS,
+    RequestFields,
+    count,
+    count_conversations,
+    count_prompts,
+    present,
+    read_fields,
+    whole_number,
+)
+from headway.variables import whole_number as whole_number_of
+from headway_policies.entitlement import RequestCaps
+
+#: OpenAI takes 2,048 inputs, 128 tools, and a schema whose names alone have 120,000 characters; vLLM takes 128 words.
+USUAL_CAPS: Final = RequestCaps(
+    sequences=64, prompts=2048, logprobs=128, stops=128, logit_bias=1024, grammar_bytes=128 * 1024, tools=128
+)
+NO_CAPS: Final = RequestCaps()
+
+#: All stop strings or words of one list; each is searched for in every token.
+MAX_STOP_BYTES: Final = 32 * 1024
+#: Nesting of a schema: twice what OpenAI's ten levels need with all that stands around them.
+MAX_SCHEMA_DEPTH: Final = 48
+#: What a connector is told: a block id for every 16 tokens of a million.
+MAX_TRANSFER_BYTES: Final = 1024 * 1024
+#: What -1 means for log probabilities; no vocabulary is larger.
+WHOLE_VOCABULARY: Final = 1_000_000
+
+_ROUND = bytes.maketrans(b"[{]}", b"(())")
+_NO_BRACKET = bytes(byte for byte in range(256) if byte not in b"[{]}")
+_VARIABLES: Final = {
+    "sequences": "HEADWAY_MAX_SEQUENCES",
+    "prompts": "HEADWAY_MAX_PROMPTS",
+    "output_tokens": "HEADWAY_MAX_OUTPUT_TOKENS",
+    "logprobs": "HEADWAY_MAX_LOGPROBS",
+    "stops": "HEADWAY_MAX_STOPS",
+    "logit_bias": "HEADWAY_MAX_LOGIT_BIAS",
+    "grammar_bytes": "HEADWAY_MAX_GRAMMAR_BYTES",
+    "tools": "HEADWAY_MAX_TOOLS",
+}
+
+
+def caps_from_environment(environment: Mapping[str, str] | None = None) -> RequestCaps:
+    """The caps of every tenant. Raises HeadwayError in one line that names the variable."""
+    found = os.environ if environment is None else environment
+    caps = {name: getattr(USUAL_CAPS, name) for name in _VARIABLES}
+    given = {name: variable for name, variable in _VARIABLES.items() if found.get(variable)}
+    return RequestCaps(**{**caps, **{name: whole_number_of(found, variable, 1) for name, variable in given.items()}})
+
+
+def check_caps(fields: RequestFields, caps: RequestCaps, tenant_caps: RequestCaps = NO_CAPS) -> None:
+    """Raises BadRequest for the first parameter over its cap: of the server, or the lower one of the tenant."""
+    if tenant_caps is not NO_CAPS:
+        caps = _lower(caps, tenant_caps)
+    for prefix, one in layers(fields):
+        for name, value in present(one):
+            if name in _CHECKS:
+                check, cap = _CHECKS[name]
+                check(prefix + name, value, None if cap is None else getattr(caps, cap))
+
+
+def layers(fields: RequestFields) -> Iterator[tuple[str, RequestFields]]:
+    """The fields of the body, and those of its ``sampling_params``; each with what stands before their names."""
+    yield "", fields
+    if fields.sampling_params:
+        yield "sampling_params.", read_fields(fields.sampling_params)
+
+
+@lru_cache(maxsize=1024)
+def _lower(caps: RequestCaps, tenant_caps: RequestCaps) -> RequestCaps:
+    return caps.lowered_by(tenant_caps)
+
+
+def _check_number(name: str, value: object, most: int | None) -> None:
+    number = whole_number(value)
+    if number is not None and most is not None and number > most:
+        raise _too_large(name, f"at most {most} is allowed here")
+
+
+def _check_logprobs(name: str, value: object, most: int | None) -> None:
+    _check_number(name, WHOLE_VOCABULARY if whole_number(value) == -1 else value, most)
+
+
+def _check_elements(name: str, raw: Raw, most: int | None) -> None:
+    _check_count(name, raw, most, count)
+
+
+def _check_stops(name: str, raw: Raw, most: int | None) -> None:
+    _check_bytes(name, raw, MAX_STOP_BYTES)
+    _check_count(name, raw, most, count)
+
+
+def _check_prompts(name: str, raw: Raw, most: int | None) -> None:
+    _check_count(name, raw, most, count_prompts)
+
+
+def _check_conversations(name: str, raw: Raw, most: int | None) -> None:
+    _check_count(name, raw, most, count_conversations)
+
+
+def _check_grammar(name: str, raw: Raw, most_bytes: int | None) -> None:
+    if bytes(memoryview(raw)[:1]) != b"{":  # on other routes `text` is a text
+        return
+    _check_bytes(name, raw, most_bytes)
+    if _is_too_deep(bytes(raw)):
+        raise _too_large(name, f"at most {MAX_SCHEMA_DEPTH} levels are allowed here", "schema_too_deep")
+
+
+def _check_transfer(name: str, raw: Raw, _: int | None) -> None:
+    _check_bytes(name, raw, MAX_TRANSFER_BYTES)
+
+
+def _check_count(name: str, raw: Raw, most: int | None, counted: Callable[[Raw], int]) -> None:
+    if most is not None and len(raw) // 2 > most and counted(raw) > most:  # an element has two bytes at least
+        raise _too_large(name, f"at most {most} elements are allowed here")
+
+
+def _check_bytes(name: str, raw: Raw, most: int | None) -> None:
+    if most is not None and len(raw) > most:
+        text = f"{name}: at most {most} bytes are allowed here, not {len(raw)}"
+        raise BadRequest(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, "parameter_too_long", param=name)
+
+
+def _is_too_deep(text: bytes) -> bool:
+    """Whether objects and lists of valid JSON are nested too deep: each step removes the innermost level."""
+    if text.count(b"{") + text.count(b"[") <= MAX_SCHEMA_DEPTH:
+        return False
+    bare = b"".join(text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    marks = bare.translate(_ROUND, _NO_BRACKET)
+    for _ in range(MAX_SCHEMA_DEPTH):
+        if not marks:
+            return False
+        marks = marks.replace(b"()", b"")
+    return bool(marks)
+
+
+def _too_large(name: str, most: str, code: str = "parameter_too_large") -> BadRequest:
+    return BadRequest(HTTPStatus.BAD_REQUEST, f"{name}: {most}", code, param=name)
+
+
+#: What bounds each field: the check, and the cap it is given.
+_CHECKS: Final[Mapping[str, tuple[Callable[[str, Any, int | None], None], str | None]]] = {
+    **dict.fromkeys(("n", "best_of"), (_check_number, "sequences")),
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), (_check_number, "output_tokens")),
+    **dict.fromkeys(("logprobs", "top_logprobs", "prompt_logprobs"), (_check_logprobs, "logprobs")),
+    "logprob_token_ids": (_check_elements, "logprobs"),
+    **dict.fromkeys(("stop", "stop_sequences", "stop_token_ids", "bad_words"), (_check_stops, "stops")),
+    "logit_bias": (_check_elements, "logit_bias"),
+    "tools": (_check_elements, "tools"),
+    **dict.fromkeys(
+        ("response_format", "structured_outputs", "text", "output_config"), (_check_grammar, "grammar_bytes")
+    ),
+    **dict.fromkeys(("kv_transfer_params", "ec_transfer_params"), (_check_transfer, None)),
+    **dict.fromkeys(PROMPTS, (_check_prompts, "prompts")),
+    **dict.fromkeys(CONVERSATIONS, (_check_conversations, "prompts")),
+}

@@ -1,0 +1,77 @@
+"""The class of a request: what it asks for, within what its tenant is entitled to.
+
+    asked      x-headway-class, else service_tier of the body, else the default class of the tenant or the preset
+    effective  the asked class where the tenant has it, else the next less urgent one it has
+
+A listed proxy names classes and tenants itself, and is believed. Engine priorities that clients send have no effect:
+the plugin alone sets the priority of an engine call. A strict server refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from headway.api_errors import BadRequest
+from headway.http.access.identity import Identity
+from headway.http.inference.request_fields import RequestFields
+from headway_policies import Preset
+
+#: The headers in which vLLM, its router, LiteLLM and gateways take a numeric priority.
+PRIORITY_HEADERS: Final = frozenset(
+    {"x-vllm-priority", "x-priority", "x-request-priority", "x-litellm-priority", "x-gateway-priority"}
+)
+#: Tiers of requests that no answer has, and what is answered for them.
+_ANSWERED: Final = {"auto": "default", "standard_only": "default", "fast": "priority"}
+_USUAL_TIER: Final = "default"
+
+
+def effective_class(
+    headers: Mapping[str, str], fields: RequestFields, preset: Preset, identity: Identity | None
+) -> str:
+    """The class of a request. Raises BadRequest for a class that the preset does not have."""
+    asked = _asked_class(headers, preset) or _class_of_tier(fields, preset) or _default_class(preset, identity)
+    if identity is None or identity.trusted:
+        return asked
+    return identity.entitlement.effective_class(asked, preset.by_urgency())
+
+
+def used_tier(fields: RequestFields, class_name: str, preset: Preset) -> str | None:
+    """The tier of the class really used, for a body that names one: the asked tier where it is of that class."""
+    asked = fields.service_tier
+    if not isinstance(asked, str):
+        return None
+    tiers = [_ANSWERED.get(tier, tier) for tier in preset.classes[class_name].service_tiers]
+    wanted = _ANSWERED.get(asked, asked)
+    return wanted if wanted in tiers else next(iter(tiers), _USUAL_TIER)
+
+
+def refuse_priority(headers: Mapping[str, str], fields: RequestFields) -> None:
+    """Raises BadRequest where the client sends an engine priority, whatever its value."""
+    found = min(PRIORITY_HEADERS & headers.keys(), default="priority" if fields.priority else None)
+    if found is not None:
+        text = f"{found}: this server sets priorities itself; leave it out, and name a class in x-headway-class"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "priority_not_allowed", param=found)
+
+
+def _asked_class(headers: Mapping[str, str], preset: Preset) -> str | None:
+    value = headers.get("x-headway-class")
+    if value is None:
+        return None
+    asked = value.strip()
+    if asked not in preset.classes:
+        known = ", ".join(preset.by_urgency())
+        text = f"x-headway-class: there is no class {asked[:40]!r}; the classes are: {known}"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unknown_class", param="x-headway-class")
+    return asked
+
+
+def _class_of_tier(fields: RequestFields, preset: Preset) -> str | None:
+    tier = fields.service_tier
+    return preset.class_for_tier(tier) if isinstance(tier, str) else None
+
+
+def _default_class(preset: Preset, identity: Identity | None) -> str:
+    own = None if identity is None else identity.entitlement.default_class
+    return own if own in preset.classes else preset.default_class

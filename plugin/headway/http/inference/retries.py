@@ -1,0 +1,90 @@
+"""Retries: which requests are one, and whether a refused one is invited to come again.
+
+    x-stainless-retry-count   by the SDKs of OpenAI and Anthropic: 0 for the first try
+    x-envoy-attempt-count     by Envoy: 1 for the first try
+
+The count of a request is its client's own word. A client that hides it gets no more than other first tries do: it is
+refused as they are, and waits as it is told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from headway.admission import RequestContext, loop_time_s
+from headway.api_errors import BadRequest
+from headway_policies import Reason
+from headway_policies.entitlement.retry_budget import RetryBudget
+
+#: The count that each header has on a first try.
+FIRST_TRY: Final[Mapping[str, int]] = {"x-stainless-retry-count": 0, "x-envoy-attempt-count": 1}
+
+#: Refusals of an overload. The others say that this server cannot serve now, and another may.
+OVERLOADED: Final = frozenset(
+    {
+        Reason.QUEUE_FULL,
+        Reason.CLASS_QUEUE_FULL,
+        Reason.NO_FREE_SEAT,
+        Reason.DEADLINE_INFEASIBLE,
+        Reason.DEADLINE_UNREACHABLE,
+        Reason.OBJECTIVE_INFEASIBLE,
+        Reason.OBJECTIVE_UNREACHABLE,
+        Reason.EVICTED,
+        Reason.QUEUE_TIMEOUT,
+        Reason.SHED,
+    }
+)
+_MAX_DIGITS = 9
+
+
+def is_retry(headers: Mapping[str, str]) -> bool:
+    """Whether one of the headers counts a try before this one; a value that is no number says nothing."""
+    for name, first in FIRST_TRY.items():
+        value = headers.get(name)
+        if value is not None and value.isdecimal() and len(value) <= _MAX_DIGITS and int(value) > first:
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """The retries of all requests. ``ended`` counts those that were told to be the last, by class."""
+
+    budget: RetryBudget = field(default_factory=RetryBudget)
+    ended: Counter[str] = field(default_factory=Counter)
+    now_s: Callable[[], float] = loop_time_s
+
+    def arrived(self, headers: Mapping[str, str], context: RequestContext) -> Retry | None:
+        """Count one request that arrived; None where it is a first try."""
+        if is_retry(headers):
+            return Retry(self, context.tenant, context.class_name or "")
+        self.budget.first_try(context.tenant, self.now_s())
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """One request that is a retry."""
+
+    retries: Retries
+    tenant: str
+    class_name: str
+
+    def last(self, reason: Reason, status: HTTPStatus) -> BadRequest | None:
+        """The refusal of a retry that must not come again, in place of one for this reason; None where it may.
+
+        A retry that may come again is charged to its tenant's budget.
+        """
+        if reason not in OVERLOADED or self.retries.budget.spend(self.tenant, self.retries.now_s()):
+            return None
+        self.retries.ended[self.class_name] += 1
+        text = (
+            "The server is overloaded, and too many requests of this tenant are retries already. "
+            f"Do not retry this one, send fewer requests. ({reason}, retry_budget)"
+        )
+        headers = [(b"x-headway-reason", b"retry_budget"), (b"x-headway-class", self.class_name.encode())]
+        return BadRequest(status, text, "retry_budget", headers)

@@ -1,0 +1,53 @@
+"""The open connections of one server process, counted in all and by address.
+
+An IPv6 client has a whole network of 64 bits, so one network counts as one address. Behind a proxy all connections
+have the proxy's address: there only the bound of all makes sense.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from ipaddress import AddressValueError, IPv6Address
+
+_NETWORK_BYTES = 8
+
+
+class Connections:
+    """Counts open connections. Touched from the event loop only."""
+
+    def __init__(self, max_all: int, max_per_address: int | None = None) -> None:
+        self._max_all = max_all
+        self._max_per_address = max_per_address
+        self._open = 0
+        self._by_address: Counter[str | bytes] = Counter()
+
+    def enter(self, address: str | None) -> bool:
+        """Count a connection, or not where there are too many. None: an address that has no bound, a socket file."""
+        if self._open >= self._max_all:
+            return False
+        if address is not None and self._max_per_address is not None:
+            network = _network(address)
+            if self._by_address[network] >= self._max_per_address:
+                return False
+            self._by_address[network] += 1
+        self._open += 1
+        return True
+
+    def leave(self, address: str | None) -> None:
+        """A connection that was counted is closed."""
+        self._open -= 1
+        if address is not None and self._max_per_address is not None:
+            network = _network(address)
+            self._by_address[network] -= 1
+            if self._by_address[network] <= 0:
+                del self._by_address[network]
+
+
+def _network(address: str) -> str | bytes:
+    try:
+        found = IPv6Address(address) if ":" in address else None
+    except AddressValueError:
+        return address
+    if found is None:
+        return address
+    return str(found.ipv4_mapped) if found.ipv4_mapped is not None else found.packed[:_NETWORK_BYTES]

@@ -1,0 +1,23 @@
+"""The keys file: API keys as digests, the tenants that they belong to, and what each tenant is entitled to."""
+
+from headway.keys.edit import MadeKey, add_key, revoke_key, rotate_key
+from headway.keys.key_ring import Key, KeyRing, digest_of
+from headway.keys.keys_file import VARIABLE, KeysFile, ReadKeys, keys_path, read_keys_file
+from headway.keys.problems import KeysFileError, Problem
+
+__all__ = [
+    "VARIABLE",
+    "Key",
+    "KeyRing",
+    "KeysFile",
+    "KeysFileError",
+    "MadeKey",
+    "Problem",
+    "ReadKeys",
+    "add_key",
+    "digest_of",
+    "keys_path",
+    "read_keys_file",
+    "revoke_key",
+    "rotate_key",
+]

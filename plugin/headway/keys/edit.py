@@ -1,0 +1,236 @@
+"""Changes to a keys file: a key is added, revoked, or replaced by another one.
+
+A change is made to the text, so that comments stay, then read and checked like any keys file, and compared with what
+was wanted. The file is replaced as a whole: a server that reads it meanwhile sees the old or the new one. A new file
+has mode 0600; another one keeps its owner and its mode. A lock on FILE.lock keeps two editors apart.
+"""
+
+from __future__ import annotations
+
+import copy
+import fcntl
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from headway.keys.key_ring import Key, KeyRing, digest_of, new_key
+from headway.keys.keys_file import read_keys_text
+from headway.keys.parse import parse_keys, read_table
+from headway.keys.problems import KeysFileError, Problem
+from headway.keys.toml_blocks import key_lines, with_key_value, with_table, without_key
+from headway_policies.preset import Setting, toml_text
+
+#: The fields of a tenant, in the order in which they are written.
+Settings = Mapping[str, Setting | Sequence[str]]
+
+_BEGINNING = """\
+# The keys of this server, as digests, and what their tenants are entitled to. `headway keys` changes this file.
+"""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_MAX_ID_NAME_CHARS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class MadeKey:
+    """A new key: its text, which is kept nowhere, and what the file says of it."""
+
+    text: str = field(repr=False)
+    key: Key
+
+
+def add_key(
+    path: str,
+    tenant: str,
+    *,
+    now: datetime,
+    settings: Settings | None = None,
+    key_id: str | None = None,
+    lifetime: timedelta | None = None,
+    note: str = "",
+) -> MadeKey:
+    """Make a key for a tenant, in a new file if there is none. Raises KeysFileError.
+
+    A tenant that the file does not know is added, with these ``settings``; one that it knows must be given none.
+    """
+    with _edited(path, create=True) as file:
+        text, wanted = file.text, copy.deepcopy(file.table)
+        tenants = wanted.setdefault("tenants", {})
+        if tenant not in tenants:
+            tenants[tenant] = dict(settings or {})
+            text = with_table(text, f"[tenants.{_table_name(tenant)}]", tenants[tenant])
+        elif settings:
+            remedy = "change its fields in the file, or leave out the options of the tenant"
+            raise KeysFileError(path, [Problem(f"tenants.{tenant}", "is there already", remedy)])
+        expires = None if lifetime is None else now + lifetime
+        made = _make(key_id or _free_id(tenant[:_MAX_ID_NAME_CHARS], "-", 1, file.ring), tenant, now, expires, note)
+        file.replace(*_with_key(text, wanted, made.key))
+    return made
+
+
+def revoke_key(path: str, key_id: str) -> Key:
+    """Remove a key: it is refused as soon as a server has read the file. Raises KeysFileError."""
+    with _edited(path) as file:
+        number, key = file.find(key_id)
+        wanted = copy.deepcopy(file.table)
+        del wanted["keys"][number]
+        if not wanted["keys"]:
+            del wanted["keys"]
+        file.replace(file.changed(without_key, number), wanted)
+    return key
+
+
+def rotate_key(path: str, key_id: str, *, now: datetime, grace: timedelta) -> tuple[MadeKey, Key]:
+    """Make a key in place of another one, which expires after the grace. Raises KeysFileError.
+
+    The new one has the tenant, the note and the length of life of the old one. Returns both.
+    """
+    with _edited(path) as file:
+        number, old = file.find(key_id)
+        expires = None if old.expires is None else now + (old.expires - old.created)
+        made = _make(_free_id(key_id.partition("~")[0], "~", 2, file.ring), old.tenant, now, expires, old.note)
+        ends = max(now + grace, old.created)
+        ends = ends if old.expires is None else min(ends, old.expires)
+        wanted = copy.deepcopy(file.table)
+        wanted["keys"][number]["expires"] = _iso(ends)
+        text = file.changed(with_key_value, number, "expires", _iso(ends))
+        file.replace(*_with_key(text, wanted, made.key))
+    return made, replace(old, expires=ends)
+
+
+class _EditedFile:
+    """A keys file under its lock."""
+
+    def __init__(self, path: str, target: Path, text: str) -> None:
+        self.path, self.target, self.text = path, target, text
+        self.table = read_table(text, path)
+        self.ring: KeyRing = parse_keys(text, path)
+
+    def find(self, key_id: str) -> tuple[int, Key]:
+        """The place of a key, from 0 on, and the key."""
+        for number, key in enumerate(self.ring.keys):
+            if key.id == key_id:
+                return number, key
+        raise KeysFileError(self.path, [Problem("", "there is no key of that id", "see: headway keys list")])
+
+    def changed(self, change: Callable[..., str], number: int, *values: str) -> str:
+        """The text after a change to the [[keys]] table of this number."""
+        if len(key_lines(self.text)) != len(self.ring.keys):
+            raise self._unusual()
+        return change(self.text, number, *values)
+
+    def replace(self, text: str, wanted: Mapping[str, Any]) -> None:
+        """Put this text in the file, if it says what is wanted and nothing else. Raises KeysFileError."""
+        try:
+            found = read_table(text, self.path)
+        except KeysFileError:
+            raise self._unusual() from None
+        parse_keys(text, self.path)
+        if found != wanted:
+            raise self._unusual()
+        _write(self.path, self.target, text)
+
+    def _unusual(self) -> KeysFileError:
+        remedy = "write each key as a [[keys]] table and each tenant as [tenants.NAME], one field a line"
+        return KeysFileError(self.path, [Problem("", "cannot be changed by a program as it is written", remedy)])
+
+
+@contextmanager
+def _edited(path: str, *, create: bool = False) -> Iterator[_EditedFile]:
+    """The file under its lock; the file behind a symbolic link, so that the link stays."""
+    target = Path(os.path.realpath(path))
+    with _locked(path, target):
+        text = _BEGINNING if create and not target.exists() else read_keys_text(path)[0]
+        yield _EditedFile(path, target, text)
+
+
+@contextmanager
+def _locked(path: str, target: Path) -> Iterator[None]:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        lock = os.open(f"{target}.lock", flags, 0o600)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _write(path: str, target: Path, text: str) -> None:
+    """Replace the file as a whole, so that it is on the disk when this returns. Raises KeysFileError."""
+    part: str | None = None
+    try:
+        descriptor, part = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # of mode 0600
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            if target.exists():
+                _as_before(descriptor, os.stat(target))
+            os.fsync(descriptor)
+        os.replace(part, target)
+        part = None
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        if part is not None:
+            os.unlink(part)
+
+
+def _as_before(descriptor: int, before: os.stat_result) -> None:
+    """The owner and the mode of the file that is replaced: the server that reads it may be another user."""
+    now = os.fstat(descriptor)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        os.fchown(descriptor, before.st_uid, before.st_gid)
+    os.fchmod(descriptor, before.st_mode & 0o7777)
+
+
+def _unwritable(path: str, error: OSError) -> KeysFileError:
+    remedy = "run the command as the owner of the file, and check its folder"
+    return KeysFileError(path, [Problem("", f"cannot be changed: {error.strerror}", remedy)])
+
+
+# ---------------------------------------------------------------------- keys
+
+
+def _make(key_id: str, tenant: str, now: datetime, expires: datetime | None, note: str) -> MadeKey:
+    text = new_key()
+    return MadeKey(text, Key(key_id, digest_of(text), tenant, now, expires, note))
+
+
+def _with_key(text: str, wanted: dict[str, Any], key: Key) -> tuple[str, dict[str, Any]]:
+    """The text and the table with one more key."""
+    values = {"id": key.id, "sha256": key.digest.hex(), "tenant": key.tenant, "created": _iso(key.created)}
+    if key.expires is not None:
+        values["expires"] = _iso(key.expires)
+    if key.note:
+        values["note"] = key.note
+    wanted.setdefault("keys", []).append(values)
+    return with_table(text, "[[keys]]", values), wanted
+
+
+def _free_id(name: str, between: str, first: int, ring: KeyRing) -> str:
+    """The first of NAME-1, NAME-2 ... that comes after all of them that there are."""
+    used = [key.id.removeprefix(name + between) for key in ring.keys if key.id.startswith(name + between)]
+    number = max([first, *(int(one) + 1 for one in used if one.isascii() and one.isdecimal() and len(one) < 10)])
+    return f"{name}{between}{number}"
+
+
+def _table_name(tenant: str) -> str:
+    """The name in the header of a table, in quotes where it needs them."""
+    return tenant if _BARE.fullmatch(tenant) else toml_text(tenant)
+
+
+def _iso(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

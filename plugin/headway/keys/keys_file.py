@@ -1,0 +1,145 @@
+"""The keys file that HEADWAY_KEYS_FILE names: read at the start, and again whenever it has changed.
+
+A file that cannot be used is refused at the start. Later the keys of before stay in force, one warning is logged, and
+``problem`` says why until the file is good again. No key and no digest is ever logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headway.keys.key_ring import KeyRing
+from headway.keys.parse import MAX_FILE_BYTES, parse_keys
+from headway.keys.problems import KeysFileError, Problem
+from headway_policies.text_file import read_text_file
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "HEADWAY_KEYS_FILE"
+_EVERY_S = 1.0
+_PROBLEMS_LOGGED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells a changed file from the same one, and its mode."""
+
+    mtime_ns: int
+    size_bytes: int
+    inode: int
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKeys:
+    """A keys file as it was read; ``warning`` is one line about its mode, where that lets others read it."""
+
+    ring: KeyRing
+    state: FileState
+    warning: str | None = None
+
+
+def keys_path(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The name of the keys file; None where there is none."""
+    return environment.get(VARIABLE, "").strip() or None
+
+
+def read_keys_file(path: str) -> ReadKeys:
+    """Read a keys file. Raises KeysFileError with all that is wrong with it."""
+    text, state = read_keys_text(path)
+    return ReadKeys(parse_keys(text, path), state, _readable_by_others(path, state))
+
+
+def read_keys_text(path: str) -> tuple[str, FileState]:
+    """The text of a keys file, of bounded size, that only its owner and its group can write. Raises KeysFileError."""
+    try:
+        state = _state(path)
+        text = read_text_file(path, MAX_FILE_BYTES)
+    except (OSError, ValueError) as error:  # ValueError: a name with a null byte; TextFileError is one
+        cause = error.strerror if isinstance(error, OSError) else str(error)
+        remedy = f"check {VARIABLE} or --file, and the mode of the file"
+        raise KeysFileError(path, [Problem("", f"cannot be read: {cause}", remedy)]) from None
+    if state.mode & stat.S_IWOTH:
+        what = f"its mode {state.mode:04o} lets every user of this machine write it"
+        raise KeysFileError(path, [Problem("", what, "chmod o-w FILE, and check what it says")])
+    return text, state
+
+
+class KeysFile:
+    """One keys file, and the keys in force. ``ring`` is replaced as a whole, on the event loop's thread."""
+
+    def __init__(self, path: str) -> None:
+        """Read the file. Raises KeysFileError."""
+        self.path = path
+        self.problem: str | None = None
+        read = read_keys_file(path)
+        self.ring = read.ring
+        self._seen: FileState | None = read.state
+        self._changing: FileState | None = None
+        self._report(read, "read")
+
+    async def watch(self) -> None:
+        """Look at the file every second, and read it again when it has changed, for as long as the server runs."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Read the file again if it has changed since it was read, in a thread: a large one takes a while.
+
+        One that is written in place is read when two looks have found it the same; half of it may be valid as well.
+        """
+        state = await asyncio.to_thread(_state_or_none, self.path)
+        if state == self._seen:
+            return
+        if _written_in_place(self._seen, state) and state != self._changing:
+            self._changing = state
+            return
+        self._seen = state
+        try:
+            read = await asyncio.to_thread(read_keys_file, self.path)
+        except KeysFileError as error:
+            self.problem = str(error)
+            log.warning("the keys of before stay in force: %s", error.beginning(_PROBLEMS_LOGGED))
+            return
+        self._seen = read.state
+        self.ring, self.problem = read.ring, None
+        self._report(read, "read again")
+
+    def _report(self, read: ReadKeys, what: str) -> None:
+        keys, tenants = len(read.ring.keys), len(read.ring.tenants)
+        log.info("keys file %s: %s, %d keys of %d tenants", self.path, what, keys, tenants)
+        if read.warning is not None:
+            log.warning("%s", read.warning)
+
+
+def _state(path: str) -> FileState:
+    """The state of a file. Raises OSError, or ValueError for a null byte in the name."""
+    found = os.stat(path)
+    return FileState(found.st_mtime_ns, found.st_size, found.st_ino, stat.S_IMODE(found.st_mode))
+
+
+def _state_or_none(path: str) -> FileState | None:
+    """The state of a file; None where there is none to be seen."""
+    try:
+        return _state(path)
+    except OSError:
+        return None
+
+
+def _written_in_place(before: FileState | None, now: FileState | None) -> bool:
+    return before is not None and now is not None and before.inode == now.inode
+
+
+def _readable_by_others(path: str, state: FileState) -> str | None:
+    if not state.mode & stat.S_IROTH:
+        return None
+    return (
+        f"{path}: its mode {state.mode:04o} lets every user of this machine read the names of tenants and keys; "
+        "chmod 600, or 640 with the group of the server"
+    )

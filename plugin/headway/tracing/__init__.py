@@ -1,0 +1,16 @@
+"""What log lines and spans of one request are joined by: its ids, its trace, and the span of its wait."""
+
+from headway.tracing.current_request import CURRENT_REQUEST, CurrentRequest
+from headway.tracing.queue_spans import QueueSpans, queue_spans
+from headway.tracing.request_ids import RequestIds
+from headway.tracing.trace_parent import TraceParent, parse_trace_parent
+
+__all__ = [
+    "CURRENT_REQUEST",
+    "CurrentRequest",
+    "QueueSpans",
+    "RequestIds",
+    "TraceParent",
+    "parse_trace_parent",
+    "queue_spans",
+]

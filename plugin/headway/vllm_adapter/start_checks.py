@@ -1,0 +1,198 @@
+"""Checks of the configuration before a server listens: what it must not start with, and what deserves a warning.
+
+Each is one line: what is wrong, where, and what to do. They read the parsed arguments of ``vllm serve`` and the
+environment, and import nothing of vLLM, so that ``headway doctor`` makes the same checks without a server.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+from headway.api import is_loopback
+from headway.api.secret_text import SecretFileError, find_secret
+from headway.errors import HeadwayError
+from headway.keys import VARIABLE as KEYS_FILE
+from headway.keys import keys_path
+from headway.release import vllm_version
+
+log = logging.getLogger(__name__)
+
+ALLOW_DEV_MODE: Final = "HEADWAY_ALLOW_DEV_MODE"
+
+_OLDEST_VLLM = (0, 29)
+_OLDEST_STARLETTE = (1, 0, 1)
+_DEV_ROUTES = "/pause, /sleep, /abort_requests, /collective_rpc and others"
+_TOKENS = ("HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One finding. ``refuses``: a server does not start with it."""
+
+    what: str
+    remedy: str
+    refuses: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.remedy}"
+
+
+_Checks = Iterator[Caution]
+
+
+def check_start(args: Namespace, environment: Mapping[str, str] = os.environ) -> None:
+    """Log what an operator should know. Raises HeadwayError, in one line, where the server must not start."""
+    found = refusals(args, environment)
+    if found:
+        raise HeadwayError("; ".join(found))
+    for one in warnings(args, environment):
+        log.warning("%s", one)
+
+
+def refusals(args: Namespace, environment: Mapping[str, str]) -> list[str]:
+    """Why a server with these arguments must not start; empty: it may."""
+    return [str(one) for one in cautions(args, environment) if one.refuses]
+
+
+def warnings(args: Namespace, environment: Mapping[str, str]) -> list[str]:
+    """What an operator should know of a server that may start."""
+    return [str(one) for one in cautions(args, environment) if not one.refuses]
+
+
+def cautions(args: Namespace, environment: Mapping[str, str]) -> list[Caution]:
+    """All findings, in the order of the checks."""
+    return [one for check in CHECKS for one in check(args, environment)]
+
+
+def rust_front_end(environment: Mapping[str, str]) -> Caution | None:
+    """The front end in Rust, a process of its own that loads no plugin."""
+    if not _on(environment, "VLLM_USE_RUST_FRONTEND"):
+        return None
+    what = "VLLM_USE_RUST_FRONTEND=1 starts a front end that loads no plugin: it would bypass Headway"
+    return Caution(what, "unset VLLM_USE_RUST_FRONTEND", refuses=True)
+
+
+def inference_keys(args: Namespace, environment: Mapping[str, str]) -> list[str]:
+    """vLLM's own keys, as vLLM finds them: those of ``--api-key``, else the variable's."""
+    return [key for key in (getattr(args, "api_key", None) or [environment.get("VLLM_API_KEY")]) if key]
+
+
+def _check_versions(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    vllm, starlette = vllm_version(), _version_of("starlette")
+    if _older(vllm, _OLDEST_VLLM):
+        what = f"vLLM {vllm} is older than 0.29, and lacks what Headway's admission control needs"
+        yield Caution(what, "install vLLM 0.29 or later", refuses=True)
+    if _older(starlette, _OLDEST_STARLETTE):
+        what = f"Starlette {starlette} takes the path of a request from its Host header (CVE-2026-48710)"
+        yield Caution(what, "install starlette>=1.0.1", refuses=True)
+
+
+def _check_front_ends(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    rust = rust_front_end(environment)
+    if rust is not None:
+        yield rust
+    if getattr(args, "grpc", False):
+        what = "--grpc starts a server that loads no HTTP plugin: it would bypass Headway"
+        yield Caution(what, "remove --grpc", refuses=True)
+
+
+def _check_dev_mode(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    if not _on(environment, "VLLM_SERVER_DEV_MODE"):
+        return
+    what = f"VLLM_SERVER_DEV_MODE=1 mounts routes that stop and change the engine ({_DEV_ROUTES})"
+    if not _on(environment, ALLOW_DEV_MODE):
+        advice = f"unset it, or set {ALLOW_DEV_MODE}=1 on a server that listens on 127.0.0.1 only"
+        yield Caution(what, advice, refuses=True)
+    elif _is_public(args):
+        yield Caution(f"{what}, and the server listens {_where(args)}", "add --host 127.0.0.1", refuses=True)
+    else:
+        yield Caution(what, "they want the operator's token; unset it in production")
+
+
+def _check_serialisation(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    if _on(environment, "VLLM_ALLOW_INSECURE_SERIALIZATION"):
+        what = "VLLM_ALLOW_INSECURE_SERIALIZATION=1 lets messages between processes run code (pickle)"
+        yield Caution(what, "unset VLLM_ALLOW_INSECURE_SERIALIZATION", refuses=True)
+
+
+def _check_tokens(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    """A token that was meant to be there and is not; one that is an inference key; one that crosses a network."""
+    keys = inference_keys(args, environment)
+    for variable in _TOKENS:
+        try:
+            secret = find_secret(variable, environment)
+        except SecretFileError as error:
+            yield Caution(str(error), "correct the path, or the rights of the file", refuses=True)
+            continue
+        if secret is None:
+            continue
+        if not secret.text.strip():
+            yield Caution(f"{secret.source}: is empty, so the admin API would be off", "write the token", refuses=True)
+        elif any(secrets.compare_digest(secret.text.strip().encode(), key.encode()) for key in keys):
+            what = f"{secret.source}: the token is also an inference key (--api-key or VLLM_API_KEY)"
+            yield Caution(what, "use another one: openssl rand -hex 32", refuses=True)
+        elif variable == _TOKENS[0] and _is_public(args) and not getattr(args, "ssl_certfile", None):
+            what = f"the admin API is on and listens {_where(args)} without TLS"
+            yield Caution(what, "add --host 127.0.0.1, or --ssl-certfile and --ssl-keyfile, or a TLS proxy")
+
+
+def _check_keys(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    if keys_path(environment) is not None:
+        return
+    if inference_keys(args, environment):
+        what = f"{KEYS_FILE} is not set: every client with the --api-key is one tenant and has every class"
+        advice = "give each client a key of its own: headway keys add --tenant NAME"
+    else:
+        what = (
+            f"{KEYS_FILE} is not set, and there is no --api-key: every client is the tenant anonymous, with the "
+            "default class, the less urgent ones and caps"
+        )
+        advice = "make keys with: headway keys add --tenant NAME, or list a proxy in HEADWAY_TRUSTED_PROXIES"
+    yield Caution(what, advice)
+
+
+def _check_drain(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    if getattr(args, "shutdown_timeout", None) == 0:
+        what = "--shutdown-timeout 0: running requests are cut off when the server is stopped"
+        yield Caution(what, "give a time in seconds, such as --shutdown-timeout 30")
+
+
+CHECKS: Final[tuple[Callable[[Namespace, Mapping[str, str]], _Checks], ...]] = (
+    _check_versions, _check_front_ends, _check_dev_mode, _check_serialisation, _check_tokens, _check_keys, _check_drain,
+)  # fmt: skip
+
+
+def _on(environment: Mapping[str, str], variable: str) -> bool:
+    """Whether a variable switches something on; vLLM reads these as whole numbers."""
+    return environment.get(variable, "").strip() not in ("", "0")
+
+
+def _is_public(args: Namespace) -> bool:
+    """Whether other machines can reach the server."""
+    return not getattr(args, "uds", None) and not is_loopback(getattr(args, "host", None) or "")
+
+
+def _where(args: Namespace) -> str:
+    host = getattr(args, "host", None)
+    return f"on {host}" if host else "on every address of this machine"
+
+
+def _version_of(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _older(version: str, oldest: tuple[int, ...]) -> bool:
+    """Whether a version is older; never one that is not known, nor a build without a release ("0.1.dev7+g1a2b3c")."""
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return found is not None and "dev" not in version and tuple(map(int, found[0].split("."))) < oldest

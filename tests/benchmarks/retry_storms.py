@@ -1,0 +1,189 @@
+"""Retry storms: what an overloaded server serves in time, with clients that retry and with clients that do not.
+
+One server on the tiny model and the SDK of OpenAI as its client, which retries by itself and waits as it is told. Twice
+as many requests arrive as can be served, at the same times in every block; the numbers of retries play in turn, there
+and back. Goodput counts the answers whose last try waited no longer than the objective of its class.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import mean
+
+import httpx
+import openai
+from goal import Goal
+from prometheus_client.parser import text_string_to_metric_families
+from serving.client import TINY
+
+from headway.demo.children import Family
+from headway_policies import bundled_presets
+
+LOAD, RETRIES = 2.0, (0, 2, 5)
+START_S, CAPACITY_LEAD_S, CAPACITY_S, LEAD_S, LENGTH_S = 240.0, 4.0, 10.0, 8.0, 20.0
+_PRESET = bundled_presets()["balanced"]
+_CLIENTS, _OBJECTIVE_S = _PRESET.batching.seats, _PRESET.classes[_PRESET.default_class].ttft_slo_s or float("inf")
+_ANSWER_TOKENS = (100, 300)
+_FLAGS = ("--host", "127.0.0.1", "--max-model-len", "1024", "--enforce-eager", "--disable-uvicorn-access-log")
+_ENVIRONMENT = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "TORCHDYNAMO_DISABLE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HEADWAY_CACHE_DIR": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One answer: when it ended, on the clock of its block, and how long its last try waited in the queue."""
+
+    ended_s: float
+    queued_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One number of retries for a while: answers a second within the objective, and arrivals for each first try."""
+
+    goodput_per_s: float
+    arrivals_ratio: float
+
+
+def retry_storms() -> Iterator[Goal]:
+    """Storms: goodput at twice the capacity, with SDKs that retry : without"""
+    blocks = asyncio.run(_blocks())
+    found = {
+        retries: (mean(one.goodput_per_s for one in played), mean(one.arrivals_ratio for one in played))
+        for retries, played in blocks.items()
+    }
+    calm, _ = found[0]
+    for retries in RETRIES[1:]:
+        goodput, arrivals = found[retries]
+        note = f"{goodput:.1f} : {calm:.1f} a second; {arrivals:.2f} arrivals for each first try"
+        yield Goal("storms", f"goodput at load {LOAD:g}, {retries} retries : none", 0.95, goodput / calm, note=note)
+
+
+def goodput_per_s(served: Sequence[Served], since_s: float, length_s: float) -> float:
+    """The answers that ended in this time and waited no longer than the objective, a second."""
+    counted = [one for one in served if since_s <= one.ended_s < since_s + length_s]
+    return sum(one.queued_s <= _OBJECTIVE_S for one in counted) / length_s
+
+
+async def _blocks() -> dict[int, list[Block]]:
+    found: dict[int, list[Block]] = {retries: [] for retries in RETRIES}
+    async with _server() as url, httpx.AsyncClient(base_url=url, timeout=20) as http:
+        rate_per_s = LOAD * await _capacity_per_s(url)
+        for retries in (*RETRIES, *RETRIES[::-1]):
+            await _at_rest(http)
+            found[retries].append(await _block(url, http, retries, rate_per_s))
+    return found
+
+
+async def _block(url: str, http: httpx.AsyncClient, retries: int, rate_per_s: float) -> Block:
+    """Poisson arrivals, the same ones for the same rate; what still runs at the end is cut off."""
+    now_s, random, served = asyncio.get_running_loop().time, Random(1), list[Served]()
+    before, begin_s, at_s = await _arrived(http), now_s(), 0.0
+    tasks = list[asyncio.Task[None]]()
+    async with _sdk(url, retries) as client:
+        while (at_s := at_s + random.expovariate(rate_per_s)) < LEAD_S + LENGTH_S:
+            await asyncio.sleep(max(0.0, begin_s + at_s - now_s()))
+            tasks.append(asyncio.create_task(_ask(client, random.randint(*_ANSWER_TOKENS), served, begin_s)))
+        await asyncio.sleep(max(0.0, begin_s + LEAD_S + LENGTH_S - now_s()))
+        arrived = await _arrived(http) - before
+        await _end(tasks)
+    return Block(goodput_per_s(served, LEAD_S, LENGTH_S), arrived / len(tasks))
+
+
+async def _capacity_per_s(url: str) -> float:
+    """Answers a second with one client for each seat."""
+    now_s, served = asyncio.get_running_loop().time, list[Served]()
+    begin_s = now_s()
+
+    async def client(number: int) -> None:
+        random = Random(number)
+        while True:
+            await _ask(sdk, random.randint(*_ANSWER_TOKENS), served, begin_s)
+
+    async with _sdk(url, 0) as sdk:
+        tasks = [asyncio.create_task(client(number)) for number in range(_CLIENTS)]
+        await asyncio.sleep(CAPACITY_LEAD_S + CAPACITY_S)
+        await _end(tasks)
+    return sum(one.ended_s >= CAPACITY_LEAD_S for one in served) / CAPACITY_S
+
+
+def _sdk(url: str, retries: int) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=retries, timeout=120.0)
+
+
+async def _ask(client: openai.AsyncOpenAI, tokens: int, served: list[Served], begin_s: float) -> None:
+    """One request with all its tries."""
+    with suppress(openai.APIStatusError):
+        answer = await client.completions.with_raw_response.create(
+            model=str(TINY), prompt="word " * 32, max_tokens=tokens, extra_body={"ignore_eos": True}
+        )
+        queued_s = int(answer.headers["x-headway-queue-ms"]) / 1000
+        served.append(Served(asyncio.get_running_loop().time() - begin_s, queued_s))
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel what still runs, and raise what failed otherwise."""
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            raise result
+
+
+async def _sum(http: httpx.AsyncClient, *names: str) -> float:
+    """The sum of all samples of these names."""
+    families = text_string_to_metric_families((await http.get("/metrics")).text)
+    return sum(sample.value for family in families for sample in family.samples if sample.name in names)
+
+
+async def _arrived(http: httpx.AsyncClient) -> float:
+    return await _sum(http, "headway_arrivals_total")
+
+
+async def _at_rest(http: httpx.AsyncClient) -> None:
+    async with asyncio.timeout(60.0):
+        while await _sum(http, "headway_queue_depth", "headway_in_flight", "headway_seats_taken"):  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.2)
+
+
+@asynccontextmanager
+async def _server() -> AsyncIterator[str]:
+    """The address of a server that is ready; it is stopped at the end."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [sys.executable, "-m", "headway", "serve", str(TINY), "--preset", _PRESET.name, *_FLAGS]
+    family, url = Family(), f"http://127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "server.log"
+        family.start("server", [*command, "--port", str(port)], {**os.environ, **_ENVIRONMENT}, log)
+        try:
+            await _ready(family, url)
+            yield url
+        finally:
+            await family.stop(20.0)
+
+
+async def _ready(family: Family, url: str) -> None:
+    async with asyncio.timeout(START_S), httpx.AsyncClient() as http:
+        while True:
+            with suppress(httpx.HTTPError):
+                if (await http.get(f"{url}/headway/readyz")).is_success:
+                    return
+            if family.children[0].exit_code is not None:
+                raise RuntimeError(f"the server ended: {family.children[0].output()[-1:]}")
+            await asyncio.sleep(0.5)

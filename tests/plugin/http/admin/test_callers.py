@@ -1,0 +1,151 @@
+"""Who may call: lock-out of addresses with wrong tokens, a rate of orders for each token, the names of both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from admin_api import OPERATOR, STATUS, VIEWER, admin_api, bearer, switch
+from virtual_time import on_virtual_time
+
+from headway.api.schema import AuditKind
+from headway.audit import AuditFile
+from headway.http.admin.callers import MAX_WRONG_TOKENS
+
+WRONG = "nobodys-token-0123456789-0123456789"
+
+
+@on_virtual_time
+async def test_an_address_with_ten_wrong_tokens_is_locked_for_the_rest_of_the_minute() -> None:
+    """429 with the seconds that are left, for a right token too: the answers do not tell which one is right."""
+    async with admin_api() as (client, control):
+        statuses = [(await client.get(STATUS, headers=bearer(f"{WRONG}{number}"))).status_code for number in range(300)]
+        assert statuses == [401] * MAX_WRONG_TOKENS + [429] * (300 - MAX_WRONG_TOKENS)
+        await asyncio.sleep(20)
+        right, wrong = [await client.get(STATUS, headers=bearer(token)) for token in (OPERATOR, WRONG)]
+        assert (right.status_code, right.headers["retry-after"]) == (429, "40")
+        assert (right.content, right.headers) == (wrong.content, wrong.headers)
+        assert right.headers["content-type"] == "application/problem+json"
+        refused = await switch(client)
+        assert (refused.status_code, control.revision) == (429, 1)
+        await asyncio.sleep(float(right.headers["retry-after"]))
+        assert (await client.get(STATUS, headers=bearer(OPERATOR))).status_code == 200
+        assert (await client.get(STATUS, headers=bearer(WRONG))).status_code == 401
+
+
+@on_virtual_time
+async def test_a_lock_is_that_of_one_address() -> None:
+    """Nothing of it is seen elsewhere: it is no way to lock the operator out."""
+    async with admin_api("192.0.2.7") as (stranger, _):
+        for _ in range(MAX_WRONG_TOKENS + 1):
+            locked = await stranger.get(STATUS, headers=bearer(WRONG))
+        assert locked.status_code == 429
+        stranger._transport.client = ("192.0.2.8", 1)  # type: ignore[attr-defined]  # the same server, another address
+        assert (await stranger.get(STATUS, headers=bearer(OPERATOR))).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1"])
+def test_on_the_machine_itself_a_right_token_is_always_taken(address: str) -> None:
+    """A local program with an outdated token does not lock the operator's shell out; wrong tokens are locked."""
+
+    @on_virtual_time
+    async def run() -> None:
+        async with admin_api(address) as (client, _):
+            for _ in range(MAX_WRONG_TOKENS + 5):
+                last = await client.get(STATUS, headers=bearer(WRONG))
+            assert last.status_code == 429
+            for token in (OPERATOR, VIEWER):
+                assert (await client.get(STATUS, headers=bearer(token))).status_code == 200
+            assert (await client.get(STATUS, headers=bearer(WRONG))).status_code == 429
+
+    run()
+
+
+@on_virtual_time
+async def test_a_request_without_a_token_is_no_guess() -> None:
+    """A browser or a health check that knows none locks nobody out; neither does a viewer that orders."""
+    async with admin_api() as (client, _):
+        for _ in range(3 * MAX_WRONG_TOKENS):
+            assert (await client.get(STATUS)).status_code == 401
+            assert (await switch(client, token=VIEWER)).status_code == 403
+        assert (await client.get(STATUS, headers=bearer(OPERATOR))).status_code == 200
+
+
+@on_virtual_time
+async def test_a_flood_of_wrong_tokens_is_few_entries_of_the_audit() -> None:
+    """One for those that were compared, one for those that were not, each with its count."""
+    async with admin_api() as (client, control):
+        for _ in range(300):
+            await client.get(STATUS, headers=bearer(WRONG))
+        entries = control.audit.entries(500)
+        assert [(one.result, one.times, one.address) for one in entries] == [
+            ("refused: locked out", 290, "192.0.2.7"),
+            ("refused: no token, or a wrong one", 10, "192.0.2.7"),
+        ]
+
+
+@on_virtual_time
+async def test_a_token_may_order_twenty_times_a_minute() -> None:
+    """The twenty-first is 429 before it is read, with the seconds until the next; reading goes on."""
+    async with admin_api() as (client, control):
+        names = ["latency", "balanced"] * 10
+        assert {(await switch(client, name)).status_code for name in names} == {200}
+        refused = await switch(client, "latency")
+        assert (refused.status_code, refused.headers["retry-after"], control.revision) == (429, "3", 21)
+        assert refused.json()["detail"] == "20 orders a minute are taken with one token. Try again in 3 s."
+        assert control.audit.entries(1, AuditKind.REFUSED)[0].result == "refused: too many orders"
+        for _ in range(100):
+            assert (await client.get(STATUS, headers=bearer(OPERATOR))).status_code == 200
+        await asyncio.sleep(3)
+        assert (await switch(client, "latency")).status_code == 200
+        assert (await switch(client, "balanced")).status_code == 429
+
+
+@on_virtual_time
+async def test_orders_that_change_nothing_count_too() -> None:
+    """And refused ones: each is work."""
+    async with admin_api(orders_per_minute=3) as (client, control):
+        names = ("balanced", "nonsense", "balanced")
+        assert [(await switch(client, name)).status_code for name in names] == [200, 422, 200]
+        assert (await switch(client, "balanced")).status_code == 429
+        (counted,) = control.audit.entries(9, AuditKind.NOOP)
+        assert counted.times == 2
+
+
+@on_virtual_time
+async def test_a_forecast_is_no_order_in_this_sense() -> None:
+    """It changes nothing, and uses none of the operator's orders up."""
+    async with admin_api(orders_per_minute=1) as (client, _):
+        for _ in range(5):
+            answer = await client.post("/headway/v1/presets/forecast", headers=bearer(), json={"presets": ["nonsense"]})
+            assert answer.status_code == 422
+        assert (await switch(client)).status_code == 200
+
+
+@on_virtual_time
+async def _callers_in_the_file(path: Path) -> None:
+    """One request of each kind of caller, with the audit in a file."""
+    async with admin_api() as (client, control):
+        file = AuditFile(path)
+        control.audit.write_to(file)
+        await switch(client)
+        await switch(client, token=VIEWER)
+        await client.get(STATUS, headers=bearer(WRONG))
+        await client.get(STATUS)
+        file.close()
+
+
+def test_the_audit_file_has_the_id_of_each_token_and_never_a_token(tmp_path: Path) -> None:
+    """The first eight hexadecimal digits of its SHA-256 digest, of a wrong one too; none without one."""
+    path = tmp_path / "audit.jsonl"
+    _callers_in_the_file(path)
+    lines = [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+    assert [(one["kind"], one["role"], one["token"], one["address"]) for one in lines] == [
+        ("change", "operator", "d34dfc5f", "192.0.2.7"),
+        ("refused", "viewer", "d1c34754", "192.0.2.7"),
+        ("read", "none", "67845ee7", "192.0.2.7"),
+        ("read", "none", "", "192.0.2.7"),
+    ]
+    assert not any(token in path.read_text(encoding="ascii") for token in (OPERATOR, VIEWER, WRONG))

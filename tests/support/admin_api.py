@@ -1,0 +1,46 @@
+"""The admin API of an engine that does nothing, in process, as one client sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from starlette.applications import Starlette
+
+import headway
+from headway.api.routes import Role
+from headway.engine.fake import FakeEngine
+from headway.http.admin import AdminRules, Tokens, routes
+
+OPERATOR = "operator-token-0123456789-0123456789"
+VIEWER = "viewer-token-0123456789-0123456789ab"
+PRESET = "/headway/v1/preset"
+STATUS = "/headway/v1/status"
+
+
+@asynccontextmanager
+async def admin_api(
+    address: str = "192.0.2.7", url: str = "http://headway", **rules: Any
+) -> AsyncIterator[tuple[httpx.AsyncClient, headway.Control]]:
+    """A client at this address, and the commands of the server, which is under the balanced preset."""
+    control: headway.Control = headway.wrap(FakeEngine(), preset="balanced").headway
+    tokens = Tokens({OPERATOR: Role.OPERATOR, VIEWER: Role.VIEWER})
+    app = Starlette(routes=routes(lambda: control, tokens, AdminRules(**rules)))
+    transport = httpx.ASGITransport(app=app, client=(address, 50_000))
+    async with httpx.AsyncClient(transport=transport, base_url=url) as client:
+        yield client, control
+
+
+def bearer(token: str = OPERATOR) -> dict[str, str]:
+    """The header that carries a token."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def switch(
+    client: httpx.AsyncClient, name: str = "latency", *, token: str = OPERATOR, match: str = "*", **headers: str
+) -> httpx.Response:
+    """A switch; the names of ``headers`` have underscores."""
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    return await client.put(PRESET, headers={**bearer(token), "If-Match": match, **named}, json={"name": name})
