@@ -11,17 +11,23 @@ from headway import audit
 from headway.admission import engine_calls as calls
 from headway.admission import prefix_hashes
 from headway.api import client, secret_text
+from headway.api import routes as api_routes
+from headway.audit import audit_file
 from headway.console import metrics_page
 from headway.fallback import client as upstream
 from headway.fallback import fixed_reply
-from headway.http.admin import callers, orders, tokens
+from headway.http.access import lockout
+from headway.http.admin import callers, idempotency, orders, tokens
 from headway.http.inference import header_values
 from headway.http.limits import bounds, json_shape
 from headway.http.limits.bounds import Bounds
+from headway.keys import parse
+from headway.keys import schema as key_schema
 from headway.operator import presets as catalogue
 from headway.simulator.traffic import trace
 from headway_dashboard import server_client, settings
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
+from headway_policies.entitlement import retry_budget
 from headway_policies.prediction import estimators as prediction
 from headway_policies.prediction import prefix_cache
 from headway_policies.preset import errors as issues
@@ -72,9 +78,15 @@ BOUNDS = {
     "`Authorization` of the admin API": f"{tokens.MAX_HEADER_CHARS} characters",
     "an order to the admin API": f"{size(orders.MAX_BODY_BYTES)} within {orders.BODY_WITHIN_S:g} s",
     "a query of the admin API": f"{callers.MAX_QUERY_BYTES} bytes",
+    "an `Idempotency-Key`; orders kept under one": f"{api_routes.MAX_KEY_CHARS} characters; {idempotency.MAX_KEYS} for "
+    f"{idempotency.KEPT_S:g} s",
+    "addresses with wrong keys; tenants with a retry budget": f"{lockout.MAX_ADDRESSES}; {retry_budget.TENANTS}",
+    "the keys file": f"{size(parse.MAX_FILE_BYTES)}, {key_schema.MAX_KEYS} keys",
+    "open connections": f"`HEADWAY_MAX_CONNECTIONS`, {LIMITS.max_connections}",
     "a field of the audit, and of its log line": f"{audit.MAX_CHARS} characters, printable",
     "lines of the audit": f"{audit.MAX_CHANGES} changes, {audit.MAX_REFUSED} refused, "
-    f"{audit.MAX_STRANGERS} without a token",
+    f"{audit.MAX_STRANGERS} without a token; in the file {size(audit_file.MAX_FILE_BYTES)} and "
+    f"{audit_file.KEPT_FILES} older ones",
     "headers that trace a request": ", ".join(f"`{name}` {most}" for name, most in upstream.TRACING_CHARS.items()),
     "a request that is sent on": f"{size(upstream.MAX_REQUEST_BYTES)}, {JSON_BOUNDS}",
     "an answer of the other model": f"{size(upstream.MAX_ANSWER_BYTES)}, {JSON_BOUNDS}",

@@ -51,10 +51,10 @@ def test_nothing_is_published_beyond_this_machine(services: dict[str, dict[str, 
 
 
 def test_there_is_no_default_token_and_no_default_model(deploy: Path) -> None:
-    """Both must be named, and the message says how."""
+    """Both must be named, as the clients' keys must be, and the message says how."""
     text = (deploy / "compose.yaml").read_text()
     required = {name for name, kind, _ in VARIABLE.findall(text) if kind == "?"}
-    assert required == {"HEADWAY_MODEL", "HEADWAY_ADMIN_TOKEN_FILE"}
+    assert required == {"HEADWAY_MODEL", "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_KEYS"}
     assert "HEADWAY_ADMIN_TOKEN:" not in text
 
 
