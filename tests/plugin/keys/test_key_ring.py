@@ -19,7 +19,8 @@ CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 ENDS = datetime(2026, 2, 1, tzinfo=UTC)
 NOW_S = datetime(2026, 1, 15, tzinfo=UTC).timestamp()
 TEAM, OTHER = Entitlement("team", frozenset({"normal"})), Entitlement("other")
-FIRST, SECOND, SHORT = new_key(), new_key(), new_key()
+#: In the form of a key, and the same in each process that collects these tests.
+FIRST, SECOND, SHORT = (f"hw-{letter}{'Zz9_-' * 8}xy" for letter in "ABC")
 RING = KeyRing(
     [
         Key("team-1", digest_of(FIRST), "team", CREATED),
