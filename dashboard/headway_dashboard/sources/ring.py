@@ -1,7 +1,8 @@
 """A short memory of the scrapes of one server.
 
-Each scrape is one array of doubles; all scrapes share one index from series to position, so that 30 minutes of 600
-series stay below ten megabytes. A series that a scrape did not have is NaN there, and a gap in every line.
+Each scrape is one array of doubles; all scrapes share one index from series to position, so that 30 minutes of 1200
+series stay below ten megabytes. Of those older than ``_FULL_S`` every second one is kept: a chart of so long a time has
+fewer points than that. A series that a scrape did not have is NaN there, and a gap in every line.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from headway_dashboard.sources.exposition import SampleKey
 _MAX_SERIES = 20_000
 #: 64 MiB of doubles: a server with very many series, or a short interval, is remembered for a shorter time.
 _MAX_VALUES = 8 * 1024 * 1024
+_FULL_S = 300.0
+#: The least distance of the old ones, as a part of the age at which a sample is not shown any more.
+_OLD_STEP_RATIO = 0.5
 
 
 class Ring:
@@ -37,16 +41,19 @@ class Ring:
         self._index: dict[SampleKey, int] = {}
         self._by_name: dict[str, list[tuple[Mapping[str, str], int]]] = defaultdict(list)
         self._frames: deque[tuple[float, array[float]]] = deque()
+        self._old: deque[tuple[float, array[float]]] = deque()
         self._values = 0
+        self._old_step_s = _OLD_STEP_RATIO * stale_s
         self._evaluator = Evaluator(self.columns, stale_s)
 
     def __len__(self) -> int:
-        return len(self._frames)
+        return len(self._old) + len(self._frames)
 
     def add(self, time_s: float, samples: Iterable[tuple[SampleKey, float]]) -> None:
         """Remember one scrape; forget those that became too old. A clock set back forgets what it contradicts."""
-        while self._frames and self._frames[-1][0] >= time_s:
-            self._values -= len(self._frames.pop()[1])
+        for frames in (self._frames, self._old):
+            while frames and frames[-1][0] >= time_s:
+                self._values -= len(frames.pop()[1])
         self._evaluator.forget()
         row = array("d", [math.nan]) * len(self._index)
         for key, value in samples:
@@ -59,8 +66,21 @@ class Ring:
                 row[at] = value
         self._frames.append((time_s, row))
         self._values += len(row)
-        while len(self._frames) > 1 and (self._frames[0][0] < time_s - self._keep_s or self._values > self._max_values):
-            self._values -= len(self._frames.popleft()[1])
+        self._thin(time_s)
+        while len(self) > 1 and (self._oldest()[0][0] < time_s - self._keep_s or self._values > self._max_values):
+            self._values -= len(self._oldest().popleft()[1])
+
+    def _thin(self, time_s: float) -> None:
+        """Move what is no longer recent to the old ones, but for what follows another one too closely."""
+        while self._frames[0][0] < time_s - _FULL_S:
+            frame = self._frames.popleft()
+            if self._old and frame[0] - self._old[-1][0] < self._old_step_s:
+                self._values -= len(frame[1])
+            else:
+                self._old.append(frame)
+
+    def _oldest(self) -> deque[tuple[float, array[float]]]:
+        return self._old or self._frames
 
     def _position(self, key: SampleKey) -> int | None:
         at = self._index.get(key)
@@ -81,7 +101,7 @@ class Ring:
             for labels, at in self._by_name.get(name + suffix, ())
             if metric.admits(labels)
         ]
-        frames = list(self._frames)
+        frames = [*self._old, *self._frames]
         frames = frames[bisect_left(frames, since_s, key=lambda frame: frame[0]) :]
         times_s = tuple(time_s for time_s, _ in frames)
         for labels, at in wanted:
