@@ -166,9 +166,9 @@ MUTANTS = [
     ),
     Mutant(
         "desk/dispatch",
-        "the last one waiting is cut",
-        "self._objectives.unreachable(record, delay_s, now_s) and self._scheduler.queue.total.requests > 1",
-        "self._objectives.unreachable(record, delay_s, now_s)",
+        "the last one waiting is cut as any other",
+        "alone = self._scheduler.queue.total.requests == 1",
+        "alone = False",
     ),
     Mutant(
         "queueing/safe_order",
@@ -778,8 +778,8 @@ MUTANTS = [
     Mutant(
         "desk/dispatch",
         "the only waiting request is shed",
-        "        if self._scheduler.queue.total.requests == 1:\n            return None\n",
-        "",
+        "self._mode.preset.queue.shed_unreachable and self._scheduler.queue.total.requests > 1",
+        "self._mode.preset.queue.shed_unreachable",
     ),
     Mutant(
         "desk/retry_after",

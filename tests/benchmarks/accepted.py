@@ -60,11 +60,11 @@ _BY_CHANCE = (
     "its standard error is {error_ms:.1f} ms: where several clients take turns, a step computes one prompt or several"
 )
 _FEW = "the ceiling of this processor is reached with {seats:.0f} sequences, so a seat seldom comes free just in time"
+_STEP = "a step of this processor costs {base_ms:.0f} ms and {seat_ms:.2f} ms a sequence, with or without Headway"
 #: Of ``make bench``. They follow from the processor, or from a preset's given number, not from how it is served.
 SERVING: Accepted = {
-    ("N12", "64 at once : 1, time per token"): (
-        "a step of this processor costs {base_ms:.0f} ms and {seat_ms:.2f} ms a sequence, with or without Headway"
-    ),
+    ("N12", "64 at once : 1, tokens/s"): _STEP,
+    ("N12", "64 at once : 1, time per token"): _STEP,
     ("G14", f"{_LASTING} : the fluid ceiling"): (
         "the {seats:.0f} seats of the preset, which the texts give and nobody tuned, serve {possible:.0%} of it"
     ),

@@ -19,6 +19,7 @@ from accepted import ENGINE
 from command import Goals, run
 from goal import Goal
 from kv_space import kv_space
+from retry_storms import retry_storms
 from serving.client import TINY, Answer, closed_loop, open_loop, started
 from waiting import waiting
 
@@ -89,7 +90,7 @@ def _rates(answers: list[Answer], preset: Preset) -> tuple[float, float]:
     return len(served) / length_s, in_time / length_s
 
 
-GOALS: Goals = {"overload": overload, "memory": waiting, "kv": kv_space}
+GOALS: Goals = {"overload": overload, "memory": waiting, "kv": kv_space, "storms": retry_storms}
 
 if __name__ == "__main__":
     sys.exit(run(sys.argv[1:], GOALS, ENGINE, README, help_text=__doc__ or ""))

@@ -113,7 +113,8 @@ class Gateway:
             while call is None:
                 await self._turn(permit)
                 call = self.link.calls.open(permit, request_id, seats, unstreamed=unstreamed, ends_late=ends_late)
-                stream = start(call.id, self._rank(permit), permit.most_tokens)
+                bounds = [one for one in (permit.most_tokens, call_context.most_tokens) if one is not None]
+                stream = start(call.id, self._rank(permit), min(bounds, default=None))
                 try:
                     async for output in stream:
                         if not self._report_output(call, output):

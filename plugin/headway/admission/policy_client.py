@@ -155,7 +155,7 @@ def _contexts(gateway: Gateway, options: dict[str, Any]) -> tuple[RequestContext
     context = REQUEST_CONTEXT.get()
     if context is not None and context.detached:  # this call outlives its HTTP request
         own = RequestContext(context.class_name, context.tenant, context.timeouts, may_wait=context.may_wait)
-        own.share = context.share
+        own.share, own.most_tokens = context.share, context.most_tokens
         return None, own
     if context is not None:
         return context, context

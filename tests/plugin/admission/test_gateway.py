@@ -142,6 +142,17 @@ async def test_class_and_tenant_come_from_the_trip_and_not_from_the_call(context
     await assert_no_residue(control)
 
 
+@pytest.mark.parametrize(("most_tokens", "made"), [(None, 3), (5, 3), (2, 2)])
+@on_virtual_time
+async def test_an_answer_is_no_longer_than_its_tenant_may_have(
+    context: RequestContext, most_tokens: int | None, made: int
+) -> None:
+    """Whatever the call asks for."""
+    engine, _ = behind_a_gate()
+    context.most_tokens = most_tokens
+    assert await read(engine, "a", tokens=3) == made
+
+
 @on_virtual_time
 async def test_a_bypass_goes_past_the_gate(context: RequestContext) -> None:
     """A warm-up request asks for no ticket and is most urgent in the engine."""

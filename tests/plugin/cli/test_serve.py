@@ -177,21 +177,6 @@ def test_the_cpu_backend_gets_what_makes_it_start_here(
     assert "VLLM_CPU_OMP_THREADS_BIND" not in line
 
 
-def test_an_open_admin_api_is_warned_about(
-    launched: list[tuple[str, ...]],
-    tmp_path: Path,
-    port: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The token is never shown."""
-    monkeypatch.setenv("HEADWAY_ADMIN_TOKEN", "s" * 40)
-    assert main(["serve", str(tmp_path), "--port", port]) == 0
-    err = capsys.readouterr().err
-    assert "headway: warning: the admin API is on and listens on every address" in err
-    assert "sss" not in err
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

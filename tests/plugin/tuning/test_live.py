@@ -74,10 +74,11 @@ def test_an_order_that_has_expired_needs_no_way_back(
 
 
 def test_a_step_of_fewer_seats_waits_until_they_have_drained(server: LiveStandIn, live: Live) -> None:
-    """With its order renewed: long answers do not make it expire."""
+    """With its order renewed every five seconds: long answers do not make it expire."""
     held = server.call(_enter(server, 12))
     live.order(8, None, 10)
     waits: list[float] = []
+    live.now_s = lambda: 6.0 * len(waits)
 
     def leave(length_s: float) -> None:
         order = server.control.orders.in_force

@@ -77,16 +77,22 @@ def read_request_info(
         timeouts=asked_timeouts(headers, streams=is_true(fields.stream)),
         may_wait=_may_wait(headers),
     )
+    own_caps = NO_CAPS if identity is None else identity.entitlement.caps
+    context.most_tokens = _lower(rules.caps.output_tokens, own_caps.output_tokens)
     if identity is not None:
         context.share = identity.entitlement.share
     if body is not None:
-        check_caps(fields, rules.caps, NO_CAPS if identity is None else identity.entitlement.caps)
+        check_caps(fields, rules.caps, own_caps)
         context.service_tier = used_tier(fields, class_name, preset)
         _measure(context, path, body, fields)
         if preset.ordering.by_prefix:
             context.prefix = prompt_prefix(path, _plain(body) if _disguised(body) else body)
         context.prompt_bytes = len(body)
     return context
+
+
+def _lower(one: int | None, other: int | None) -> int | None:
+    return min((cap for cap in (one, other) if cap is not None), default=None)
 
 
 def _may_wait(headers: Mapping[str, str]) -> bool:

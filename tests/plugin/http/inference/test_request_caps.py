@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from cost_growth import cost_s
+from small_presets import small_preset
 
 from headway.api_errors import BadRequest
 from headway.errors import HeadwayError
+from headway.http.access.identity import Identity
 from headway.http.inference.request_caps import (
     MAX_SCHEMA_DEPTH,
     MAX_STOP_BYTES,
@@ -22,7 +24,9 @@ from headway.http.inference.request_caps import (
     check_caps,
 )
 from headway.http.inference.request_fields import read_fields
-from headway_policies.entitlement import RequestCaps
+from headway.http.inference.request_info import read_request_info
+from headway.http.inference.request_rules import RequestRules
+from headway_policies.entitlement import Entitlement, RequestCaps
 
 CAPS = RequestCaps(
     output_tokens=100, sequences=4, prompts=5, logprobs=10, stops=3, logit_bias=2, grammar_bytes=300, tools=2
@@ -272,3 +276,16 @@ def test_a_wrong_cap_names_its_variable(value: str) -> None:
     """At the start, in one line."""
     with pytest.raises(HeadwayError, match=r"^HEADWAY_MAX_TOOLS: a positive whole number is needed"):
         caps_from_environment({"HEADWAY_MAX_TOOLS": value})
+
+
+@pytest.mark.parametrize(
+    ("server", "tenant", "most"), [(None, None, None), (9, None, 9), (None, 7, 7), (9, 7, 7), (7, 9, 7)]
+)
+def test_the_cap_of_output_tokens_holds_where_the_body_names_none(
+    server: int | None, tenant: int | None, most: int | None
+) -> None:
+    """The lower of the two goes on to the engine."""
+    rules = RequestRules(caps=RequestCaps(output_tokens=server))
+    identity = Identity(Entitlement("a", caps=RequestCaps(output_tokens=tenant)))
+    context = read_request_info({}, "/v1/completions", b'{"prompt": "x"}', small_preset(), identity, rules)
+    assert context.most_tokens == most
