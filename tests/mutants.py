@@ -784,7 +784,7 @@ MUTANTS = [
     Mutant(
         "desk/retry_after",
         "all requests get the same Retry-After",
-        "self._spread = (self._spread + _GOLDEN) % 1.0",
+        "self._value = (self._value + _GOLDEN) % 1.0",
         "pass",
     ),
     Mutant(
