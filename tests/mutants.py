@@ -50,12 +50,12 @@ POLICY_TESTS = [
 PLUGIN_TESTS = [
     f"tests/plugin/{name}.py"
     for name in (
-        "http/test_auth",
+        "http/admin/test_tokens",
         "operator/test_trials",
         "operator/test_diagnostics",
         "operator/test_forecast_errors",
         "recorder/test_served",
-        "http/test_prompt_prefix",
+        "http/inference/test_prompt_prefix",
         "admission/test_prefix_hashes",
         "admission/test_gateway",
         "admission/test_engine_seats",
@@ -849,14 +849,14 @@ MUTANTS = [
     ),
     # the plugin
     Mutant(
-        "headway/http/auth",
+        "headway/http/admin/tokens",
         "a token of the least length is refused",
         "if not MIN_TOKEN_CHARS <= len(token)",
         "if not MIN_TOKEN_CHARS < len(token)",
     ),
     Mutant("headway/admission/prefix_hashes", "hashes have no key", "key=_KEY, ", ""),
     Mutant(
-        "headway/http/request_info",
+        "headway/http/inference/request_info",
         "every body is hashed",
         "        if preset.ordering.by_prefix:\n",
         "        if True:\n",
