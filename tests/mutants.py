@@ -137,7 +137,7 @@ MUTANTS = [
     Mutant(
         "desk/objectives",
         "a pause counts as an overload",
-        "        for delay in self._delays.values():\n            delay.empty(now_s)\n",
+        "        for delay in self._delays.values():\n            delay.reopened(now_s)\n",
         "        pass\n",
     ),
     Mutant(

@@ -17,7 +17,7 @@ class RequestContext:
     """One request: its class, sizes and time-outs, and the permit that all its engine calls share.
 
     ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
-    ``most_tokens`` bounds each of its answers, whatever it asks for.
+    ``most_tokens`` bounds each of its answers, whatever it asks for; ``answers`` to each prompt are asked for.
     ``bypass`` marks the server's own requests, which pass without a permit; ``detached`` one whose engine call outlives
     the HTTP request. ``on_entered`` is called when the request has its permit, ``on_given_up`` when it is aborted.
     """
@@ -33,6 +33,7 @@ class RequestContext:
     share: float = 1.0
     service_tier: str | None = None
     most_tokens: int | None = None
+    answers: int = 1
     bypass: bool = False
     prompts: int = 1
     detached: bool = False

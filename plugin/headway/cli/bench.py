@@ -35,7 +35,8 @@ workloads (those of `headway simulate`; the same seed gives the same arrivals, l
 Any OpenAI-compatible server will do, such as `headway serve` and plain `vllm serve`. Arrivals are an open loop: no
 request waits for an answer to another, as with independent users. --load is a multiple of the capacity, which a closed
 loop of --clients measures first; --rate is requests/s. Class and tenant go in the headers x-headway-class and
-x-headway-tenant, which a plain vLLM ignores; --classes chat=0.9,jobs=0.1 names those of your preset. Answers are at
+x-headway-tenant, which a plain vLLM ignores, and which Headway takes only as far as the key allows, or as they are from
+an address in its HEADWAY_TRUSTED_PROXIES; --classes chat=0.9,jobs=0.1 names those of your preset. Answers are at
 full length (ignore_eos). Goodput counts requests completed within both objectives; the time between tokens is the mean
 of each request. The first tenth of the time, at most 30 s, is not measured. With --compare each block of --block
 seconds is sent to both servers, in the order A B, B A, ...; ratios are B / A, median and extremes of the pairs. The

@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Measure, fit, print."""
     try:
-        with Bar(sys.stderr) as bar, Probe(chosen.url, chosen.model) as probe:
+        with Bar(sys.stderr) as bar, Probe(chosen.url, chosen.model, os.environ.get("VLLM_API_KEY") or None) as probe:
             measured = probe.measure(chosen.within, bar.show)
         fitted = fit(measured.inter_token, measured.first_token)
     except CalibrationError as error:

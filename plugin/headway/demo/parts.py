@@ -10,6 +10,7 @@ from pathlib import Path
 
 from headway.demo.options import HOST, Options
 
+_ACCESS_VARIABLES = ("HEADWAY_KEYS_FILE", "HEADWAY_TRUSTED_PROXIES", "HEADWAY_CLOSED_ROUTES", "VLLM_API_KEY")
 _TOKEN_VARIABLES = ("HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN", "HEADWAY_VIEWER_TOKEN_FILE")
 _MAX_MODEL_LEN_TOKENS = "2048"
 
@@ -46,7 +47,7 @@ def environment(environ: Mapping[str, str], token_file: Path) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "PYTHONUNBUFFERED": "1",
     }
-    inherited = {key: value for key, value in environ.items() if key not in _TOKEN_VARIABLES}
+    inherited = {key: value for key, value in environ.items() if key not in (*_TOKEN_VARIABLES, *_ACCESS_VARIABLES)}
     return defaults | inherited | {"HEADWAY_ADMIN_TOKEN_FILE": str(token_file)}
 
 

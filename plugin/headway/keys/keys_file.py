@@ -27,9 +27,10 @@ _PROBLEMS_LOGGED = 3
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells a changed file from the same one, and its mode."""
+    """What tells a changed file from the same one, and its mode. ``ctime_ns`` also changes with its owner."""
 
     mtime_ns: int
+    ctime_ns: int
     size_bytes: int
     inode: int
     mode: int
@@ -121,7 +122,7 @@ class KeysFile:
 def _state(path: str) -> FileState:
     """The state of a file. Raises OSError, or ValueError for a null byte in the name."""
     found = os.stat(path)
-    return FileState(found.st_mtime_ns, found.st_size, found.st_ino, stat.S_IMODE(found.st_mode))
+    return FileState(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, stat.S_IMODE(found.st_mode))
 
 
 def _state_or_none(path: str) -> FileState | None:

@@ -58,7 +58,7 @@ class Admission:
             self._dispatcher.enter(ticket, stages, due_s, now_s, at_once=at_once)
             return
         if refusal is Reason.OBJECTIVE_INFEASIBLE:
-            self._objectives.cut(ticket, now_s)
+            self._objectives.cut(ticket.class_name, now_s)
         scheduler.limited = scheduler.limited or scheduler.seats.taken >= scheduler.limit
         self._lifecycle.refuse_arrival(ticket, refusal, now_s)
 

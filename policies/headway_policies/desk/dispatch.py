@@ -115,7 +115,7 @@ class Dispatcher:
         self._lifecycle.refuse_all((record.ticket,), reason, now_s)
         self.patience -= 1
         if reason is Reason.OBJECTIVE_UNREACHABLE:
-            self._objectives.cut(record.ticket, now_s)
+            self._objectives.cut(record.queue_class, now_s)
 
     def _send_beside(self, now_s: float) -> None:
         """Dispatch what may go beside the batch, as far as the seats of the bypass go."""

@@ -89,16 +89,16 @@ class Objectives:
         arrived_s = record.ticket.arrived_s
         delay.dispatched(now_s - (arrived_s if oldest_s is None else min(arrived_s, oldest_s)), now_s)
 
-    def cut(self, ticket: Ticket, now_s: float) -> None:
-        """A ticket was refused for its objective. The last one that waited is no sign that more are to come."""
-        delay = self._delays.get(ticket.class_name)
+    def cut(self, class_name: str, now_s: float) -> None:
+        """A ticket of a class was refused for its objective. The last one to wait is no sign that more will come."""
+        delay = self._delays.get(class_name)
         if delay is not None and self._scheduler.queue.total.requests:
             delay.cut(now_s)
 
     def reopened(self, now_s: float) -> None:
         """Tickets are dispatched again: the queue has grown for another cause than the load."""
         for delay in self._delays.values():
-            delay.empty(now_s)
+            delay.reopened(now_s)
 
     # ------------------------------------------------------------------ questions
 

@@ -81,8 +81,8 @@ class TenantRates:
         return RateRefusal(rate, wait_s if isfinite(wait_s) else None, buckets.left(now_s))
 
     def left(self, entitlement: Entitlement, now_s: float) -> Allowances:
-        """What is left of the rates of a tenant."""
-        buckets = self._of(entitlement, now_s)
+        """What is left of the rates of a tenant, by those of its last request."""
+        buckets = self._tenants.get(entitlement.tenant)
         return Allowances() if buckets is None else buckets.left(now_s)
 
     def settle(self, tenant: str, estimated: float, used: float, now_s: float) -> None:

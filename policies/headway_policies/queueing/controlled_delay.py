@@ -58,6 +58,11 @@ class ControlledDelay:
             self._stood_s = self._left_s
         self._short_s = now_s
 
+    def reopened(self, now_s: float) -> None:
+        """Tickets leave again, after a time in which none could: what it cost before says nothing of now."""
+        self.empty(now_s)
+        self._cost_s = -inf
+
     def dispatched(self, longest_s: float, now_s: float) -> None:
         """A ticket left the queue for the engine; ``longest_s``: the longest wait so far, its own or of those left."""
         self._left_s = now_s

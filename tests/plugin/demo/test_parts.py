@@ -53,6 +53,9 @@ def test_the_children_get_our_token_and_no_other(tmp_path: Path) -> None:
     environ = {"HEADWAY_ADMIN_TOKEN": "x", "HEADWAY_VIEWER_TOKEN": "y", "VLLM_CPU_KVCACHE_SPACE": "8", "PATH": "p"}
     got = environment(environ, tmp_path / "t")
     assert "HEADWAY_ADMIN_TOKEN" not in got
+    others = {"HEADWAY_KEYS_FILE": "k", "HEADWAY_TRUSTED_PROXIES": "10.0.0.1", "VLLM_API_KEY": "v"}
+    ours = environment(environ | others, tmp_path / "t")
+    assert (ours.keys() & others.keys(), ours["HEADWAY_TRUSTED_PROXIES"]) == ({"HEADWAY_TRUSTED_PROXIES"}, "127.0.0.1")
     assert "HEADWAY_VIEWER_TOKEN" not in got
     assert got["HEADWAY_ADMIN_TOKEN_FILE"] == str(tmp_path / "t")
     assert (got["VLLM_CPU_KVCACHE_SPACE"], got["PATH"]) == ("8", "p")

@@ -94,6 +94,16 @@ def test_a_refused_ticket_prolongs_an_overload_and_begins_none() -> None:
     assert not quiet.overloaded(0.4)
 
 
+def test_what_was_refused_before_a_pause_says_nothing_after_it() -> None:
+    """A late ticket that nothing competes with is served then."""
+    delay = standing()
+    delay.cut(4.0)
+    assert delay.contested(5.0)
+    delay.reopened(5.0)
+    assert not delay.contested(5.0)
+    assert not delay.stands(5.1)
+
+
 @pytest.mark.parametrize("ends", ["a wait within half of the target", "an empty queue"])
 def test_it_ends_with_a_short_wait_or_an_empty_queue_and_is_soon_recognised_again(ends: str) -> None:
     """Shortly after it has ended the queue stands again after one target; much later it takes target + interval."""

@@ -7,7 +7,8 @@
     operator        the operator's token of the admin API
 
 A key that is presented and wrong is never ignored where keys are configured. Ten wrong ones in a minute lock an address
-until the minute is over, for right keys too, so that a guess learns nothing; trusted proxies are not locked.
+until the minute is over. A right key of the keys file still passes then: it has 256 bits, which nobody guesses, and
+many clients may share one address. Keys and tokens that were chosen by hand do not; trusted proxies are not locked.
 """
 
 from __future__ import annotations
@@ -107,12 +108,15 @@ class Access:
         return self._client(scope, now_s, wall_s)
 
     def check_websocket(self, identity: Identity) -> None:
-        """Raises AccessRefused for a tenant without the default class: that is the class of everything a websocket
-        sends, which has no headers and no body that could name one."""
+        """Raises AccessRefused for a tenant without the default class, which is that of everything a websocket sends,
+        and for one with rates, which are charged to HTTP requests only."""
         allowed = identity.entitlement.classes
         wanted = self.preset().default_class
         if allowed is not None and wanted not in allowed:
             text = f"A websocket uses the class {wanted}, which this key does not have."
+            raise AccessRefused("class", HTTPStatus.FORBIDDEN, text, "class_not_allowed")
+        if identity.entitlement.has_rates:
+            text = "A websocket cannot be charged to the rates of this key; use another route."
             raise AccessRefused("class", HTTPStatus.FORBIDDEN, text, "class_not_allowed")
 
     def _client(self, scope: Scope, now_s: float, wall_s: float) -> Identity:
@@ -122,24 +126,24 @@ class Access:
         credentials = Credentials.of(scope)
         if trusted and not credentials:
             return TRUSTED
+        found = self._of_keys_file(credentials, wall_s)
+        if found is not None:
+            return found
         address = None if trusted else _address(scope)
         self._check_lock(address, now_s)
         if not credentials:
             raise _no_key("A key is needed: Authorization: Bearer KEY.")
-        found = self._known(credentials, wall_s)
-        if found is None:
+        if not self.api_keys.know(credentials.key):
             self.lockout.wrong(address, now_s)
             raise _wrong_key("The key is not known, or has expired.")
-        return found
+        return KEY_OF_VLLM
 
-    def _known(self, credentials: Credentials, wall_s: float) -> Identity | None:
-        """The identity of a right key."""
-        if self.keys is not None:
-            found = self.keys().entitlement_of(credentials.authorization, credentials.x_api_key, wall_s)
-            if found is not None:
-                key_id, entitlement = found
-                return Identity(entitlement, key_id)
-        return KEY_OF_VLLM if self.api_keys.know(credentials.key) else None
+    def _of_keys_file(self, credentials: Credentials, wall_s: float) -> Identity | None:
+        """The identity of a right key of the keys file."""
+        if self.keys is None:
+            return None
+        found = self.keys().entitlement_of(credentials.authorization, credentials.x_api_key, wall_s)
+        return None if found is None else Identity(found[1], found[0])
 
     def _operator(self, scope: Scope, now_s: float) -> Identity:
         if not self.has_tokens:

@@ -24,6 +24,7 @@ from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest, answer
 from headway.fallback import FallbackController, FallbackTarget
 from headway.http.access.identity import identity_of
+from headway.http.access.route_path import plain_path
 from headway.http.inference.deferred_response import DeferredResponse
 from headway.http.inference.fallback_route import FallbackRoute
 from headway.http.inference.request_info import read_request_info
@@ -54,7 +55,7 @@ class AdmissionMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(scope["path"]):
+        if scope["type"] != "http" or scope["method"] != "POST" or _never_generates(plain_path(scope)):
             await self.app(scope, receive, send)
             return
         headers, client, path = _headers(scope), receive, scope["path"]
@@ -127,9 +128,12 @@ def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
 
 
-def _never_generates(path: str) -> bool:
-    """Routes that ask for no seat: Headway's, and token counting, which vLLM checks like a generation all the same."""
-    return path.startswith("/headway/") or path.endswith("/count_tokens")
+def _never_generates(path: str | None) -> bool:
+    """Routes that ask for no seat: Headway's, and token counting, which vLLM checks like a generation all the same.
+
+    ``path`` is that of the route; None for one that is not plain.
+    """
+    return path is not None and (path.startswith("/headway/") or path.endswith("/count_tokens"))
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:

@@ -32,7 +32,7 @@ class TenantCharges:
         if identity is None or not identity.entitlement.has_rates:
             return None
         output_tokens = DEFAULT_MAX_TOKENS if context.max_tokens is None else context.max_tokens
-        tokens = context.prompts * (context.prompt_tokens + output_tokens)
+        tokens = context.prompts * (context.prompt_tokens + context.answers * output_tokens)
         refusal = self.rates.admit(identity.entitlement, tokens, loop_time_s())
         if refusal is not None:
             raise _over_rate(refusal)
@@ -52,9 +52,14 @@ class TenantCharge:
         return list(_left(self.rates.left(self.identity.entitlement, loop_time_s())))
 
     def settle(self, context: RequestContext) -> None:
-        """The request is over: charge what it has used, nothing where it was refused."""
-        usage = None if context.permit is None else context.permit.usage
-        used = 0 if usage is None else usage.prompt_tokens + usage.output_tokens
+        """The request is over: charge what it has used, nothing where it never reached the engine.
+
+        What ran and reported nothing, since it was cut off or runs on without its request, is charged as estimated.
+        """
+        permit = context.permit
+        usage = None if permit is None else permit.usage
+        ran = context.detached or (permit is not None and permit.dispatched_s is not None)
+        used = usage.prompt_tokens + usage.output_tokens if usage is not None else self.tokens if ran else 0
         self.rates.settle(self.identity.tenant, self.tokens, used, loop_time_s())
 
 

@@ -59,13 +59,15 @@ class Measured:
 class Probe:
     """Asks one model on one server. Use as a context manager."""
 
-    def __init__(self, url: str, model: str | None = None) -> None:
+    def __init__(self, url: str, model: str | None = None, key: str | None = None) -> None:
         self.url = url.rstrip("/")
         self._random = Random()  # noqa: S311 - never the same words twice: a prefix cache would know them
         self._session = requests.Session()
         self._session.trust_env = urlsplit(self.url).hostname not in _LOOPBACK
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, requests.adapters.HTTPAdapter(pool_maxsize=max(CONCURRENCIES)))
+        if key is not None:
+            self._session.headers["Authorization"] = f"Bearer {key}"
         self.model = model or self._first_model()
 
     def __enter__(self) -> Probe:

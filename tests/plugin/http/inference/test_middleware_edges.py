@@ -95,6 +95,15 @@ class Visit:
 
 
 @on_virtual_time
+async def test_a_root_path_hides_no_request() -> None:
+    """An application below /headway generates as any other, and its requests are read."""
+    visit = Visit.answering(lazy_stream)
+    unknown = (b"x-headway-class", b"nonsense")
+    await visit.request(headers=[unknown], path=f"/headway{PATH}", root_path="/headway")
+    assert (visit.status, json.loads(visit.body)["error"]["code"]) == (400, "unknown_class")
+
+
+@on_virtual_time
 async def test_a_stream_that_asks_for_its_ticket_late_still_gets_a_true_refusal() -> None:
     """The response start is held until there is something to send, so 429 is possible for a lazy stream too."""
     visit = Visit.answering(lazy_stream)

@@ -1,0 +1,98 @@
+"""The rates of a tenant at one request: what it is charged at the start, and what stays charged at its end."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headway.admission import RequestContext
+from headway.api_errors import BadRequest
+from headway.http.access.identity import Identity
+from headway.http.inference import tenant_charge
+from headway.http.inference.tenant_charge import TenantCharges
+from headway_policies import Usage
+from headway_policies.entitlement import Entitlement
+
+ACME = Identity(Entitlement("acme", requests_per_minute=60, tokens_per_minute=6000))
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time stands still: nothing is refilled."""
+    monkeypatch.setattr(tenant_charge, "loop_time_s", lambda: 0.0)
+
+
+def asked(**more: Any) -> RequestContext:
+    """A request of 100 prompt tokens and 900 more."""
+    return RequestContext(class_name="normal", tenant="acme", prompt_tokens=100, max_tokens=900, **more)
+
+
+def left(charges: TenantCharges) -> float:
+    """The tokens that are left of the minute."""
+    tokens = charges.rates.left(ACME.entitlement, 0.0).tokens
+    assert tokens is not None
+    return tokens.remaining
+
+
+@pytest.mark.parametrize(
+    ("more", "estimate"),
+    [({}, 1000), ({"prompts": 2}, 2000), ({"answers": 3}, 2800), ({"prompts": 2, "answers": 2}, 3800)],
+)
+def test_a_request_is_charged_for_each_prompt_and_each_answer(more: dict[str, int], estimate: float) -> None:
+    """Before it runs."""
+    charges = TenantCharges()
+    assert charges.charge(ACME, asked(**more)) is not None
+    assert left(charges) == 6000 - estimate
+
+
+@pytest.mark.parametrize(
+    ("permit", "detached", "used"),
+    [
+        (None, False, 0),
+        (SimpleNamespace(usage=None, dispatched_s=None), False, 0),
+        (SimpleNamespace(usage=Usage(90, 10), dispatched_s=1.0), False, 100),
+        (SimpleNamespace(usage=None, dispatched_s=1.0), False, 1000),
+        (None, True, 1000),
+    ],
+    ids=["asked for no seat", "refused", "completed", "cut off", "runs on"],
+)
+def test_what_stays_charged(permit: Any, detached: bool, used: float) -> None:
+    """What it used; where nobody knows, and the engine worked, what was estimated."""
+    charges, context = TenantCharges(), asked()
+    charge = charges.charge(ACME, context)
+    assert charge is not None
+    context.permit, context.detached = permit, detached
+    charge.settle(context)
+    assert left(charges) == 6000 - used
+
+
+def test_a_request_over_a_rate_is_refused_with_what_is_left() -> None:
+    """And is charged nothing."""
+    charges = TenantCharges()
+    for _ in range(6):
+        charges.charge(ACME, asked())
+    with pytest.raises(BadRequest) as caught:
+        charges.charge(ACME, asked())
+    headers = dict(caught.value.headers)
+    assert (caught.value.status, caught.value.code) == (HTTPStatus.TOO_MANY_REQUESTS, "rate_limit_exceeded")
+    assert headers[b"retry-after"] == b"10"
+    assert headers[b"x-ratelimit-remaining-tokens"] == b"0"
+    assert headers[b"x-ratelimit-remaining-requests"] == b"54"
+
+
+def test_one_that_never_fits_is_told_not_to_come_again() -> None:
+    """It alone is more than the allowance of a minute."""
+    with pytest.raises(BadRequest) as caught:
+        TenantCharges().charge(ACME, asked(prompts=7))
+    headers = dict(caught.value.headers)
+    assert headers[b"x-should-retry"] == b"false"
+    assert b"retry-after" not in headers
+
+
+def test_a_tenant_without_rates_is_not_charged() -> None:
+    """Nor one that nobody knows."""
+    assert TenantCharges().charge(Identity(Entitlement("free")), asked()) is None
+    assert TenantCharges().charge(None, asked()) is None
