@@ -115,8 +115,7 @@ def valid(canary: Canaries, route: str, *, stream: bool) -> dict[str, Any]:
     if route == "/v1/messages":
         function = tool(canary("tool"), output)
         function["input_schema"] = function.pop("parameters")
-        choice = {"type": "tool", "name": function["name"]}
-        return asked | {"system": canary("system"), "tools": [function], "tool_choice": choice}
+        return asked | {"system": canary("system"), "tools": [function], "tool_choice": {"type": "auto"}}
     return asked | {"instructions": canary("instructions"), "metadata": {"a": canary("metadata")}}
 
 
