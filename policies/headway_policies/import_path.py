@@ -1,7 +1,8 @@
-"""The class that an import path names.
+"""What an import path names.
 
-A preset may name a custom policy as ``package.module:Class``, the form of Python's entry points. Finding the class
-imports the module, which runs its code: trust a preset file only as far as the program that reads it.
+A preset may name a custom policy as ``package.module:Class``, the form of Python's entry points, and a server a check
+of the operator's as ``package.module:function``. Finding it imports the module, which runs its code: trust a preset
+file only as far as the program that reads it.
 """
 
 from __future__ import annotations
@@ -14,19 +15,25 @@ FAILURES = (Exception, SystemExit)
 
 def find_class(path: str) -> type:
     """The class at ``package.module:Class``. Raises ValueError in one line that says what is wrong with the path."""
-    module_name, colon, class_name = path.partition(":")
-    if not (colon and class_name.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
-        raise ValueError(f"{path!r} is not of the form package.module:Class")
+    found = find(path, "Class")
+    if not isinstance(found, type):
+        raise ValueError(f"{path} is not a class but {type(found).__name__}")
+    return found
+
+
+def find(path: str, kind: str) -> object:
+    """What is at this path; ``kind`` is the last word of its form. Raises ValueError as ``find_class`` does."""
+    module_name, colon, name = path.partition(":")
+    if not (colon and name.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
+        raise ValueError(f"{path[:100]!r} is not of the form package.module:{kind}")
     try:
         module = importlib.import_module(module_name)
     except FAILURES as error:  # importing a module runs its code
         raise ValueError(f"{module_name} cannot be imported: {cause(error)}") from error
     try:
-        found: object = getattr(module, class_name)
+        found: object = getattr(module, name)
     except AttributeError:
-        raise ValueError(f"{module_name} has no {class_name}") from None
-    if not isinstance(found, type):
-        raise ValueError(f"{path} is not a class but {type(found).__name__}")
+        raise ValueError(f"{module_name} has no {name}") from None
     return found
 
 

@@ -8,39 +8,28 @@ and back. Goodput counts the answers whose last try waited no longer than the ob
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from statistics import mean
 
 import httpx
 import openai
 from goal import Goal
+from own_server import running
 from prometheus_client.parser import text_string_to_metric_families
 from serving.client import TINY
 
-from headway.demo.children import Family
 from headway_policies import bundled_presets
 
 LOAD, RETRIES = 2.0, (0, 2, 5)
-START_S, CAPACITY_LEAD_S, CAPACITY_S, LEAD_S, LENGTH_S = 240.0, 4.0, 10.0, 8.0, 20.0
+CAPACITY_LEAD_S, CAPACITY_S, LEAD_S, LENGTH_S = 4.0, 10.0, 8.0, 20.0
 _PRESET = bundled_presets()["balanced"]
 _CLIENTS, _OBJECTIVE_S = _PRESET.batching.seats, _PRESET.classes[_PRESET.default_class].ttft_slo_s or float("inf")
 _ANSWER_TOKENS = (100, 300)
 _FLAGS = ("--host", "127.0.0.1", "--max-model-len", "1024", "--enforce-eager", "--disable-uvicorn-access-log")
-_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "TORCHDYNAMO_DISABLE": "1",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "HEADWAY_CACHE_DIR": "",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +70,9 @@ def goodput_per_s(served: Sequence[Served], since_s: float, length_s: float) -> 
 
 async def _blocks() -> dict[int, list[Block]]:
     found: dict[int, list[Block]] = {retries: [] for retries in RETRIES}
-    async with _server() as url, httpx.AsyncClient(base_url=url, timeout=20) as http:
+    command = [sys.executable, "-m", "headway", "serve", str(TINY), "--preset", _PRESET.name, *_FLAGS]
+    async with running(command, {}) as (_, port), httpx.AsyncClient(base_url=_url(port), timeout=20) as http:
+        url = _url(port)
         rate_per_s = LOAD * await _capacity_per_s(url)
         for retries in (*RETRIES, *RETRIES[::-1]):
             await _at_rest(http)
@@ -121,6 +112,10 @@ async def _capacity_per_s(url: str) -> float:
     return sum(one.ended_s >= CAPACITY_LEAD_S for one in served) / CAPACITY_S
 
 
+def _url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
 def _sdk(url: str, retries: int) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=retries, timeout=120.0)
 
@@ -158,32 +153,3 @@ async def _at_rest(http: httpx.AsyncClient) -> None:
     async with asyncio.timeout(60.0):
         while await _sum(http, "headway_queue_depth", "headway_in_flight", "headway_seats_taken"):  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.2)
-
-
-@asynccontextmanager
-async def _server() -> AsyncIterator[str]:
-    """The address of a server that is ready; it is stopped at the end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    command = [sys.executable, "-m", "headway", "serve", str(TINY), "--preset", _PRESET.name, *_FLAGS]
-    family, url = Family(), f"http://127.0.0.1:{port}"
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "server.log"
-        family.start("server", [*command, "--port", str(port)], {**os.environ, **_ENVIRONMENT}, log)
-        try:
-            await _ready(family, url)
-            yield url
-        finally:
-            await family.stop(20.0)
-
-
-async def _ready(family: Family, url: str) -> None:
-    async with asyncio.timeout(START_S), httpx.AsyncClient() as http:
-        while True:
-            with suppress(httpx.HTTPError):
-                if (await http.get(f"{url}/headway/readyz")).is_success:
-                    return
-            if family.children[0].exit_code is not None:
-                raise RuntimeError(f"the server ended: {family.children[0].output()[-1:]}")
-            await asyncio.sleep(0.5)

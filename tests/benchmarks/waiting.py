@@ -8,34 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import psutil
 from goal import Goal
+from own_server import START_S, running
 from serving.client import TINY
 
 from headway.demo.children import Family
 
-WAITING, TOGETHER, WARM, SETTLE_S, START_S = 1000, 50, 300, 3.0, 240.0
+WAITING, TOGETHER, WARM, SETTLE_S = 1000, 50, 300, 3.0
 WORDS = (20, 1000)
 _FLAGS = ("--host", "127.0.0.1", "--max-model-len", "2048", "--enforce-eager", "--disable-uvicorn-access-log")
-_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "TORCHDYNAMO_DISABLE": "1",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "HEADWAY_ALLOW_DEV_MODE": "1",
-    "VLLM_SERVER_DEV_MODE": "1",  # for /pause
-    "HEADWAY_CACHE_DIR": "",
-}
 _TOKEN = "t" * 32
+_ENVIRONMENT = {"HEADWAY_ALLOW_DEV_MODE": "1", "VLLM_SERVER_DEV_MODE": "1", "HEADWAY_ADMIN_TOKEN": _TOKEN}  # for /pause
 
 
 def waiting() -> Iterator[Goal]:
@@ -49,32 +38,11 @@ def waiting() -> Iterator[Goal]:
 
 async def _bytes_each(words: int, *, plain: bool) -> float:
     """What a server's processes grow by for each request that waits."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
     headway = [sys.executable, "-m", "headway", "serve", str(TINY), "--preset", "offline", "--no-warmup"]
     command = [str(Path(sys.executable).with_name("vllm")), "serve", str(TINY)] if plain else headway
-    environment = {**os.environ, **_ENVIRONMENT, **({"VLLM_PLUGINS": ""} if plain else {})}
-    family = Family()
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "server.log"
-        family.start("server", [*command, *_FLAGS, "--port", str(port)], environment, log)
-        try:
-            await _ready(family, port)
-            return await _growth(family, port, words, queued=not plain)
-        finally:
-            await family.stop(20.0)
-
-
-async def _ready(family: Family, port: int) -> None:
-    async with asyncio.timeout(START_S), httpx.AsyncClient() as http:
-        while True:
-            with suppress(httpx.HTTPError):
-                if (await http.get(f"http://127.0.0.1:{port}/health")).is_success:
-                    return
-            if family.children[0].exit_code is not None:
-                raise RuntimeError(f"the server ended: {family.children[0].output()[-1:]}")
-            await asyncio.sleep(0.5)
+    environment = {**_ENVIRONMENT, **({"VLLM_PLUGINS": ""} if plain else {})}
+    async with running([*command, *_FLAGS], environment, ready="/health") as (family, port):
+        return await _growth(family, port, words, queued=not plain)
 
 
 async def _growth(family: Family, port: int, words: int, *, queued: bool) -> float:

@@ -1,4 +1,4 @@
-"""The HTTP side: who may call a route, bounds of requests, the admission middleware, and the admin API.
+"""The HTTP side: bounds of requests, access to routes, the admission middleware, and the admin API.
 
     limits      the bytes and the time of any request, refused before it is read
     access      routes, keys and trusted proxies: the identity of a request

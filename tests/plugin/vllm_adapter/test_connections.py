@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from pipe import Pipe
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http import auto
@@ -16,36 +17,6 @@ from virtual_time import on_virtual_time
 from headway.http.limits.bounds import Bounds
 from headway.http.limits.connections import Connections
 from headway.vllm_adapter.protocol import BoundedProtocol, bound_protocol
-
-
-class Pipe(asyncio.Transport):
-    """A transport that writes down what is sent, from a client at this address."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__({"peername": (address, 4711)})
-        self.written = b""
-        self.closed = False
-        self.protocol: asyncio.BaseProtocol | None = None
-
-    def write(self, data: Any) -> None:
-        self.written += bytes(data)
-
-    def close(self) -> None:
-        self.closed = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self.protocol = protocol
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        assert self.protocol is not None
-        return self.protocol
 
 
 class WebsocketProtocol(asyncio.Protocol):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from typing import Any
 
 import pytest
+from pipe import Pipe
 from starlette.types import Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http import auto
@@ -19,28 +19,6 @@ from headway.vllm_adapter.protocol import BoundedProtocol
 
 BOUNDS = Bounds(max_header_bytes=9000, body_timeout_s=20.0)
 READ_BYTES = 256 * 1024
-
-
-class Pipe(asyncio.Transport):
-    """A transport that writes down what is sent."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        self.written += bytes(data)
-
-    def close(self) -> None:
-        self.closed = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
 
 
 async def answering(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,14 +1,15 @@
 """Which identity a request has, and whether it may use a route: the decisions of the route guard.
 
-    open, admin     everybody passes; the admin API checks its own tokens
+    open, admin     every request passes; the admin API checks its own tokens
     inference       a key of the keys file, or one of vLLM's own; without either every client is the tenant anonymous.
                     A trusted proxy needs no key; a key that it passes on decides.
     closed          the same, or a token of the admin API; anonymous does not pass
     operator        the operator's token of the admin API
 
 A key that is presented and wrong is never ignored where keys are configured. Ten wrong ones in a minute lock an address
-until the minute is over. A right key of the keys file still passes then: it has 256 bits, which nobody guesses, and
-many clients may share one address. Keys and tokens that were chosen by hand do not; trusted proxies are not locked.
+until the minute is over. A right key of the keys file still passes then: it has 256 bits, which cannot be guessed, and
+many clients may share one address. Keys and tokens that may have been chosen by hand do not; trusted proxies are not
+locked.
 """
 
 from __future__ import annotations
@@ -27,14 +28,11 @@ from headway.http.access.anonymous import AnonymousIdentity
 from headway.http.access.api_keys import ApiKeys, Credentials
 from headway.http.access.identity import Identity
 from headway.http.access.known_routes import RouteAccess
-from headway.http.access.lockout import Lockout
+from headway.http.access.lockout import MOST_WRONG, WINDOW_S, Lockout
 from headway.http.access.proxies import TrustedProxies
 from headway.http.access.route_table import RouteTable
 from headway_policies import Preset
 from headway_policies.entitlement import Entitlement
-
-MOST_WRONG_KEYS: Final = 10
-LOCKOUT_WINDOW_S: Final = 60.0
 
 #: Of a request that no tenant has sent: a probe, or a call of the admin API. It has the least urgent class only.
 NO_TENANT: Final = Identity(Entitlement("none", classes=frozenset()))
@@ -88,7 +86,7 @@ class Access:
     keys: Callable[[], KeyRing] | None = None
     api_keys: ApiKeys = field(default_factory=ApiKeys)
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
-    lockout: Lockout = field(default_factory=lambda: Lockout(MOST_WRONG_KEYS, LOCKOUT_WINDOW_S))
+    lockout: Lockout = field(default_factory=lambda: Lockout(MOST_WRONG, WINDOW_S))
     anonymous: AnonymousIdentity = field(default_factory=AnonymousIdentity)
 
     @property

@@ -1,4 +1,4 @@
-"""Every route of vLLM 0.29 to 0.33 and of Headway, with the access it needs. What is not in here is closed.
+"""Every route of vLLM 0.32 and of Headway, with the access it needs. What is not in here is closed.
 
 vLLM's routes are those of its entrypoints, of its development mode and of what its flags mount; SageMaker's are those
 of the ``model_hosting_container_standards`` package. A test compares the table with the source of the installed vLLM.

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_ADDRESSES: Final = 4096
+#: What a server allows: so many wrong keys, or wrong tokens, from one address until a minute after the first.
+MOST_WRONG: Final = 10
+WINDOW_S: Final = 60.0
 _HOST_BITS = 64
 _MAX_TEXT_CHARS = 64
 

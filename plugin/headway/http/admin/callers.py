@@ -24,7 +24,7 @@ from starlette.requests import Request
 from headway.api import is_loopback
 from headway.api.routes import Role, Route
 from headway.audit import Caller, plain
-from headway.http.access.lockout import Lockout
+from headway.http.access.lockout import MOST_WRONG, WINDOW_S, Lockout
 from headway.http.admin.answers import action
 from headway.http.admin.origin import foreign_origin
 from headway.http.admin.problem import ProblemError
@@ -34,9 +34,6 @@ from headway.operator import Control
 from headway_policies.entitlement import TokenBucket
 
 MAX_QUERY_BYTES = 1000
-#: So many wrong tokens from one address lock it until a minute after the first.
-MAX_WRONG_TOKENS: Final = 10
-_WINDOW_S: Final = 60.0
 _MINUTE_S: Final = 60.0
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headway"'}
 _SHOWN_CHARS = 60
@@ -48,7 +45,7 @@ class Callers:
     def __init__(self, tokens: Tokens, rules: AdminRules) -> None:
         self._tokens = tokens
         self._rules = rules
-        self._lockout = Lockout(MAX_WRONG_TOKENS, _WINDOW_S)
+        self._lockout = Lockout(MOST_WRONG, WINDOW_S)
         self._orders: dict[str, TokenBucket] = {}  # by the id of a valid token
 
     def identify(self, request: Request, route: Route, control: Control) -> Caller:

@@ -7,7 +7,6 @@ until it returns; once it holds them all, later calls exceed their limit too. Th
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +16,7 @@ from threading import Thread
 from typing import Final
 
 from headway.errors import HeadwayError
-from headway_policies.import_path import FAILURES, cause
+from headway_policies.import_path import FAILURES, find
 
 #: Calls that run at once.
 MAX_THREADS: Final = 4
@@ -98,16 +97,12 @@ class OperatorCode:
 
 def load_function(variable: str, path: str, timeout_s: float) -> OperatorCode:
     """The function at ``package.module:function``. Raises HeadwayError in one line that names the variable."""
-    module_name, colon, name = path.partition(":")
-    if not (colon and name.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
-        raise HeadwayError(f"{variable}: package.module:function is needed, not {path[:100]!r}")
     try:
-        module = importlib.import_module(module_name)
-    except FAILURES as error:  # importing a module runs its code
-        raise HeadwayError(f"{variable}: {module_name} cannot be imported: {cause(error)}") from error
-    function = getattr(module, name, None)
+        function = find(path, "function")
+    except ValueError as error:
+        raise HeadwayError(f"{variable}: {error}") from error
     if not callable(function) or inspect.iscoroutinefunction(function):
-        raise HeadwayError(f"{variable}: {module_name} has no function {name} that is not async; define one")
+        raise HeadwayError(f"{variable}: {path} is no function that is not async; define one")
     return OperatorCode(path, function, timeout_s)
 
 

@@ -43,7 +43,6 @@ from headway_policies.entitlement import RequestCaps
 USUAL_CAPS: Final = RequestCaps(
     sequences=64, prompts=2048, logprobs=128, stops=128, logit_bias=1024, grammar_bytes=128 * 1024, tools=128
 )
-NO_CAPS: Final = RequestCaps()
 
 #: All stop strings or words of one list; each is searched for in every token.
 MAX_STOP_BYTES: Final = 32 * 1024
@@ -76,10 +75,14 @@ def caps_from_environment(environment: Mapping[str, str] | None = None) -> Reque
     return RequestCaps(**{**caps, **{name: whole_number_of(found, variable, 1) for name, variable in given.items()}})
 
 
-def check_caps(fields: RequestFields, caps: RequestCaps, tenant_caps: RequestCaps = NO_CAPS) -> None:
-    """Raises BadRequest for the first parameter over its cap: of the server, or the lower one of the tenant."""
-    if tenant_caps is not NO_CAPS:
-        caps = _lower(caps, tenant_caps)
+@lru_cache(maxsize=1024)
+def lowered(caps: RequestCaps, tenant_caps: RequestCaps) -> RequestCaps:
+    """The caps of the server, or the lower ones of a tenant."""
+    return caps.lowered_by(tenant_caps)
+
+
+def check_caps(fields: RequestFields, caps: RequestCaps) -> None:
+    """Raises BadRequest for the first parameter over its cap."""
     for prefix, one in layers(fields):
         for name, value in present(one):
             if name in _CHECKS:
@@ -92,11 +95,6 @@ def layers(fields: RequestFields) -> Iterator[tuple[str, RequestFields]]:
     yield "", fields
     if fields.sampling_params:
         yield "sampling_params.", read_fields(fields.sampling_params)
-
-
-@lru_cache(maxsize=1024)
-def _lower(caps: RequestCaps, tenant_caps: RequestCaps) -> RequestCaps:
-    return caps.lowered_by(tenant_caps)
 
 
 def _check_number(name: str, value: object, most: int | None) -> None:

@@ -16,7 +16,7 @@ from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.http.inference.header_values import check_values
 from headway.http.inference.prompt_prefix import prompt_prefix
-from headway.http.inference.request_caps import NO_CAPS, check_caps, layers
+from headway.http.inference.request_caps import check_caps, layers, lowered
 from headway.http.inference.request_class import effective_class, refuse_priority, used_tier
 from headway.http.inference.request_fields import (
     NO_FIELDS,
@@ -77,22 +77,19 @@ def read_request_info(
         timeouts=asked_timeouts(headers, streams=is_true(fields.stream)),
         may_wait=_may_wait(headers),
     )
-    own_caps = NO_CAPS if identity is None else identity.entitlement.caps
-    context.most_tokens = _lower(rules.caps.output_tokens, own_caps.output_tokens)
+    caps = rules.caps
     if identity is not None:
+        caps = lowered(caps, identity.entitlement.caps)
         context.share = identity.entitlement.share
+    context.most_tokens = caps.output_tokens
     if body is not None:
-        check_caps(fields, rules.caps, own_caps)
+        check_caps(fields, caps)
         context.service_tier = used_tier(fields, class_name, preset)
         _measure(context, path, body, fields)
         if preset.ordering.by_prefix:
             context.prefix = prompt_prefix(path, _plain(body) if _disguised(body) else body)
         context.prompt_bytes = len(body)
     return context
-
-
-def _lower(one: int | None, other: int | None) -> int | None:
-    return min((cap for cap in (one, other) if cap is not None), default=None)
 
 
 def _may_wait(headers: Mapping[str, str]) -> bool:

@@ -18,26 +18,14 @@ from typing import Final
 from headway.admission import RequestContext, loop_time_s
 from headway.api_errors import BadRequest
 from headway_policies import Reason
+from headway_policies.diagnosis.failures import FOR_LOAD, WHILE_RUNNING
 from headway_policies.entitlement.retry_budget import RetryBudget
 
 #: The count that each header has on a first try.
 FIRST_TRY: Final[Mapping[str, int]] = {"x-stainless-retry-count": 0, "x-envoy-attempt-count": 1}
 
 #: Refusals of an overload. The others say that this server cannot serve now, and another may.
-OVERLOADED: Final = frozenset(
-    {
-        Reason.QUEUE_FULL,
-        Reason.CLASS_QUEUE_FULL,
-        Reason.NO_FREE_SEAT,
-        Reason.DEADLINE_INFEASIBLE,
-        Reason.DEADLINE_UNREACHABLE,
-        Reason.OBJECTIVE_INFEASIBLE,
-        Reason.OBJECTIVE_UNREACHABLE,
-        Reason.EVICTED,
-        Reason.QUEUE_TIMEOUT,
-        Reason.SHED,
-    }
-)
+OVERLOADED: Final = frozenset(FOR_LOAD).difference(WHILE_RUNNING)
 _MAX_DIGITS = 9
 
 

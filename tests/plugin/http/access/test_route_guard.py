@@ -23,9 +23,9 @@ from starlette.websockets import WebSocket
 
 from headway.api.routes import Role
 from headway.http.access import Access, AccessRefused, ApiKeys, RouteGuard, RouteTable, TrustedProxies, identity_of
-from headway.http.access.access import MOST_WRONG_KEYS
 from headway.http.access.identity import Identity
 from headway.http.access.known_routes import WEBSOCKET, RouteAccess, known_routes
+from headway.http.access.lockout import MOST_WRONG
 from headway.http.access.route_guard import REASONS
 from headway.http.admin.tokens import Tokens
 from headway_policies import Preset
@@ -411,7 +411,7 @@ async def test_a_key_that_a_trusted_proxy_passes_on_decides() -> None:
     server = Server(access(**PROXY))
     await server.ask("/v1/models", key=TENANT, client="10.0.0.5")
     assert server.reached == [Identity(ACME, "acme-1")]
-    for _ in range(MOST_WRONG_KEYS + 1):
+    for _ in range(MOST_WRONG + 1):
         assert (await server.ask("/v1/models", key="wrong", client="10.0.0.5")).status == 401
     assert (await server.ask("/v1/models", client="10.0.0.5")).status == 200
 
@@ -423,8 +423,8 @@ async def test_ten_wrong_keys_lock_the_address_and_no_other() -> None:
     """The eleventh is 429 with the time to wait, and so is a right token; a right key of the keys file passes, since
     many clients may share an address, and open routes stay open."""
     server = Server(access())
-    got = [(await server.ask("/v1/models", key="wrong")).status for _ in range(MOST_WRONG_KEYS + 1)]
-    assert got == [401] * MOST_WRONG_KEYS + [429]
+    got = [(await server.ask("/v1/models", key="wrong")).status for _ in range(MOST_WRONG + 1)]
+    assert got == [401] * MOST_WRONG + [429]
     reply = await server.ask("/server_info", key=OPERATOR)
     assert (reply.status, reply.error["code"]) == (429, "too_many_wrong_keys")
     assert 1 <= int(reply.headers[b"retry-after"]) <= 60
@@ -436,9 +436,9 @@ async def test_ten_wrong_keys_lock_the_address_and_no_other() -> None:
 async def test_wrong_tokens_of_operators_lock_as_well() -> None:
     """A missing one is no guess."""
     server = Server(access())
-    for _ in range(2 * MOST_WRONG_KEYS):
+    for _ in range(2 * MOST_WRONG):
         assert (await server.ask("/server_info")).status == 401
-    for _ in range(MOST_WRONG_KEYS):
+    for _ in range(MOST_WRONG):
         assert (await server.ask("/server_info", key="wrong")).status == 401
     assert (await server.ask("/server_info", key=OPERATOR)).status == 429
 
@@ -497,6 +497,6 @@ async def test_a_closed_route_takes_a_key_or_a_token(keys: Callable[[], Ring] | 
 async def test_a_locked_address_cannot_use_a_closed_route_with_a_right_token() -> None:
     """Else it would learn which guess was right."""
     server = Server(access(keys=None, **CLOSED))
-    for _ in range(MOST_WRONG_KEYS):
+    for _ in range(MOST_WRONG):
         await server.ask("/metrics", key="wrong")
     assert (await server.ask("/metrics", key=VIEWER)).status == 429

@@ -12,7 +12,7 @@ from virtual_time import on_virtual_time
 
 from headway.api.schema import AuditKind
 from headway.audit import AuditFile
-from headway.http.admin.callers import MAX_WRONG_TOKENS
+from headway.http.access.lockout import MOST_WRONG
 
 WRONG = "nobodys-token-0123456789-0123456789"
 
@@ -22,7 +22,7 @@ async def test_an_address_with_ten_wrong_tokens_is_locked_for_the_rest_of_the_mi
     """429 with the seconds that are left, for a right token too: the answers do not tell which one is right."""
     async with admin_api() as (client, control):
         statuses = [(await client.get(STATUS, headers=bearer(f"{WRONG}{number}"))).status_code for number in range(300)]
-        assert statuses == [401] * MAX_WRONG_TOKENS + [429] * (300 - MAX_WRONG_TOKENS)
+        assert statuses == [401] * MOST_WRONG + [429] * (300 - MOST_WRONG)
         await asyncio.sleep(20)
         right, wrong = [await client.get(STATUS, headers=bearer(token)) for token in (OPERATOR, WRONG)]
         assert (right.status_code, right.headers["retry-after"]) == (429, "40")
@@ -39,7 +39,7 @@ async def test_an_address_with_ten_wrong_tokens_is_locked_for_the_rest_of_the_mi
 async def test_a_lock_is_that_of_one_address() -> None:
     """Nothing of it is seen elsewhere: it is no way to lock the operator out."""
     async with admin_api("192.0.2.7") as (stranger, _):
-        for _ in range(MAX_WRONG_TOKENS + 1):
+        for _ in range(MOST_WRONG + 1):
             locked = await stranger.get(STATUS, headers=bearer(WRONG))
         assert locked.status_code == 429
         stranger._transport.client = ("192.0.2.8", 1)  # type: ignore[attr-defined]  # the same server, another address
@@ -53,7 +53,7 @@ def test_on_the_machine_itself_a_right_token_is_always_taken(address: str) -> No
     @on_virtual_time
     async def run() -> None:
         async with admin_api(address) as (client, _):
-            for _ in range(MAX_WRONG_TOKENS + 5):
+            for _ in range(MOST_WRONG + 5):
                 last = await client.get(STATUS, headers=bearer(WRONG))
             assert last.status_code == 429
             for token in (OPERATOR, VIEWER):
@@ -67,7 +67,7 @@ def test_on_the_machine_itself_a_right_token_is_always_taken(address: str) -> No
 async def test_a_request_without_a_token_is_no_guess() -> None:
     """A browser or a health check that knows none locks nobody out; neither does a viewer that orders."""
     async with admin_api() as (client, _):
-        for _ in range(3 * MAX_WRONG_TOKENS):
+        for _ in range(3 * MOST_WRONG):
             assert (await client.get(STATUS)).status_code == 401
             assert (await switch(client, token=VIEWER)).status_code == 403
         assert (await client.get(STATUS, headers=bearer(OPERATOR))).status_code == 200

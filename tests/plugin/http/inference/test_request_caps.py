@@ -17,17 +17,18 @@ from headway.http.inference.request_caps import (
     MAX_SCHEMA_DEPTH,
     MAX_STOP_BYTES,
     MAX_TRANSFER_BYTES,
-    NO_CAPS,
     USUAL_CAPS,
     WHOLE_VOCABULARY,
     caps_from_environment,
     check_caps,
+    lowered,
 )
 from headway.http.inference.request_fields import read_fields
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
 from headway_policies.entitlement import Entitlement, RequestCaps
 
+NO_CAPS = RequestCaps()
 CAPS = RequestCaps(
     output_tokens=100, sequences=4, prompts=5, logprobs=10, stops=3, logit_bias=2, grammar_bytes=300, tools=2
 )
@@ -38,7 +39,7 @@ ROOMY = replace(CAPS, grammar_bytes=10_000)
 def check(body: Any, caps: RequestCaps = CAPS, tenant_caps: RequestCaps = NO_CAPS) -> None:
     """Check a body."""
     whole = body if isinstance(body, bytes) else json.dumps(body).encode()
-    check_caps(read_fields(whole), caps, tenant_caps)
+    check_caps(read_fields(whole), lowered(caps, tenant_caps))
 
 
 def refusal(body: Any, caps: RequestCaps = CAPS, tenant_caps: RequestCaps = NO_CAPS) -> BadRequest:

@@ -301,13 +301,13 @@ async def test_both_functions_are_named_by_an_import_path(checks: ModuleType) ->
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("operators_checks", "package.module:function is needed, not 'operators_checks'"),
-        ("operators-checks:good", "package.module:function is needed"),
-        ("operators_checks:", "package.module:function is needed"),
+        ("operators_checks", "'operators_checks' is not of the form package.module:function"),
+        ("operators-checks:good", "is not of the form package.module:function"),
+        ("operators_checks:", "is not of the form package.module:function"),
         ("operators_checks.missing:good", "operators_checks.missing cannot be imported"),
-        ("operators_checks:missing", "operators_checks has no function missing"),
-        ("operators_checks:number", "operators_checks has no function number"),
-        ("operators_checks:later", "has no function later that is not async; define one"),
+        ("operators_checks:missing", "operators_checks has no missing"),
+        ("operators_checks:number", "operators_checks:number is no function that is not async"),
+        ("operators_checks:later", "operators_checks:later is no function that is not async; define one"),
     ],
 )
 def test_a_wrong_path_is_one_line_at_the_start(checks: ModuleType, variable: str, path: str, says: str) -> None:
