@@ -29,8 +29,8 @@ def test_each_number_of_retries_is_compared_with_none(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(storms, "_blocks", blocks)
     goals = list(storms.retry_storms())
-    assert [(round(one.reached, 2), one.met) for one in goals] == [(0.98, True), (0.9, False)]
-    assert "1.70 arrivals for each first try" in goals[1].note
+    assert [(round(one.reached, 2), one.met) for one in goals] == [(1.5, True), (0.98, True), (1.7, True), (0.9, False)]
+    assert "1.70 arrivals for each first try" in goals[3].note
 
 
 async def test_an_error_of_a_client_ends_the_benchmark() -> None:
