@@ -67,15 +67,7 @@ def _bar(known: tuple[str, ...], longest_s: float, servers: tuple[str, ...]) -> 
             on_change=head.show_window,
             args=(None,),
         )
-        st.session_state[_REFRESH] = _LIVE if head.window() is None else _PAUSED
-        st.segmented_control(
-            "Refresh",
-            (_LIVE, _PAUSED),
-            required=True,
-            key=_REFRESH,
-            on_change=_refreshed,
-            help="Paused: all pages show one fixed time, which is in the address. Drag on a chart to choose another.",
-        )
+        _live_or_paused()
         instance_choice(servers)
         if known:
             st.pills(
@@ -97,9 +89,30 @@ def _bar(known: tuple[str, ...], longest_s: float, servers: tuple[str, ...]) -> 
         )
 
 
-def _refreshed() -> None:
+def _live_or_paused() -> None:
+    """The control of the time; a new one at each turn.
+
+    A refresh that is under way reports the controls as they were before the turn. Of a control that stayed, that would
+    read as the visitor's choice to turn back.
+    """
+    turn = head.turns()
+    st.segmented_control(
+        "Refresh",
+        (_LIVE, _PAUSED),
+        default=_LIVE if head.window() is None else _PAUSED,
+        required=True,
+        key=f"{_REFRESH}-{turn}",
+        on_change=_refreshed,
+        args=(turn,),
+        help="Paused: all pages show one fixed time, which is in the address. Drag on a chart to choose another.",
+    )
+
+
+def _refreshed(turn: int) -> None:
     """Pause at the range that is shown, or go back to live."""
-    if st.session_state.get(_REFRESH) == _PAUSED:
+    if turn != head.turns():
+        return
+    if st.session_state.get(f"{_REFRESH}-{turn}") == _PAUSED:
         range_s = range_s_of(st.session_state.get(RANGE) or DEFAULT_RANGE) or RANGES_S[DEFAULT_RANGE]
         head.show_window(window.before_now(time.time(), range_s))
     else:

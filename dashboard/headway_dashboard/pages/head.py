@@ -26,6 +26,7 @@ _DEFAULT_LONGEST_S = 1800.0
 _KNOWN = "known_classes"
 _ASKED_RANGES = "asked_ranges"
 _WINDOW = "window"
+_TURNS = "window_turns"
 
 
 def view(source: Source) -> View:
@@ -107,6 +108,13 @@ def window() -> Window | None:
 def show_window(chosen: Window | None) -> None:
     """Show a fixed time on all pages, or go back to live."""
     st.session_state[_WINDOW] = chosen
+    st.session_state[_TURNS] = turns() + 1
+
+
+def turns() -> int:
+    """How often this visit has chosen a fixed time or gone back to live."""
+    counted: int = st.session_state.get(_TURNS, 0)
+    return counted
 
 
 def drop_empty_choices() -> None:

@@ -197,6 +197,23 @@ def test_paused_stands_in_the_address_and_ends_with_one_button(visit: Open, stub
     assert "Paused" not in words(app)
 
 
+def test_a_refresh_that_was_under_way_does_not_turn_the_time_back(visit: Open, stub: StubServer) -> None:
+    """It reports the controls as they were before the turn: neither a pause nor going back to live is undone by it."""
+    app = visit(stub.url)
+    live = app._tree.get_widget_states()
+    choose(app, "Refresh", "Paused")
+    address, paused = dict(app.query_params), app._tree.get_widget_states()
+    app._run(live)
+    assert app.query_params == address
+    app.run()
+    assert app.query_params == address
+    app.button(key="back_to_live").click().run()
+    app._run(paused)
+    app.run()
+    assert refresh_control(app) == "Live"
+    assert app.query_params == {}
+
+
 @pytest.mark.parametrize("path", ["", "requests", "latency", "engine", "control", "server"])
 def test_a_link_restores_exactly_its_time(visit: Open, stub: StubServer, path: str) -> None:
     """In a fresh session: the same two seconds, in words and in the address."""
