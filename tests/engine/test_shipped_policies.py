@@ -163,18 +163,18 @@ async def until(server: RunningServer, holds: Callable[[Scrape], bool]) -> None:
 
 
 async def test_under_ageing_a_request_that_has_waited_overtakes_a_more_urgent_one(server: RunningServer) -> None:
-    """One seat, taken. A batch request waits until it is as urgent as normal, then a normal one comes: batch first."""
+    """One seat, and a pause. A batch request waits until it is as urgent as normal, then a normal one comes: after the
+    pause, batch first."""
     server.use("ageing1")
-    occupant = asyncio.create_task(finished_in_order(server, ("realtime", 1900)))
-    await until(server, lambda scrape: scrape("vllm:num_requests_running") == 1)
+    assert server.admin("POST", "pause", json={"reason": "a test"}).status_code == 200
     waiting = asyncio.create_task(finished_in_order(server, ("batch", 300)))
     await until(server, lambda scrape: scrape("headway_queue_oldest_wait_seconds", **{"class": "batch"}) > 0.5)
-    late = asyncio.create_task(finished_in_order(server, ("normal", 300)))
+    late = asyncio.create_task(finished_in_order(server, ("normal", 1000)))
     await until(server, lambda scrape: scrape("headway_queue_depth") == 2)
-    assert not occupant.done()
+    assert server.admin("POST", "resume", json={"reason": "a test"}).status_code == 200
     await waiting
     assert not late.done()
-    await asyncio.gather(occupant, late)
+    await late
 
 
 async def test_bins_keep_short_and_long_answers_in_batches_of_their_own(server: RunningServer) -> None:
