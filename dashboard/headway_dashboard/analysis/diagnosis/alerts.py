@@ -157,9 +157,10 @@ def _queue(reading: Reading) -> Iterator[Alert]:
             yield Alert("HeadwayQueueOld", "warning", f"a request of class {name} has waited {duration(oldest_s)}")
     depths = _recent(reading[panels.QUEUED], BRIEFLY_S).get("", [])
     limit = reading[panels.LIMIT].latest()
-    if limit is not None and len(depths) > 1 and depths[-1] > max(thresholds.QUEUE_BATCHES * limit, depths[0]):
-        text = f"the queue is more than {thresholds.QUEUE_BATCHES} batches long, and grows"
-        yield Alert("HeadwayQueueGrows", "warning", text)
+    covered = _covers(reading[panels.QUEUED], depths, BRIEFLY_S)
+    if limit is not None and covered and min(depths) > thresholds.QUEUE_BATCHES * limit:
+        text = f"the queue has been more than {thresholds.QUEUE_BATCHES} batches long for {duration(BRIEFLY_S)}"
+        yield Alert("HeadwayQueueLong", "warning", text)
 
 
 def _starvation(reading: Reading) -> Iterator[Alert]:

@@ -1,4 +1,4 @@
-"""Alerts on a queue that is old, grows, or has a class that gets no seat."""
+"""Alerts on a queue that is old, long, or has a class that gets no seat."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ GROUP = Group(
             panel="oldest",
         ),
         Alert(
-            "HeadwayQueueGrows",
-            "deriv(sum by (job, instance) (headway_queue_depth)[5m:15s]) > 0\n"
-            "  and on (job, instance) sum by (job, instance) (headway_queue_depth)\n"
-            f'    > {QUEUE_BATCHES} * sum by (job, instance) (headway_limit{{kind="live"}})',
-            "5m",
+            "HeadwayQueueLong",
+            "min_over_time(sum by (job, instance) (headway_queue_depth)[5m:15s])\n"
+            f'  > {QUEUE_BATCHES} * sum by (job, instance) (headway_limit{{kind="live"}})',
+            "0s",
             "warning",
-            summary="{{ $labels.instance }}: the queue is more than four batches long and grows",
+            summary="{{ $labels.instance }}: the queue has been more than four batches long for five minutes",
             action="Load is above capacity. Switch to `throughput`, or add a server.",
             runbook=_RUNBOOK,
             panel="queue",
-            condition=f"more than {QUEUE_BATCHES} times the live limit, and growing",
+            condition=f"more than {QUEUE_BATCHES} times the live limit for 5 minutes",
         ),
         Alert(
             "HeadwayClassStarves",

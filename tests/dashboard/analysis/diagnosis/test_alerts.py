@@ -68,8 +68,10 @@ def names(answers: Answers) -> list[str]:
         ({alerts.SEVERITY: flat(2.0), alerts.INVALID: flat(1.0)}, []),
         ({alerts.SEVERITY: flat(4.0)}, []),
         ({panels.OLDEST_BY_CLASS: {("realtime",): flat(2.5), ("batch",): flat(151.0)}}, ["HeadwayQueueOld"]),
-        ({panels.QUEUED: [*flat(0.0)[1:], 129.0], panels.LIMIT: flat(32.0)}, ["HeadwayQueueGrows"]),
-        ({panels.QUEUED: flat(129.0), panels.LIMIT: flat(32.0)}, []),
+        ({panels.QUEUED: flat(129.0), panels.LIMIT: flat(32.0)}, ["HeadwayQueueLong"]),
+        ({panels.QUEUED: flat(128.0), panels.LIMIT: flat(32.0)}, []),
+        ({panels.QUEUED: [*flat(129.0)[20:], 128.0, *flat(129.0)[:19]], panels.LIMIT: flat(32.0)}, []),
+        ({panels.QUEUED: [None] * 200 + flat(129.0)[200:], panels.LIMIT: flat(32.0)}, []),
         (
             {panels.QUEUED_BY_CLASS: {("batch",): flat(3)}, alerts.DISPATCHED: {("batch",): flat(7)}},
             ["HeadwayClassStarves"],
@@ -112,7 +114,7 @@ def test_the_bounds_are_those_of_the_rules() -> None:
     assert numbers("HeadwayOverloaded") == [thresholds.OVERLOADED_RATIO]
     assert numbers("HeadwayKvCacheFull")[0] == thresholds.KV_RATIO
     assert numbers("HeadwayQueueOld") == list(thresholds.QUEUE_AGE_S.values())
-    assert numbers("HeadwayQueueGrows")[1] == thresholds.QUEUE_BATCHES
+    assert numbers("HeadwayQueueLong")[0] == thresholds.QUEUE_BATCHES
 
 
 @pytest.mark.skipif(not RULES.is_file(), reason="the rules are not here")
