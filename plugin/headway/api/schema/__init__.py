@@ -1,0 +1,125 @@
+"""The JSON bodies of the admin API: one pydantic model for each answer and each order.
+
+The server makes its answers from these models, the clients read them, and the OpenAPI document describes them. A field
+of an answer that a client does not know is kept, so that a client can read the answers of a newer server. Durations
+are seconds, ratios are from 0 to 1, times are ISO 8601 in UTC.
+"""
+
+from headway.api.schema.audit import AuditEntry, AuditKind, AuditLog
+from headway.api.schema.base import Answer, PresetInForce, Setting, StepTime
+from headway.api.schema.diagnosis import Diagnosis, Evidence, Remedy
+from headway.api.schema.engine_status import EngineStatus, MemoryStatus, WarmupStatus
+from headway.api.schema.forecasts import (
+    ClassForecast,
+    ClassTraffic,
+    EngineEstimate,
+    Forecast,
+    ForecastProgress,
+    Interval,
+    Lengths,
+    PresetForecast,
+    Quantiles,
+    Traffic,
+)
+from headway.api.schema.orders import FallbackOrder, ForecastOrder, LimitOrder, Order, SwitchOrder, UndoOrder
+from headway.api.schema.presets import (
+    CurrentPreset,
+    PresetEntry,
+    PresetList,
+    ServedByClass,
+    ServedFigures,
+    SettingChange,
+    Switched,
+    Trial,
+    TrialCondition,
+    TrialReport,
+)
+from headway.api.schema.probes import Liveness, Problem, ProblemError, Readiness
+from headway.api.schema.results import (
+    AdmissionChanged,
+    FallbackModel,
+    FallbackMove,
+    FallbackState,
+    RecycleAccepted,
+    WarmupAccepted,
+)
+from headway.api.schema.status import (
+    ClassStatus,
+    DeskDump,
+    FallbackSummary,
+    ForecastErrors,
+    LimitStatus,
+    OrderedLimit,
+    OrderedStop,
+    OrderingStatus,
+    PredictionStatus,
+    PrefixStatus,
+    PresetStatus,
+    Status,
+    TrialEnds,
+)
+
+__all__ = [
+    "AdmissionChanged",
+    "Answer",
+    "AuditEntry",
+    "AuditKind",
+    "AuditLog",
+    "ClassForecast",
+    "ClassStatus",
+    "ClassTraffic",
+    "CurrentPreset",
+    "DeskDump",
+    "Diagnosis",
+    "EngineEstimate",
+    "EngineStatus",
+    "Evidence",
+    "FallbackModel",
+    "FallbackMove",
+    "FallbackOrder",
+    "FallbackState",
+    "FallbackSummary",
+    "Forecast",
+    "ForecastErrors",
+    "ForecastOrder",
+    "ForecastProgress",
+    "Interval",
+    "Lengths",
+    "LimitOrder",
+    "LimitStatus",
+    "Liveness",
+    "MemoryStatus",
+    "Order",
+    "OrderedLimit",
+    "OrderedStop",
+    "OrderingStatus",
+    "PredictionStatus",
+    "PrefixStatus",
+    "PresetEntry",
+    "PresetForecast",
+    "PresetInForce",
+    "PresetList",
+    "PresetStatus",
+    "Problem",
+    "ProblemError",
+    "Quantiles",
+    "Readiness",
+    "RecycleAccepted",
+    "Remedy",
+    "ServedByClass",
+    "ServedFigures",
+    "Setting",
+    "SettingChange",
+    "Status",
+    "StepTime",
+    "SwitchOrder",
+    "Switched",
+    "Traffic",
+    "Trial",
+    "TrialCondition",
+    "TrialEnds",
+    "TrialReport",
+    "UndoOrder",
+    "WarmupAccepted",
+    "WarmupStatus",
+]

@@ -1,0 +1,35 @@
+"""The diagnosis in the status: what limits the server, the evidence, and the remedies."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from headway.api.schema.base import Answer
+
+
+class Evidence(Answer):
+    """A figure of the last half minute, and the bound that it was compared with; ``class.figure`` for a class."""
+
+    figure: str
+    value: float
+    bound: float | None = Field(default=None, description="null: the figure stands alone.")
+
+
+class Remedy(Answer):
+    """What would help, what it costs, and the command that does it; empty where it is not one command."""
+
+    action: str
+    cost: str = ""
+    command: str = ""
+
+
+class Diagnosis(Answer):
+    """What limits the server now, how bad that is, what is wrong in a sentence each, and what would help, the best
+    first."""
+
+    severity: str = Field(description="ok, watch, degraded, overloaded or down")
+    bottleneck: str = Field(description="What limits: seats, engine_speed, memory, ...; none: nothing does.")
+    statement: str
+    symptoms: list[str] = Field(default=[])
+    evidence: list[Evidence] = Field(default=[])
+    remedies: list[Remedy] = Field(default=[])

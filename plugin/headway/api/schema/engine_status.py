@@ -1,0 +1,66 @@
+"""The engine in the status: its state, its warm-up and its memory."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from headway.api.schema.base import Answer, StepTime
+
+
+class WarmupStatus(Answer):
+    """The warm-up: pending, running, done, skipped or failed."""
+
+    state: str = ""
+    reason: str = Field(default="", description="Why the last attempt failed.")
+    attempt: int = 0
+    single_s: float | None = Field(default=None, description="Duration of the last single request.")
+    batch_s: float | None = Field(default=None, description="Duration of the last full batch.")
+    batch_size: int | None = None
+    stages: dict[str, list[float]] = Field(default={}, description="The duration of every round of each stage.")
+    refused: list[str] = Field(default=[], description="The stages that the engine does not support.")
+    settled: bool = Field(default=False, description="Whether the last two batches took equally long.")
+    ordered: bool = Field(
+        default=False, description="Whether a warm-up that an operator has ordered runs now, beside the traffic."
+    )
+
+
+class MemoryStatus(Answer):
+    """Memory maintenance since the server started."""
+
+    cap_ratio: float = Field(default=1.0, description="The share of the seats that memory allows.")
+    cleared: dict[str, int] = Field(default={}, description="Cache clears, by cache.")
+    recycled: dict[str, int] = Field(default={}, description="Engines that were replaced alive, by trigger.")
+    longest_gc_pause_s: float | None = Field(default=None, description="The longest pause by Python's collector.")
+    recycling: bool = Field(default=False, description="Whether a recycle is in progress.")
+    recycle_form: str = Field(
+        default="",
+        description="How the new engine of the last recycle was started: beside the old engine, or after the old "
+        "engine ended, and why. Empty before the first.",
+    )
+
+
+class EngineStatus(Answer):
+    """The engine. ``state`` and the fields below it are empty where no supervisor watches the engine."""
+
+    backend: str = ""
+    version: str = Field(default="", description="The version of vLLM; empty where it is not installed.")
+    healthy: bool = False
+    core_limit: int | None = Field(default=None, description="The seat limit that the engine has confirmed.")
+    running: int = 0
+    waiting: int = 0
+    kv_cache_usage_ratio: float = 0.0
+    kv_cache_tokens: int | None = Field(
+        default=None, description="Tokens the KV cache holds; null before the first step."
+    )
+    step_time: StepTime | None = Field(default=None, description="null until enough steps were seen.")
+    dtype: str = Field(default="", description="The type of the weights, such as bfloat16.")
+    quantization: str = Field(default="", description="The method by which the weights are quantised, or none.")
+    kv_cache_dtype: str = Field(default="", description="The type in which the KV cache is kept.")
+    max_model_len: int | None = Field(default=None, description="The longest sequence, prompt and answer, in tokens.")
+    state: str = Field(default="", description="up, silent, restarting or lost")
+    restart_step: str = Field(default="", description="The present step of a restart; empty if there is none.")
+    restart_attempts: int = Field(default=0, description="Restart attempts since the last healthy engine.")
+    max_restart_attempts: int = Field(default=0, description="0 where the server cannot replace its engine.")
+    deaths: dict[str, int] = Field(default={}, description="Engine deaths, by cause.")
+    hangs: int = Field(default=0, description="Times the engine was unresponsive for too long.")
+    crash_suspects: int = Field(default=0, description="Requests that are retried alone after an engine death.")

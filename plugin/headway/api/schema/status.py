@@ -1,0 +1,154 @@
+"""The status of the server, and the dump of its desk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, RootModel
+
+from headway.api.schema.base import Answer, PresetInForce
+from headway.api.schema.diagnosis import Diagnosis
+from headway.api.schema.engine_status import EngineStatus, MemoryStatus, WarmupStatus
+
+
+class TrialEnds(Answer):
+    """What comes back, and when at the latest, unless the preset on trial is kept."""
+
+    back_to: str
+    left_s: float
+
+
+class PresetStatus(PresetInForce):
+    """The preset in force, and whether it is on trial."""
+
+    trial: TrialEnds | None = Field(default=None, description="null: it stays until somebody changes it.")
+
+
+class OrderedLimit(Answer):
+    """A limit that an operator has ordered in place of the preset's: its seats, its batch window, and its end."""
+
+    seats: int
+    window_ms: float | None = Field(default=None, description="null: the window of the preset.")
+    left_s: float | None = Field(default=None, description="Seconds until it ends; null: with the next switch.")
+
+
+class LimitStatus(Answer):
+    """The seat limit: in force, proposed by the limit policy, and the most that any preset can get."""
+
+    live: int
+    proposed: int = 0
+    ceiling: int
+    reason: str = Field(default="", description="Why the proposed limit is what it is: fixed, slo, kv, failed, ...")
+    ordered: OrderedLimit | None = Field(default=None, description="null: the limit is that of the preset.")
+    kv_seats: int | None = Field(
+        default=None, description="Sequences of `kv_seats_tokens` that fill the KV space; null: not known yet."
+    )
+    kv_seats_tokens: float = Field(default=0.0, description="The mean length of recent sequences, or a typical one.")
+    kv_seats_recorded: bool = Field(default=False, description="Whether that is the recent mean.")
+    knee_seats: int | None = Field(
+        default=None,
+        description="Beyond so many seats 10 % more tokens a second cost over 20 % more time between tokens.",
+    )
+
+
+class PrefixStatus(Answer):
+    """The model of the engine's prefix cache: shares of the prompt tokens of recent requests, null before there are
+    enough."""
+
+    expected_ratio: float | None = Field(default=None, description="Expected in the cache.")
+    hit_ratio: float | None = Field(default=None, description="Found there by the engine.")
+    room_ratio: float = Field(default=1.0, description="The part of the KV space that the model uses.")
+
+
+class OrderingStatus(Answer):
+    """The queueing order: between classes, and inside one class."""
+
+    between: str = ""
+    inside: str = ""
+    error: str | None = Field(default=None, description="Why the order was disabled; null while it works.")
+    prefix: PrefixStatus | None = Field(default=None, description='Only with `inside = "prefix"`.')
+
+
+class ClassStatus(Answer):
+    """One priority class: its queue, its running requests, and the outcomes of all that have ended."""
+
+    name: str
+    priority: int | None = Field(description="null for a class that the preset in force does not have")
+    queued: int
+    oldest_wait_s: float
+    overloaded: bool = Field(default=False, description="Whether waits are cut to the objective of the class.")
+    held_seats: int = Field(default=0, description="Seats kept for the class from less urgent ones, taken or not.")
+    in_flight: int
+    arrived: int
+    outcomes: dict[str, int]
+
+
+class PredictionStatus(Answer):
+    """How well one quantity is predicted: the mean error as a share of the mean, and the number of samples."""
+
+    samples: int
+    error_ratio: float
+
+
+class FallbackSummary(Answer):
+    """The rung of the fallback ladder, and the trigger of its last move."""
+
+    rung: str = ""
+    trigger: str | None = None
+
+
+class ForecastErrors(Answer):
+    """How true the forecasts of presets were: the median of |forecast - came| / came after the last switches."""
+
+    comparisons: int = 0
+    error_ratio: dict[str, float] = Field(default={}, description="By figure; empty before the first comparison.")
+
+
+class OrderedStop(Answer):
+    """An order that has stopped dispatch: paused or draining, since when, by whom, and why."""
+
+    state: str
+    since: str
+    for_s: float
+    actor: str
+    reason: str = ""
+
+
+class Status(Answer):
+    """The state of the whole server."""
+
+    version: str
+    model: str
+    diagnosis: Diagnosis | None = Field(default=None, description="null: the server is older than this.")
+    ready: bool
+    reasons: list[str] = Field(description="Why the server is not ready.")
+    state: str = Field(description="The state of admission: open, paused or draining, for example.")
+    holds: list[str] = Field(
+        default=[],
+        description="The causes for which nothing is dispatched: operator, recycle, warmup, engine_paused, ...",
+    )
+    stopped: OrderedStop | None = Field(default=None, description="null: no order stops dispatch.")
+    started_at: str = ""
+    uptime_s: float
+    preset: PresetStatus
+    limit: LimitStatus
+    ordering: OrderingStatus = OrderingStatus()
+    scale_ratio: float = Field(default=0.0, description="How many times the live limit the demand would fill.")
+    window_s: float = Field(default=0.0, description="How long a batch may gather now.")
+    window_error: str | None = Field(default=None, description="Why a custom window was disabled; null while it works.")
+    seats_taken: int
+    queued: int
+    queued_tokens: int = 0
+    queued_bytes: int = 0
+    in_flight: int
+    classes: list[ClassStatus]
+    prediction: dict[str, PredictionStatus] = Field(default={})
+    forecast: ForecastErrors = ForecastErrors()
+    fallback: FallbackSummary = FallbackSummary()
+    warmup: WarmupStatus = WarmupStatus()
+    memory: MemoryStatus = MemoryStatus()
+    engine: EngineStatus = EngineStatus()
+
+
+class DeskDump(RootModel[dict[str, Any]]):
+    """The queue and the running requests, by id and class: for debugging, without a fixed form."""
