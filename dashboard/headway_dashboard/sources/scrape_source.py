@@ -10,6 +10,7 @@ from headway_dashboard.analysis.queries.expressions import Expression, Metric
 from headway_dashboard.analysis.queries.model import Grid, Series, grid
 from headway_dashboard.analysis.queries.reading import Reading, stale_after_s
 from headway_dashboard.analysis.server.instances import health_of_all, instance_name
+from headway_dashboard.sources.continued import Continued
 from headway_dashboard.sources.evaluation import Column, Evaluator
 from headway_dashboard.sources.scrape import KEEP_S, ServerScrape
 
@@ -31,6 +32,8 @@ class ScrapeSource:
         self._lock = threading.Lock()
         self._answers: dict[tuple[Expression, Grid], Series] = {}
         self._evaluator = Evaluator(self._columns, stale_after_s(interval_s))
+        self._continued = Continued(self._evaluator.evaluate)
+        self._latest_s = 0.0
         self._wait_until_s: float | None = None
         self._servers = {
             instance_name(url): ServerScrape(
@@ -50,8 +53,9 @@ class ScrapeSource:
         self.begin()
         self._await_first()
         with self._lock:
-            on = grid(self._clock() if end_s is None else end_s, range_s, self._interval_s)
-            found = {one: self._answer(one, on) for one in expressions}
+            now_s = self._now_s()
+            on = grid(now_s if end_s is None else end_s, range_s, self._interval_s)
+            found = {one: self._answer(one, on, now_s if end_s is None else None) for one in expressions}
             healths = {name: server.health for name, server in self._servers.items()}
             health = health_of_all(healths.values())
             return Reading(
@@ -86,13 +90,18 @@ class ScrapeSource:
         for server in self._servers.values():
             server.tried.wait(max(0.0, until_s - time.monotonic()))
 
-    def _answer(self, expression: Expression, on: Grid) -> Series:
-        """One expression's lines. Viewers of the same moment share the work."""
+    def _answer(self, expression: Expression, on: Grid, live_s: float | None) -> Series:
+        """One expression's lines; with ``live_s`` those of a grid that ends then. Viewers of the same moment share the
+        work."""
         key = (expression, on)
         if key not in self._answers:
             if len(self._answers) >= _MAX_ANSWERS:
                 self._answers.clear()
-            self._answers[key] = self._evaluator.evaluate(expression, on)
+            self._answers[key] = (
+                self._evaluator.evaluate(expression, on)
+                if live_s is None
+                else self._continued.evaluate(expression, on, live_s)
+            )
         return self._answers[key]
 
     def _columns(self, metric: Metric, suffix: str, since_s: float) -> Iterable[Column]:
@@ -100,5 +109,14 @@ class ScrapeSource:
             yield from server.ring.columns(metric, suffix, since_s)
 
     def _forget(self) -> None:
+        self._now_s()
         self._answers.clear()
         self._evaluator.forget()
+
+    def _now_s(self) -> float:
+        """The time. A clock that was set back contradicts samples, which the rings forget."""
+        now_s = self._clock()
+        if now_s < self._latest_s:
+            self._continued.forget()
+        self._latest_s = now_s
+        return now_s
