@@ -29,9 +29,9 @@ from headway_dashboard.sources import (
 
 
 @st.cache_resource(show_spinner=False, on_release=lambda source: source.close())
-def source_for(urls: tuple[str, ...], prometheus_url: str | None, refresh_s: float) -> Source:
-    """The source that all visitors of this process share. No token is part of its key."""
-    scrape = ScrapeSource(*urls, interval_s=refresh_s)
+def source_for(urls: tuple[str, ...], prometheus_url: str | None, refresh_s: float, _token: str | None) -> Source:
+    """The source that all visitors of this process share. The underscore keeps the token out of the key."""
+    scrape = ScrapeSource(*urls, token=_token, interval_s=refresh_s)
     if prometheus_url is None:
         return scrape
     names = tuple(instance_name(url) for url in urls)
@@ -64,7 +64,7 @@ def watched_at(settings: Settings, name: str) -> tuple[Settings, Source, StatusS
 
     Prometheus may know servers by other names than their addresses; such a one can be looked at, but not changed.
     """
-    source = source_for(settings.urls, settings.prometheus_url, settings.refresh_s)
+    source = source_for(settings.urls, settings.prometheus_url, settings.refresh_s, settings.token)
     url = next((one for one in settings.urls if instance_name(one) == name), None)
     if url is not None and settings.others:
         return settings.of(url), ChosenSource(source, name), telling_for(url, settings.refresh_s, settings.token)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Literal
 
 import requests
@@ -24,7 +25,8 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
 class ServerScrape:
-    """Polls one server. ``kept`` is called after each scrape, while ``lock`` is held.
+    """Polls one server, with a token of its admin API where there is one. ``kept`` is called after each scrape, while
+    ``lock`` is held.
 
     ``ring`` and ``health`` are read under ``lock``, which the scrapes of several servers share.
     """
@@ -33,6 +35,7 @@ class ServerScrape:
         self,
         url: str,
         instance: str,
+        token: str | None = None,
         *,
         interval_s: float,
         keep_s: float,
@@ -41,7 +44,7 @@ class ServerScrape:
         kept: Callable[[], None],
     ) -> None:
         self._url = f"{url}/metrics"
-        self._session = bounded_session(MAX_ANSWER_BYTES, CONNECT_TIMEOUT_S + READ_TIMEOUT_S)
+        self._session = bounded_session(MAX_ANSWER_BYTES, CONNECT_TIMEOUT_S + READ_TIMEOUT_S, token)
         self._session.trust_env = False  # a proxy of the environment must not stand between us and the server
         self._interval_s = interval_s
         self._clock = clock
@@ -56,14 +59,16 @@ class ServerScrape:
     def poll(self) -> None:
         """One scrape, kept in the ring. Never raises: trouble goes into the health."""
         try:
-            answer = self._session.get(self._url, timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
-            answer.raise_for_status()
+            timeout_s = CONNECT_TIMEOUT_S, READ_TIMEOUT_S
+            answer = self._session.get(self._url, timeout=timeout_s, allow_redirects=False)
+            if answer.status_code != HTTPStatus.OK:
+                raise requests.HTTPError(response=answer)
             answer.encoding = "utf-8"
             scrape = list(samples(answer.text))
         except requests.Timeout:
             self._failed("silent", "no answer in time")
         except requests.HTTPError as error:
-            self._failed("refused", f"/metrics answers HTTP {error.response.status_code}")
+            self._failed("refused", _refusal(error.response.status_code))
         except AnswerTooLargeError:
             self._failed("refused", "/metrics answers with more than a dashboard reads")
         except requests.RequestException:
@@ -113,3 +118,10 @@ class ServerScrape:
             began_s = time.monotonic()
             self.poll()
             self._stop.wait(max(0.0, self._interval_s - (time.monotonic() - began_s)))
+
+
+def _refusal(status: int) -> str:
+    """What the page says of an answer that is no success."""
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return f"/metrics is closed (HTTP {status}): start the dashboard with a token of the server"
+    return f"/metrics answers HTTP {status}"

@@ -19,13 +19,20 @@ _MAX_ANSWERS = 500
 
 
 class ScrapeSource:
-    """Polls one server or several. The threads start with the first reading and end with ``close`` or the process."""
+    """Polls one server or several, each with the token. The threads start with the first reading and end with ``close``
+    or the process.
+    """
 
     name = "direct scrape"
     longest_range_s = KEEP_S
 
     def __init__(
-        self, *urls: str, interval_s: float = 2.0, keep_s: float = KEEP_S, clock: Callable[[], float] = time.time
+        self,
+        *urls: str,
+        token: str | None = None,
+        interval_s: float = 2.0,
+        keep_s: float = KEEP_S,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._interval_s = interval_s
         self._clock = clock
@@ -39,6 +46,7 @@ class ScrapeSource:
             instance_name(url): ServerScrape(
                 url,
                 instance_name(url),
+                token,
                 interval_s=interval_s,
                 keep_s=keep_s,
                 clock=clock,

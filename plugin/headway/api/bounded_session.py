@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 _PIECE_BYTES = 64 * 1024
@@ -67,9 +68,24 @@ class BoundedAdapter(HTTPAdapter):
         return bytes(body)
 
 
-def bounded_session(most_bytes: int, within_s: float) -> requests.Session:
-    """A session in which every answer has these bounds."""
+class _Bearer(AuthBase):
+    """Sets the header itself: a plain header would be replaced by an entry in ~/.netrc."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+def bounded_session(most_bytes: int, within_s: float, token: str | None = None) -> requests.Session:
+    """A session in which every answer has these bounds, and every request the token.
+
+    With a token no redirect may be followed: pass ``allow_redirects=False``.
+    """
     session = requests.Session()
+    session.auth = None if token is None else _Bearer(token)
     for scheme in ("http://", "https://"):
         session.mount(scheme, BoundedAdapter(most_bytes, within_s))
     return session

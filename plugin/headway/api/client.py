@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import requests
 from pydantic import BaseModel
-from requests.auth import AuthBase
 from urllib3.exceptions import ProtocolError
 
 from headway.api import repeats, routes
@@ -88,7 +87,7 @@ class AdminClient:
         self._lenient = lenient
         self._sleep = sleep
         self._host = _host(url)
-        self._token = token
+        self.token = token
         self._use_proxies = use_proxies and not is_loopback(self._host)
         self._session = self._bounded(MAX_ANSWER_BYTES)
 
@@ -282,8 +281,7 @@ class AdminClient:
 
     def _bounded(self, most_bytes: int, timeout_s: tuple[float, float] | None = None) -> requests.Session:
         """A session with the token, whose answers have at most so many bytes."""
-        session = bounded_session(most_bytes, sum(timeout_s or self._timeout_s))
-        session.auth = None if self._token is None else _Bearer(self._token)
+        session = bounded_session(most_bytes, sum(timeout_s or self._timeout_s), self.token)
         session.trust_env = self._use_proxies
         return session
 
@@ -323,17 +321,6 @@ class AdminClient:
         if not isinstance(body, dict):
             raise ValueError("not an object")
         return read_leniently(answer, body)
-
-
-class _Bearer(AuthBase):
-    """Sets the header itself: a plain header would be replaced by an entry in ~/.netrc."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
 
 
 def is_loopback(host: str) -> bool:

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TypeVar
 
 import requests
 
 from headway.api import bounded_session
-from headway.console.exits import ServerUnreachableError
+from headway.console.exits import ServerUnreachableError, TokenError
 
 MAX_METRICS_BYTES = 8 * 1024 * 1024
 #: Prometheus' parser copies the rest of a line for each of its labels.
 MAX_LINE_CHARS = 16 * 1024
 
 TIMEOUT_S = (3.0, 15.0)
+_CLOSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 T = TypeVar("T")
 
 
-def fetch_metrics(url: str, read: Callable[[str], T]) -> T:
-    """What ``/metrics`` shows, as ``read`` reads it. Raises ServerUnreachableError."""
+def fetch_metrics(url: str, read: Callable[[str], T], token: str | None = None) -> T:
+    """What ``/metrics`` shows, as ``read`` reads it. ``token``: of the admin API, where the route is closed.
+
+    Raises ServerUnreachableError; TokenError where a token is missing or wrong.
+    """
     try:
-        with bounded_session(MAX_METRICS_BYTES, sum(TIMEOUT_S)) as session:
-            response = session.get(f"{url}/metrics", timeout=TIMEOUT_S)
-        response.raise_for_status()
+        with bounded_session(MAX_METRICS_BYTES, sum(TIMEOUT_S), token) as session:
+            response = session.get(f"{url}/metrics", timeout=TIMEOUT_S, allow_redirects=False)
+        if response.status_code in _CLOSED:
+            text = "wants a token of the admin API: set HEADWAY_ADMIN_TOKEN" if token is None else "refuses the token"
+            raise TokenError(f"{url}/metrics {text}")
+        if response.status_code != HTTPStatus.OK:
+            raise requests.HTTPError(response=response)
         response.encoding = "utf-8"
         check_lines(response.text)
         return read(response.text)

@@ -54,8 +54,8 @@ class Live:
         )
 
     def counts(self) -> Counts:
-        """One scrape. Raises ServerUnreachableError."""
-        return fetch_metrics(self.client.url, read)
+        """One scrape. Raises ServerUnreachableError, TokenError."""
+        return fetch_metrics(self.client.url, read, self.client.token)
 
     def order(self, seats: int, window_ms: float | None, for_s: float) -> None:
         """Put the preset on so many seats, for a time after which the server goes back by itself."""

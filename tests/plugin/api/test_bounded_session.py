@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from headway.api import AdminClient, TooLargeError
-from headway.console import ServerUnreachableError, fetch_metrics
+from headway.console import ServerUnreachableError, TokenError, fetch_metrics
 from headway.load.scrape import read
 from headway_dashboard.server_client import admin_client
 from headway_dashboard.sources import PrometheusSource, ScrapeSource
@@ -168,6 +168,57 @@ def test_every_reader_of_metrics_has_its_bound() -> None:
         assert (server.health.trouble, len(server.ring)) == ("refused", 0)
         assert "more than" in server.health.detail
         source.close()
+
+
+def closed(token: str) -> Answer:
+    """Metrics for the holder of this token only; 401 without one, 403 with another one."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        sent = request.headers.get("Authorization")
+        body = b"headway_ready 1\n"
+        request.send_response(200 if sent == f"Bearer {token}" else 403 if sent else 401)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    return answer
+
+
+def test_readers_of_closed_metrics_send_their_token() -> None:
+    """The command and the dashboard; both say what is missing."""
+    with serving(closed("t" * 40)) as url:
+        assert fetch_metrics(url, len, "t" * 40) > 0
+        with pytest.raises(TokenError, match="set HEADWAY_ADMIN_TOKEN"):
+            fetch_metrics(url, len)
+        with pytest.raises(TokenError, match="refuses the token"):
+            fetch_metrics(url, len, "w" * 40)
+        for token, kept, detail in (("t" * 40, 1, ""), (None, 0, "closed (HTTP 401)"), ("w" * 40, 0, "HTTP 403")):
+            source = ScrapeSource(url, token=token)
+            source.poll()
+            (server,) = source._servers.values()
+            assert len(server.ring) == kept
+            assert detail in server.health.detail
+            source.close()
+
+
+def test_a_token_follows_no_redirect() -> None:
+    """Not even to another path of the same server."""
+    asked: list[str] = []
+
+    def elsewhere(request: BaseHTTPRequestHandler) -> None:
+        asked.append(request.path)
+        request.send_response(302)
+        request.send_header("Location", "/elsewhere")
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    with serving(elsewhere) as url:
+        with pytest.raises(ServerUnreachableError, match="answered 302"):
+            fetch_metrics(url, len, "t" * 40)
+        source = ScrapeSource(url, token="t" * 40)
+        source.poll()
+        source.close()
+    assert asked == ["/metrics", "/metrics"]
 
 
 def test_the_reader_of_prometheus_has_its_bound() -> None:
