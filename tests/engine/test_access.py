@@ -110,6 +110,12 @@ def test_every_route_wants_what_the_table_says(guarded: Guarded) -> None:
                 if status not in wanted:
                     wrong.append((method, route.path, name, status))
     assert wrong == []
+    scrape = guarded.server.scrape()
+    assert scrape("headway_route_refusals_total", reason="no_key") > 0
+    assert scrape("headway_route_refusals_total", reason="role") > 0
+    assert {one.labels["class"] for one in scrape.samples if one.name == "headway_retry_budget_refusals_total"} == set(
+        classes_served(guarded)
+    )
 
 
 @pytest.mark.parametrize(

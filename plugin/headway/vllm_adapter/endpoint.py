@@ -34,7 +34,9 @@ from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, hide_queries, routes
 from headway.http.access import Access, ApiKeys, RouteGuard
+from headway.http.inference import Retries
 from headway.operator import Control, Listed, ServerIdentity
+from headway.operator.metrics import HttpCollector
 from headway.tracing import RequestIds, queue_spans
 from headway.vllm_adapter.endpoint_settings import Settings
 from headway.vllm_adapter.engine_adapter import VllmAdapter
@@ -61,6 +63,7 @@ class HeadwayEndpoint:
         self._settings: Settings | None = None
         self._control: Control | None = None
         self._app: Any = None
+        self._retries = Retries()
 
     def attach_router(self, app: Any) -> None:
         """Add the routes, and the middleware as the innermost middleware: inside vLLM's authentication and metrics.
@@ -74,6 +77,7 @@ class HeadwayEndpoint:
         if args is not None:
             check_start(args)
         self._settings = settings = Settings.from_environment()
+        self._retries.ended.update(dict.fromkeys(settings.catalogue.class_names(), 0))
         app.router.routes.insert(0, Route("/metrics", _metrics))
         app.router.routes.extend(routes(self._controlled, settings.tokens, settings.admin_rules))
         middleware = Middleware(
@@ -82,6 +86,7 @@ class HeadwayEndpoint:
             queue_full_status=settings.queue_full_status,
             fallback_controller=lambda: self._controlled().fallback_controller,
             rules=settings.request_rules,
+            retries=self._retries,
             spans=queue_spans(getattr(args, "otlp_traces_endpoint", None)),
         )
         app.user_middleware.append(middleware)
@@ -150,6 +155,7 @@ class HeadwayEndpoint:
             proxies=settings.proxies,
         )
         guarded = RouteGuard(app.middleware_stack or app.build_middleware_stack(), access)
+        REGISTRY.register(HttpCollector(guarded.refused, self._retries.ended))
         app.middleware_stack = RequestIds(RequestLimits(guarded, bounds, Budget(bounds.max_bodies_bytes)))
         _bound_server(bounds, args)
         fail_fast(app)

@@ -66,6 +66,7 @@ def _tickets(server: SimulatedServer) -> Iterator[Sample]:
         yield _sample("headway_held_seats", 0, class_=name)
         yield _sample("headway_in_flight", server.running[name], class_=name)
         yield _sample("headway_retries_total", server.retries[name], class_=name)
+        yield _sample("headway_retry_budget_refusals_total", 0, class_=name)
         yield _sample("headway_output_tokens_total", server.output_tokens[name], class_=name)
         yield _sample("headway_prompt_tokens_total", server.input_tokens[name], class_=name)
         for decision in Decision:
@@ -105,6 +106,7 @@ def _objectives(server: SimulatedServer) -> Iterator[Sample]:
 
 def _limits(server: SimulatedServer) -> Iterator[Sample]:
     waiting = server.queued_in_all
+    yield _sample("headway_route_refusals_total", 0, reason="no_key")
     for kind, seats in (("live", server.limit), ("proposed", server.limit), ("ceiling", script.CEILING)):
         yield _sample("headway_limit", seats, kind=kind)
     yield _sample("headway_seats_taken", server.seats_taken)

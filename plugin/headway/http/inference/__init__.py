@@ -2,5 +2,6 @@
 
 from headway.http.inference.middleware import AdmissionMiddleware
 from headway.http.inference.request_rules import RequestRules
+from headway.http.inference.retries import Retries
 
-__all__ = ["AdmissionMiddleware", "RequestRules"]
+__all__ = ["AdmissionMiddleware", "RequestRules", "Retries"]

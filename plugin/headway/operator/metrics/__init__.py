@@ -2,11 +2,13 @@
 
 table              every metric, its kind and its help text
 meters             what is counted as it happens: durations, tokens, finish reasons, objectives
+http_families      refusals of the route guard and of the retry budget
 collector          a scrape: a snapshot of the server (snapshot_families) and the machine (machine_families)
 """
 
 from headway.operator.metrics.collector import MetricsCollector
+from headway.operator.metrics.http_families import HttpCollector
 from headway.operator.metrics.meters import Meters
 from headway.operator.metrics.table import METRIC_NAMES, TABLE
 
-__all__ = ["METRIC_NAMES", "TABLE", "Meters", "MetricsCollector"]
+__all__ = ["METRIC_NAMES", "TABLE", "HttpCollector", "Meters", "MetricsCollector"]

@@ -12,6 +12,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_arrivals_total": ("counter", "Requests that asked for a seat."),
     "headway_admission_decisions_total": ("counter", "Admission decisions on arrival: seated, queued or rejected."),
     "headway_refusals_total": ("counter", "Requests refused, by reason."),
+    "headway_route_refusals_total": ("counter", "Requests refused by the route guard, before a class, by reason."),
+    "headway_retry_budget_refusals_total": ("counter", "Refused retries told not to come again, by class."),
     "headway_outcomes_total": ("counter", "Requests ended, by outcome; each request has exactly one."),
     "headway_queue_depth": ("gauge", "Requests waiting for a seat."),
     "headway_queue_tokens": ("gauge", "Prompt tokens of waiting requests, estimated until they are counted."),

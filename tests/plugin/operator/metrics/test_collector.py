@@ -16,8 +16,9 @@ from small_presets import small_preset
 import headway
 from headway.engine.fake import FakeEngine, FakeParams
 from headway.engine.port import PlainAdapter
+from headway.http.access.route_guard import REASONS
 from headway.operator.install import install, prepare
-from headway.operator.metrics import METRIC_NAMES, Meters, MetricsCollector
+from headway.operator.metrics import METRIC_NAMES, HttpCollector, Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.memory_probe import Gpu, Gpus
 from headway.supervision.memory_report import TRIGGERS
@@ -36,6 +37,7 @@ def exported() -> tuple[FakeEngine, headway.Control, CollectorRegistry]:
     meters = Meters.for_presets(catalogue, registry)
     control = install(prepare(engine, PlainAdapter(), catalogue.get("latency"), meters=meters), catalogue)
     registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
+    registry.register(HttpCollector(dict.fromkeys(REASONS, 0), dict.fromkeys(catalogue.class_names(), 0)))
     return engine, control, registry
 
 
