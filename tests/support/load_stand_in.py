@@ -29,6 +29,7 @@ class LoadStandIn:
         self.models: dict[str, Any] = {"data": [{"id": "stand-in", "max_model_len": longest}]}
         self.models_status = 200
         self.takes_ids = True
+        self.given: dict[str, str] = {}  # the class that is served in place of one
         self.most_open = 0
         self._open = 0
         self._lock = threading.Lock()
@@ -107,6 +108,7 @@ class LoadStandIn:
             time.sleep(self._wait_s)
         request.send_response(200)
         request.send_header("Content-Type", "text/event-stream")
+        request.send_header("x-headway-class", self.given.get(name, name))
         request.end_headers()
         with self._seats:
             return self._stream(request, body, name)

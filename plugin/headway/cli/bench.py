@@ -129,8 +129,20 @@ async def _bench(chosen: argparse.Namespace, source: Source, bar: Bar) -> Outcom
             async with Completions(chosen.compare, model=chosen.model, **options) as second:
                 pairs = max(2, 2 * round(load.duration_s / chosen.block / 2))
                 result = await compare((first, second), load, pairs, bar.show)
+                _warn_of_classes(second)
+        _warn_of_classes(first)
         return Outcome(chosen.url, chosen.compare, first.model.name, source.words, chosen.seed, rate_per_s, capacity,
                        slo, result)  # fmt: skip
+
+
+def _warn_of_classes(server: Completions) -> None:
+    """Say once which figures are those of another class: the key of the server decides which one it is."""
+    for asked, given in server.other_class.items():
+        print(
+            f"{server.url} served class {asked} as {given}: the key in VLLM_API_KEY has no {asked}; take one of a "
+            "tenant that has it (headway keys list)",
+            file=sys.stderr,
+        )
 
 
 def _load(chosen: argparse.Namespace, source: Source, rate_per_s: float, slo: Slo) -> Load:

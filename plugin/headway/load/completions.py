@@ -52,7 +52,11 @@ class Model:
 
 
 class Completions:
-    """Asks one server. Use as an asynchronous context manager."""
+    """Asks one server. Use as an asynchronous context manager.
+
+    ``other_class`` has the classes that were asked for and not given, each with the one that was: a key may have less
+    urgent ones only.
+    """
 
     def __init__(
         self, url: str, *, model: str | None = None, as_text: bool = False, key: str | None = None, timeout_s: float
@@ -63,6 +67,7 @@ class Completions:
         self._as_text = as_text
         self._timeout_s = timeout_s
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self.other_class: dict[str, str] = {}
         self._random = Random()  # noqa: S311 - never the same prompts twice: a prefix cache would know them
 
     async def __aenter__(self) -> Completions:
@@ -146,6 +151,9 @@ class Completions:
             headers={name: value for name, value in headers.items() if value},
             allow_redirects=False,
         ) as answer:
+            given = answer.headers.get("x-headway-class", "")[:_MAX_WHY_CHARS]
+            if given and request.class_name not in ("", given):
+                self.other_class[request.class_name] = given
             if answer.status != HTTPStatus.OK:
                 return await _refused(request, answer)
             return await self._read(request, answer, sent_s)

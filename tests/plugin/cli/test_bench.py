@@ -54,6 +54,19 @@ def test_json_and_csv_have_the_same_figures(tmp_path: Path, capsys: pytest.Captu
     assert rows["refused"]["retry_after_s"] == "7 to 7"
 
 
+def test_a_class_that_was_not_given_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A key that has less urgent classes only: the figures of the class are those of another one."""
+    with LoadStandIn() as server:
+        words = ("--url", server.url, *SHORT, "--classes", "realtime=0.5,normal=0.5")
+        assert bench(*words) == 0
+        assert "VLLM_API_KEY" not in capsys.readouterr().err
+        server.given = {"realtime": "batch"}
+        assert bench(*words) == 0
+    said = capsys.readouterr().err
+    assert said.count(f"{server.url} served class realtime as batch: the key in VLLM_API_KEY has no realtime") == 1
+    assert "class normal" not in said
+
+
 def test_a_request_without_an_answer_is_exit_code_one(capsys: pytest.CaptureFixture[str]) -> None:
     """And stands in the table with its reason."""
     with LoadStandIn() as server:

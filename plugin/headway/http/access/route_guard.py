@@ -21,7 +21,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.api_errors import answer
 from headway.http.access.access import NO_TENANT, Access, AccessRefused
@@ -58,15 +58,17 @@ class RouteGuard:
         """Pass one request on, or refuse it."""
         if scope["type"] in ("http", "websocket"):
             try:
-                scope[IDENTITY] = self._passed(scope)
+                scope[IDENTITY], access = self._passed(scope)
             except AccessRefused as refused:
                 self._refused[refused.reason] += 1
                 await _refuse(scope, send, refused)
                 return
+            if access is RouteAccess.ADMIN:
+                send = _without_cors(send)
         await self._app(scope, receive, send)
 
-    def _passed(self, scope: Scope) -> Identity:
-        """The identity of a request that may pass. Raises AccessRefused."""
+    def _passed(self, scope: Scope) -> tuple[Identity, RouteAccess]:
+        """The identity of a request that may pass, and the access of its route. Raises AccessRefused."""
         path = plain_path(scope)
         route = None if path is None else self._access.table.find(path)
         if route is None:
@@ -74,7 +76,7 @@ class RouteGuard:
         method: str = WEBSOCKET if scope["type"] == "websocket" else scope["method"]
         if method == "OPTIONS":
             if _is_preflight(scope):
-                return _preflight(route)
+                return _preflight(route), route.access
         elif not route.allows(method):
             allowed = ", ".join(sorted((route.methods or set()) - {WEBSOCKET})).encode()
             text = f"This route has no method {method[:20]}."
@@ -86,7 +88,7 @@ class RouteGuard:
         inner = self._access.api_keys.inner
         if inner is not None and route.access in _CHECKED_AGAIN:
             _present(scope, inner)
-        return identity
+        return identity, route.access
 
 
 def _is_preflight(scope: Scope) -> bool:
@@ -106,6 +108,18 @@ def _present(scope: Scope, authorization: bytes) -> None:
     """Put a key that vLLM knows in place of the one that was checked here."""
     others = [(name, value) for name, value in scope["headers"] if name not in (b"authorization", b"x-api-key")]
     scope["headers"] = [*others, (b"authorization", authorization)]
+
+
+def _without_cors(send: Send) -> Send:
+    """Drop what vLLM's CORS middleware adds: no page of another origin may read an answer of the admin API."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [(name, value) for name, value in message["headers"] if not name.startswith(b"access-control-")]
+            message = {**message, "headers": kept}
+        await send(message)
+
+    return sending
 
 
 async def _refuse(scope: Scope, send: Send, refused: AccessRefused) -> None:

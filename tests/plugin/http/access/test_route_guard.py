@@ -273,6 +273,19 @@ async def test_there_is_no_preflight_for_the_routes_of_operators(path: str) -> N
     assert b"access-control-allow-origin" not in reply.headers
 
 
+async def test_an_answer_of_the_admin_api_lets_no_other_origin_read_it() -> None:
+    """A simple request needs no preflight, and vLLM's CORS middleware would allow its page to read the answer."""
+    for root_path in ("", "/api"):
+        server = Server(access(), root_path=root_path)
+        for path in ("/headway/v1/status", "/headway/v1/audit"):
+            reply = await server.ask(root_path + path, key=OPERATOR, headers=PREFLIGHT[:1])
+            assert reply.status == 200
+            assert not [name for name in reply.headers if name.startswith(b"access-control-")]
+            assert reply.headers[b"content-type"] == b"application/json"
+        reply = await server.ask("/v1/models", key=TENANT, headers=PREFLIGHT[:1])
+        assert reply.headers[b"access-control-allow-origin"] == b"*"
+
+
 async def test_options_that_is_no_preflight_wants_what_the_route_wants() -> None:
     """It would reach the application."""
     server = Server(access())
