@@ -66,6 +66,8 @@ LIGHT: tuple[str, ...] = (
     "tests/plugin/warmup/",
     "tests/benchmarks/",
     "tests/dashboard/analysis/",
+    "tests/dashboard/pages/",
+    "tests/dashboard/sources/",
     "tests/dashboard/test_",
     "tests/mutation/",
     "tests/test_",
