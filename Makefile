@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet check format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -64,6 +64,9 @@ bench-engine: setup ## an overload of the real engine, memory of what waits, lit
 
 bench-dashboard: setup ## what the dashboard costs, in a real browser, ten minutes; ARGS: --strict, --write, --only soak-long (half an hour)
 	@$(BIN)/python deploy/models.py tiny && PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/dashboard_costs.py $(ARGS)
+
+bench-fleet: setup ## routing, cost and scaling of several instances on the simulator; ARGS: --strict, --only routing
+	@exec $(BIN)/python tests/benchmarks/fleet.py $(ARGS)
 
 check: setup ## lint, format check, types, import contracts
 	@set -e

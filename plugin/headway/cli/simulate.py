@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
+from headway.cli.simulate_instances import check_instances, run_instances
 from headway.cli.simulated import need_plotly, show, show_sweep, show_timeline
 from headway.console import Bar, UsageError, add_json, find_preset, open_catalogue, preset_dir, seconds
 from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.instances.compare import capacity_of
+from headway.simulator.instances.run import ROUTERS, instances
 from headway.simulator.studies.comparison import compare
 from headway.simulator.studies.strategies import Arm, strategy_arms
 from headway.simulator.studies.tuning import sweep
@@ -29,9 +33,16 @@ examples:
   headway simulate --strategies 32 --workload W4                     serial, static, dynamic, continuous
   headway simulate --sweep                                           1 to 128 seats: throughput, latency, the knee
   headway simulate --timeline                                        seven sequences on four seats
+  headway simulate --instances 4 --load 0.9 --slow-instance 2        four engines, one twice as slow: routers compared
 
 workloads:
 {workloads}
+
+routers:
+  late            one desk before all instances; a request is bound to one when that has a free seat
+  round-robin     a desk for each instance, as for the next two: a request is bound to each in turn as it arrives
+  random          to the emptier of two that are drawn at random
+  jsq             to the one with the shortest wait, which is known exactly: no real router knows it
 
 A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
 Goodput and ceiling are by the same objectives for all presets. What each states for its classes (ttft_slo_s,
@@ -73,6 +84,11 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--strategies", type=_whole, metavar="SEATS", help="instead: each batching strategy by itself")
     group.add_argument("--sweep", action="store_true", help="instead: throughput and latency against seats")
     group.add_argument("--timeline", action="store_true", help="instead: a timeline of each strategy")
+    group.add_argument("--instances", type=_whole, metavar="N", help="instead: routers before so many instances")
+    group.add_argument(
+        "--router", action="append", choices=ROUTERS, help="how; again for each (default: all of them, see below)"
+    )
+    group.add_argument("--slow-instance", type=_factor, metavar="F", help="the last instance takes F times as long")
 
 
 def _add_traffic(group: argparse._ArgumentGroup) -> None:
@@ -143,9 +159,13 @@ def run(chosen: argparse.Namespace) -> int:
     model, slo = _engine(chosen, workload), _slo(chosen)
     if chosen.sweep:
         return show_sweep(chosen, sweep(workload, model, slo, chosen.seed), slo)
-    arms, traffic = _arms(chosen, model), _traffic(chosen, workload, model, slo)
+    models = instances(model, chosen.instances or 1, chosen.slow_instance or 1.0)
+    traffic = _traffic(chosen, workload, models, slo)
     if not traffic.requests:
         raise UsageError("no request arrives in that time; give a longer --duration or a larger --load")
+    if chosen.instances is not None:
+        return run_instances(chosen, models, traffic, slo, DEFAULT_PRESET)
+    arms = _arms(chosen, model)
     with Bar(sys.stderr) as bar:
         comparison = compare(
             arms,
@@ -161,6 +181,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _check_output(chosen: argparse.Namespace) -> None:
     """Refuse combinations of options that would be ignored. Raises UsageError."""
+    check_instances(chosen)
     if chosen.sweep and chosen.timeline:
         raise UsageError("give either --sweep or --timeline")
     if chosen.sweep and (chosen.trace or chosen.csv or chosen.html or chosen.preset or chosen.strategies):
@@ -204,12 +225,13 @@ def _arms(chosen: argparse.Namespace, model: EngineModel) -> list[Arm]:
     return [*arms, Arm("engine alone", None, model)] if chosen.engine_alone else arms
 
 
-def _traffic(chosen: argparse.Namespace, workload: Workload, model: EngineModel, slo: Slo) -> Traffic:
+def _traffic(chosen: argparse.Namespace, workload: Workload, models: Sequence[EngineModel], slo: Slo) -> Traffic:
+    model, capacity, seed = models[0], capacity_of(models), chosen.seed
     if chosen.trace is None:
         if chosen.scale_time is not None or chosen.scale_lengths != 1:
             raise UsageError("--scale-time and --scale-lengths belong to --trace")
         return of_workload(
-            workload, chosen.duration or _DURATION_S, chosen.seed, model=model, slo=slo, load=chosen.load
+            workload, chosen.duration or _DURATION_S, seed, model=model, slo=slo, load=chosen.load, capacity=capacity
         )
     if chosen.workload is not None:
         raise UsageError("give either --workload or --trace")
@@ -220,4 +242,4 @@ def _traffic(chosen: argparse.Namespace, workload: Workload, model: EngineModel,
     except TraceError as error:
         raise UsageError(str(error)) from None
     trace = trace.scaled(chosen.scale_lengths, chosen.scale_time or 1.0, _MAX_OUTPUT_TOKENS)
-    return of_trace(trace, chosen.seed, model=model, slo=slo, duration_s=chosen.duration, load=chosen.load)
+    return of_trace(trace, seed, model=model, slo=slo, duration_s=chosen.duration, load=chosen.load, capacity=capacity)

@@ -79,11 +79,17 @@ class Sequence:
         """Whether it makes a token in each step."""
         return self.end_step != _GONE
 
+    def restart(self) -> None:
+        """Its engine died before its first token: another one may begin it anew."""
+        self.made_tokens = self.prefill_left = self.turn = 0
+        self.began_step = self.end_step = _GONE
+        self.running = False
+
 
 @dataclass(slots=True)
 class Steps:
     """What ``count`` equal steps brought, all at their common end: ``first`` are first tokens ever, ``dropped`` left
-    because they were aborted. ``running`` and ``decoding`` are sequences in each of the steps. Of
+    because they were aborted, ``lost`` with their engine. ``running`` and ``decoding`` are sequences in each step. Of
     ``prefix_queried_tokens`` of the prompts that were admitted, ``prefix_hit_tokens`` were in the prefix cache.
     """
 
@@ -96,6 +102,7 @@ class Steps:
     first: list[Sequence] = field(default_factory=list)
     ended: list[Sequence] = field(default_factory=list)
     dropped: list[Sequence] = field(default_factory=list)
+    lost: list[Sequence] = field(default_factory=list)
     prefix_queried_tokens: int = 0
     prefix_hit_tokens: int = 0
 
@@ -139,6 +146,11 @@ class Engine:
     def waiting(self) -> int:
         """Sequences in the engine's own line."""
         return self._waiting_count
+
+    @property
+    def startable(self) -> bool:
+        """Whether it is idle and has something to begin with."""
+        return self.ends_s == math.inf and self._waiting_count > 0
 
     @property
     def kv_usage_ratio(self) -> float:

@@ -21,6 +21,7 @@ from typing import assert_never
 
 from headway.simulator.engine_model.engine import Engine, EngineModel, Sequence, Steps
 from headway.simulator.run.bare import Bare
+from headway.simulator.run.port import Front, Serving
 from headway.simulator.run.result import Moment, Result
 from headway.simulator.run.visit import Visit
 from headway.simulator.traffic.clients import Clients
@@ -41,7 +42,7 @@ from headway_policies import (
     Ticket,
     WakeAt,
 )
-from headway_policies.request import PREFIX_TOKENS, REFUSED, Usage
+from headway_policies.request import LEFT, PREFIX_TOKENS, REFUSED, Usage
 
 STRETCH_STEPS = 16
 _ANY = 1 << 40
@@ -49,10 +50,6 @@ _BYTES_A_TOKEN = 4
 #: Of the usual classes, for a bare engine whose own queue goes by priority.
 _USUAL_URGENCY = {"realtime": -3, "normal": -2, "batch": -1}
 _REPORT_EVERY = 2000
-
-
-#: What dispatches to the engine.
-Front = Desk | Bare
 
 
 def simulate(
@@ -73,7 +70,7 @@ def simulate(
     same result under any policy that does not count steps. ``progress`` is called now and then with the number of
     arrivals.
     """
-    front = Bare(most_inside) if preset is None else Desk(preset, ceiling=model.max_num_seqs)
+    front: Front = Bare(most_inside) if preset is None else Desk(preset, ceiling=model.max_num_seqs)
     shell = Shell(front, Engine(model), clients or Clients(), Random(seed), one_by_one)  # noqa: S311 - to be repeatable
     return shell.run(requests, switches, progress)
 
@@ -81,7 +78,7 @@ def simulate(
 class Shell:
     """One run: the desk (or none), the engine and the clients on one clock."""
 
-    def __init__(self, front: Front, engine: Engine, clients: Clients, random: Random, one_by_one: bool) -> None:
+    def __init__(self, front: Front, engine: Serving, clients: Clients, random: Random, one_by_one: bool) -> None:
         self._front = front
         self._engine = engine
         self._clients = clients
@@ -119,7 +116,7 @@ class Shell:
             if engine.ends_s > due_s:
                 self._now_s = due_s
                 self._from_outside(due_s)
-                if engine.ends_s == math.inf and engine.waiting and self._due_s() > due_s:
+                if engine.startable and self._due_s() > due_s:
                     engine.begin(due_s)  # with all that arrived at this instant
             elif due_s == math.inf == engine.ends_s:
                 break
@@ -210,10 +207,16 @@ class Shell:
 
     def _record_failures(self) -> None:
         """Record the failed policies of the preset in force, before a switch and at the end."""
-        if not isinstance(self._front, Desk):
-            return
-        order_failed, limit = self._front.order_failed, self._front.limit_failure
-        window_failed = self._front.window_failed
+        for desk in self._desks():
+            self._record_failures_of(desk)
+        self._result.policy_failures = ", ".join(self._failures.values())
+
+    def _desks(self) -> Iterable[Desk]:
+        """The desks of this run: none for an engine alone."""
+        return [self._front] if isinstance(self._front, Desk) else []
+
+    def _record_failures_of(self, desk: Desk) -> None:
+        order_failed, window_failed, limit = desk.order_failed, desk.window_failed, desk.limit_failure
         if order_failed is not None:
             self._failures["order", order_failed] = f"the order: {order_failed}"
         if window_failed is not None:
@@ -222,7 +225,6 @@ class Shell:
             times = "once" if limit.times == 1 else f"{limit.times} times"
             text = f"the limit: {limit.policy} failed {times}, first at {limit.first_s:.1f} s with {limit.error}"
             self._failures[limit.policy, limit.first_s] = text
-        self._result.policy_failures = ", ".join(self._failures.values())
 
     def _learn_terms(self) -> None:
         """What the shell has to know of the preset: the urgency of its classes, and which events its policies use."""
@@ -239,13 +241,16 @@ class Shell:
 
     def _step(self, steps: Steps) -> None:
         self._now_s = self._stepped_s = now_s = self._engine.ends_s
-        self._result.count(steps)
+        if steps.count:
+            self._result.count(steps)
         if self._stalls and self._wake_s <= now_s:
             self._report_tokens(self._engine.running)
         if now_s >= self._result.next_moment_s:
             usage_ratio = self._engine.kv_usage_ratio
-            self._result.note(Moment(now_s, self._waiting, steps.running, self._front.limit, usage_ratio))
+            self._result.note(Moment(now_s, self._waiting, self._running(steps), self._front.limit, usage_ratio))
         front = self._front
+        for sequence in steps.lost:
+            self._left(sequence, Ending.FAILED)
         for sequence in steps.dropped:
             self._left(sequence, Ending.CANCELLED)
         for sequence in steps.first:
@@ -255,6 +260,10 @@ class Shell:
             self._left(sequence, Ending.COMPLETED)
         if self._observes:
             self._carry_out(front.observe(self._load(steps), now_s))
+
+    def _running(self, steps: Steps) -> int:
+        """The sequences that run, for the charts."""
+        return steps.running
 
     def _report_tokens(self, sequences: Iterable[Sequence]) -> None:
         """Each of these made a token in the last step, unless its prompt is not computed yet."""
@@ -269,7 +278,7 @@ class Shell:
         visit.made_tokens = sequence.made_tokens
         usage = Usage(sequence.prompt_tokens, sequence.made_tokens)
         self._carry_out(self._front.leave(visit.id, ending, self._now_s, usage))
-        self._end(visit, Outcome.COMPLETED if ending is Ending.COMPLETED else Outcome.CANCELLED_RUNNING)
+        self._end(visit, LEFT[ending][1])
 
     def _load(self, steps: Steps) -> Load:
         return Load(

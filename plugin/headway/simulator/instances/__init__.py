@@ -1,0 +1,9 @@
+"""Several instances on one virtual clock: one desk with late binding, or a desk for each behind a stateless router.
+
+fleet     the engines, and which of their steps ends next
+binding   late binding: an instance is chosen when a request leaves the one queue
+desks     a desk for each instance: an instance is chosen when a request arrives
+arrival   the choices on arrival, to compare with
+run       one run
+compare   the routers side by side
+"""

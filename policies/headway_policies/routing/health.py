@@ -1,0 +1,85 @@
+"""The health of an instance: whether it may be given requests, from its heartbeats and from its answers.
+
+    state       event                                        next
+    CLOSED      no good heartbeat, or failures in a row      OPEN        it is given nothing
+    OPEN        a good heartbeat, and it has cooled          HALF_OPEN   it is given one request, the probe
+    HALF_OPEN   the probe is answered                        CLOSED
+    HALF_OPEN   the probe fails, or no good heartbeat        OPEN        cools twice as long after each failed probe
+
+The last good heartbeat counts for ``silent_s``; a bad one ends that at once. The answers are counted by the circuit
+breaker of the fallback. Both have to agree: an engine whose health route answers while its requests fail stays out,
+and so does one that is silent.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
+
+
+class InstanceHealth:
+    """The health of one instance: ``OPEN`` until its first good heartbeat, and ``CLOSED`` with that one.
+
+    ``begin`` and ``ended`` go around each request that is sent there; ``takes`` asks without sending any. Every call is
+    O(1).
+    """
+
+    def __init__(
+        self, *, silent_s: float = 3.0, failures: int = 3, cool_s: float = 1.0, max_cool_s: float = 30.0
+    ) -> None:
+        self._silent_s = silent_s
+        self._breaker = CircuitBreaker(failures, cool_s, max_cool_s)
+        self._good_s = -inf
+        self._seen = False
+        self._probe: int | None = None
+
+    def heartbeat(self, now_s: float, *, good: bool) -> None:
+        """It answered that it is well; or that it is not, or not in time, or it refused the connection."""
+        self._look(now_s)
+        self._good_s = now_s if good else -inf
+        self._seen = self._seen or good
+        self._look(now_s)
+
+    def state(self, now_s: float) -> BreakerState:
+        """Its state now. Silence makes it OPEN without a further event."""
+        self._look(now_s)
+        return self._breaker.state if self._alive(now_s) else BreakerState.OPEN
+
+    def takes(self, now_s: float) -> bool:
+        """Whether a request may be sent to it now; in HALF_OPEN only while no probe is under way."""
+        self._look(now_s)
+        return self._alive(now_s) and (self._breaker.state is BreakerState.CLOSED or self._probe is not None)
+
+    def begin(self, now_s: float) -> int | None:
+        """A request is sent to it: the number to pass to ``ended``; None where none may be sent."""
+        if not self.takes(now_s):
+            return None
+        probe, self._probe = self._probe, None
+        return self._breaker.begin(now_s) if probe is None else probe
+
+    def ended(self, number: int, verdict: Verdict, now_s: float) -> None:
+        """That request was answered, failed because of the instance, or is undecided. Exactly once for each."""
+        self._breaker.ended(number, verdict, now_s)
+        self._look(now_s)
+
+    def _alive(self, now_s: float) -> bool:
+        return now_s - self._good_s < self._silent_s
+
+    def _look(self, now_s: float) -> None:
+        """Time has passed: one that fell silent is opened; one that is well and has cooled may have a probe."""
+        if self._alive(now_s):
+            if self._breaker.state is BreakerState.OPEN:
+                self._probe = self._breaker.begin(now_s)
+        elif self._seen:
+            self._open(now_s)
+
+    def _open(self, now_s: float) -> None:
+        """Open the breaker, as the failures in a row would that it waits for."""
+        if self._probe is not None:
+            self._breaker.ended(self._probe, Verdict.FAILURE, now_s)
+            self._probe = None
+        while self._breaker.state is BreakerState.CLOSED:
+            number = self._breaker.begin(now_s)
+            assert number is not None, "a closed breaker allows every attempt"
+            self._breaker.ended(number, Verdict.FAILURE, now_s)

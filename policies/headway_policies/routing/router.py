@@ -1,0 +1,40 @@
+"""The router: which instance takes the request that leaves the queue next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headway_policies.request import Ticket
+from headway_policies.routing.instance import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a router knows of a request: ``seats`` sequences, ``tokens`` in all of them, those of its prompt, and the
+    hashes of the beginnings of its prompt (``request/prefix``).
+    """
+
+    tokens: int
+    prompt_tokens: int = 0
+    prefix: tuple[int, ...] = ()
+    seats: int = 1
+
+    @classmethod
+    def of(cls, ticket: Ticket) -> Demand:
+        """The demand of a ticket, with the most tokens it can hold."""
+        return cls(ticket.total_tokens, ticket.prompt_tokens, ticket.prefix, ticket.seats)
+
+
+class Router(Protocol):
+    """Chooses an instance for the request that leaves the queue next. Pure: the same arguments, the same answer."""
+
+    def choose(self, demand: Demand, instances: Sequence[Instance]) -> str | None:
+        """The name of one of ``instances``, all healthy; None where none of them has a free seat: it waits on.
+
+        A request of several sequences is never split. It may be given an instance with fewer free seats than it has
+        sequences, if there is no better one; the others then queue inside that engine. So whenever the free seats of
+        all instances add up to those of the request, there is an instance for it.
+        """
+        ...

@@ -1,0 +1,17 @@
+"""Scaling: how many instances there should be, for whatever starts and stops them."""
+
+from headway_policies.scaling.budget import DayBudget
+from headway_policies.scaling.desired import DesiredInstances, Scaling
+from headway_policies.scaling.history import ArrivalHistory
+from headway_policies.scaling.signals import ClassQueue, Desired, ScalingSignals, Why
+
+__all__ = [
+    "ArrivalHistory",
+    "ClassQueue",
+    "DayBudget",
+    "Desired",
+    "DesiredInstances",
+    "Scaling",
+    "ScalingSignals",
+    "Why",
+]

@@ -1,0 +1,67 @@
+"""What scaling decides by, and its decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
+
+
+class Why(StrEnum):
+    """The reason for a number of instances."""
+
+    MINIMUM = "minimum"
+    ARRIVALS = "arrivals"
+    QUEUE = "queue"
+    OBJECTIVES = "objectives"
+    FORECAST = "forecast"
+    HELD = "held"
+    MAXIMUM = "maximum"
+    BUDGET = "budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """So many instances, and why not fewer; for ``MAXIMUM`` and ``BUDGET`` why not more."""
+
+    instances: int
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class ClassQueue:
+    """What waits of one class: requests, the age of the oldest, and the time in which its first token is due.
+
+    Raises ValueError for an ``objective_s`` that is not above 0.
+    """
+
+    depth: int
+    age_s: float
+    objective_s: float
+
+    def __post_init__(self) -> None:
+        if not self.objective_s > 0:
+            raise ValueError(f"a queue's objective_s must be above 0, not {self.objective_s}")
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingSignals:
+    """The present load. ``ready`` instances serve. ``capacity_per_s`` is what one of them serves within its objectives.
+
+    Both rates are requests a second; ``arrivals_per_s`` is a mean of about the last minute, refused ones included.
+    ``attained_ratio`` is the share of the requests served of late that kept their objectives, None where none was.
+    Raises ValueError for a rate that makes no sense.
+    """
+
+    ready: int
+    arrivals_per_s: float
+    capacity_per_s: float
+    queues: Mapping[str, ClassQueue] = field(default_factory=dict)
+    attained_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.capacity_per_s < inf:
+            raise ValueError(f"capacity_per_s must be above 0 and finite, not {self.capacity_per_s}")
+        if not 0 <= self.arrivals_per_s < inf:
+            raise ValueError(f"arrivals_per_s must be from 0 on and finite, not {self.arrivals_per_s}")

@@ -1,0 +1,120 @@
+"""The health of an instance: silence, bad heartbeats and failures take it out; one request tries it again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway_policies.fallback import BreakerState, Verdict
+from headway_policies.routing import InstanceHealth
+
+
+def well(now_s: float = 0.0) -> InstanceHealth:
+    """An instance that has just answered for the first time."""
+    health = InstanceHealth(silent_s=3.0, failures=3, cool_s=1.0, max_cool_s=8.0)
+    health.heartbeat(now_s, good=True)
+    return health
+
+
+def send(health: InstanceHealth, now_s: float, verdict: Verdict) -> None:
+    """A request that ends at once."""
+    number = health.begin(now_s)
+    assert number is not None
+    health.ended(number, verdict, now_s)
+
+
+def test_nothing_is_sent_before_the_first_good_heartbeat() -> None:
+    """A bad one is none."""
+    health = InstanceHealth()
+    health.heartbeat(1.0, good=False)
+    assert (health.state(1.0), health.takes(1.0), health.begin(1.0)) == (BreakerState.OPEN, False, None)
+    health.heartbeat(2.0, good=True)
+    assert (health.state(2.0), health.takes(2.0)) == (BreakerState.CLOSED, True)
+
+
+def test_silence_takes_it_out_and_one_request_tries_it_again() -> None:
+    """The probe alone until it is answered."""
+    health = well()
+    assert health.takes(2.9)
+    assert not health.takes(3.0)
+    assert health.state(3.0) is BreakerState.OPEN
+    health.heartbeat(3.5, good=True)
+    assert not health.takes(3.5)  # it has not cooled
+    health.heartbeat(4.5, good=True)
+    assert (health.state(4.5), health.takes(4.5)) == (BreakerState.HALF_OPEN, True)
+    number = health.begin(4.5)
+    assert number is not None
+    assert (health.takes(4.6), health.begin(4.6)) == (False, None)
+    health.ended(number, Verdict.SUCCESS, 5.0)
+    assert (health.state(5.0), health.takes(5.0)) == (BreakerState.CLOSED, True)
+
+
+def test_a_bad_heartbeat_takes_it_out_at_once() -> None:
+    """Good ones before do not matter."""
+    health = well()
+    health.heartbeat(0.5, good=False)
+    assert not health.takes(0.5)
+
+
+def test_failures_in_a_row_take_it_out_though_its_heart_beats() -> None:
+    """A success between them does not; a failed probe makes it cool for longer."""
+    health = well()
+    for verdict in (Verdict.FAILURE, Verdict.FAILURE, Verdict.SUCCESS, Verdict.FAILURE, Verdict.FAILURE):
+        send(health, 0.1, verdict)
+    assert health.takes(0.1)
+    send(health, 0.1, Verdict.FAILURE)
+    assert not health.takes(1.0)
+    send(health, 1.2, Verdict.FAILURE)
+    health.heartbeat(2.5, good=True)
+    assert not health.takes(3.1)
+    assert health.takes(3.2)
+
+
+def test_a_probe_without_a_result_is_followed_by_another() -> None:
+    """Its client left."""
+    health = well()
+    for _ in range(3):
+        send(health, 0.0, Verdict.FAILURE)
+    send(health, 1.0, Verdict.UNDECIDED)
+    assert health.takes(1.0)
+    send(health, 1.0, Verdict.SUCCESS)
+    assert health.state(1.0) is BreakerState.CLOSED
+
+
+def test_a_late_failure_from_before_does_not_count_against_the_probe() -> None:
+    """It belongs to the state in which it began."""
+    health = well()
+    old = health.begin(0.0)
+    assert old is not None
+    health.heartbeat(0.5, good=False)
+    health.heartbeat(2.0, good=True)
+    probe = health.begin(2.0)
+    health.ended(old, Verdict.FAILURE, 2.1)
+    assert probe is not None
+    health.ended(probe, Verdict.SUCCESS, 2.2)
+    assert health.state(2.2) is BreakerState.CLOSED
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SUCCESS, Verdict.FAILURE, Verdict.UNDECIDED])
+@given(st.lists(st.tuples(st.sampled_from(("good", "bad", "send", "end")), st.floats(0.0, 4.0)), max_size=60))
+def test_outside_closed_no_two_requests_are_under_way(verdict: Verdict, events: list[tuple[str, float]]) -> None:
+    """After any history: ``takes`` and ``begin`` agree, and a probe is alone."""
+    health, now_s, open_since = InstanceHealth(), 0.0, list[tuple[int, bool]]()
+    for event, gap_s in events:
+        now_s += gap_s
+        if event in ("good", "bad"):
+            health.heartbeat(now_s, good=event == "good")
+        elif event == "end" and open_since:
+            health.ended(open_since.pop(0)[0], verdict, now_s)
+        elif event == "send":
+            takes, probing = health.takes(now_s), health.state(now_s) is not BreakerState.CLOSED
+            number = health.begin(now_s)
+            assert takes == (number is not None)
+            if number is not None:
+                if probing:
+                    assert all(other != number for other, _ in open_since)
+                open_since.append((number, probing))
+    health.heartbeat(now_s, good=True)
+    if health.state(now_s) is BreakerState.CLOSED:
+        assert health.takes(now_s)
