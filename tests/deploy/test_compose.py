@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def services(deploy: Path) -> dict[str, dict[str, Any]]:
 def test_nothing_is_published_beyond_this_machine(services: dict[str, dict[str, Any]]) -> None:
     """Every port is on the loopback address; a proxy is the operator's choice."""
     ports = [port for service in services.values() for port in service["ports"]]
-    assert len(ports) == 4
+    assert len(ports) == 5
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
 
 
@@ -97,7 +97,8 @@ def test_the_parts_find_each_other(deploy: Path, services: dict[str, dict[str, A
     """The names and ports that one part looks for are those that the other has."""
     published = {name: {port.split(":")[-1] for port in service["ports"]} for name, service in services.items()}
     urls = [url for url in services["dashboard"]["environment"].values() if url.startswith("http")]
-    targets = [f"http://{target}" for target in load(deploy / "prometheus" / "targets.compose.yml")[0]["targets"]]
+    files = [deploy / "prometheus" / name for name in ("targets.compose.yml", "alertmanagers.compose.yml")]
+    targets = [f"http://{target}" for file in files for target in load(file)[0]["targets"]]
     for url in urls + targets:
         host, port = url.removeprefix("http://").split(":")
         assert port in published[host]
@@ -131,7 +132,7 @@ def test_grafana_loads_the_board_from_where_it_is_mounted(deploy: Path, services
 
 def test_every_mounted_and_built_file_exists(root: Path, deploy: Path, services: dict[str, dict[str, Any]]) -> None:
     """Paths are relative to the folder of the Compose file; the build's context is the repository."""
-    mounted = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
+    mounted = [filled(volume).split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
     assert [path for path in mounted if path.startswith(".") and not (deploy / path).exists()] == []
     for service in services.values():
         if "build" in service:
@@ -147,6 +148,49 @@ def test_the_images_are_of_the_engine_that_is_tested(deploy: Path) -> None:
         tags = re.findall(r"vllm/vllm-openai(?:-cpu)?:v(\d+\.\d+\.\d+)", (deploy / name).read_text())
         assert tags
         assert set(tags) == {environment.ENGINE_VERSION}
+
+
+def test_every_image_has_a_version(deploy: Path, services: dict[str, dict[str, Any]]) -> None:
+    """A tag that names a release, in the Compose file and in every stage of the images; none runs as root."""
+    images = [service["image"] for service in services.values() if "image" in service]
+    assert len(images) == 3
+    for name in ("Dockerfile.server", "Dockerfile.dashboard"):
+        text = (deploy / name).read_text()
+        stages = re.findall(r"^FROM (\S+)(?: AS (\w+))?$", text, re.MULTILINE)
+        assert len(stages) == 2
+        assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["headway"]
+        images += [image for image, _ in stages if not image.startswith("$")]
+    assert [image for image in images if not re.search(r":v?\d+\.\d+\.\d+(-[\w-]+)?$", image)] == []
+
+
+def test_every_variable_of_the_user_is_described(deploy: Path) -> None:
+    """What Compose reads from the environment is in README.md."""
+    readme = (deploy / "README.md").read_text()
+    text = "".join((deploy / name).read_text() for name in ("compose.yaml", "compose.gpu.yaml"))
+    names = {name for name, _, _ in VARIABLE.findall(text)}
+    assert {name for name in names if f"{name}=" not in readme and f"`{name}`" not in readme} == set()
+
+
+def test_the_alertmanager_has_its_file_where_it_looks(services: dict[str, dict[str, Any]], deploy: Path) -> None:
+    """Mounted where the flag says; every route has its receiver, and a server that is down hides its other alerts."""
+    service = services["alertmanager"]
+    file, path, _ = filled(service["volumes"][0]).split(":")
+    assert f"--config.file={path}" in service["command"]
+    config = load(deploy / file)
+    assert config["route"]["receiver"] in {receiver["name"] for receiver in config["receivers"]}
+    rules = (deploy / "prometheus" / "rules.yml").read_text()
+    named = {
+        found for rule in config["inhibit_rules"] for found in re.findall(r'"(\w+)"', str(rule["source_matchers"]))
+    }
+    assert named
+    assert [name for name in named if f"alert: {name}\n" not in rules] == []
+
+
+def test_amtool_accepts_the_alertmanagers_file(deploy: Path, tool: Callable[[str], str]) -> None:
+    """Alertmanager's own check."""
+    file = deploy / "prometheus" / "alertmanager.yml"
+    done = subprocess.run([tool("amtool"), "check-config", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_gpu_file_only_adds(deploy: Path, services: dict[str, dict[str, Any]]) -> None:

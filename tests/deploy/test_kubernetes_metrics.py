@@ -1,0 +1,96 @@
+"""Monitoring and scaling in Kubernetes: the same job, interval, rules and metrics as everywhere else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from headway.operator.metrics import METRIC_NAMES
+from headway_policies import bundled_presets
+
+if TYPE_CHECKING:
+    from conftest import Manifests
+
+FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
+RULES = FOLDER / "components" / "monitoring" / "rules.yaml"
+
+
+def test_the_rules_are_those_of_the_one_catalogue(root: Path) -> None:
+    """The PrometheusRule has the groups of deploy/prometheus/rules.yml, word for word."""
+    written = yaml.safe_load(RULES.read_text())
+    assert written["spec"]["groups"] == yaml.safe_load((root / "deploy/prometheus/rules.yml").read_text())["groups"]
+
+
+def test_the_file_is_what_the_script_writes() -> None:
+    """Nobody changed it by hand, and a change of the rules was passed on."""
+    code = "import prometheus_rule as p; print(p.wrapped(p.RULES.read_text(encoding='utf-8')), end='')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=True)
+    assert done.stdout == RULES.read_text(encoding="utf-8")
+
+
+def test_the_job_is_the_one_that_the_rules_ask_for(manifests: Manifests, root: Path) -> None:
+    """The monitor selects the server's Service and nothing else, and takes the job's name from its label."""
+    monitor = manifests.resource("ServiceMonitor", "headway-server")["spec"]
+    wanted = monitor["selector"]["matchLabels"]
+    services = [one for one in manifests.resources("Service") if wanted.items() <= one["metadata"]["labels"].items()]
+    assert [one["metadata"]["name"] for one in services] == ["headway-server"]
+    config = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text())
+    assert services[0]["metadata"]["labels"][monitor["jobLabel"]] == config["scrape_configs"][0]["job_name"]
+    (endpoint,) = monitor["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in services[0]["spec"]["ports"]}
+    assert endpoint["path"] == config["scrape_configs"][0]["metrics_path"]
+    assert endpoint["interval"] == config["global"]["scrape_interval"]
+    assert endpoint["scrapeTimeout"] == config["global"]["scrape_timeout"]
+
+
+def test_every_trigger_asks_for_metrics_that_exist(manifests: Manifests) -> None:
+    """Each query names exported metrics of that job; a sum is divided by the servers, a maximum is not."""
+    triggers = manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
+    for trigger in triggers:
+        query = trigger["metadata"]["query"]
+        used = set(re.findall(r"headway_\w+", query))
+        assert used
+        assert used <= set(METRIC_NAMES)
+        assert 'job="headway"' in query
+        assert trigger["metricType"] == ("AverageValue" if query.startswith("sum(") else "Value")
+        assert trigger["metadata"]["ignoreNullValues"] == "false"
+    assert len({trigger["name"] for trigger in triggers}) == len(triggers) == 3
+
+
+@pytest.mark.parametrize("name", ["realtime", "normal"])
+def test_a_wait_asks_for_servers_long_before_its_time_out(manifests: Manifests, name: str) -> None:
+    """The threshold is a quarter of the queue time-out of the class in the default preset."""
+    (trigger,) = [
+        one
+        for one in manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
+        if f'class="{name}"' in one["metadata"]["query"]
+    ]
+    preset = bundled_presets()["balanced"]
+    assert float(trigger["metadata"]["threshold"]) == (preset.classes[name].queue_timeout_s or 0) / 4
+
+
+def test_promtool_reads_the_queries(manifests: Manifests, tool: Callable[[str], str], tmp_path: Path) -> None:
+    """Every query is PromQL."""
+    triggers = manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
+    rules = [{"record": f"a:b{n}", "expr": one["metadata"]["query"]} for n, one in enumerate(triggers)]
+    file = tmp_path / "rules.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    done = subprocess.run([tool("promtool"), "check", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_scaled_deployment_exists(manifests: Manifests) -> None:
+    """It scales in one by one, and out slower than a server loads."""
+    spec = manifests.resource("ScaledObject", "headway-server")["spec"]
+    assert manifests.resource("Deployment", spec["scaleTargetRef"]["name"])
+    behavior = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert [policy["value"] for policy in behavior["scaleDown"]["policies"]] == [1]
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] >= 300
+    assert spec["minReplicaCount"] >= 1
