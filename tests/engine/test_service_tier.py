@@ -11,7 +11,13 @@ from running_server import RunningServer
 
 ASKED = [{"role": "user", "content": "hello"}]
 #: (asked for, answered): the class `batch` has the tier flex, `realtime` priority, `normal` the others.
-TIERS = [("auto", "default"), ("default", "default"), ("flex", "flex"), ("priority", "priority")]
+TIERS = [
+    ("auto", "default"),
+    ("default", "default"),
+    ("flex", "flex"),
+    ("priority", "priority"),
+    ("fast", "priority"),
+]
 
 
 def _openai(server: RunningServer) -> openai.OpenAI:

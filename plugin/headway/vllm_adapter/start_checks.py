@@ -123,6 +123,12 @@ def _check_serialisation(args: Namespace, environment: Mapping[str, str]) -> _Ch
         yield Caution(what, "unset VLLM_ALLOW_INSECURE_SERIALIZATION", refuses=True)
 
 
+def _check_stored_responses(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    if _on(environment, "VLLM_ENABLE_RESPONSES_API_STORE") and keys_path(environment) is not None:
+        what = "VLLM_ENABLE_RESPONSES_API_STORE=1 keeps the responses of all tenants in one store: each can read them"
+        yield Caution(what, f"unset it, or serve one tenant without {KEYS_FILE}", refuses=True)
+
+
 def _check_tokens(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     """A token that was meant to be there and is not; one that is an inference key; one that crosses a network."""
     keys = inference_keys(args, environment)
@@ -166,7 +172,8 @@ def _check_drain(args: Namespace, environment: Mapping[str, str]) -> _Checks:
 
 
 CHECKS: Final[tuple[Callable[[Namespace, Mapping[str, str]], _Checks], ...]] = (
-    _check_versions, _check_front_ends, _check_dev_mode, _check_serialisation, _check_tokens, _check_keys, _check_drain,
+    _check_versions, _check_front_ends, _check_dev_mode, _check_serialisation, _check_stored_responses, _check_tokens,
+    _check_keys, _check_drain,
 )  # fmt: skip
 
 

@@ -31,6 +31,11 @@ def test_a_good_configuration_has_no_findings() -> None:
         ({"host": None}, {"VLLM_SERVER_DEV_MODE": "1", "HEADWAY_ALLOW_DEV_MODE": "1"}, "on every address"),
         ({"host": "10.0.0.1"}, {"VLLM_SERVER_DEV_MODE": "1", "HEADWAY_ALLOW_DEV_MODE": "1"}, "listens on 10.0.0.1"),
         ({}, {"VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}, "VLLM_ALLOW_INSECURE_SERIALIZATION=1"),
+        (
+            {},
+            {"VLLM_ENABLE_RESPONSES_API_STORE": "1", "HEADWAY_KEYS_FILE": "/keys.toml"},
+            "VLLM_ENABLE_RESPONSES_API_STORE=1",
+        ),
         ({}, {"VLLM_USE_RUST_FRONTEND": "1"}, "VLLM_USE_RUST_FRONTEND=1"),
         ({"grpc": True}, {}, "--grpc"),
         ({"api_key": ["x", TOKEN]}, {"HEADWAY_ADMIN_TOKEN": TOKEN}, "HEADWAY_ADMIN_TOKEN: the token is also"),
@@ -61,6 +66,11 @@ def test_a_variable_that_is_off_is_no_finding(off: str) -> None:
     names = ("VLLM_SERVER_DEV_MODE", "VLLM_ALLOW_INSECURE_SERIALIZATION", "VLLM_USE_RUST_FRONTEND")
     assert cautions(args(), GOOD | dict.fromkeys(names, off)) == []
     assert rust_front_end({"VLLM_USE_RUST_FRONTEND": off}) is None
+
+
+def test_one_tenant_may_have_its_responses_stored() -> None:
+    """Without a keys file there is no other one to read them."""
+    assert refusals(args(), GOOD | {"VLLM_ENABLE_RESPONSES_API_STORE": "1", "HEADWAY_KEYS_FILE": ""}) == []
 
 
 def test_the_development_mode_may_be_allowed_on_this_machine_only() -> None:

@@ -30,6 +30,7 @@ from headway.http.inference.fallback_route import FallbackRoute
 from headway.http.inference.request_info import read_request_info
 from headway.http.inference.request_rules import RequestRules
 from headway.http.inference.retries import Retries
+from headway.http.inference.service_tier import known_to_vllm
 from headway.http.inference.tenant_charge import TenantCharges
 from headway.http.inference.validator import CheckedAnswer
 from headway.http.limits.request_limits import BODY
@@ -76,6 +77,8 @@ class AdmissionMiddleware:
         response = DeferredResponse(
             context, path, send, self.queue_full_status, fallback, self.retries.arrived(headers, context), charge
         )
+        if message is not None and context.service_tier is not None:
+            _rewrite(scope, message, known_to_vllm)
         receive, message, body = _replay(message, receive), None, None  # only the application keeps the body
         try:
             if fallback is None or not await fallback.take():
@@ -148,6 +151,15 @@ async def _whole(receive: Receive) -> Message:
         if not message.get("more_body", False):
             return {"type": "http.request", "body": b"".join(parts), "more_body": False}
     return message
+
+
+def _rewrite(scope: Scope, message: Message, change: Callable[[bytes], bytes]) -> None:
+    """Change the body that the application gets, and the length in its headers."""
+    before = message.get("body", b"")
+    message["body"] = after = change(before)
+    if after is not before:
+        others = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+        scope["headers"] = [*others, (b"content-length", str(len(after)).encode())]
 
 
 def _replay(message: Message | None, receive: Receive) -> Receive:

@@ -13,11 +13,28 @@ from starlette.types import Message
 
 from headway.admission import RequestContext
 from headway.http.inference.deferred_response import DeferredResponse
-from headway.http.inference.service_tier import TierEcho
+from headway.http.inference.service_tier import TierEcho, known_to_vllm
 
 CHAT, COMPLETIONS, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"
 EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
 TRAP = ',"service_tier":null,"service_tier":"auto","usage":{"input_tokens":1}'
+
+
+@pytest.mark.parametrize("tier", ["auto", "default", "flex", "priority", "turbo", None, 1])
+def test_the_body_of_any_other_tier_is_left_as_it_is(tier: object) -> None:
+    """Byte for byte, and so is what is no object, and a text that says fast."""
+    body = json.dumps({"prompt": 'say "fast"', "service_tier": tier, "user": "fast"}, indent=3).encode()
+    for one in (body, body[:-2], b'["fast"]', b"", b'{"messages": [{"service_tier": "fast"}]}'):
+        assert known_to_vllm(one) == one
+
+
+def test_fast_is_what_vllm_calls_priority() -> None:
+    """vLLM would refuse it; all other fields stay, and of a doubled one the last counts, as vLLM reads it."""
+    body = b'{"service_tier": "flex", "prompt": "\\u00e9 fast", "service_tier" : "fast", "n": 1.50, "user": "fast"}'
+    found = known_to_vllm(body)
+    assert json.loads(found) == json.loads(body) | {"service_tier": "priority"}
+    assert b"1.50" in found
+    assert known_to_vllm(found) == found
 
 
 def chat(text: str = "Hello.") -> dict[str, Any]:
