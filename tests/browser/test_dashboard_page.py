@@ -212,8 +212,8 @@ def panels_of(title: str) -> int:
 
 
 def wait_for_refresh(page: Page) -> None:
-    """Wait until the first chart has got newer points."""
-    last = "() => document.querySelector('.js-plotly-plot').__headway.figure.times_ms.at(-1)"
+    """Wait until the first chart has got newer points; until there is one, where a page is being drawn."""
+    last = "() => document.querySelector('.js-plotly-plot')?.__headway?.figure.times_ms.at(-1) ?? 0"
     page.wait_for_function(f"(before) => ({last})() > before", arg=page.evaluate(last))
 
 
