@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import psutil
 import pytest
 import requests
+from engine_parts import resident_bytes
 from generation_requests import body
 from running_server import RunningServer
 
@@ -44,12 +45,6 @@ def chunks(total_bytes: int) -> Iterator[bytes]:
     """A chunked body without an end."""
     piece = b"%x\r\n" % MB + b"a" * MB + b"\r\n"
     return (piece for _ in range(total_bytes // MB))
-
-
-def resident_bytes(server: RunningServer) -> int:
-    """Of the API server."""
-    assert server.process is not None
-    return int(psutil.Process(server.process.pid).memory_info().rss)
 
 
 def cpu_s(server: RunningServer) -> float:

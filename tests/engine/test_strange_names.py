@@ -7,8 +7,8 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
-import psutil
 import requests
+from engine_parts import resident_bytes
 from running_server import RunningServer
 
 LONG = bool(os.environ.get("HEADWAY_LONG_TESTS"))
@@ -40,12 +40,6 @@ def strange(server: RunningServer, number: int) -> int:
         json=content,
         timeout=60,
     ).status_code
-
-
-def resident_bytes(server: RunningServer) -> int:
-    """Of the API server."""
-    assert server.process is not None
-    return int(psutil.Process(server.process.pid).memory_info().rss)
 
 
 def test_names_of_strangers_become_no_series(server: RunningServer) -> None:

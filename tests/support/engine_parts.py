@@ -26,6 +26,12 @@ def ready(server: RunningServer) -> bool:
     return bool(server.status()["ready"])
 
 
+def resident_bytes(server: RunningServer) -> int:
+    """Of the API server."""
+    assert server.process is not None
+    return int(psutil.Process(server.process.pid).memory_info().rss)
+
+
 def engine_processes(server: RunningServer) -> list[psutil.Process]:
     """EngineCore and its workers, as they are now."""
     assert server.process is not None

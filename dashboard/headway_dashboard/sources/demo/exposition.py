@@ -58,6 +58,7 @@ def _histogram(name: str, of: Histogram, **labels: str) -> Iterator[Sample]:
 
 
 def _tickets(server: SimulatedServer) -> Iterator[Sample]:
+    yield _sample("headway_route_refusals_total", 0, reason="no_key")
     for name in CLASSES:
         yield _sample("headway_arrivals_total", server.arrived[name], class_=name)
         yield _sample("headway_queue_depth", len(server.queued[name]), class_=name)
@@ -106,7 +107,6 @@ def _objectives(server: SimulatedServer) -> Iterator[Sample]:
 
 def _limits(server: SimulatedServer) -> Iterator[Sample]:
     waiting = server.queued_in_all
-    yield _sample("headway_route_refusals_total", 0, reason="no_key")
     for kind, seats in (("live", server.limit), ("proposed", server.limit), ("ceiling", script.CEILING)):
         yield _sample("headway_limit", seats, kind=kind)
     yield _sample("headway_seats_taken", server.seats_taken)

@@ -21,7 +21,7 @@ class TrialEnds(Answer):
 class PresetStatus(PresetInForce):
     """The preset in force, and whether it is on trial."""
 
-    trial: TrialEnds | None = Field(default=None, description="null: it stays until somebody changes it.")
+    trial: TrialEnds | None = Field(default=None, description="null: it stays until it is changed.")
 
 
 class OrderedLimit(Answer):
