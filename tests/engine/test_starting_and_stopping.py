@@ -149,8 +149,7 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
     server.start()
     try:
         assert_queries_stay_out_of_the_log(server)
-        clients = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
-        wait_until(lambda: server.status()["queued"] == 3, "two run and three wait")
+        clients = _four_clients(server)
         waiting = killers(server)
         for one in waiting:
             one.terminate()
@@ -164,7 +163,7 @@ def test_sigterm_ends_everything(real_engine: None, tmp_path: Path) -> None:
     assert len(waiting) == 2
     assert psutil.wait_procs(waiting, timeout=5)[1] == []
     assert session(server) == []
-    assert sorted(answers) == ["200", "200", "503", "503", "503"]
+    assert sorted(answers) == ["200", "200", "503", "503"]
     with pytest.raises(requests.ConnectionError):
         requests.get(f"{server.url}/headway/healthz", timeout=2)
 
@@ -185,6 +184,22 @@ def test_sigterm_while_a_spare_engine_starts_ends_everything(real_engine: None, 
             server.process.kill()
 
 
+def _four_clients(server: RunningServer) -> list[subprocess.Popen[bytes]]:
+    """Two of their requests run and two wait. However slowly the clients start, none is answered before all wait."""
+    assert server.admin("POST", "pause", json={"reason": "a test"}).status_code == 200
+    clients = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(4)]
+    try:
+        wait_until(lambda: server.status()["queued"] == 4, "all four wait")
+        assert server.admin("POST", "resume", json={"reason": "a test"}).status_code == 200
+        assert server.status()["queued"] == 2
+    except BaseException:
+        for client in clients:
+            client.kill()
+            client.communicate()
+        raise
+    return clients
+
+
 def _curl(server: RunningServer) -> list[str]:
     code = (
         "import sys, requests; r = requests.post(sys.argv[1], json=eval(sys.argv[2]), timeout=300,"
@@ -194,7 +209,7 @@ def _curl(server: RunningServer) -> list[str]:
 
 
 def test_a_dead_engine_is_a_503_and_exit_code_1(real_engine: None, tmp_path: Path) -> None:
-    """EngineCore is killed with two requests running and three waiting: all five get 503 with Retry-After, none counts
+    """EngineCore is killed with two requests running and two waiting: all four get 503 with Retry-After, none counts
     as completed, and the process ends with exit code 1 and leaves no process. In the long form it started with what
     Headway chose for this machine (it compiles), which is said in one line."""
     server = RunningServer.headway(tmp_path / "server.log", "--preset", "tight", "--no-warmup")
@@ -205,16 +220,15 @@ def test_a_dead_engine_is_a_503_and_exit_code_1(real_engine: None, tmp_path: Pat
         assert len(chosen) == (server.chooses or read_machine(os.environ).slow_16bit)  # the type of the weights
         for name in ("VLLM_CPU_KVCACHE_SPACE=", "VLLM_CPU_OMP_THREADS_BIND="):
             assert all((name in one) == server.chooses for one in chosen)
-        clients = [subprocess.Popen(_curl(server), stdout=subprocess.PIPE) for _ in range(5)]
-        wait_until(lambda: server.status()["queued"] == 3, "two run and three wait")
         (core,) = [child for child in server.children if "EngineCore" in " ".join(child.cmdline())]
+        clients = _four_clients(server)
         core.kill()
         answers = [client.communicate(timeout=60)[0].decode() for client in clients]
         assert server.process is not None
         code = server.process.wait(60)
     finally:
         server.stop()
-    assert answers == ["503"] * 5
+    assert answers == ["503"] * 4
     assert code == 1, server.log()[-2000:]
     assert "\nheadway: error: the engine died while it was serving" in server.log()
     assert server.left() == []

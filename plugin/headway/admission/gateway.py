@@ -60,6 +60,9 @@ class Gateway:
         if context.permit is None:
             if self.link.death_handler is None:
                 self.link.check_engine()
+            if context.on_arrival is not None:
+                arrival, context.on_arrival = context.on_arrival, None
+                arrival()
             sequences = max(1, seats * context.prompts)
             self._check_width(sequences)
             permit = self._enter(context, sequences)

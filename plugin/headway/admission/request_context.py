@@ -19,7 +19,8 @@ class RequestContext:
     ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
     ``most_tokens`` bounds each of its answers, whatever it asks for; ``answers`` to each prompt are asked for.
     ``bypass`` marks the server's own requests, which pass without a permit; ``detached`` one whose engine call outlives
-    the HTTP request. ``on_entered`` is called when the request has its permit, ``on_given_up`` when it is aborted.
+    the HTTP request. ``on_arrival`` is called once, when the request first asks for a permit, ``on_entered`` when it
+    has it, ``on_given_up`` when it is aborted.
     """
 
     class_name: str | None = None
@@ -39,6 +40,7 @@ class RequestContext:
     detached: bool = False
     permit: Permit | None = None
     rejected: Refused | None = None
+    on_arrival: Callable[[], None] | None = None
     on_given_up: Callable[[], None] | None = None
     on_entered: Callable[[], None] | None = None
     calls_failed: int = 0

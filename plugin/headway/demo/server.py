@@ -7,7 +7,7 @@ import asyncio
 import requests
 
 from headway.api import AdminClient
-from headway.console import ServerUnreachableError
+from headway.console import fetch_metrics
 from headway.demo.options import Options
 from headway.demo.summary import PresetSeen
 from headway.load.scrape import Counts, read
@@ -20,6 +20,7 @@ class Servers:
 
     def __init__(self, options: Options, token: str) -> None:
         self._options = options
+        self._token = token
         self._admin = AdminClient(options.server_url, token)
 
     async def server_ready(self) -> bool:
@@ -31,12 +32,8 @@ class Servers:
         return await self._answers(f"{self._options.dashboard_url}/_stcore/health")
 
     async def counts(self) -> Counts:
-        """One scrape of ``/metrics``. Raises ServerUnreachableError."""
-        url = f"{self._options.server_url}/metrics"
-        response = await asyncio.to_thread(_get, url)
-        if response is None or not response.ok:
-            raise ServerUnreachableError(f"{url} does not answer")
-        return read(response.text)
+        """One scrape of ``/metrics``, which may be closed. Raises ServerUnreachableError."""
+        return await asyncio.to_thread(fetch_metrics, self._options.server_url, read, self._token)
 
     async def preset_seen(self) -> PresetSeen:
         """The preset in force and its limit."""

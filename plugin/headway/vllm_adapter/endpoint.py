@@ -34,7 +34,7 @@ from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, hide_queries, routes
 from headway.http.access import Access, ApiKeys, RouteGuard
-from headway.http.inference import Retries
+from headway.http.inference import Retries, TenantCharges
 from headway.operator import Control, Listed, ServerIdentity
 from headway.operator.metrics import HttpCollector
 from headway.tracing import RequestIds, queue_spans
@@ -64,6 +64,7 @@ class HeadwayEndpoint:
         self._control: Control | None = None
         self._app: Any = None
         self._retries = Retries()
+        self._context_tokens: int | None = None
 
     def attach_router(self, app: Any) -> None:
         """Add the routes, and the middleware as the innermost middleware: inside vLLM's authentication and metrics.
@@ -86,6 +87,7 @@ class HeadwayEndpoint:
             queue_full_status=settings.queue_full_status,
             fallback_controller=lambda: self._controlled().fallback_controller,
             rules=settings.request_rules,
+            charges=TenantCharges(context_tokens=lambda: self._context_tokens),
             retries=self._retries,
             spans=queue_spans(getattr(args, "otlp_traces_endpoint", None)),
         )
@@ -101,7 +103,8 @@ class HeadwayEndpoint:
             return
         hide_content()
         warn_of_content()
-        self._guard_requests(settings, args, _context_tokens(engine_client))
+        self._context_tokens = _context_tokens(engine_client)
+        self._guard_requests(settings, args)
         if engine_client is None:
             return
         catalogue = settings.catalogue
@@ -136,7 +139,7 @@ class HeadwayEndpoint:
             log.info("bounds: %s", words)
         log.info("preset %s in force: %d seats (ceiling %d)", control.preset.name, gateway.gate.desk.limit, ceiling)
 
-    def _guard_requests(self, settings: Settings, args: Namespace, context_tokens: int | None) -> None:
+    def _guard_requests(self, settings: Settings, args: Namespace) -> None:
         """Bound and guard a request before it is read: every other middleware is there now, and these are outside.
 
         The stack is wrapped as it is, for vLLM's build of the application may have made it already. ``args`` are the
@@ -144,7 +147,7 @@ class HeadwayEndpoint:
         """
         app, keys_file, tokens = self._app, settings.keys_file, settings.tokens
         prompt_embeds = bool(getattr(args, "enable_prompt_embeds", False))
-        bounds = replace(settings.bounds, prompt_embeds=prompt_embeds, context_tokens=context_tokens)
+        bounds = replace(settings.bounds, prompt_embeds=prompt_embeds, context_tokens=self._context_tokens)
         access = Access(
             settings.route_table,
             tokens.role,

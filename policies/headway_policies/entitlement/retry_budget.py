@@ -52,7 +52,7 @@ class RetryBudget:
         self._tenants: OrderedDict[str, _Counts] = OrderedDict()
 
     def first_try(self, tenant: str, now_s: float) -> None:
-        """A request arrived that is no retry, whatever becomes of it."""
+        """A request asked to be admitted that is no retry, whatever becomes of it."""
         self._counts(tenant, now_s).first_tries += 1.0
 
     def spend(self, tenant: str, now_s: float) -> bool:

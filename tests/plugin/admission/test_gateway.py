@@ -170,8 +170,11 @@ async def test_a_bypass_goes_past_the_gate(context: RequestContext) -> None:
 async def test_the_admission_check_reserves_before_rendering(context: RequestContext) -> None:
     """A query without an id is Headway's own and takes the seats; with an id it is the engine's own."""
     engine, control = behind_a_gate()
+    arrivals: list[None] = []
+    context.on_arrival = lambda: arrivals.append(None)
     engine.check_admission(2)
     engine.check_admission(2)
+    assert len(arrivals) == 1
     desk = control.gateway.gate.desk
     assert (desk.ledger.classes["batch"].arrived, desk.seats_taken) == (1, 2)
     engine.check_admission(1, "a")

@@ -35,10 +35,10 @@ class Server(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path in {"/headway/readyz", "/_stcore/health"}:
             self._send(b"ok", "text/plain")
-        elif self.path == "/metrics":
-            self._send(self._metrics().encode(), "text/plain")
         elif self.headers["Authorization"] != f"Bearer {_token()}":
             self.send_error(401)
+        elif self.path == "/metrics":  # closed, as an operator may have it
+            self._send(self._metrics().encode(), "text/plain")
         else:
             self._send(json.dumps(self._status()).encode(), "application/json")
 

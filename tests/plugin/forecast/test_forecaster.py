@@ -100,4 +100,6 @@ def test_the_process_gets_no_secrets() -> None:
 
 
 def _children() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if "headway.forecast" in " ".join(one.cmdline())]
+    """Those of the forecaster; one that has ended has no command line, and may be another test's."""
+    living = [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
+    return [one for one in living if "headway.forecast" in " ".join(one.cmdline())]

@@ -3,5 +3,6 @@
 from headway.http.inference.middleware import AdmissionMiddleware
 from headway.http.inference.request_rules import RequestRules
 from headway.http.inference.retries import Retries
+from headway.http.inference.tenant_charge import TenantCharges
 
-__all__ = ["AdmissionMiddleware", "RequestRules", "Retries"]
+__all__ = ["AdmissionMiddleware", "RequestRules", "Retries", "TenantCharges"]

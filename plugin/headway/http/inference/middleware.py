@@ -75,7 +75,7 @@ class AdmissionMiddleware:
             context.on_entered = scope[BODY].release
         fallback = self._fallback_route(context, scope, headers, body, client, send)
         response = DeferredResponse(
-            context, path, send, self.queue_full_status, fallback, self.retries.arrived(headers, context), charge
+            context, path, send, self.queue_full_status, fallback, self.retries.read(headers, context), charge
         )
         if message is not None and context.service_tier is not None:
             _rewrite(scope, message, known_to_vllm)

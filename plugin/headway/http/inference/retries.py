@@ -46,11 +46,11 @@ class Retries:
     ended: Counter[str] = field(default_factory=Counter)
     now_s: Callable[[], float] = loop_time_s
 
-    def arrived(self, headers: Mapping[str, str], context: RequestContext) -> Retry | None:
-        """Count one request that arrived; None where it is a first try."""
+    def read(self, headers: Mapping[str, str], context: RequestContext) -> Retry | None:
+        """The retry that this request is; None for a first try, which counts once it asks for a permit."""
         if is_retry(headers):
             return Retry(self, context.tenant, context.class_name or "")
-        self.budget.first_try(context.tenant, self.now_s())
+        context.on_arrival = lambda: self.budget.first_try(context.tenant, self.now_s())
         return None
 
 

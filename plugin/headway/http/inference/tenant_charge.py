@@ -7,7 +7,7 @@ A refusal for a rate is 429 ``rate_limit_exceeded``, with OpenAI's headers of wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from math import ceil
@@ -23,15 +23,19 @@ _MS_PER_S = 1000
 
 @dataclass(frozen=True, slots=True)
 class TenantCharges:
-    """Charges all requests."""
+    """Charges all requests. ``context_tokens`` gives the longest sequence of the model: no answer is longer."""
 
     rates: TenantRates = field(default_factory=TenantRates)
+    context_tokens: Callable[[], int | None] = lambda: None
 
     def charge(self, identity: Identity | None, context: RequestContext) -> TenantCharge | None:
         """Charge one request; None where nothing bounds its tenant. Raises BadRequest where it is over a rate."""
         if identity is None or not identity.entitlement.has_rates:
             return None
         output_tokens = DEFAULT_MAX_TOKENS if context.max_tokens is None else context.max_tokens
+        longest = self.context_tokens()
+        if longest is not None:
+            output_tokens = min(output_tokens, longest)
         tokens = context.prompts * (context.prompt_tokens + context.answers * output_tokens)
         refusal = self.rates.admit(identity.entitlement, tokens, loop_time_s())
         if refusal is not None:

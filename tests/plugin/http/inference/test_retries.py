@@ -47,7 +47,7 @@ class Tenant:
         self.context = RequestContext(class_name="normal", tenant="a")
 
     def retry(self) -> Retry:
-        found = self.retries.arrived(SECOND, self.context)
+        found = self.retries.read(SECOND, self.context)
         assert found is not None
         return found
 
@@ -60,7 +60,7 @@ class Tenant:
 
         status = options.get("status", HTTPStatus.TOO_MANY_REQUESTS)
         context = RequestContext(class_name="normal", tenant="a", rejected=refusal(reason, 7))
-        retry = self.retries.arrived(headers, context)
+        retry = self.retries.read(headers, context)
         response = DeferredResponse(context, "/v1/chat/completions", send, status, retry=retry)
         assert await response.finish()
         found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
@@ -68,13 +68,23 @@ class Tenant:
 
 
 def test_a_first_try_is_no_retry() -> None:
-    """It fills the budget: five of them pay for one retry more."""
+    """It fills the budget as soon as it asks for a permit: five of them pay for one retry more."""
     tenant = Tenant()
-    assert tenant.retries.arrived({}, tenant.context) is None
-    for _ in range(4):
-        tenant.retries.arrived({STAINLESS: "0"}, tenant.context)
+    for headers in ({}, *[{STAINLESS: "0"}] * 4):
+        assert tenant.retries.read(headers, tenant.context) is None
+        assert tenant.context.on_arrival is not None
+        tenant.context.on_arrival()
     invited = [tenant.retry().last(Reason.QUEUE_FULL, HTTPStatus.TOO_MANY_REQUESTS) is None for _ in range(6)]
     assert invited == [True] * (int(LEAST) + 1) + [False] * 2
+
+
+def test_what_asks_for_no_permit_fills_no_budget() -> None:
+    """Any number of requests to another route pay for no retry."""
+    tenant = Tenant()
+    for _ in range(100):
+        tenant.retries.read({}, tenant.context)
+    invited = [tenant.retry().last(Reason.QUEUE_FULL, HTTPStatus.TOO_MANY_REQUESTS) is None for _ in range(6)]
+    assert invited == [True] * int(LEAST) + [False] * 3
 
 
 @pytest.mark.parametrize("reason", sorted(OVERLOADED))
@@ -112,7 +122,7 @@ async def test_the_budget_of_one_tenant_is_not_spent_by_another() -> None:
     tenant, other = Tenant(), RequestContext(class_name="normal", tenant="b")
     for _ in range(9):
         await tenant.refused(Reason.QUEUE_FULL, SECOND)
-    found = tenant.retries.arrived(SECOND, other)
+    found = tenant.retries.read(SECOND, other)
     assert found is not None
     assert found.last(Reason.QUEUE_FULL, HTTPStatus.TOO_MANY_REQUESTS) is None
 

@@ -48,6 +48,14 @@ def test_a_request_is_charged_for_each_prompt_and_each_answer(more: dict[str, in
     assert left(charges) == 6000 - estimate
 
 
+@pytest.mark.parametrize(("longest", "estimate"), [(None, 1000), (4096, 1000), (512, 612)])
+def test_no_answer_is_charged_for_more_than_the_context(longest: int | None, estimate: float) -> None:
+    """Whatever it asks for, once the engine has said how long a sequence may be."""
+    charges = TenantCharges(context_tokens=lambda: longest)
+    assert charges.charge(ACME, asked()) is not None
+    assert left(charges) == 6000 - estimate
+
+
 @pytest.mark.parametrize(
     ("permit", "detached", "used"),
     [
