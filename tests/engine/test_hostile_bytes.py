@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import psutil
 import pytest
+import raw_http
 import requests
 from engine_parts import resident_bytes
 from generation_requests import body
@@ -22,18 +23,7 @@ CHUNKED = "transfer-encoding: chunked\r\n"
 
 def answer(server: RunningServer, head: str, parts: Iterable[bytes] = ()) -> int:
     """The status that a raw request is answered with; 0 when the connection is closed without an answer."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
-        try:
-            connection.sendall(f"{head}\r\n".encode())
-            for part in parts:
-                connection.sendall(part)
-        except ConnectionError:
-            pass  # refused before all was sent; the answer may be here
-        try:
-            first = connection.makefile("rb").readline()
-        except ConnectionError:
-            return 0
-    return int(first.split()[1]) if first else 0
+    return raw_http.status(server.port, chain([f"{head}\r\n".encode()], parts))
 
 
 def post(path: str, fields: str) -> str:
