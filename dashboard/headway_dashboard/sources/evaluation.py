@@ -88,6 +88,12 @@ class Evaluator:
                 }
             case Either(first, second):
                 return self._lines(first, on) or self._lines(second, on)
+            case Over() | Burn() | Above() | Imbalance() | Worst():
+                return self._derived(expression, on)
+
+    def _derived(self, expression: Over | Burn | Above | Imbalance | Worst, on: Grid) -> dict[Labels, Line]:
+        """What is computed from the lines of another expression."""
+        match expression:
             case Over(share, window_s):
                 return self._lines(share, replace(on, window_s=window_s))
             case Burn(kept, _):
