@@ -109,7 +109,12 @@ def charts(app: AppTest) -> dict[str, dict[str, Any]]:
 def known_for_s(app: AppTest) -> float:
     """For how long the chart of ready servers has points."""
     chart = charts(app).get("fleet-ready", {"traces": [], "times_ms": []})
-    points = [at for one in chart["traces"] for at, point in zip(chart["times_ms"], one["y"]) if point is not None]
+    points = [
+        at
+        for one in chart["traces"]
+        for at, point in zip(chart["times_ms"], one["y"], strict=True)
+        if point is not None
+    ]
     return (max(points) - min(points)) / 1000 if points else 0.0
 
 
