@@ -79,7 +79,7 @@ def test_a_click_on_a_row_opens_that_server(
 def test_a_column_sorts_the_rows_and_a_refresh_keeps_their_order(
     page: Page, dashboard: Callable[..., str], three: tuple[StubServer, StubServer, StubServer]
 ) -> None:
-    """The largest first, then the least, then the order of the settings; one without a value is always the last."""
+    """The largest first, then the least; one without a value is always the last. The order stays when pages change."""
     first, full, third = three
     open_fleet(page, dashboard(addresses(first, full, third), None))
     third.stop()
@@ -104,6 +104,10 @@ def test_a_column_sorts_the_rows_and_a_refresh_keeps_their_order(
     page.get_by_role("columnheader", name="Server").get_by_role("button").focus()
     page.keyboard.press("Enter")
     expect(head).to_have_attribute("aria-sort", "none")
+    page.get_by_role("link", name="Overview").click()
+    expect(page.locator(ROWS)).to_have_count(0)
+    page.get_by_role("link", name="Fleet").click()
+    expect(page.get_by_role("columnheader", name="Server")).to_have_attribute("aria-sort", "descending")
 
 
 def test_events_are_in_the_table_and_on_the_charts_and_nothing_sticks_out(

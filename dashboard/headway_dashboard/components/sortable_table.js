@@ -1,4 +1,7 @@
 // A table whose rows are links. Rows are changed in place: the order, the focus and a selected text stay at a refresh.
+// The order is kept by the name of the table as long as the document lives, also where the page changes between.
+
+const orders = (window.__headwayOrders ??= {});
 
 const NEXT = { none: "descending", descending: "ascending", ascending: "none" };
 
@@ -38,7 +41,7 @@ function heads(state, redraw) {
     button.title = heading.help;
     button.onclick = () => {
       const order = state.sort.column === column ? NEXT[state.sort.order] : "descending";
-      state.sort = { column, order };
+      state.sort = orders[state.data.name] = { column, order };
       redraw();
     };
     head.append(button);
@@ -102,7 +105,7 @@ export default function ({ data, parentElement }) {
   const host = parentElement.querySelector(".headway-rows");
   const table = host.querySelector("table");
   const first = !host.__headway;
-  const state = (host.__headway ??= { table, rows: new Map(), sort: { column: 0, order: "none" } });
+  const state = (host.__headway ??= { table, rows: new Map(), sort: orders[data.name] ?? { column: 0, order: "none" } });
   state.data = data;
   host.setAttribute("role", "region");
   host.setAttribute("aria-label", data.name);

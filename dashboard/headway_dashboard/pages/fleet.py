@@ -11,7 +11,7 @@ from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.changes.audit_rows import zone_of, zone_words
 from headway_dashboard.analysis.server import fleet_words, newest_values, scale_events
 from headway_dashboard.analysis.server.fleet_columns import EXPRESSIONS, HEADINGS
-from headway_dashboard.analysis.server.fleet_rows import fleet_rows
+from headway_dashboard.analysis.server.fleet_rows import as_they_were, fleet_rows
 from headway_dashboard.analysis.server.instances import INSTANCE
 from headway_dashboard.analysis.units import duration
 from headway_dashboard.analysis.view import Span
@@ -66,7 +66,7 @@ def _live(whole: Source, classes: tuple[str, ...], span: Span) -> None:
 
 def _servers(newest: Reading, span: Span) -> None:
     zone = zone_of(st.context.timezone_offset)
-    found = fleet_rows(newest, time.time() if span.end_s is None else span.end_s, zone)
+    found = fleet_rows(newest, time.time(), zone) if span.live else fleet_rows(as_they_were(newest), newest.end_s, zone)
     with st.container(border=True, gap="xsmall", key="headway-servers"):
         st.markdown(
             "**Servers**",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.queries.model import Point
-from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.queries.reading import Health, Reading
 from headway_dashboard.analysis.server import fleet_columns as columns
 from headway_dashboard.analysis.server.condition import Activity, Condition, State
 from headway_dashboard.analysis.server.engine_steps import WORDS
@@ -67,6 +67,15 @@ def fleet_rows(reading: Reading, now_s: float, zone: tzinfo) -> Rows:
             _since(reading[columns.STARTED].latest(name), now_s, zone),
         )
     return Rows(rows, _all(reading, len(current)), rule_words(len(current)) if len(current) > 1 else "")
+
+
+def as_they_were(reading: Reading) -> Reading:
+    """A reading of a fixed time with the servers as they were at its end; how a source reaches them is of now."""
+    answered = {labels[0] for labels, line in reading[columns.READY].lines.items() if line and line[-1] is not None}
+    there = Health(last_ok_s=reading.end_s)
+    away = Health(failures=2, trouble="refused", detail="no figures of that time")
+    names = dict.fromkeys((*reading.instances, *sorted(answered)))
+    return replace(reading, instances={name: there if name in answered else away for name in names})
 
 
 def rule_words(servers: int) -> str:

@@ -14,7 +14,7 @@ from headway_dashboard.analysis.queries.model import Labels
 from headway_dashboard.analysis.queries.reading import Health, Reading
 from headway_dashboard.analysis.server import fleet_columns
 from headway_dashboard.analysis.server.fleet_columns import EXPRESSIONS, HEADINGS, Cell
-from headway_dashboard.analysis.server.fleet_rows import Rows, fleet_rows, rule_words
+from headway_dashboard.analysis.server.fleet_rows import Rows, as_they_were, fleet_rows, rule_words
 
 GONE = Health(END_S - 100, 9, "refused", "nothing answers at this address", END_S - 98)
 PLAIN: dict[Expression, float] = {
@@ -138,6 +138,17 @@ def test_of_servers_that_are_all_away_nothing_is_known() -> None:
     found = fleet_rows(reading({"a": {}, "b": {}}, away={"a": GONE, "b": GONE}), END_S, UTC)
     assert {titled(found.all)[one.title] for one in fleet_columns.COLUMNS} == {"—"}
     assert (titled(found.all)["State"], found.rule) == ("0 of 2 answer", "")
+
+
+def test_at_a_fixed_time_the_servers_are_as_they_were_then() -> None:
+    """One that is away now has its figures of that time, and one that was away then has none."""
+    told = reading({"a": {}, "b": {}}, away={"b": GONE, "c": Health(last_ok_s=END_S + 900)})
+    found = fleet_rows(as_they_were(told), told.end_s, UTC)
+    rows = rows_of(found)
+    assert [rows[name]["State"] for name in ("a", "b", "c")] == ["Live", "Live", "Down"]
+    assert (rows["b"]["Waiting"], rows["c"]["Waiting"], rows["c"]["Since"]) == ("2", "—", "—")
+    removed = replace(told, instances={"a": Health(END_S)})
+    assert list(fleet_rows(as_they_were(removed), told.end_s, UTC).rows) == ["a", "b"]
 
 
 def test_the_start_is_on_the_clock_of_the_visitor() -> None:
