@@ -9,11 +9,11 @@ import streamlit as st
 
 from headway_dashboard.analysis.diagnosis.headline import TITLE
 from headway_dashboard.long_lived import drawn
-from headway_dashboard.pages import control, engine, latency, overview, requests, server, wall
+from headway_dashboard.pages import control, engine, fleet, latency, overview, requests, server, wall
 from headway_dashboard.pages.frame import frame
 from headway_dashboard.pages.head import on_a_wall
 from headway_dashboard.settings import Settings
-from headway_dashboard.shared import watched
+from headway_dashboard.shared import instance_names, watched
 from headway_dashboard.sources import Source, StatusSource
 
 _ASSETS = Path(__file__).parent / "assets"
@@ -48,9 +48,16 @@ def main() -> None:
 
 
 def _pages(found: tuple[Settings, Source, StatusSource]) -> list[st.Page]:
-    """The pages in their order."""
+    """The pages in their order. The one that compares servers is in the menu where there are several."""
+    settings, source, _ = found
     return [
         st.Page(partial(overview.show, *found), title="Overview", url_path="overview", default=True),
+        st.Page(
+            partial(fleet.show, *found),
+            title=fleet.TITLE,
+            url_path=fleet.PATH,
+            visibility="visible" if settings.others or instance_names(source) else "hidden",
+        ),
         st.Page(partial(requests.show, *found), title="Requests & priorities", url_path="requests"),
         st.Page(partial(latency.show, *found), title=latency.TITLE, url_path="latency"),
         st.Page(partial(engine.show, *found), title="Batching & memory", url_path="engine"),

@@ -32,7 +32,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def dashboard(tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Start ``python -m headway_dashboard`` for a server; returns the dashboard's address."""
+    """Start ``python -m headway_dashboard`` for a server, or several with commas between them; returns its address."""
     with ExitStack() as running:
 
         def start(server_url: str, token: str | None, **environment: str) -> str:

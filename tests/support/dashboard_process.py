@@ -28,11 +28,14 @@ class DashboardProcess:
 def dashboard_process(
     server_url: str, log_path: Path, *, refresh_s: float = 1.0, prometheus_url: str = "", **environment: str
 ) -> Iterator[DashboardProcess]:
-    """``python -m headway_dashboard`` for a server, until the block ends. Of the environment it gets no setting of ours
-    but these."""
+    """``python -m headway_dashboard`` for a server, or several with commas between them, until the block ends.
+
+    Of the environment it gets no setting of ours but these.
+    """
     port = free_port()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-    command = [sys.executable, "-m", "headway_dashboard", "--url", server_url, "--port", str(port)]
+    command = [sys.executable, "-m", "headway_dashboard", "--port", str(port)]
+    command += [part for one in server_url.split(",") for part in ("--url", one)]
     command += ["--refresh-s", f"{refresh_s:g}", *(["--prometheus-url", prometheus_url] if prometheus_url else [])]
     with log_path.open("wb") as log:
         process = subprocess.Popen(

@@ -93,7 +93,7 @@ class World:
         self.expire_per_s = 0.01
         self.presets = bundled_presets()
         self.preset, self.revision = "balanced", 1
-        self.last_change_s = time.time()
+        self.last_change_s = self.started_s = time.time()
         self.preset_changes: Counter[str] = Counter(dict.fromkeys(self.presets, 0))
         self.arrived: Counter[str] = Counter()
         self.queued: Counter[str] = Counter()
@@ -391,6 +391,7 @@ class World:
             "headway_batch_window_seconds": self.presets[self.preset].batching.window_ms / 1000,
             "headway_ready": self.ready,
             "headway_last_change_timestamp_seconds": self.last_change_s,
+            "process_start_time_seconds": self.started_s,
             "headway_engine_kv_cache_usage_ratio": self.kv_ratio,
             "headway_engine_running": sum(self.in_flight.values()),
             "headway_engine_waiting": 0,

@@ -5,6 +5,7 @@ from headway_dashboard.components.banner import banner
 from headway_dashboard.components.headline import headline
 from headway_dashboard.components.live_plot import live_plot
 from headway_dashboard.components.notice import notice
+from headway_dashboard.components.sortable_table import sortable_table
 from headway_dashboard.components.tile import tile
 
-__all__ = ["alerts", "banner", "headline", "live_plot", "notice", "tile"]
+__all__ = ["alerts", "banner", "headline", "live_plot", "notice", "sortable_table", "tile"]

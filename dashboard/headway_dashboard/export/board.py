@@ -1,4 +1,7 @@
-"""The Grafana board: a row for each page, the variables that limit it, and marks of preset changes and engine ends."""
+"""The Grafana board: a row for each page, the variables that limit it, and marks of changes.
+
+Marked are preset changes, the ends of engines, and servers that start or do not answer.
+"""
 
 from __future__ import annotations
 
@@ -102,14 +105,17 @@ def _values(name: str, label: str, asked: str) -> dict[str, Any]:
 
 
 def _annotations() -> list[dict[str, Any]]:
-    """A preset change is marked at its own time, which the server reports; Grafana reads milliseconds."""
+    """Preset changes and starts are marked at the times that the server reports; Grafana reads milliseconds."""
     changed = (
         f"1000 * headway_last_change_timestamp_seconds{{{_SERVER}}}"
         f" * on (job, instance) group_left (preset, revision) headway_preset_info{{{_SERVER}}}"
     )
     ended = f"sum by (job, instance, cause) (increase(headway_engine_deaths_total{{{_SERVER}}}[{WINDOW}])) > 0"
+    started, away = f"1000 * process_start_time_seconds{{{_SERVER}}}", f"up{{{_SERVER}}} == 0"
     return [
         _marks("Preset changes", changed, "Preset {{preset}}", "blue") | {"useValueForTime": "on"},
+        _marks("Server starts", started, "Server started", "purple") | {"useValueForTime": "on"},
+        _marks("Servers that do not answer", away, "No answer", "orange"),
         _marks("Engine restarts", ended, "Engine ended: {{cause}}", "red"),
     ]
 

@@ -1,4 +1,4 @@
-"""The Server & diagnostics page: the servers beside each other, the engine's state, deaths and hangs, the warm-up."""
+"""The Server & diagnostics page: the engine's state, deaths and hangs, the warm-up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from headway_dashboard.components import tile
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.charts import charts
 from headway_dashboard.pages.head import head, recent, refresh_s, span_only
-from headway_dashboard.pages.servers_table import servers_table
 from headway_dashboard.settings import Settings
 from headway_dashboard.sources import Reading, Source, StatusSource
 
@@ -33,7 +32,6 @@ def _live(source: Source, server_status: StatusSource, span: Span) -> None:
     with st.grid(6, min_column_width=_TILE_PX, gap="xsmall", key="headway-server-tiles"):
         for text in descriptions.server_tiles(newest, status, state):
             tile(text.label, text.value, explanation=text.explanation, note=text.note)
-    servers_table(source, span)
     charts(engine_panels.SERVER_PAGE, source, span, key="headway-server")
     _warmup(newest, status)
 

@@ -6,6 +6,7 @@ series of one server that begins again, or ends, changes nothing in those of the
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from headway_dashboard.analysis.queries.expressions import (
     Either,
     Expression,
     Gauge,
+    Imbalance,
     Mean,
     Metric,
     Over,
@@ -25,7 +27,9 @@ from headway_dashboard.analysis.queries.expressions import (
     Quantile,
     Rate,
     Share,
+    Worst,
 )
+from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Grid, Labels, Point, Series, held, quantiles, quotient, rate, total
 from headway_dashboard.analysis.queries.peaks import cut, peaks
 
@@ -84,6 +88,12 @@ class Evaluator:
                 }
             case Either(first, second):
                 return self._lines(first, on) or self._lines(second, on)
+            case Over() | Burn() | Above() | Imbalance() | Worst():
+                return self._derived(expression, on)
+
+    def _derived(self, expression: Over | Burn | Above | Imbalance | Worst, on: Grid) -> dict[Labels, Line]:
+        """What is computed from the lines of another expression."""
+        match expression:
             case Over(share, window_s):
                 return self._lines(share, replace(on, window_s=window_s))
             case Burn(kept, _):
@@ -91,6 +101,17 @@ class Evaluator:
             case Above(gauge, bound, bounds):
                 own = dict(bounds)
                 return {key: _above(line, own.get(key[-1], bound)) for key, line in self._lines(gauge, on).items()}
+            case Imbalance(gauge, least):
+                return {key: _imbalance(lines, least) for key, lines in self._by_server(gauge, on).items()}
+            case Worst(quantile):
+                return {key: largest(lines) for key, lines in self._by_server(quantile, on).items()}
+
+    def _by_server(self, expression: Expression, on: Grid) -> dict[Labels, list[Line]]:
+        """The lines of all servers, by the labels that the expression keeps apart."""
+        found: dict[Labels, list[Line]] = defaultdict(list)
+        for key, line in self._lines(by_instance(expression), on).items():
+            found[key[1:]].append(line)
+        return found
 
     def _cut(self, found: dict[Labels, Line], longest: Metric | None, on: Grid) -> dict[Labels, Line]:
         """Quantile lines, nowhere above the longest observation of their window."""
@@ -146,6 +167,12 @@ def largest(lines: Iterable[Line]) -> list[Point]:
 def _extreme(choose: Callable[[Iterable[float]], float], lines: Iterable[Line]) -> list[Point]:
     columns = ([point for point in column if point is not None] for column in zip(*lines, strict=True))
     return [choose(known) if known else None for known in columns]
+
+
+def _imbalance(lines: Iterable[Line], least: float) -> list[Point]:
+    """The largest value over the mean, point by point; a gap where the largest is below ``least``."""
+    columns = ([point for point in column if point is not None] for column in zip(*lines, strict=True))
+    return [max(known) * len(known) / math.fsum(known) if known and max(known) >= least else None for known in columns]
 
 
 def _scaled(line: Line, factor: float) -> list[Point]:

@@ -18,6 +18,8 @@ SampleKey = tuple[str, tuple[tuple[str, str], ...]]
 
 _ENGINE = re.compile(r"^(?:ray_)?vllm[:_]")
 _KEPT = ("headway_", "vllm:")
+#: Of the process the start alone: it tells a restart.
+PROCESS_START = "process_start_time_seconds"
 _ENGINE_FACTS = re.compile(r"^vllm:.*_info$")
 
 
@@ -33,5 +35,6 @@ def samples(text: str) -> Iterator[tuple[SampleKey, float]]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             name = canonical(sample.name)
-            if name.startswith(_KEPT) and not name.endswith("_created") and not _ENGINE_FACTS.match(name):
+            known = name.startswith(_KEPT) or name == PROCESS_START
+            if known and not name.endswith("_created") and not _ENGINE_FACTS.match(name):
                 yield (name, tuple(sorted(sample.labels.items()))), sample.value

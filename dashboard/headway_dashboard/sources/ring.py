@@ -25,6 +25,8 @@ _MAX_VALUES = 8 * 1024 * 1024
 _FULL_S = 300.0
 #: The least distance of the old ones, as a part of the age at which a sample is not shown any more.
 _OLD_STEP_RATIO = 0.5
+#: Whether a scrape succeeded, under the name that Prometheus gives it.
+UP: SampleKey = ("up", ())
 
 
 class Ring:
@@ -56,19 +58,28 @@ class Ring:
                 self._values -= len(frames.pop()[1])
         self._evaluator.forget()
         row = array("d", [math.nan]) * len(self._index)
+        last = -1
         for key, value in samples:
             at = self._position(key)
             if at is None:
                 continue
+            last = max(last, at)
             if at == len(row):
                 row.append(value)
             else:
                 row[at] = value
+        del row[last + 1 :]  # a failed scrape takes the room of one value
         self._frames.append((time_s, row))
         self._values += len(row)
         self._thin(time_s)
         while len(self) > 1 and (self._oldest()[0][0] < time_s - self._keep_s or self._values > self._max_values):
             self._values -= len(self._oldest().popleft()[1])
+
+    def missed(self, time_s: float) -> None:
+        """Remember a scrape that failed. One that is not later than the newest scrape is left out."""
+        newest = self._frames or self._old
+        if not newest or newest[-1][0] < time_s:
+            self.add(time_s, [(UP, 0.0)])
 
     def _thin(self, time_s: float) -> None:
         """Move what is no longer recent to the old ones, but for what follows another one too closely."""

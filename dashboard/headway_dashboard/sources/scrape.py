@@ -15,8 +15,8 @@ import requests
 
 from headway.api import AnswerTooLargeError, bounded_session
 from headway_dashboard.analysis.queries.reading import Health, stale_after_s
-from headway_dashboard.sources.exposition import SampleKey, samples
-from headway_dashboard.sources.ring import Ring
+from headway_dashboard.sources.exposition import PROCESS_START, SampleKey, samples
+from headway_dashboard.sources.ring import UP, Ring
 
 KEEP_S = 30 * 60.0
 CONNECT_TIMEOUT_S = 0.5
@@ -25,8 +25,8 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
 class ServerScrape:
-    """Polls one server, with a token of its admin API where there is one. ``kept`` is called after each scrape, while
-    ``lock`` is held.
+    """Polls one server, with a token of its admin API where there is one. ``kept`` is called after each scrape, failed
+    or not, while ``lock`` is held.
 
     ``ring`` and ``health`` are read under ``lock``, which the scrapes of several servers share.
     """
@@ -98,19 +98,22 @@ class ServerScrape:
         self._session.close()
 
     def _kept(self, scrape: list[tuple[SampleKey, float]]) -> None:
-        if not scrape:
+        if all(name == PROCESS_START for (name, _), _ in scrape):
             self._failed("refused", "/metrics has neither headway nor vLLM metrics")
             return
         with self._lock:
             now_s = self._clock()
-            self.ring.add(now_s, scrape)
+            self.ring.add(now_s, [(UP, 1.0), *scrape])
             self._on_kept()
             self.health = Health(last_ok_s=now_s)
 
     def _failed(self, trouble: Literal["refused", "silent"], detail: str) -> None:
         with self._lock:
             before = self.health
-            since_s = self._clock() if before.failing_since_s is None else before.failing_since_s
+            now_s = self._clock()
+            self.ring.missed(now_s)
+            self._on_kept()
+            since_s = now_s if before.failing_since_s is None else before.failing_since_s
             self.health = Health(before.last_ok_s, before.failures + 1, trouble, detail, since_s)
 
     def _run(self) -> None:

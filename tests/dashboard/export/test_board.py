@@ -122,11 +122,14 @@ def test_thresholds_begin_without_a_value_and_rise(shown: dict[str, Any]) -> Non
         assert others == sorted(others)
 
 
-def test_marks_are_of_preset_changes_and_of_engine_restarts(shown: dict[str, Any]) -> None:
-    """A preset change stands at the time that the server reports."""
-    changes, restarts = shown["annotations"]["list"]
+def test_marks_are_of_presets_servers_and_engines(shown: dict[str, Any]) -> None:
+    """A preset change and a start of a server stand at the times that the server reports."""
+    changes, starts, away, restarts = shown["annotations"]["list"]
     assert (changes["useValueForTime"], changes["name"]) == ("on", "Preset changes")
     assert "headway_last_change_timestamp_seconds" in changes["expr"]
+    assert starts["useValueForTime"] == "on"
+    assert starts["expr"].startswith("1000 * process_start_time_seconds{")
+    assert away["expr"].endswith("} == 0")
     assert "headway_engine_deaths_total" in restarts["expr"]
 
 

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.slow
 Open = Callable[..., AppTest]
 TITLES = {
     "overview": "Overview",
+    "fleet": "Fleet",
     "requests": "Requests & priorities",
     "latency": "Latency & SLO",
     "engine": "Batching & memory",
@@ -309,7 +310,7 @@ def test_a_wall_hides_the_navigation(visit: Open, stub: StubServer, monkeypatch:
     )
     visit(stub.url, {"wall": "1"})
     visit(stub.url)
-    assert positions == [(1, "hidden"), (6, "top")]
+    assert positions == [(1, "hidden"), (7, "top")]
 
 
 # ---------------------------------------------------------------------- the server, severity and alerts
@@ -408,13 +409,17 @@ def test_the_last_changes_are_listed(visit: Open, stub: StubServer) -> None:
 
 
 def test_the_pages_stand_in_their_order(visit: Open, stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flat navigation, and a deep link for each page."""
+    """Flat navigation, and a deep link for each page; what compares servers is no choice where there is one."""
     listed: list[Any] = []
     navigate = st.navigation
     monkeypatch.setattr(st, "navigation", lambda pages, **how: (listed.extend(pages), navigate(pages, **how))[1])
     visit(stub.url)
     assert [one.title for one in listed] == [*TITLES.values()]
     assert {one.url_path for one in listed} - {""} == set(PATHS) - {"overview"}
+    assert [one.title for one in listed if one.visibility == "hidden"] == ["Fleet"]
+    listed.clear()
+    visit(f"{stub.url},{stub.url}/other")
+    assert [one.title for one in listed if one.visibility == "visible"] == [*TITLES.values()]
 
 
 def test_nothing_fades_while_a_page_refreshes() -> None:

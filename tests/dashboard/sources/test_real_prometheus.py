@@ -19,10 +19,11 @@ from stub_server import StubServer
 from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.causes import COLOURS, NOT_FAILED, words
 from headway_dashboard.analysis.catalogue.panels import for_classes
-from headway_dashboard.analysis.queries.expressions import Expression, Share
+from headway_dashboard.analysis.queries.expressions import Expression, Imbalance, Share, Worst
 from headway_dashboard.analysis.queries.model import Series, newest
 from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.analysis.server.instances import away_words, by_instance, instance_name
+from headway_dashboard.analysis.server.scale_events import EXPRESSIONS, scale_events
 from headway_dashboard.sources import ChosenSource, PrometheusSource
 
 pytestmark = pytest.mark.slow
@@ -140,13 +141,24 @@ def test_the_causes_sum_to_the_share_in_prometheus(tmp_path: Path, until: Callab
     assert min(compared) > 10
 
 
-def test_two_servers_in_prometheus_are_merged_and_told_apart(tmp_path: Path, until: Callable[..., None]) -> None:
-    """Sums over both, the largest where a sum says nothing, each alone, and one that is down; over 30 days as well."""
+def events(source: PrometheusSource) -> list[tuple[str, str]]:
+    """What happened to which server."""
+    return [(one.label, one.of) for one in scale_events(source.read(EXPRESSIONS, 300.0))]
+
+
+def test_two_servers_in_prometheus_are_merged_and_told_apart(
+    tmp_path: Path, until: Callable[..., None], nobody: str
+) -> None:
+    """Sums over both, the largest where a sum says nothing, each alone, and one that is down; over 30 days as well.
+
+    And what happened to them, although Prometheus scrapes something else too, which is no server.
+    """
     with StubServer(moving=True) as first, StubServer(moving=True) as second:
         names = [instance_name(one.url) for one in (first, second)]
         (tmp_path / "prometheus.yml").write_text(
             "global: {scrape_interval: 1s, scrape_timeout: 1s}\n"
-            f"scrape_configs: [{{job_name: headway, static_configs: [{{targets: {names}}}]}}]\n"
+            f"scrape_configs: [{{job_name: headway, static_configs: [{{targets: {names}}}]}},"
+            f" {{job_name: other, static_configs: [{{targets: ['{instance_name(nobody)}']}}]}}]\n"
         )
         second.world.switch("latency", {}, "")
         with (
@@ -164,6 +176,11 @@ def test_two_servers_in_prometheus_are_merged_and_told_apart(tmp_path: Path, unt
             alone = ChosenSource(source, names[1])
             until(lambda: newest(alone.read(asked, 300.0)[panels.LIMIT].line()) == 8)
             until(lambda: alone.read(asked, 300.0)[panels.TTFT[0.95]].latest() is not None)
+            worst, uneven = Worst(panels.TTFT[0.95]), Imbalance(panels.SEATS, 1.0)
+            until(lambda: source.read((worst, uneven), 300.0)[worst].latest() is not None)
+            until(lambda: 1 <= (source.read((worst, uneven), 300.0)[uneven].latest() or 0) <= 2)
+            first.world.started_s += 60
+            until(lambda: ("restarted", names[0]) in events(source))
             until(lambda: source.read(asked, 30 * 86_400.0)[panels.LIMIT].latest() == 40)
 
             second.stop()
@@ -172,5 +189,6 @@ def test_two_servers_in_prometheus_are_merged_and_told_apart(tmp_path: Path, unt
             left = source.read(asked, 300.0)
             assert left.health.trouble is None
             assert left[by_instance(panels.LIMIT)].latest(names[1]) is None
+            until(lambda: events(source) == [("restarted", names[0]), ("gone", names[1])])
             said = "1 of 2 servers does not answer."
             until(lambda: away_words(source.read(asked, 300.0), time.time()) == said)

@@ -6,7 +6,7 @@ import pytest
 
 from headway_dashboard.analysis.queries import expressions as ex
 from headway_dashboard.analysis.queries.model import Grid
-from headway_dashboard.sources.ring import Ring
+from headway_dashboard.sources.ring import UP, Ring
 
 EVERY_S = 2.0
 KEY = ("headway_queue_depth", (("class", "normal"),))
@@ -47,3 +47,27 @@ def test_a_clock_that_is_set_back_forgets_what_it_contradicts() -> None:
     ring.add(100.0, [(KEY, 7.0)])
     assert ring.evaluate(GAUGE, Grid(0.0, 100.0, EVERY_S, 30.0)).latest() == 7.0
     assert len(ring) == 26
+
+
+def test_a_failed_scrape_is_remembered_and_changes_no_figure() -> None:
+    """``up`` is 0 from then on, and a gauge keeps its last sample until it is stale."""
+    ring, up = Ring(1800.0, stale_s=6.0), ex.Gauge(ex.Metric("up"))
+    for time_s in (0.0, 2.0):
+        ring.add(time_s, [(UP, 1.0), (KEY, 7.0)])
+    for time_s in (4.0, 6.0, 8.0, 10.0, 12.0):
+        ring.missed(time_s)
+    on = Grid(0.0, 12.0, 2.0, 30.0)
+    assert ring.evaluate(up, on).line() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert ring.evaluate(GAUGE, on).line() == [7.0, 7.0, 7.0, 7.0, 7.0, 7.0, None]
+    ring.add(14.0, [(UP, 1.0), (KEY, 8.0)])
+    assert ring.evaluate(GAUGE, Grid(14.0, 14.0, 2.0, 30.0)).line() == [8.0]
+
+
+def test_a_failed_scrape_takes_no_sample_away() -> None:
+    """Even if the clock says that it was before the newest one, which a good scrape would contradict."""
+    ring = Ring(1800.0, stale_s=6.0)
+    ring.add(10.0, [(UP, 1.0), (KEY, 7.0)])
+    for time_s in (10.0, 4.0):
+        ring.missed(time_s)
+    assert len(ring) == 1
+    assert ring.evaluate(GAUGE, Grid(10.0, 10.0, 2.0, 30.0)).line() == [7.0]

@@ -130,13 +130,15 @@ def evaluator(told: list[History]) -> Evaluator:
     )
 
 
+LEAST = 5.0
 COUNTER, GAUGE, HISTOGRAM = ex.Metric("headway_c_total"), ex.Metric("headway_g"), ex.Metric("headway_h")
 
 
 @settings(max_examples=60, deadline=None)
 @given(histories())
 def test_merging_is_what_the_oracle_says(told: list[History]) -> None:
-    """Rates are taken on each server and then summed, buckets are merged before a quantile is read."""
+    """Rates are taken on each server and then summed, buckets are merged before a quantile is read; the worst server's
+    quantile is of its own buckets, and an imbalance is of the servers that have a value."""
     merged = evaluator(told)
     rates = merged.evaluate(ex.Rate(COUNTER), ON)
     gauges = {
@@ -145,6 +147,8 @@ def test_merging_is_what_the_oracle_says(told: list[History]) -> None:
                               (min, ex.Gauge(GAUGE, least=True)))
     }  # fmt: skip
     medians = merged.evaluate(ex.Quantile(0.5, HISTOGRAM), ON)
+    worst = merged.evaluate(ex.Worst(ex.Quantile(0.5, HISTOGRAM)), ON)
+    imbalance = merged.evaluate(ex.Imbalance(ex.Gauge(GAUGE), LEAST), ON)
     for at, at_s in enumerate(ON.times_s):
         each = known(increase_per_s([(one.time_s, one.counter) for one in history], at_s) for history in told)
         assert point(rates.line(), at) == (pytest.approx(sum(each)) if each else None)
@@ -160,6 +164,15 @@ def test_merging_is_what_the_oracle_says(told: list[History]) -> None:
         apart = [cumulative[0], cumulative[1] - cumulative[0], cumulative[2] - cumulative[1]]
         expected = merged_quantile(0.5, apart) if by_bucket[0] else None
         assert point(medians.line(), at) == (None if expected is None else pytest.approx(expected))
+        alone = known(
+            merged_quantile(0.5, [first, second - first, third - second])
+            for first, second, third in zip(*by_bucket, strict=True)
+        )
+        assert point(worst.line(), at) == (pytest.approx(max(alone)) if alone else None)
+        uneven = max(values, default=0.0) >= LEAST
+        assert point(imbalance.line(), at) == (
+            pytest.approx(max(values) / (sum(values) / len(values))) if uneven else None
+        )
 
 
 def point(line: object, at: int) -> float | None:

@@ -97,7 +97,7 @@ def test_scrape_says_when_the_server_went_away(stub: StubServer) -> None:
     [
         (503, "busy", "HTTP 503"),
         (200, "<html>not metrics</html>", "text format"),
-        (200, "process_open_fds 3\n", "neither headway nor vLLM"),
+        (200, "process_open_fds 3\nprocess_start_time_seconds 3\n", "neither headway nor vLLM"),
     ],
 )
 def test_scrape_explains_a_wrong_answer(stub: StubServer, status: int, body: str, detail: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headway_dashboard.analysis.catalogue import engine_panels, panels
+from headway_dashboard.analysis.catalogue.fleet_panels import FLEET_SECTION
 from headway_dashboard.analysis.catalogue.latency_panels import LATENCY_SECTION
 from headway_dashboard.analysis.catalogue.memory_panels import BATCH_SECTION, GPU_BUSY_PANEL, MEMORY_SECTION
 from headway_dashboard.analysis.catalogue.panels import Panel
@@ -21,6 +22,7 @@ __all__ = ["ALL_PANELS"]
 #: ``panels.GPU_UNKNOWN_PANEL``: they are ``RESIDENT_PANEL`` under the title that a server without GPU figures needs.
 ALL_PANELS: Mapping[str, tuple[Panel, ...]] = {
     "Overview": (panels.QUEUE_PANEL, panels.BATCH_PANEL, panels.TTFT_PANEL, panels.ERROR_PANEL),
+    "Fleet": FLEET_SECTION,
     "Latency & SLO": (*LATENCY_SECTION, *SLO_SECTION),
     "Requests & priorities": (*LADDER_SECTION, *REQUESTS_SECTION),
     "Batching & memory": (

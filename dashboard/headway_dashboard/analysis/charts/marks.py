@@ -1,4 +1,5 @@
-"""The vertical marks of every time chart: preset switches, engine states, warm-ups, and alerts that begin to hold.
+"""The vertical marks of every time chart: preset switches, engine states, servers that appear, are gone or restart,
+warm-ups, and alerts that begin to hold.
 
 Each kind has a sign, a colour and a dash of its own, so that it is told apart without colours too. Marks that are close
 are merged: a chart never has more than ``MOST``.
@@ -14,9 +15,15 @@ from headway_dashboard.analysis.diagnosis.alerts import names_at
 from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Mark, MarkKind, Series, change_marks, newest, onset_marks
 from headway_dashboard.analysis.queries.reading import Reading
+from headway_dashboard.analysis.server import scale_events
 
-#: What a reading must hold for the marks of presets, the engine and warm-ups; ``alerts.EXPRESSIONS`` is for the others.
-EXPRESSIONS: tuple[Expression, ...] = (panels.PRESET, panels.ENGINE_STATE, engine_panels.WARMUP_S)
+#: What a reading must hold for all marks but those of alerts, which need ``alerts.EXPRESSIONS``.
+EXPRESSIONS: tuple[Expression, ...] = (
+    panels.PRESET,
+    panels.ENGINE_STATE,
+    engine_panels.WARMUP_S,
+    *scale_events.EXPRESSIONS,
+)
 MOST = 12
 _TROUBLE = {"silent": "engine unresponsive", "restarting": "engine restarts", "lost": "engine lost"}
 #: The alerts of a range are looked for at so many instants.
@@ -36,6 +43,7 @@ class Look:
 #: By kind, the one that gives merged marks their look first.
 LOOKS: Mapping[MarkKind, Look] = {
     "engine": Look("▲", "Engine", palette.RED, "solid"),
+    "server": Look("■", "Server", palette.PURPLE, "longdash"),
     "preset": Look("◆", "Preset", palette.BLUE, "dot"),
     "alert": Look("!", "Alert", palette.ORANGE, "dash"),
     "warm-up": Look("●", "Warm-up", palette.GREEN, "dashdot"),
@@ -72,14 +80,20 @@ class MarkGroup:
     @property
     def words(self) -> tuple[str, ...]:
         """Each mark in full, with its kind."""
-        return tuple(dict.fromkeys(f"{LOOKS[one.kind].words}: {one.label}" for one in self.marks))
+        return tuple(dict.fromkeys(_in_full(one) for one in self.marks))
+
+
+def _in_full(mark: Mark) -> str:
+    name = LOOKS[mark.kind].words
+    return f"{name} {mark.of}: {mark.label}" if mark.of else f"{name}: {mark.label}"
 
 
 def marks_of(history: Reading) -> list[Mark]:
-    """The marks of presets, the engine and warm-ups; ``history`` holds ``EXPRESSIONS``."""
+    """The marks of presets, the engine, servers and warm-ups; ``history`` holds ``EXPRESSIONS``."""
     presets = change_marks(history[panels.PRESET])
     states = onset_marks(history[panels.ENGINE_STATE], _TROUBLE)
-    return sorted((*presets, *states, *warmup_marks(history[engine_panels.WARMUP_S])), key=lambda mark: mark.time_s)
+    servers, warmups = scale_events.scale_events(history), warmup_marks(history[engine_panels.WARMUP_S])
+    return sorted((*presets, *states, *servers, *warmups), key=lambda mark: mark.time_s)
 
 
 def warmup_marks(durations: Series) -> list[Mark]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from headway_dashboard.analysis.queries.metric import Metric as Metric  # what reads an expression needs it too
+from headway_dashboard.analysis.queries.metric import by_instance
 
 
 class _Reads:
@@ -162,7 +163,7 @@ class Either(_Reads):
 
 class _Around(_Reads):
     __slots__ = ()
-    of: Gauge | Share | Over
+    of: Gauge | Quantile | Share | Over
 
     @property
     def metric(self) -> Metric:
@@ -222,7 +223,37 @@ class Above(_Around):
         return each[0] if len(each) == 1 else " or ".join(f"({one})" for one in each)
 
 
-Expression = Gauge | Rate | Quantile | Mean | Buckets | Share | Portion | Either | Over | Burn | Above
+@dataclass(frozen=True, slots=True)
+class Imbalance(_Around):
+    """How unevenly a gauge is spread over the servers: its largest value on a server divided by its mean over them.
+
+    1 is even, and the number of servers means that one of them has everything. A gap where no server has ``least``:
+    of so few the quotient is chance. A server that does not answer counts as none.
+    """
+
+    of: Gauge
+    least: float
+
+    def promql(self, window: str) -> str:
+        """PromQL; a gauge needs no window."""
+        each, merge = by_instance(self.of).promql(window), self.of.of.grouping
+        return f"(max{merge} ({each}) >= {self.least:g}) / avg{merge} ({each})"
+
+
+@dataclass(frozen=True, slots=True)
+class Worst(_Around):
+    """The largest of the quantiles of the servers, each read from the buckets of that server alone."""
+
+    of: Quantile
+
+    def promql(self, window: str) -> str:
+        """PromQL with this rate window."""
+        return f"max{self.of.of.grouping} ({by_instance(self.of).promql(window)})"
+
+
+Expression = (
+    Gauge | Rate | Quantile | Mean | Buckets | Share | Portion | Either | Over | Burn | Above | Imbalance | Worst
+)
 
 
 def limited(expression: Expression, label: str, values: tuple[str, ...]) -> Expression:
@@ -251,5 +282,9 @@ def limited(expression: Expression, label: str, values: tuple[str, ...]) -> Expr
             over = limited(of, label, values)
             assert isinstance(over, Over)
             return Burn(over, target)
-        case Above(of):
+        case Above(of) | Imbalance(of):
             return replace(expression, of=replace(of, of=of.of.only(label, values)))
+        case Worst(of):
+            quantile = limited(of, label, values)
+            assert isinstance(quantile, Quantile)
+            return Worst(quantile)

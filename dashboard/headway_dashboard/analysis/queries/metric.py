@@ -10,6 +10,8 @@ from typing import Any, TypeVar, cast
 Where = tuple[tuple[str, tuple[str, ...]], ...]
 
 _ENGINE = "vllm:"
+#: Prometheus' label for the server that a series is of: its host and port.
+INSTANCE = "instance"
 
 T = TypeVar("T")
 
@@ -71,6 +73,11 @@ def with_metrics(expression: T, change: Callable[[Metric], Metric]) -> T:
         return replace(node, **{field.name: walk(getattr(node, field.name)) for field in fields(node)})
 
     return cast(T, walk(expression))
+
+
+def by_instance(expression: T) -> T:
+    """The same expression with the lines of each server apart: the server's name is the first label."""
+    return with_metrics(expression, lambda metric: replace(metric, by=(INSTANCE, *metric.by)))
 
 
 def _any_of(values: tuple[str, ...]) -> str:

@@ -191,16 +191,17 @@ def newest(line: Sequence[Point]) -> Point:
     return next((point for point in reversed(line) if point is not None), None)
 
 
-MarkKind = Literal["preset", "engine", "warm-up", "alert"]
+MarkKind = Literal["preset", "engine", "server", "warm-up", "alert"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One moment worth a vertical line: what began at it."""
+    """One moment worth a vertical line: what began at it, and of which server where that has to be said."""
 
     time_s: float
     label: str
     kind: MarkKind = "preset"
+    of: str = ""
 
 
 def change_marks(series: Series) -> list[Mark]:

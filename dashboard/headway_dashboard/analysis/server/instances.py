@@ -11,13 +11,13 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from headway_dashboard.analysis.queries.expressions import Expression
+from headway_dashboard.analysis.queries.metric import INSTANCE as INSTANCE  # also the name of the choice in the address
+from headway_dashboard.analysis.queries.metric import by_instance as by_instance
 from headway_dashboard.analysis.queries.metric import with_metrics
 from headway_dashboard.analysis.queries.model import Series
 from headway_dashboard.analysis.queries.reading import Health, Reading
 from headway_dashboard.analysis.server.condition import Activity, Condition, condition
 
-#: The label, and the name of the choice in the address of a page.
-INSTANCE = "instance"
 #: The choice of all servers together.
 ALL_INSTANCES = "all"
 
@@ -31,11 +31,6 @@ def instance_name(url: str) -> str:
 def of_instances(expression: Expression, names: tuple[str, ...]) -> Expression:
     """The expression over these servers only. No names mean all of them."""
     return with_metrics(expression, lambda metric: metric.only(INSTANCE, names)) if names else expression
-
-
-def by_instance(expression: Expression) -> Expression:
-    """The expression with the lines of each server apart: the server's name is the first label."""
-    return with_metrics(expression, lambda metric: replace(metric, by=(INSTANCE, *metric.by)))
 
 
 def health_of_all(healths: Iterable[Health]) -> Health:

@@ -10,6 +10,7 @@ from vllm_source import VllmSource
 
 from headway.operator.metrics import METRIC_NAMES
 from headway_dashboard.analysis.catalogue import ALL_PANELS, panels
+from headway_dashboard.analysis.catalogue.fleet_panels import FLEET_SECTION
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.diagnosis import alerts, gpu_alarms
 from headway_dashboard.analysis.queries.expressions import (
@@ -17,12 +18,14 @@ from headway_dashboard.analysis.queries.expressions import (
     Burn,
     Either,
     Expression,
+    Imbalance,
     Metric,
     Over,
     Quantile,
     Share,
+    Worst,
 )
-from headway_dashboard.pages import latency, overview
+from headway_dashboard.pages import fleet, latency, overview
 
 EVERY = [(page, panel) for page, shown in ALL_PANELS.items() for panel in shown]
 _PARTS = ("", "_bucket", "_count", "_sum")
@@ -37,7 +40,7 @@ def metrics(expression: Expression) -> list[Metric]:
             return [first.of, second.of]
         case Quantile(_, of, longest):
             return [of] if longest is None else [of, longest]
-        case Over(of) | Burn(of) | Above(of):
+        case Over(of) | Burn(of) | Above(of) | Imbalance(of) | Worst(of):
             return metrics(of)
         case _:
             return [expression.metric]
@@ -79,8 +82,9 @@ def test_pages_and_catalogue_agree() -> None:
     """What is exported is what is shown."""
     assert ALL_PANELS["Overview"] == overview.PANELS
     assert latency.TITLE in ALL_PANELS
+    assert ALL_PANELS[fleet.TITLE] == FLEET_SECTION
     assert list(ALL_PANELS) == [
-        "Overview", "Latency & SLO", "Requests & priorities", "Batching & memory", "Server & diagnostics",
+        "Overview", "Fleet", "Latency & SLO", "Requests & priorities", "Batching & memory", "Server & diagnostics",
     ]  # fmt: skip
 
 

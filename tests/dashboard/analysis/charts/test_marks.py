@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from readings import END_S, reading_of
 
 from headway_dashboard.analysis.catalogue import engine_panels, panels
+from headway_dashboard.analysis.catalogue.fleet_panels import STARTED_S, UP
 from headway_dashboard.analysis.charts.marks import (
     LOOKS,
     MOST,
@@ -20,6 +21,7 @@ from headway_dashboard.analysis.charts.marks import (
     warmup_marks,
 )
 from headway_dashboard.analysis.diagnosis import alerts
+from headway_dashboard.analysis.queries.metric import by_instance
 from headway_dashboard.analysis.queries.model import Mark, MarkKind, Point, Series
 
 KINDS: tuple[MarkKind, ...] = get_args(MarkKind)
@@ -49,6 +51,8 @@ def test_marks_are_few_and_none_is_lost(marks: list[Mark], range_s: float) -> No
 def test_a_group_looks_like_its_most_important_mark() -> None:
     """And says how many others it stands for; each is named in full."""
     marks = [Mark(10.0, "latency"), Mark(11.0, "engine lost", "engine"), Mark(12.0, "NotReady", "alert")]
+    (server,) = merged([Mark(10.0, "latency"), Mark(11.0, "gone", "server", "a:1")], 300)
+    assert (server.label, server.words) == ("■ gone +1", ("Preset: latency", "Server a:1: gone"))
     (group,) = merged(marks, 300)
     assert group.label == "▲ engine lost +2"
     assert group.look is LOOKS["engine"]
@@ -61,9 +65,12 @@ def test_marks_far_apart_stay_apart() -> None:
 
 
 def test_presets_engine_and_warmups_stand_in_their_order() -> None:
-    """All kinds of one reading."""
+    """All kinds of one reading; of several servers a mark has the name."""
     history = reading_of(
         {
+            by_instance(panels.READY): {("a:1",): [1, 1, 1, 1]},
+            by_instance(UP): {("a:1",): [1, 1, 1, 1]},
+            by_instance(STARTED_S): {("a:1",): [50, 50, 900, 900]},
             panels.PRESET: {("balanced", "1"): [1, 1, 1, 0], ("latency", "2"): [0, 0, 0, 1]},
             panels.ENGINE_STATE: {("up",): [1, 0, 1, 1], ("restarting",): [0, 1, 0, 0]},
             engine_panels.WARMUP_S: {("batch",): [2.0, 2.0, 1.5, 1.5]},
@@ -71,6 +78,7 @@ def test_presets_engine_and_warmups_stand_in_their_order() -> None:
     )
     assert marks_of(history) == [
         Mark(END_S - 4, "engine restarts", "engine"),
+        Mark(END_S - 2, "restarted", "server", "a:1"),
         Mark(END_S - 2, "warm-up ended", "warm-up"),
         Mark(END_S, "latency"),
     ]

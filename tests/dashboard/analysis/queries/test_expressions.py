@@ -62,6 +62,20 @@ TOKENS = ex.Metric("vllm:generation_tokens_total")
             '(sum by (class) (headway_queue_depth{class=~"a"}) > bool 2.5) or '
             '(sum by (class) (headway_queue_depth{class!~"a"}) > bool 10)',
         ),
+        (
+            ex.Imbalance(ex.Gauge(ex.Metric("a")), 5.0),
+            "(max (sum by (instance) (a)) >= 5) / avg (sum by (instance) (a))",
+        ),
+        (
+            ex.Imbalance(ex.Gauge(DEPTH), 5.0),
+            "(max by (class) (sum by (instance, class) (headway_queue_depth)) >= 5)"
+            " / avg by (class) (sum by (instance, class) (headway_queue_depth))",
+        ),
+        (
+            ex.limited(ex.Worst(ex.Quantile(0.95, TTFT)), "class", ("batch",)),
+            "max (histogram_quantile(0.95, sum by (le, instance)"
+            ' (rate(headway_time_to_first_token_seconds_bucket{class=~"batch"}[1m]))))',
+        ),
         (ex.limited(ex.Gauge(DEPTH), "class", ('a"b', "c.d")), None),
     ],
     ids=[
@@ -79,6 +93,9 @@ TOKENS = ex.Metric("vllm:generation_tokens_total")
         "burn over a window of its own",
         "above one bound",
         "above a bound for each",
+        "imbalance",
+        "imbalance by class",
+        "quantile of the worst server",
         "hostile label values",
     ],
 )
@@ -95,13 +112,14 @@ def test_engine_names_are_met_in_every_spelling(spelling: str) -> None:
 
 
 def test_foreign_metrics_are_ignored() -> None:
-    """The ring keeps the dashboard's own series only: no process, python or _created series."""
+    """The ring keeps the dashboard's own series only: no python or _created series, of the process its start alone."""
     registry = CollectorRegistry()
     Gauge("process_open_fds", "-", registry=registry).set(3)
+    Gauge("process_start_time_seconds", "-", registry=registry).set(900)
     Counter("headway_arrivals", "-", registry=registry).inc()
     Gauge("vllm:cache_config_info", "-", ["block_size"], registry=registry).labels("16").set(1)
     names = {name for (name, _), _ in samples(generate_latest(registry).decode())}
-    assert names == {"headway_arrivals_total"}
+    assert names == {"headway_arrivals_total", "process_start_time_seconds"}
 
 
 class Filled:
