@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import cycle
 from statistics import quantiles
@@ -33,21 +33,27 @@ MORE_TIME = 1.5
 PAUSE_S = 0.25
 
 CHAT = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-BOMB = gzip.compress(b"0" * 64 * MIB)
 
 
-def oversized() -> dict[str, tuple[bytes, set[int]]]:
-    """Bytes of one connection each, and the statuses that it may be answered with."""
+def _chunks() -> bytes:
     piece = b"%x\r\n" % MIB + b"a" * MIB + b"\r\n"
-    zipped = f"{CHAT}content-encoding: gzip\r\ncontent-length: {len(BOMB)}\r\n\r\n".encode()
-    return {
-        "64 MiB in chunks": (f"{CHAT}transfer-encoding: chunked\r\n\r\n".encode() + piece * 64, {400, 413}),
-        "64 MiB declared": (f"{CHAT}content-length: {64 * MIB}\r\n\r\n".encode(), {413}),
-        "a gzip bomb": (zipped + BOMB, {400, 415}),
-        "a header of 1 MiB": (f"{CHAT}x-a: {'1' * MIB}\r\n\r\n".encode(), {431}),
-        "10,000 headers": (CHAT.encode() + b"x-a: b\r\n" * 10_000 + b"\r\n", {431}),
-        "a long target": (f"GET /{'a' * 20_000} HTTP/1.1\r\nhost: x\r\n\r\n".encode(), {414}),
-    }
+    return f"{CHAT}transfer-encoding: chunked\r\n\r\n".encode() + piece * 64
+
+
+def _bomb() -> bytes:
+    bomb = gzip.compress(b"0" * 64 * MIB)
+    return f"{CHAT}content-encoding: gzip\r\ncontent-length: {len(bomb)}\r\n\r\n".encode() + bomb
+
+
+#: What makes the bytes of one connection, and the statuses that it may be answered with.
+OVERSIZED: dict[str, tuple[Callable[[], bytes], set[int]]] = {
+    "64 MiB in chunks": (_chunks, {400, 413}),
+    "64 MiB declared": (lambda: f"{CHAT}content-length: {64 * MIB}\r\n\r\n".encode(), {413}),
+    "a gzip bomb": (_bomb, {400, 415}),
+    "a header of 1 MiB": (lambda: f"{CHAT}x-a: {'1' * MIB}\r\n\r\n".encode(), {431}),
+    "10,000 headers": (lambda: CHAT.encode() + b"x-a: b\r\n" * 10_000 + b"\r\n", {431}),
+    "a long target": (lambda: f"GET /{'a' * 20_000} HTTP/1.1\r\nhost: x\r\n\r\n".encode(), {414}),
+}
 
 
 @contextmanager
@@ -69,7 +75,7 @@ def held(server: RunningServer) -> Iterator[list[socket.socket]]:
 @contextmanager
 def attacked(server: RunningServer) -> Iterator[dict[str, set[int]]]:
     """All of it at once, until the end; gives the statuses that have come so far."""
-    seen: dict[str, set[int]] = {name: set() for name in oversized()}
+    seen: dict[str, set[int]] = {name: set() for name in OVERSIZED}
     over = threading.Event()
 
     def drip(connections: list[socket.socket]) -> None:
@@ -79,7 +85,7 @@ def attacked(server: RunningServer) -> Iterator[dict[str, set[int]]]:
                     one.sendall(b"1\r\na\r\n" if number % 2 else b"a")
 
     def send() -> None:
-        for name, (content, _) in cycle(oversized().items()):
+        for name, content in cycle([(name, make()) for name, (make, _) in OVERSIZED.items()]):
             if over.wait(PAUSE_S):
                 return
             seen[name].add(raw_http.status(server.port, [content]))
@@ -108,10 +114,11 @@ def times_s(server: RunningServer) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("name", list(oversized()))
+@pytest.mark.parametrize("name", list(OVERSIZED))
 def test_an_oversized_request_gets_its_status_and_leaves_no_memory(server: RunningServer, name: str) -> None:
     """Also when it comes ten times: a compressed body is never unpacked."""
-    content, statuses = oversized()[name]
+    make, statuses = OVERSIZED[name]
+    content = make()
     assert raw_http.status(server.port, [content]) in statuses
     before_bytes = resident_bytes(server)
     assert {raw_http.status(server.port, [content]) for _ in range(9)} <= statuses
@@ -139,7 +146,7 @@ def test_good_requests_are_answered_beside_hostile_ones(server: RunningServer) -
         with attacked(server) as seen:
             beside += times_s(server)
     if LONG:
-        assert all(statuses and statuses <= oversized()[name][1] for name, statuses in seen.items()), seen
+        assert all(statuses and statuses <= OVERSIZED[name][1] for name, statuses in seen.items()), seen
         p99, p99_beside = (quantiles(one, n=100)[-1] for one in (quiet, beside))
         assert p99_beside <= MORE_TIME * p99, (p99, p99_beside)
     assert resident_bytes(server) - before_bytes <= MORE_BYTES

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import requests
 
-from headway.api import bounded_session
+from headway.api import bounded_session, is_loopback
 from headway.console.exits import ServerUnreachableError, TokenError
 
 MAX_METRICS_BYTES = 8 * 1024 * 1024
@@ -23,10 +24,12 @@ T = TypeVar("T")
 def fetch_metrics(url: str, read: Callable[[str], T], token: str | None = None) -> T:
     """What ``/metrics`` shows, as ``read`` reads it. ``token``: of the admin API, where the route is closed.
 
+    A server of this machine is reached past any proxy.
     Raises ServerUnreachableError; TokenError where a token is missing or wrong.
     """
     try:
         with bounded_session(MAX_METRICS_BYTES, sum(TIMEOUT_S), token) as session:
+            session.trust_env = not is_loopback(urlsplit(url).hostname or "")
             response = session.get(f"{url}/metrics", timeout=TIMEOUT_S, allow_redirects=False)
         if response.status_code in _CLOSED:
             text = "wants a token of the admin API: set HEADWAY_ADMIN_TOKEN" if token is None else "refuses the token"

@@ -17,6 +17,7 @@ from headway.console import ServerUnreachableError, TokenError, fetch_metrics
 from headway.load.scrape import read
 from headway_dashboard.server_client import admin_client
 from headway_dashboard.sources import PrometheusSource, ScrapeSource
+from headway_dashboard.sources.ring import UP
 
 module = importlib.import_module("headway.api.bounded_session")
 
@@ -165,7 +166,7 @@ def test_every_reader_of_metrics_has_its_bound() -> None:
         source = ScrapeSource(url)
         source.poll()
         (server,) = source._servers.values()
-        assert (server.health.trouble, len(server.ring)) == ("refused", 0)
+        assert (server.health.trouble, list(server.ring._index)) == ("refused", [UP])
         assert "more than" in server.health.detail
         source.close()
 
@@ -184,6 +185,16 @@ def closed(token: str) -> Answer:
     return answer
 
 
+def test_a_server_of_this_machine_is_reached_past_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the environment names one."""
+    for variable in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    with serving(closed("t" * 40)) as url:
+        assert fetch_metrics(url, len, "t" * 40) > 0
+
+
 def test_readers_of_closed_metrics_send_their_token() -> None:
     """The command and the dashboard; both say what is missing."""
     with serving(closed("t" * 40)) as url:
@@ -192,11 +203,16 @@ def test_readers_of_closed_metrics_send_their_token() -> None:
             fetch_metrics(url, len)
         with pytest.raises(TokenError, match="refuses the token"):
             fetch_metrics(url, len, "w" * 40)
-        for token, kept, detail in (("t" * 40, 1, ""), (None, 0, "closed (HTTP 401)"), ("w" * 40, 0, "HTTP 403")):
+        for token, kept, detail in (
+            ("t" * 40, True, ""),
+            (None, False, "closed (HTTP 401)"),
+            ("w" * 40, False, "HTTP 403"),
+        ):
             source = ScrapeSource(url, token=token)
             source.poll()
             (server,) = source._servers.values()
-            assert len(server.ring) == kept
+            names = {name for name, _ in server.ring._index}
+            assert names == ({"up", "headway_ready"} if kept else {"up"})
             assert detail in server.health.detail
             source.close()
 
