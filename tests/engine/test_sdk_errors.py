@@ -55,14 +55,17 @@ async def sdk(request: pytest.FixtureRequest, server: RunningServer) -> AsyncIte
 
 @asynccontextmanager
 async def full(server: RunningServer, sdk: Sdk, waiting: int = 4) -> AsyncIterator[None]:
-    """Under the tight preset: both seats are taken by long requests, and so many realtime requests wait."""
+    """Under the tight preset: both seats are taken by long requests, and so many realtime requests wait, however long
+    the server is asked other things: it is paused."""
     server.use("tight")
     urgent = {"x-headway-class": "realtime"}
     holders = [asyncio.create_task(sdk.ask(urgent, LONG_TOKENS)) for _ in range(2 + waiting)]
     try:
         await asyncio.to_thread(wait_until, lambda: _occupancy(server) == (2, waiting), "seats and queue are full")
+        assert server.admin("POST", "pause", json={"reason": "a test"}).status_code == 200
         yield
     finally:
+        server.admin("POST", "resume", json={"reason": "a test"})
         for holder in holders:
             holder.cancel()
         await asyncio.gather(*holders, return_exceptions=True)
