@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import requests
@@ -95,6 +95,7 @@ class RunningServer:
     token: str = field(default_factory=lambda: secrets.token_hex(32))
     port: int = field(default_factory=free_port)
     access_log: bool = False
+    ready_path: ClassVar[str] = "/headway/readyz"
     chooses: bool = False  # `headway serve` chooses what makes the CPU backend start
     process: subprocess.Popen[bytes] | None = None
     children: list[psutil.Process] = field(default_factory=list)
@@ -216,7 +217,7 @@ class RunningServer:
         if self.process.poll() is not None:
             return True
         try:
-            return requests.get(f"{self.url}/headway/readyz", timeout=2).status_code == 200
+            return requests.get(f"{self.url}{self.ready_path}", timeout=2).status_code == 200
         except requests.RequestException:
             return False
 

@@ -39,6 +39,7 @@ ALONE: tuple[str, ...] = (
     "tests/plugin/vllm_adapter/contract/test_guarded_application.py",
     "tests/plugin/http/admin/test_document_fuzz.py",
     "tests/dashboard/sources/test_real_prometheus.py",
+    "tests/plugin/router/test_routing.py",
     "tests/plugin/demo/test_show.py",
     "tests/dashboard/pages/test_every_page.py",
     "tests/dashboard/pages/test_pages.py",

@@ -17,7 +17,8 @@ class RequestContext:
     """One request: its class, sizes and time-outs, and the permit that all its engine calls share.
 
     ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
-    ``most_tokens`` bounds each of its answers, whatever it asks for; ``answers`` to each prompt are asked for.
+    ``most_tokens`` bounds each of its answers, whatever it asks for; ``answers`` to each prompt are asked for,
+    as a stream of events where it ``streams``.
     ``bypass`` marks the server's own requests, which pass without a permit; ``detached`` one whose engine call outlives
     the HTTP request. ``on_arrival`` is called once, when the request first asks for a permit, ``on_entered`` when it
     has it, ``on_given_up`` when it is aborted.
@@ -35,6 +36,7 @@ class RequestContext:
     service_tier: str | None = None
     most_tokens: int | None = None
     answers: int = 1
+    streams: bool = False
     bypass: bool = False
     prompts: int = 1
     detached: bool = False

@@ -22,6 +22,7 @@ from headway.cli import (
     preset,
     recycle,
     resume,
+    route,
     serve,
     simulate,
     status,
@@ -48,6 +49,7 @@ a first session:
   headway pause, then headway resume               requests wait meanwhile; headway drain refuses them instead
   headway dashboard                                charts and controls in the browser
   headway demo                                     server, dashboard and sample traffic at once
+  headway route --instances URL,URL                one queue in front of several vLLM servers
   headway simulate --preset latency                try a preset on a model of the engine
   headway bench --load 1.5                         load a running server, and measure it by your objectives
   headway tune --out tuned.toml                    find the seats that suit a running server
@@ -65,8 +67,8 @@ exit codes:
 """
 
 _COMMANDS = (
-    serve, status, traffic, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard, demo, simulate,
-    calibrate, bench, tune, export, doctor,
+    serve, route, status, traffic, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard, demo,
+    simulate, calibrate, bench, tune, export, doctor,
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headway.errors import UnknownPresetError
 from headway_policies import Preset, PresetError, bundled_presets, load_preset
+from headway_policies.preset import with_fixed_limit
 from headway_policies.request import PriorityClass
 
 #: The most presets in the operator's folder: each is read at the start, and listed in every answer.
@@ -35,11 +36,16 @@ class Listed:
 
 
 class PresetCatalogue:
-    """The presets known to this server, by name."""
+    """The presets known to this server, by name.
 
-    def __init__(self, folder: str | Path | None = None) -> None:
+    The seats of a preset are those of one engine. In front of several ``instances`` there are as many times more, and
+    their limit is fixed: an instance moves its own.
+    """
+
+    def __init__(self, folder: str | Path | None = None, instances: int | None = None) -> None:
         """Read the folder. Raises PresetError with every error of every file."""
-        self._listed = {name: Listed(preset, BUNDLED) for name, preset in bundled_presets().items()}
+        self._instances = instances
+        self._listed = {name: self._list(preset, BUNDLED) for name, preset in bundled_presets().items()}
         if folder is not None:
             self._add_folder(Path(folder))
 
@@ -65,13 +71,18 @@ class PresetCatalogue:
         known = self._listed.get(preset.name)
         if known is not None and known.source not in (BUNDLED, str(path)):
             raise PresetError(f"{path}: name: {preset.name!r} is already the name of {known.source}")
-        self._listed[preset.name] = Listed(preset, str(path))
-        return preset
+        self._listed[preset.name] = self._list(preset, str(path))
+        return self._listed[preset.name].preset
 
     def include(self, preset: Preset) -> Preset:
         """Add a preset that a program made, in place of one of the same name."""
-        self._listed[preset.name] = Listed(preset, GIVEN)
-        return preset
+        self._listed[preset.name] = self._list(preset, GIVEN)
+        return self._listed[preset.name].preset
+
+    def _list(self, preset: Preset, source: str) -> Listed:
+        if self._instances is None:
+            return Listed(preset, source)
+        return Listed(with_fixed_limit(preset, preset.batching.seats * self._instances), source)
 
     def resolve(self, name_or_file: str) -> Preset:
         """The preset of that name, or the one in that file. Raises PresetError or UnknownPresetError."""

@@ -18,6 +18,7 @@ _STATES = {
 _HOLDS = {
     Hold.ENGINE_PAUSED: "the engine is paused",
     Hold.ENGINE_ASLEEP: "the engine is asleep",
+    Hold.NO_INSTANCE: "no instance is healthy",
 }
 
 

@@ -1,7 +1,7 @@
 """Endpoint plugin: what Headway adds to each API server of vLLM, before its socket listens.
 
 Configured by the environment, because vLLM offers plugins no arguments (``--additional-config`` would change the key
-of the compile cache): ``headway.doctor.variables`` lists all variables, ``endpoint_settings`` reads them.
+of the compile cache): ``headway.doctor.variables`` lists all variables, ``headway.api_server`` reads them.
 
 A request passes from the outside to the inside:
 
@@ -30,15 +30,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from headway.admission import Gateway
+from headway.api_server import Settings, protected
 from headway.engine_service import EngineService
 from headway.errors import HeadwayError
-from headway.http import AdmissionMiddleware, Bounds, Budget, RequestLimits, hide_queries, routes
-from headway.http.access import Access, ApiKeys, RouteGuard
+from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
 from headway.http.inference import Retries, TenantCharges
 from headway.operator import Control, Listed, ServerIdentity
-from headway.operator.metrics import HttpCollector
-from headway.tracing import RequestIds, queue_spans
-from headway.vllm_adapter.endpoint_settings import Settings
+from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
@@ -145,21 +143,17 @@ class HeadwayEndpoint:
         The stack is wrapped as it is, for vLLM's build of the application may have made it already. ``args`` are the
         server's own: uvicorn is started with them after this.
         """
-        app, keys_file, tokens = self._app, settings.keys_file, settings.tokens
+        app = self._app
         prompt_embeds = bool(getattr(args, "enable_prompt_embeds", False))
         bounds = replace(settings.bounds, prompt_embeds=prompt_embeds, context_tokens=self._context_tokens)
-        access = Access(
-            settings.route_table,
-            tokens.role,
-            bool(tokens),
+        app.middleware_stack = protected(
+            app.middleware_stack or app.build_middleware_stack(),
+            settings,
+            bounds,
             lambda: self._controlled().preset,
-            keys=None if keys_file is None else lambda: keys_file.ring,
-            api_keys=ApiKeys(inference_keys(args, os.environ)),
-            proxies=settings.proxies,
+            self._retries.ended,
+            inference_keys(args, os.environ),
         )
-        guarded = RouteGuard(app.middleware_stack or app.build_middleware_stack(), access)
-        REGISTRY.register(HttpCollector(guarded.refused, self._retries.ended))
-        app.middleware_stack = RequestIds(RequestLimits(guarded, bounds, Budget(bounds.max_bodies_bytes)))
         _bound_server(bounds, args)
         fail_fast(app)
         log_routes(app, settings.route_table)
@@ -185,7 +179,7 @@ def _bound_server(bounds: Bounds, args: Namespace) -> None:
         getattr(args, "h11_max_header_count", None) or bounds.max_header_fields, bounds.max_header_fields
     )
     try:
-        from headway.vllm_adapter.protocol import bound_protocol
+        from headway.api_server.protocol import bound_protocol
     except ImportError:
         return
     bound_protocol(bounds)

@@ -1,8 +1,9 @@
 """The number of seats that are open.
 
 As many as the limit policy says, no more than the engine can give, and of those a share. The limit is right for a
-healthy engine. Less is open while its memory is short, after it died for lack of memory, and for a while after a
-warm-up, when seats open one after another. The least of these shares counts; one seat is always open.
+healthy engine. Less is open while its memory is short, while instances behind a router are missing, after it died for
+lack of memory, and for a while after a warm-up, when seats open one after another. The least of these shares counts;
+one seat is always open.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class CapReason(StrEnum):
 
     RECOVERY = "recovery"
     MEMORY = "memory"
+    INSTANCES = "instances"
 
 
 class Opening:

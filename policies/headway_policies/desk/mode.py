@@ -27,6 +27,7 @@ class Hold(StrEnum):
     WARMUP = "warmup"
     ENGINE_PAUSED = "engine_paused"
     ENGINE_ASLEEP = "engine_asleep"
+    NO_INSTANCE = "no_instance"
 
 
 #: The holds that only the engine's own report sets and ends.

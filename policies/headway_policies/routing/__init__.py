@@ -9,5 +9,15 @@ from headway_policies.routing.instance import CachedPrefixes, Instance
 from headway_policies.routing.least_loaded import LeastLoaded
 from headway_policies.routing.roster import Roster
 from headway_policies.routing.router import Demand, Router
+from headway_policies.routing.sent_prefixes import SentPrefixes
 
-__all__ = ["CachedPrefixes", "Demand", "Instance", "InstanceHealth", "LeastLoaded", "Roster", "Router"]
+__all__ = [
+    "CachedPrefixes",
+    "Demand",
+    "Instance",
+    "InstanceHealth",
+    "LeastLoaded",
+    "Roster",
+    "Router",
+    "SentPrefixes",
+]

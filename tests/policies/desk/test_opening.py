@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headway_policies.desk.capacity import CapReason, Opening
 from headway_policies.engine.warmup import Ramp
 
-RECOVERY, MEMORY = CapReason
+RECOVERY, MEMORY = CapReason.RECOVERY, CapReason.MEMORY
 NO_RAMP, RAMP = Ramp(0.0), Ramp(10.0)
 
 

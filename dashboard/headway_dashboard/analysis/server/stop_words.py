@@ -13,6 +13,7 @@ _CAUSES = {
     "warmup": "the warm-up",
     "engine_paused": "the engine, which is paused",
     "engine_asleep": "the engine, which is asleep",
+    "no_instance": "the instances, none of which is healthy",
 }
 
 

@@ -104,6 +104,7 @@ def _measure(context: RequestContext, path: str, body: bytes, fields: RequestFie
     """Estimate prompts and tokens, which the engine knows only later, and whether the request is detached."""
     context.detached = path.endswith("/responses") and is_true(fields.background)
     context.prompts = _prompts(path, fields)
+    context.streams = is_true(fields.stream)
     context.answers = max(1, whole_number(fields.n) or 1, whole_number(fields.best_of) or 1)
     context.max_tokens = _most_tokens(fields)
     text = body if _is_utf8(body) else _plain(body)

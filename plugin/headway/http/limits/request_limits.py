@@ -2,7 +2,7 @@
 
 Pure ASGI, around vLLM's authentication, its metrics and every other middleware, for each method and each path. Header
 fields and request target are counted at once; the body is counted as it is read (``body``). Under uvicorn the
-protocol has counted the head already while it came in (``vllm_adapter/protocol``); here the sum is exact, and holds for
+protocol has counted the head already while it came in (``api_server/protocol``); here the sum is exact, and holds for
 any server.
 """
 

@@ -24,7 +24,7 @@ _USUAL_PRESET: Final = "balanced"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of the endpoint plugin; ``keys_file`` None: there is none."""
+    """All settings of an API server; ``keys_file`` None: there is none."""
 
     catalogue: PresetCatalogue
     preset: Preset
@@ -42,9 +42,12 @@ class Settings:
     fallback: FallbackTarget | None
 
     @classmethod
-    def from_environment(cls) -> Settings:
-        """Read everything. Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line."""
-        catalogue = PresetCatalogue(os.environ.get("HEADWAY_PRESET_DIR") or None)
+    def from_environment(cls, instances: int | None = None) -> Settings:
+        """Read everything, for one engine or for so many ``instances`` behind a router.
+
+        Raises PresetError, UnknownPresetError, TokenError or HeadwayError in one line.
+        """
+        catalogue = PresetCatalogue(os.environ.get("HEADWAY_PRESET_DIR") or None, instances)
         path = keys_path()
         return cls(
             catalogue=catalogue,

@@ -13,9 +13,9 @@ from uvicorn.protocols.http import auto
 from uvicorn.server import ServerState
 from virtual_time import on_virtual_time
 
+from headway.api_server.protocol import BoundedProtocol
 from headway.http.limits.bounds import MAX_TARGET_BYTES, Bounds
 from headway.vllm_adapter import endpoint
-from headway.vllm_adapter.protocol import BoundedProtocol
 
 BOUNDS = Bounds(max_header_bytes=9000, body_timeout_s=20.0)
 READ_BYTES = 256 * 1024

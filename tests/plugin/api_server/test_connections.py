@@ -14,9 +14,9 @@ from uvicorn.protocols.http import auto
 from uvicorn.server import ServerState
 from virtual_time import on_virtual_time
 
+from headway.api_server.protocol import BoundedProtocol, bound_protocol
 from headway.http.limits.bounds import Bounds
 from headway.http.limits.connections import Connections
-from headway.vllm_adapter.protocol import BoundedProtocol, bound_protocol
 
 
 class WebsocketProtocol(asyncio.Protocol):

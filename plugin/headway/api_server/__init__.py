@@ -1,0 +1,10 @@
+"""What every API server of Headway has around its application, in front of one engine or of several instances.
+
+Its settings come from the environment (``settings``), its connections are bounded (``protocol``), and each request is
+bounded and guarded before it is read (``protection``).
+"""
+
+from headway.api_server.protection import protected
+from headway.api_server.settings import Settings
+
+__all__ = ["Settings", "protected"]

@@ -1,0 +1,84 @@
+"""``headway route``: one queue in front of several vLLM servers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from headway.console import DEFAULT_PRESET, absolute, find_preset, open_catalogue, port, preflight, preset_dir
+from headway.router.addresses import read_addresses
+
+NAME = "route"
+SUMMARY = "One queue in front of several vLLM servers: requests wait here, and go to the instance that has a seat."
+EPILOG = """\
+examples:
+  headway route --instances http://10.0.0.1:8000,http://10.0.0.2:8000
+  headway route --instances http://big:8000=2,http://small:8000 --preset throughput --port 9000
+  headway route --instances http://127.0.0.1:8001 --seats 64        plain vLLM does not say its --max-num-seqs
+
+The instances are vLLM servers that run already, with Headway or without. Classes, presets, keys, the admin API, metrics
+and the dashboard are those of `headway serve`; the seats of a preset are those of one instance. A request waits in one
+queue and is bound to an instance when it leaves it; until its first byte is sent it is tried on another instance if its
+own is lost. Instances are asked every second; one that does not answer as it should gets nothing until it does.
+
+environment, beside that of headway serve:
+  HEADWAY_INSTANCE_KEY              the API key of the instances; keys of clients are never sent to them
+  HEADWAY_INSTANCE_KEY_FILE         the same, from a file
+
+On an instance with Headway, name this server in HEADWAY_TRUSTED_PROXIES, so that it takes class and tenant from it.
+exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--instances", action="append", required=True, metavar="URL[=WEIGHT],...", help="the servers; may be repeated"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1)")
+    parser.add_argument("--port", type=port, default=8000, help="(default: 8000)")
+    parser.add_argument(
+        "--preset",
+        metavar="NAME|FILE",
+        help=f"the preset to start with (default: $HEADWAY_PRESET, else {DEFAULT_PRESET})",
+    )
+    parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own preset files")
+    parser.add_argument(
+        "--seats", type=_positive, default=256, metavar="N",
+        help="seats of an instance that does not say how many it has (default: 256, as vLLM's --max-num-seqs)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--drain", type=_positive, default=30, metavar="S", help="time for running requests at the end (default: 30)"
+    )
+    parser.add_argument("--ssl-certfile", metavar="FILE", help="serve with TLS")
+    parser.add_argument("--ssl-keyfile", metavar="FILE", help="the key of the certificate")
+    parser.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Route until stopped."""
+    folder = preset_dir(chosen.preset_dir, os.environ)
+    wanted = chosen.preset or os.environ.get("HEADWAY_PRESET") or DEFAULT_PRESET
+    find_preset(wanted, open_catalogue(folder))
+    preflight.check_tokens(os.environ)
+    preflight.check_upstream(os.environ)
+    preflight.check_bounds(os.environ)
+    preflight.check_requests(os.environ)
+    preflight.try_bind(chosen.host, chosen.port)
+    instances = read_addresses(chosen.instances)
+    os.environ["HEADWAY_PRESET"] = absolute(wanted)
+    if folder is not None:
+        os.environ["HEADWAY_PRESET_DIR"] = str(folder)
+    from headway.router.launch import RouteOptions, route
+
+    return route(
+        RouteOptions(
+            instances, chosen.host, chosen.port, chosen.seats, chosen.drain, chosen.ssl_certfile, chosen.ssl_keyfile
+        )
+    )
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text[:9]) > 0 and len(text) <= 6):
+        raise argparse.ArgumentTypeError(f"a whole number from 1 to 999999 is needed, not {text[:20]!r}")
+    return int(text)

@@ -1,0 +1,16 @@
+"""The router: one desk in front of several vLLM servers that exist already.
+
+    addresses   which instances there are
+    reading     what an instance says of itself: its seats, its load, its progress
+    instance    one instance: its health, its load, what was sent to it
+    pool        all of them: which one takes the next request, and the requests that wait for a seat
+    heartbeat   asks each instance every second
+    exchange    one HTTP exchange with an instance
+    engine      all instances as one engine, behind the port of ``headway.engine``
+    endpoint    the HTTP routes that are forwarded
+    launch      ``headway route``: everything put together
+
+A request waits in the one queue of the desk and is bound to an instance when it leaves that queue (late binding). Until
+its first byte has been sent to the client it can be tried on another instance, so the death of one loses nothing that
+waits. The desk is that of ``headway serve``: classes, presets, admin API, metrics and dashboard are the same.
+"""

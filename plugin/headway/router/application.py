@@ -1,0 +1,111 @@
+"""The application of the router: the forwarded routes behind the same gate, admin API and protection as one engine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from headway.api_server import Settings, protected
+from headway.engine_service import EngineService
+from headway.http import AdmissionMiddleware, routes
+from headway.http.inference import Retries
+from headway.operator import ServerIdentity
+from headway.router.endpoint import ForwardEndpoint
+from headway.router.engine import InstancesAdapter, InstancesEngine
+from headway.router.heartbeat import Heartbeat
+from headway.router.metrics import InstancesCollector
+from headway_policies import CapReason, Hold
+
+_HALF_A_SEAT: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class RouterService:
+    """The parts of one router: ``application`` answers, ``service`` has the desk, ``heartbeat`` asks the instances."""
+
+    application: ASGIApp
+    service: EngineService
+    engine: InstancesEngine
+    heartbeat: Heartbeat
+
+    async def begin(self) -> None:
+        """Start the background work: before the first request."""
+        self.engine.pool.on_change = self._open_seats
+        self._open_seats()
+        await self.service.serve()
+        self.service.parts.tasks.start("instances", self.heartbeat.run())
+
+    async def end(self) -> None:
+        """Stop the background work, and close the connections to the instances."""
+        self.service.parts.tasks.stop_all()
+        await self.engine.client.close()
+
+    def _open_seats(self) -> None:
+        """As many seats are open as the healthy instances have, and none without one."""
+        gate, seats = self.service.parts.gateway.gate, self.engine.pool.seats()
+        whole = min(gate.desk.preset.batching.seats, gate.desk.ceiling or gate.desk.preset.batching.seats)
+        gate.cap_seats(CapReason.INSTANCES, min(1.0, (seats + _HALF_A_SEAT) / whole))
+        if seats == 0 and Hold.NO_INSTANCE not in gate.desk.holds:
+            gate.pause(Hold.NO_INSTANCE)
+        elif seats > 0 and Hold.NO_INSTANCE in gate.desk.holds:
+            gate.resume(Hold.NO_INSTANCE)
+
+
+def router_service(settings: Settings, engine: InstancesEngine, model: str) -> RouterService:
+    """Everything around these instances, which were asked once before: their seats are the ceiling."""
+    service = EngineService(
+        engine,
+        InstancesAdapter(),
+        settings.preset,
+        settings.catalogue,
+        registry=REGISTRY,
+        identity=ServerIdentity(model, "router"),
+        max_request_seats=settings.max_request_seats,
+        other_model=settings.fallback,
+    )
+    control = service.control
+    control.audit.write_to(settings.audit_file)
+    REGISTRY.register(InstancesCollector(engine.pool))
+    retries = Retries()
+    retries.ended.update(dict.fromkeys(settings.catalogue.class_names(), 0))
+    middleware = Middleware(
+        AdmissionMiddleware,
+        preset=lambda: control.preset,
+        queue_full_status=settings.queue_full_status,
+        fallback_controller=lambda: control.fallback_controller,
+        rules=settings.request_rules,
+        retries=retries,
+    )
+    own = [Route("/metrics", _metrics), Route("/health", _Health(engine).answer)]
+    forwarded = ForwardEndpoint(lambda: engine).routes()
+    application = Starlette(
+        routes=[*own, *routes(lambda: control, settings.tokens, settings.admin_rules), *forwarded],
+        middleware=[middleware],
+    )
+    api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key]
+    guarded = protected(application, settings, settings.bounds, lambda: control.preset, retries.ended, api_keys)
+    return RouterService(guarded, service, engine, Heartbeat(engine))
+
+
+@dataclass(frozen=True, slots=True)
+class _Health:
+    engine: InstancesEngine
+
+    async def answer(self, request: Request) -> Response:
+        """200 while an instance is healthy, as vLLM's own health route."""
+        healthy = any(True for _ in self.engine.pool.healthy())
+        return Response(status_code=HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+async def _metrics(request: Request) -> Response:
+    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,199 @@
+"""All instances as one engine, behind the port of ``headway.engine``.
+
+    chosen                  the pool gives seats on an instance
+    lost, no output yet     the request is tried on another one, whatever was the matter
+    refused by it           (429, 502, 503, 504) another one is asked; the last refusal is passed on
+    lost after output       the call fails: what was sent cannot be taken back
+
+A request during which two instances were lost is not tried a third time: it may be the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+from headway.engine import PlainAdapter, StepListener
+from headway.router.call import AbortedError, Call, InstanceLostError
+from headway.router.exchange import InstanceClient
+from headway.router.forwarded import CallParams, Forwarded, Piece
+from headway.router.pool import AllTriedError, InstancePool, Lease
+from headway_policies import Load, Usage
+from headway_policies.fallback import Verdict
+from headway_policies.routing import Demand
+
+_MOST_LOST: Final = 2
+_MAX_REFUSAL_BYTES: Final = 64 * 1024
+_REFUSALS: Final = frozenset({429, 502, 503, 504})
+
+
+class InstancesEngine:
+    """The engine of the router. Call it on one event loop only."""
+
+    def __init__(self, pool: InstancePool, client: InstanceClient) -> None:
+        self.pool = pool
+        self.client = client
+        self.max_num_seqs = max(1, pool.all_seats())
+        self._calls: dict[str, tuple[Call, Callable[[], int]]] = {}
+        self._listener: StepListener | None = None
+
+    @property
+    def errored(self) -> bool:
+        """It is never dead: instances come back."""
+        return False
+
+    async def generate(
+        self, prompt: Forwarded, sampling_params: CallParams, request_id: str, *, demand: Demand, **options: Any
+    ) -> AsyncGenerator[Piece, None]:
+        """The pieces of one response. Raises InstanceLostError where no instance could give all of it."""
+        call, lease = Call(), None
+        most = sampling_params.max_tokens
+        request = prompt if most is None or most == prompt.max_tokens else prompt.at_most(most)
+        self._calls[request_id] = call, lambda: 0
+        refused_by: dict[str, list[Piece]] = {}
+        lost = 0
+        try:
+            while True:
+                try:
+                    lease = await call.step(self.pool.lease(call, demand, frozenset(refused_by)))
+                except AllTriedError:
+                    for piece in refused_by.popitem()[1]:
+                        yield piece
+                    return
+                except InstanceLostError:  # it had not begun
+                    call.again()
+                    continue
+                self._calls[request_id] = call, _progress_since(lease)
+                verdict, how = Verdict.UNDECIDED, "aborted"
+                try:
+                    async with aclosing(self._tried(lease, request, call, demand.prompt_tokens)) as pieces:
+                        refusal = list[Piece]()
+                        async for piece in pieces:
+                            if refusal or piece.status in _REFUSALS:
+                                refusal.append(piece)
+                                continue
+                            call.begun = True
+                            yield piece
+                    if not refusal:
+                        verdict, how = Verdict.SUCCESS, "answered"
+                        return
+                    how = "refused"
+                    refused_by[lease.link.address.name] = refusal
+                except InstanceLostError as error:
+                    verdict, how = Verdict.FAILURE, "lost"
+                    self.pool.silent(lease.link)
+                    lost += error.sent
+                    if call.begun or lost >= _MOST_LOST:
+                        raise
+                    call.again()
+                    self.pool.retried += 1
+                finally:
+                    self.pool.release(lease, verdict, how)
+        except AbortedError:
+            return
+        finally:
+            del self._calls[request_id]
+
+    async def fetch(self, request: Forwarded) -> AsyncGenerator[Piece, None]:
+        """The pieces of a response that needs no seat, of the first healthy instance that gives one.
+
+        Raises InstanceLostError.
+        """
+        last = InstanceLostError("any", sent=False)
+        for link in sorted(self.pool.healthy(), key=lambda one: one.sent + one.others):
+            call = Call()
+            try:
+                async with aclosing(self.client.exchange(link.address, request, call, 0)) as pieces:
+                    async for piece in pieces:
+                        call.begun = True
+                        yield piece
+                return
+            except InstanceLostError as error:
+                last = error
+                self.pool.silent(link)
+                if call.begun:
+                    break
+        raise last
+
+    async def abort(self, request_id: str) -> None:
+        """Stop a request; its connection is closed, which the instance notices. An id that is not known is ignored."""
+        found = self._calls.get(request_id)
+        if found is not None:
+            found[0].stop(AbortedError())
+
+    async def ping(self) -> None:
+        """Answer as soon as an instance is healthy: without one, nothing is dispatched."""
+        await self.pool.any_healthy()
+
+    def listen(self, listener: StepListener) -> None:
+        """Have every reading reported as a step."""
+        self._listener = listener
+
+    def report(self) -> None:
+        """Every instance was read: tell the listener."""
+        if self._listener is None:
+            return
+        links = list(self.pool.healthy())
+        running = sum(max(one.reading.running, one.sent) for one in links)
+        waiting = sum(one.reading.waiting for one in links) + self.pool.waiting
+        kv_use = max((one.reading.kv_use for one in links), default=0.0)
+        self._listener.step(Load(running, waiting, kv_use), 0, ())
+
+    def progress_of(self, request_id: str) -> int | None:
+        """The readings of its instance, since it began there, that showed progress; None for an id not known."""
+        found = self._calls.get(request_id)
+        return None if found is None else found[1]()
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """There is nothing to stop: the instances belong to others."""
+
+    async def _tried(
+        self, lease: Lease, request: Forwarded, call: Call, prompt_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
+        """One try, of which a refusal has a bound."""
+        taken, bounded = 0, False
+        async with aclosing(self.client.exchange(lease.link.address, request, call, prompt_tokens)) as pieces:
+            async for piece in pieces:
+                bounded = bounded or piece.status in _REFUSALS
+                taken += len(piece.body)
+                if bounded and taken > _MAX_REFUSAL_BYTES:
+                    raise InstanceLostError(lease.link.address.name, sent=True)
+                yield piece
+
+
+class InstancesAdapter(PlainAdapter):
+    """What is particular to instances: sizes come with the request, progress with the readings."""
+
+    def seats(self, sampling_params: CallParams) -> int:
+        """The sequences of all prompts."""
+        return sampling_params.n
+
+    def usage(self, output: Piece) -> Usage | None:
+        """As the response said, or as its events were counted."""
+        return output.usage
+
+    def unstreamed(self, sampling_params: CallParams) -> bool:
+        """A body comes as a whole."""
+        return not sampling_params.stream
+
+    def tokens(self, engine: Any, request_id: str) -> int | None:
+        """The readings of its instance that showed progress."""
+        progress: int | None = engine.progress_of(request_id)
+        return 0 if progress is None else progress
+
+    async def catch_up(self, engine: Any) -> None:
+        """A call whose connection is closed is gone: there is nothing to wait for, least of all a lost instance."""
+
+    def unfinished(self, output: Piece) -> bool:
+        """Without its last piece it was cut short."""
+        return not output.last
+
+    async def memory(self, engine: Any) -> Mapping[str, int]:
+        """The weights are elsewhere."""
+        return {}
+
+
+def _progress_since(lease: Lease) -> Callable[[], int]:
+    link, before = lease.link, lease.link.progress
+    return lambda: link.progress - before

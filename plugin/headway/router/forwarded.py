@@ -1,0 +1,92 @@
+"""A request as it is forwarded, and the pieces of its response as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headway_policies import Usage
+
+Headers = tuple[tuple[str, str], ...]
+
+#: Headers of a request that mean its connection, its client or this server, and not the instance.
+_NOT_FORWARDED: Final = frozenset({
+    "accept-encoding", "authorization", "connection", "content-length", "cookie", "expect", "forwarded", "host",
+    "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
+    "x-api-key", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
+})  # fmt: skip
+#: Of a response; what Headway says of a request it says itself.
+_NOT_RETURNED: Final = frozenset({
+    "connection", "date", "keep-alive", "server", "trailer", "transfer-encoding", "upgrade", "x-headway-class",
+    "x-headway-preset", "x-headway-queue-ms", "x-request-id",
+})  # fmt: skip
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """One request: ``target`` is its path with the query, ``headers`` are those that the instance gets.
+
+    ``max_tokens`` is the limit that its body names, None where it names none.
+    """
+
+    method: str
+    target: str
+    headers: Headers
+    body: bytes = b""
+    max_tokens: int | None = None
+
+    def at_most(self, tokens: int) -> Forwarded:
+        """The same request with at most this many output tokens, whatever it asks for; unchanged if it is no JSON."""
+        try:
+            content = json.loads(self.body)
+        except ValueError:
+            return self
+        if not isinstance(content, dict):
+            return self
+        named = [name for name in _LIMITS if content.get(name) is not None]
+        wanted = dict.fromkeys(named or [_usual_limit(self.target)], tokens)
+        body = json.dumps(content | wanted, ensure_ascii=False, separators=(",", ":"))
+        return replace(self, body=body.encode(), max_tokens=tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class CallParams:
+    """What the gate needs of a request: ``n`` sequences, its limit of tokens, and whether it streams."""
+
+    n: int = 1
+    max_tokens: int | None = None
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a response. The first one has its ``status`` and ``headers``, the last one is ``last``.
+
+    ``usage`` is that of the whole request, in the last piece, where it is known.
+    """
+
+    body: bytes
+    status: int | None = None
+    headers: Headers = ()
+    last: bool = False
+    usage: Usage | None = None
+
+
+def request_headers(headers: Iterable[tuple[str, str]], own: Headers) -> Headers:
+    """The headers that an instance gets, in lower case: the client's without those of its connection, then ``own``."""
+    replaced = {name for name, _ in own}
+    kept = [(name, value) for name, value in headers if name not in _NOT_FORWARDED and name not in replaced]
+    return (*kept, *own)
+
+
+def response_headers(headers: Iterable[tuple[str, str]]) -> Headers:
+    """The headers that the client gets, in lower case."""
+    lowered = ((name.lower(), value) for name, value in headers)
+    return tuple((name, value) for name, value in lowered if name not in _NOT_RETURNED)
+
+
+def _usual_limit(target: str) -> str:
+    return "max_output_tokens" if target.partition("?")[0].endswith("/responses") else "max_tokens"

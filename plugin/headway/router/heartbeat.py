@@ -1,0 +1,75 @@
+"""The heartbeat: asks each instance every second whether it is ready, and for its metrics.
+
+A Headway instance answers ``/headway/readyz``: one that drains, warms up or has lost its engine gets no requests. Plain
+vLLM has ``/health``. Each instance is asked by itself, so that a slow one delays no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Final
+
+import aiohttp
+
+from headway.router.engine import InstancesEngine
+from headway.router.instance import InstanceLink
+from headway.router.reading import read
+
+EVERY_S: Final = 1.0
+_WITHIN_S: Final = 2.0
+_READY, _HEALTH, _METRICS = "/headway/readyz", "/health", "/metrics"
+
+
+class Heartbeat:
+    """Asks all instances while ``run`` runs."""
+
+    def __init__(self, engine: InstancesEngine) -> None:
+        self._engine = engine
+        self._plain: set[str] = set()
+
+    async def once(self) -> None:
+        """Ask every instance once."""
+        await asyncio.gather(*(self._ask(link) for link in self._engine.pool.links.values()))
+        self._engine.report()
+
+    async def run(self) -> None:
+        """Ask for as long as the router runs."""
+        async with asyncio.TaskGroup() as tasks:
+            for link in self._engine.pool.links.values():
+                tasks.create_task(self._watch(link))
+            tasks.create_task(self._report())
+
+    async def _watch(self, link: InstanceLink) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            await self._ask(link)
+
+    async def _report(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self._engine.report()
+
+    async def _ask(self, link: InstanceLink) -> None:
+        pool = self._engine.pool
+        try:
+            if not await self._ready(link):
+                pool.silent(link)
+                return
+            status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            pool.silent(link)
+            return
+        pool.heard(link, read(text) if status == HTTPStatus.OK else link.reading)
+
+    async def _ready(self, link: InstanceLink) -> bool:
+        client, name = self._engine.client, link.address.name
+        if name not in self._plain:
+            status, _ = await client.get(link.address, _READY, _WITHIN_S)
+            if status not in (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED):
+                return status == HTTPStatus.OK
+            self._plain.add(name)
+        status, _ = await client.get(link.address, _HEALTH, _WITHIN_S)
+        if status == HTTPStatus.NOT_FOUND:
+            self._plain.discard(name)  # another server stands there now
+        return status == HTTPStatus.OK

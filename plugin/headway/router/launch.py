@@ -1,0 +1,157 @@
+"""``headway route``: the router's server, from its settings to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final
+
+import aiohttp
+import uvicorn
+
+from headway.admission import loop_time_s
+from headway.api.secret_text import find_secret
+from headway.api_server import Settings
+from headway.api_server.protocol import bound_protocol
+from headway.errors import HeadwayError
+from headway.http import hide_queries
+from headway.logs import JsonLines, LogSettings
+from headway.router.addresses import Address
+from headway.router.application import RouterService, router_service
+from headway.router.engine import InstancesEngine
+from headway.router.exchange import InstanceClient
+from headway.router.heartbeat import Heartbeat
+from headway.router.instance import InstanceLink
+from headway.router.pool import InstancePool
+from headway_policies.routing import LeastLoaded
+
+log = logging.getLogger(__name__)
+
+INSTANCE_KEY: Final = "HEADWAY_INSTANCE_KEY"
+_ASK_S: Final = 5.0
+_FORMAT: Final = "%(levelname)s %(asctime)s [headway/%(filename)s:%(lineno)d] %(message)s"
+_MODELS: Final = "/v1/models"
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOptions:
+    """Where the router listens, and in front of which instances.
+
+    ``seats`` counts for an instance that does not say how many it has; ``drain_s`` is the time that running requests
+    have at the end.
+    """
+
+    instances: Sequence[Address]
+    host: str
+    port: int
+    seats: int
+    drain_s: int
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+
+
+def route(options: RouteOptions) -> int:
+    """Serve until stopped; returns the exit code. Raises HeadwayError or PresetError before anything listens."""
+    _log()
+    settings = Settings.from_environment(instances=len(options.instances))
+    secret = find_secret(INSTANCE_KEY, os.environ)
+    asyncio.run(_serve(options, settings, None if secret is None else secret.text.strip() or None))
+    return 0
+
+
+async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> None:
+    client = InstanceClient(key)
+    pool = InstancePool(
+        [InstanceLink(address, options.seats) for address in options.instances], LeastLoaded(), loop_time_s
+    )
+    try:
+        first = InstancesEngine(pool, client)
+        await Heartbeat(first).once()
+        engine = InstancesEngine(pool, client)  # its ceiling is what the instances have said
+        router = router_service(settings, engine, await _model(pool, client))
+        await _listen(options, settings, router)
+    finally:
+        await client.close()
+
+
+async def _listen(options: RouteOptions, settings: Settings, router: RouterService) -> None:
+    bound_protocol(settings.bounds)
+    config = uvicorn.Config(
+        router.application,
+        host=options.host,
+        port=options.port,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ssl_certfile=options.ssl_certfile,
+        ssl_keyfile=options.ssl_keyfile,
+        timeout_graceful_shutdown=options.drain_s,
+    )
+    if settings.keys_file is not None:
+        router.service.parts.tasks.start("keys file", settings.keys_file.watch())
+    await router.begin()
+    desk = router.service.parts.gateway.gate.desk
+    log.info(
+        "healthy instances: %d of %d; preset %s, %d seats (ceiling %d)", sum(1 for _ in router.engine.pool.healthy()),
+        len(router.engine.pool.links), desk.preset.name, desk.limit, desk.ceiling or 0,
+    )  # fmt: skip
+    server = _Server(config, router)
+    try:
+        await server.serve()
+    except SystemExit as ended:  # uvicorn's way to say that it could not listen
+        raise HeadwayError(f"cannot listen on {options.host}:{options.port}") from ended
+    finally:
+        await router.end()
+
+
+class _Server(uvicorn.Server):
+    """Refuses waiting requests as soon as it is told to end; running ones have their time."""
+
+    def __init__(self, config: uvicorn.Config, router: RouterService) -> None:
+        super().__init__(config)
+        self._router = router
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's own, but the process does not end by the signal: a server that was stopped has ended well."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGINT or SIGTERM."""
+        self._router.service.parts.gateway.link.close_from_any_thread(None)
+        super().handle_exit(sig, frame)
+
+
+async def _model(pool: InstancePool, client: InstanceClient) -> str:
+    """The name of the model that the instances serve; empty where none says it."""
+    for link in pool.healthy():
+        try:
+            _, text = await client.get(link.address, _MODELS, _ASK_S)
+            return str(json.loads(text)["data"][0]["id"])[:200]
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, IndexError, TypeError):
+            continue
+    return ""
+
+
+def _log() -> None:
+    logging.basicConfig(level=logging.INFO, format=_FORMAT, datefmt="%m-%d %H:%M:%S")
+    if LogSettings.from_environment(os.environ).json:
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonLines())
+    hide_queries()

@@ -1,0 +1,42 @@
+"""Metrics of the instances behind a router."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from headway.operator.metrics.table import counter, gauge
+from headway.router.pool import InstancePool
+
+
+class InstancesCollector(Collector):
+    """Reads the pool at each scrape. The label ``instance_name`` is the instance's host and port."""
+
+    def __init__(self, pool: InstancePool) -> None:
+        self._pool = pool
+
+    def describe(self) -> Iterable[Metric]:
+        """No families ahead of a scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        healthy = {one.address.name for one in self._pool.healthy()}
+        up = gauge("headway_instance_up", "instance_name")
+        seats = gauge("headway_instance_seats", "instance_name")
+        running = gauge("headway_instance_running", "instance_name", "whose")
+        kv_use = gauge("headway_instance_kv_cache_usage_ratio", "instance_name")
+        exchanges = counter("headway_instance_exchanges_total", "instance_name", "ended")
+        for name, link in self._pool.links.items():
+            up.add_metric([name], float(name in healthy))
+            seats.add_metric([name], link.seats)
+            running.add_metric([name, "own"], link.sent)
+            running.add_metric([name, "others"], link.others)
+            kv_use.add_metric([name], link.reading.kv_use)
+            for how in ("answered", "refused", "lost", "aborted"):
+                exchanges.add_metric([name, how], link.ended[how])
+        retries = counter("headway_instance_retries_total")
+        retries.add_metric([], self._pool.retried)
+        yield from (up, seats, running, kv_use, exchanges, retries)

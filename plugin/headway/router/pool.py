@@ -1,0 +1,182 @@
+"""The pool of instances: which of them takes the next request, and the requests that wait until one of them has a seat.
+
+The desk dispatches no more sequences than the healthy instances have seats, so a request waits here only for a moment:
+while an instance has just fallen away. Requests are served in the order of their dispatch; one that may not go to the
+free instance does not hold up the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from headway.router.call import Call, InstanceLostError
+from headway.router.instance import InstanceLink
+from headway.router.reading import Reading
+from headway_policies.fallback import BreakerState, Verdict
+from headway_policies.routing import Demand, Router
+
+log = logging.getLogger(__name__)
+
+
+class AllTriedError(Exception):
+    """Every healthy instance has refused this request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The seats of one request on one instance, from ``lease`` to ``release``."""
+
+    link: InstanceLink
+    seats: int
+    number: int
+    call: Call
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    call: Call
+    demand: Demand
+    without: frozenset[str]
+    lease: asyncio.Future[Lease] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class InstancePool:
+    """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one."""
+
+    def __init__(
+        self, links: Iterable[InstanceLink], router: Router, now_s: Callable[[], float], *, retried: int = 0
+    ) -> None:
+        self.links = {one.address.name: one for one in links}
+        self.retried = retried
+        self.on_change: Callable[[], None] = lambda: None
+        self._router = router
+        self._now_s = now_s
+        self._waiting: list[_Waiting] = []
+        self._healthy = asyncio.Event()
+        self._states: dict[str, BreakerState] = {}
+
+    def healthy(self) -> Iterator[InstanceLink]:
+        """Those that may be given requests, the probes of half-open ones included."""
+        now_s = self._now_s()
+        return (one for one in self.links.values() if one.health.state(now_s) is not BreakerState.OPEN)
+
+    def seats(self) -> int:
+        """The seats of the healthy instances."""
+        return sum(one.seats for one in self.healthy())
+
+    def all_seats(self) -> int:
+        """The seats of all instances."""
+        return sum(one.seats for one in self.links.values())
+
+    @property
+    def waiting(self) -> int:
+        """Dispatched requests that wait for an instance."""
+        return len(self._waiting)
+
+    async def any_healthy(self) -> None:
+        """Return as soon as an instance is healthy."""
+        while not any(True for _ in self.healthy()):
+            self._healthy.clear()
+            await self._healthy.wait()
+
+    async def lease(self, call: Call, demand: Demand, without: frozenset[str]) -> Lease:
+        """Seats on an instance other than these, once there is one. Raises AllTriedError where no other is healthy."""
+        lease = None if self._waiting else self._choose(call, demand, without)
+        if lease is not None:
+            return lease
+        self._check_tried(without)
+        waiting = _Waiting(call, demand, without)
+        self._waiting.append(waiting)
+        self._serve()
+        try:
+            return await waiting.lease
+        except asyncio.CancelledError:
+            if waiting.lease.done() and not waiting.lease.cancelled() and waiting.lease.exception() is None:
+                self.release(waiting.lease.result(), Verdict.UNDECIDED, "unsent")
+            raise
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+
+    def release(self, lease: Lease, verdict: Verdict, how: str) -> None:
+        """The exchange is over: its instance answered, failed, or neither; ``how`` is the label it is counted under."""
+        link = lease.link
+        link.sent -= lease.seats
+        link.calls.discard(lease.call)
+        link.ended[how] += 1
+        link.health.ended(lease.number, verdict, self._now_s())
+        self._changed(link)
+
+    def heard(self, link: InstanceLink, reading: Reading) -> None:
+        """A good heartbeat."""
+        link.read(reading)
+        link.health.heartbeat(self._now_s(), good=True)
+        self._changed(link)
+
+    def silent(self, link: InstanceLink) -> None:
+        """A bad heartbeat, or none in time, or a connection that broke. What has no output yet is tried elsewhere."""
+        link.health.heartbeat(self._now_s(), good=False)
+        for call in [one for one in link.calls if not one.begun]:
+            call.stop(InstanceLostError(link.address.name, sent=True))
+        self._changed(link)
+
+    # ------------------------------------------------------------------ inside
+
+    def _changed(self, link: InstanceLink) -> None:
+        self._log_state(link)
+        if any(True for _ in self.healthy()):
+            self._healthy.set()
+        self._serve()
+        self.on_change()
+
+    def _log_state(self, link: InstanceLink) -> None:
+        name, state = link.address.name, link.health.state(self._now_s())
+        before = self._states.get(name)
+        self._states[name] = state
+        if state is before:
+            return
+        if state is BreakerState.OPEN:
+            log.warning("instance %s does not answer as it should: it receives no requests", name)
+        elif state is BreakerState.CLOSED:
+            log.info("instance %s is healthy: %d seats", name, link.seats)
+
+    def _serve(self) -> None:
+        """Give seats to those that wait, in their order."""
+        for one in list(self._waiting):
+            if one.lease.done():
+                continue
+            lease = self._choose(one.call, one.demand, one.without)
+            if lease is not None:
+                one.lease.set_result(lease)
+                self._waiting.remove(one)
+            elif one.without:
+                try:
+                    self._check_tried(one.without)
+                except AllTriedError as tried:
+                    one.lease.set_exception(tried)
+                    self._waiting.remove(one)
+
+    def _choose(self, call: Call, demand: Demand, without: frozenset[str]) -> Lease | None:
+        now_s = self._now_s()
+        able = [
+            one for name, one in self.links.items() if name not in without and one.health.takes(now_s) and one.seats > 0
+        ]
+        name = self._router.choose(demand, [one.state() for one in able])
+        if name is None:
+            return None
+        link = self.links[name]
+        number = link.health.begin(now_s)
+        if number is None:
+            return None
+        link.sent += demand.seats
+        link.calls.add(call)
+        link.prefixes.sent(demand.prefix)
+        return Lease(link, demand.seats, number, call)
+
+    def _check_tried(self, without: frozenset[str]) -> None:
+        names = {one.address.name for one in self.healthy()}
+        if names and names <= without:
+            raise AllTriedError

@@ -1,0 +1,52 @@
+"""The usage of a request, read beside its response as that passes through.
+
+A body says it in its ``usage``; a stream only if its client asked for that. A stream without it is counted by events.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from headway_policies import Usage
+
+_TAIL_BYTES: Final = 16 * 1024
+_PROMPT: Final = re.compile(rb'"(?:prompt_tokens|input_tokens)"\s*:\s*(\d{1,9})\b')
+_OUTPUT: Final = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*:\s*(\d{1,9})\b')
+_EVENT: Final = b"data:"
+#: The first event of a stream names the role, the last two its end.
+_OTHER_EVENTS: Final = 2
+
+
+class UsageReader:
+    """Reads one response. ``prompt_tokens`` is the estimate for a stream that does not say how many they were."""
+
+    def __init__(self, prompt_tokens: int) -> None:
+        self._prompt_tokens = prompt_tokens
+        self._head = self._tail = b""
+        self._events = 0
+
+    def add(self, part: bytes) -> None:
+        """The next bytes. Costs O(bytes)."""
+        self._events += part.count(_EVENT)
+        if len(self._head) < _TAIL_BYTES:
+            self._head += part[: _TAIL_BYTES - len(self._head)]
+        self._tail = (self._tail + part)[-_TAIL_BYTES:] if len(part) < _TAIL_BYTES else part[-_TAIL_BYTES:]
+
+    def usage(self) -> Usage | None:
+        """That of the whole response; None where nothing can be said."""
+        output = _last(_OUTPUT, self._tail)
+        if output is not None:
+            prompt = _last(_PROMPT, self._tail) or _last(_PROMPT, self._head)
+            return Usage(self._prompt_tokens if prompt is None else prompt, output)
+        prompt = _last(_PROMPT, self._tail)
+        if prompt is not None:  # an embedding has no output
+            return Usage(prompt, 0)
+        if not self._events:
+            return None
+        return Usage(self._prompt_tokens, max(0, self._events - _OTHER_EVENTS))
+
+
+def _last(pattern: re.Pattern[bytes], text: bytes) -> int | None:
+    found = pattern.findall(text)
+    return int(found[-1]) if found else None

@@ -1,0 +1,45 @@
+"""The metrics of a router: a series for each instance from the start, and the figures of the pool."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+from running_server import Scrape
+from virtual_time import on_virtual_time
+
+from headway.admission import loop_time_s
+from headway.operator.metrics import METRIC_NAMES
+from headway.router.addresses import Address
+from headway.router.call import Call
+from headway.router.instance import InstanceLink
+from headway.router.metrics import InstancesCollector
+from headway.router.pool import InstancePool
+from headway.router.reading import Reading
+from headway_policies.fallback import Verdict
+from headway_policies.routing import Demand, LeastLoaded
+
+
+@on_virtual_time
+async def test_every_instance_has_every_series_from_the_start() -> None:
+    """One that was never reached, too: it is down."""
+    pool = InstancePool(
+        [InstanceLink(Address(name, f"http://{name}"), 4) for name in ("a:1", "b:2")], LeastLoaded(), loop_time_s
+    )
+    registry = CollectorRegistry()
+    registry.register(InstancesCollector(pool))
+    pool.heard(pool.links["a:1"], Reading(seats=3, running=2, kv_use=0.5))
+    lease = await pool.lease(Call(), Demand(100, 50, seats=1), frozenset())
+
+    def read() -> Scrape:
+        return Scrape(generate_latest(registry).decode())
+
+    first = read()
+    assert {one.name for one in first.samples} == {name for name in METRIC_NAMES if name.startswith("headway_instance")}
+    assert [first("headway_instance_up", instance_name=name) for name in ("a:1", "b:2")] == [1, 0]
+    assert [first("headway_instance_seats", instance_name=name) for name in ("a:1", "b:2")] == [3, 4]
+    assert first("headway_instance_running", instance_name="a:1", whose="own") == 1
+    assert first("headway_instance_running", instance_name="a:1", whose="others") == 2
+    assert first("headway_instance_kv_cache_usage_ratio", instance_name="a:1") == 0.5
+    for ended in ("answered", "refused", "lost", "aborted"):
+        assert first("headway_instance_exchanges_total", instance_name="b:2", ended=ended) == 0
+    pool.release(lease, Verdict.SUCCESS, "answered")
+    assert read()("headway_instance_exchanges_total", instance_name="a:1", ended="answered") == 1

@@ -1,0 +1,177 @@
+"""The pool: which instance takes a request, and the order of those that wait for one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from virtual_time import on_virtual_time
+
+from headway.admission import loop_time_s
+from headway.router.addresses import Address
+from headway.router.call import AbortedError, Call, InstanceLostError
+from headway.router.instance import InstanceLink
+from headway.router.pool import AllTriedError, InstancePool, Lease
+from headway.router.reading import Reading
+from headway_policies.fallback import Verdict
+from headway_policies.routing import Demand, LeastLoaded
+
+ONE = Demand(100, 50)
+
+
+def pool_of(*seats: int, heard: bool = True) -> InstancePool:
+    """Healthy instances "0", "1", ... with that many seats."""
+    links = [InstanceLink(Address(str(at), f"http://{at}"), number) for at, number in enumerate(seats)]
+    pool = InstancePool(links, LeastLoaded(), loop_time_s)
+    for link in links if heard else ():
+        pool.heard(link, Reading())
+    return pool
+
+
+async def lease(pool: InstancePool, *without: str, demand: Demand = ONE) -> Lease:
+    """One lease."""
+    return await pool.lease(Call(), demand, frozenset(without))
+
+
+@on_virtual_time
+async def test_no_instance_gets_more_than_its_seats() -> None:
+    """The next request waits, and gets the first seat that is free."""
+    pool = pool_of(2, 1)
+    taken = [await lease(pool) for _ in range(3)]
+    assert sorted(one.link.address.name for one in taken) == ["0", "0", "1"]
+    waiting = asyncio.create_task(lease(pool))
+    await asyncio.sleep(0.1)
+    assert (waiting.done(), pool.waiting) == (False, 1)
+    pool.release(taken[0], Verdict.SUCCESS, "answered")
+    assert (await waiting).link is taken[0].link
+    assert pool.waiting == 0
+
+
+@on_virtual_time
+async def test_those_that_wait_are_served_in_their_order() -> None:
+    """One that may not go to the free instance does not hold up the next."""
+    pool = pool_of(1, 1)
+    taken = {one.link.address.name: one for one in [await lease(pool), await lease(pool)]}
+    order: list[str] = []
+
+    async def wait(name: str, *without: str) -> None:
+        await lease(pool, *without)
+        order.append(name)
+
+    tasks = [asyncio.create_task(wait("a", "0")), asyncio.create_task(wait("b")), asyncio.create_task(wait("c"))]
+    await asyncio.sleep(0.1)
+    pool.release(taken["0"], Verdict.SUCCESS, "answered")
+    await asyncio.sleep(0.1)
+    pool.release(taken["1"], Verdict.SUCCESS, "answered")
+    await asyncio.sleep(0.1)
+    assert order == ["b", "a"]
+    tasks[2].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert pool.waiting == 0
+
+
+@on_virtual_time
+async def test_a_lease_that_comes_as_its_request_is_cancelled_is_given_back() -> None:
+    """No seat is lost."""
+    pool = pool_of(1)
+    first = await lease(pool)
+    waiting = asyncio.create_task(lease(pool))
+    await asyncio.sleep(0.1)
+    pool.release(first, Verdict.SUCCESS, "answered")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert pool.links["0"].sent == 0
+    assert (await lease(pool)).seats == 1
+
+
+@on_virtual_time
+async def test_all_tried_is_said_at_once_and_while_one_waits() -> None:
+    """Where every healthy instance is excluded; not while none is healthy."""
+    pool = pool_of(1, 1)
+    with pytest.raises(AllTriedError):
+        await lease(pool, "0", "1")
+    taken = await lease(pool, "0")
+    waiting = asyncio.create_task(lease(pool, "0"))
+    await asyncio.sleep(0.1)
+    pool.silent(pool.links["1"])
+    with pytest.raises(AllTriedError):
+        await waiting
+    pool.release(taken, Verdict.FAILURE, "lost")
+    pool.silent(pool.links["0"])
+    waiting = asyncio.create_task(lease(pool, "0"))
+    await asyncio.sleep(5)
+    assert not waiting.done()
+    pool.heard(pool.links["1"], Reading())
+    assert (await waiting).link.address.name == "1"
+
+
+@on_virtual_time
+async def test_a_silent_instance_gives_back_what_has_no_output() -> None:
+    """Its calls are stopped; one that has sent something is not."""
+    pool = pool_of(3)
+    fresh, begun = Call(), Call()
+    begun.begun = True
+    await pool.lease(fresh, ONE, frozenset())
+    await pool.lease(begun, ONE, frozenset())
+
+    async def endless() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    steps = [asyncio.create_task(call.step(endless())) for call in (fresh, begun)]
+    await asyncio.sleep(0.1)
+    pool.silent(pool.links["0"])
+    await asyncio.sleep(0.1)
+    assert [step.done() for step in steps] == [True, False]
+    with pytest.raises(InstanceLostError):
+        await steps[0]
+    steps[1].cancel()
+    assert (pool.seats(), pool.all_seats()) == (0, 3)
+
+
+@on_virtual_time
+async def test_a_wide_request_goes_where_it_fits() -> None:
+    """Whole, to the instance with the room."""
+    pool = pool_of(2, 6)
+    found = await lease(pool, demand=Demand(100, 50, seats=4))
+    assert (found.link.address.name, found.link.sent) == ("1", 4)
+
+
+@on_virtual_time
+async def test_a_prefix_goes_where_it_went_before() -> None:
+    """Of instances that are equally loaded."""
+    pool = pool_of(4, 4)
+    prefix = tuple(range(8))
+    first = await lease(pool)
+    second = await pool.lease(Call(), Demand(2000, 1500, prefix), frozenset())
+    assert second.link is not first.link
+    for one in (first, second):
+        pool.release(one, Verdict.SUCCESS, "answered")
+    again = await pool.lease(Call(), Demand(2000, 1500, prefix), frozenset())
+    assert again.link is second.link
+
+
+@on_virtual_time
+async def test_any_healthy_waits_for_one() -> None:
+    """What a ping of the router stands for."""
+    pool = pool_of(1, heard=False)
+    waiting = asyncio.create_task(pool.any_healthy())
+    await asyncio.sleep(100)
+    assert not waiting.done()
+    pool.heard(pool.links["0"], Reading())
+    await waiting
+
+
+@on_virtual_time
+async def test_an_aborted_call_stays_aborted() -> None:
+    """Also where its instance is lost at the same time."""
+    call = Call()
+    call.stop(AbortedError())
+    call.stop(InstanceLostError("a", sent=True))
+    call.again()
+
+    async def nothing() -> None:
+        raise AssertionError("it must not run")
+
+    with pytest.raises(AbortedError):
+        await call.step(nothing())

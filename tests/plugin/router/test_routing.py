@@ -1,0 +1,240 @@
+"""`headway route` as a process, in front of processes that stand in for vLLM servers: what its clients see."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import requests
+from client_connections import CONNECTIONS, drop_connections
+from running_router import RunningRouter, StandIn
+from running_server import wait_until
+
+pytestmark = pytest.mark.slow
+
+REQUESTS = 40
+
+
+class Fleet:
+    """A router and the stand-ins behind it."""
+
+    def __init__(self, router: RunningRouter, instances: list[StandIn]) -> None:
+        self.router = router
+        self.instances = instances
+
+    def by_instance(self, what: str, **labels: str) -> list[float]:
+        """A metric of each instance."""
+        scrape = self.router.scrape()
+        return [scrape(f"headway_instance_{what}", instance_name=one.name, **labels) for one in self.instances]
+
+    def balanced(self) -> None:
+        """Nothing is left, and every request has exactly one outcome."""
+        self.router.settle()
+        assert self.router.scrape().unbalanced() == []
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Any]:
+    """Starts a router in front of these stand-ins, and ends all of it."""
+    with ExitStack() as stack:
+
+        def begin(*instances: StandIn, flags: tuple[str, ...] = (), **environment: str) -> Fleet:
+            for one in instances:
+                stack.enter_context(one)
+            urls = [one.url for one in instances]
+            router = RunningRouter.before(tmp_path / "router.log", urls, "--seats", "4", *flags, **environment)
+            return Fleet(stack.enter_context(router), list(instances))
+
+        yield begin
+        drop_connections()
+
+
+async def ask(
+    client: httpx.AsyncClient, fleet: Fleet, prompt: str, tokens: int = 8, *, stream: bool = False, **headers: str
+) -> tuple[int, str]:
+    """Status and text of one request."""
+    content = {"model": "tiny", "prompt": prompt, "max_tokens": tokens, "stream": stream}
+    answer = await client.post(f"{fleet.router.url}/v1/completions", json=content, headers=headers)
+    return answer.status_code, answer.text
+
+
+async def ask_all(fleet: Fleet, number: int = REQUESTS, tokens: int = 8, *, stream: bool = False) -> list[Any]:
+    """That many requests at once, each with a prompt of its own, streamed or not."""
+    async with httpx.AsyncClient(timeout=120, limits=CONNECTIONS) as client:
+        return await asyncio.gather(
+            *(ask(client, fleet, f"prompt-{at:03}", tokens, stream=stream) for at in range(number))
+        )
+
+
+def own_answers(answers: list[tuple[int, str]]) -> None:
+    """Each request got one whole answer, to its own prompt."""
+    assert Counter(status for status, _ in answers) == {200: len(answers)}
+    for at, (_, text) in enumerate(answers):
+        prompts = {word for word in text.replace('"', " ").split() if word.startswith("prompt-")}
+        assert prompts == {f"prompt-{at:03}"}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) -> None:
+    """No more at once on each than it has seats, each prompt to one of them, and the rest waits in the one queue."""
+    fleet = start(StandIn(), StandIn(), StandIn())
+    answers = await ask_all(fleet, stream=stream)
+    own_answers(answers)
+    seen = [one.seen() for one in fleet.instances]
+    assert sorted(prompt for several in seen for prompt in several) == [f"prompt-{at:03}" for at in range(REQUESTS)]
+    assert all(len(several) >= REQUESTS / 6 for several in seen)
+    assert sum(fleet.by_instance("exchanges_total", ended="answered")) == REQUESTS
+    assert fleet.router.scrape()("headway_limit", kind="live") == 12
+    fleet.balanced()
+
+
+async def test_the_death_of_an_instance_loses_nothing(start: Any) -> None:
+    """It is killed while it works: what it ran without a stream is answered by others, what waited as well."""
+    fleet = start(StandIn(step_s=0.05), StandIn(step_s=0.05))
+    asked = asyncio.create_task(ask_all(fleet, tokens=10))
+    await asyncio.to_thread(wait_until, lambda: fleet.instances[0].running() == 4, "it runs four")
+    await asyncio.to_thread(fleet.instances[0].end)
+    own_answers(await asked)
+    scrape = fleet.router.scrape()
+    assert scrape("headway_instance_retries_total") >= 4
+    assert scrape("headway_outcomes_total", outcome="completed") == REQUESTS
+    assert fleet.by_instance("up") == [0, 1]
+    assert scrape("headway_limit", kind="live") == 4
+    fleet.balanced()
+
+
+async def test_a_stream_that_has_begun_ends_with_one_error_event(start: Any) -> None:
+    """What was sent cannot be taken back: no second answer follows it."""
+    fleet = start(StandIn(step_s=0.05))
+    async with httpx.AsyncClient(timeout=60) as client:
+        content = {"model": "tiny", "prompt": "a", "max_tokens": 200, "stream": True}
+        async with client.stream("POST", f"{fleet.router.url}/v1/completions", json=content) as response:
+            lines = response.aiter_lines()
+            first = await anext(lines)
+            await asyncio.to_thread(fleet.instances[0].end)
+            rest = [line async for line in lines]
+    assert '"text": "a 0' in first
+    assert sum("instance_lost" in line for line in rest) == 1
+    fleet.balanced()
+    assert fleet.router.scrape()("headway_outcomes_total", outcome="failed") == 1
+
+
+async def test_a_hung_instance_loses_nothing(start: Any) -> None:
+    """SIGSTOP: it answers no heartbeat, so its requests without output go elsewhere; it is used again
+    when it goes on."""
+    fleet = start(StandIn(step_s=0.05), StandIn(step_s=0.05))
+    asked = asyncio.create_task(ask_all(fleet, tokens=10))
+    await asyncio.to_thread(wait_until, lambda: fleet.instances[0].running() == 4, "it runs four")
+    fleet.instances[0].signal(signal.SIGSTOP)
+    own_answers(await asked)
+    assert fleet.by_instance("up") == [0, 1]
+    fleet.instances[0].signal(signal.SIGCONT)
+    await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up") == [1, 1], "it is back")
+    own_answers(await ask_all(fleet))
+    fleet.balanced()
+
+
+async def test_all_instances_may_be_gone_for_a_while(start: Any) -> None:
+    """Requests wait, and are answered by the one that comes back at the same address."""
+    fleet = start(StandIn())
+    port = fleet.instances[0].port
+    fleet.instances[0].end()
+    await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up") == [0], "it is gone")
+    assert fleet.router.not_ready() == ["no instance is healthy"]
+    asked = asyncio.create_task(ask_all(fleet, number=6))
+    await asyncio.to_thread(wait_until, lambda: fleet.router.status()["queued"] == 6, "all wait")
+    with StandIn(port=port) as again:
+        own_answers(await asked)
+        assert len(again.seen()) == 6
+    fleet.balanced()
+
+
+async def test_an_instance_that_refuses_is_passed_over(start: Any) -> None:
+    """Its 503 is not the client's, as long as another instance takes the request; from the last one it is."""
+    fleet = start(StandIn(how="refuses"), StandIn())
+    own_answers(await ask_all(fleet))
+    assert fleet.by_instance("exchanges_total", ended="refused")[0] > 0
+    fleet.instances[1].end()
+    await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up")[1] == 0, "the other is gone")
+    async with httpx.AsyncClient(timeout=60) as client:
+        status, text = await ask(client, fleet, "a")
+    assert (status, text) == (503, '{"error":{"message":"no"}}')
+    fleet.balanced()
+
+
+async def test_a_request_that_ends_two_instances_is_not_tried_a_third_time(start: Any) -> None:
+    """It is answered with 502, and an instance is left."""
+    fleet = start(StandIn(how="breaks"), StandIn(how="breaks"), StandIn(how="breaks"))
+    async with httpx.AsyncClient(timeout=60) as client:
+        status, text = await ask(client, fleet, "a")
+    assert (status, '"code":"instance_lost"' in text) == (502, True)
+    await asyncio.to_thread(wait_until, lambda: sum(fleet.by_instance("up")) == 1, "one is left")
+    fleet.balanced()
+
+
+async def test_a_slow_instance_gets_less(start: Any) -> None:
+    """Late binding: it is given a request only when it has a seat, so the fast ones do the work."""
+    fleet = start(StandIn(step_s=0.2), StandIn(), StandIn())
+    own_answers(await ask_all(fleet, number=60))
+    slow, *fast = [len(one.seen()) for one in fleet.instances]
+    assert slow < min(fast)
+    fleet.balanced()
+
+
+async def test_a_client_that_leaves_is_aborted_at_the_instance(start: Any) -> None:
+    """Its seat there is free soon after."""
+    fleet = start(StandIn(step_s=0.05))
+    async with httpx.AsyncClient(timeout=60) as client:
+        asked = asyncio.create_task(ask(client, fleet, "a", 10_000, stream=True))
+        await asyncio.to_thread(wait_until, lambda: fleet.instances[0].running() == 1, "it runs")
+        asked.cancel()
+        await asyncio.to_thread(wait_until, lambda: fleet.instances[0].running() == 0, "it does not run any more")
+    fleet.balanced()
+    assert fleet.router.scrape()("headway_outcomes_total", outcome="cancelled_running") == 1
+
+
+async def test_no_key_of_a_client_reaches_an_instance(start: Any) -> None:
+    """The instances have a key of their own; class and tenant are those that the router found."""
+    fleet = start(StandIn(), HEADWAY_INSTANCE_KEY="of-the-instances")
+    headers = {"authorization": "Bearer of-the-client", "x-api-key": "k", "cookie": "c=1", "x-headway-class": "batch"}
+    async with httpx.AsyncClient(timeout=60) as client:
+        status, text = await ask(client, fleet, "a", **headers, **{"x-headway-tenant": "acme"})
+    assert status == 200
+    assert "of-the-client" not in text
+    assert '"authorization":"Bearer of-the-instances"' in text
+    assert '"x-headway-class":"batch","x-headway-tenant":"acme"' in text.replace(" ", "")
+    assert '"cookie"' not in text
+    assert '"x-api-key"' not in text
+
+
+async def test_the_end_refuses_what_waits_and_finishes_what_runs(start: Any) -> None:
+    """After SIGTERM; exit code 0."""
+    fleet = start(StandIn(step_s=0.05, seats=2), flags=("--seats", "2"))
+    asked = asyncio.create_task(ask_all(fleet, number=6, tokens=40))
+    await asyncio.to_thread(wait_until, lambda: fleet.router.status()["queued"] == 4, "two run and four wait")
+    code = await asyncio.to_thread(fleet.router.stop)
+    answers = Counter(status for status, _ in await asked)
+    assert (code, answers) == (0, {200: 2, 503: 4})
+
+
+def test_everything_of_one_server_is_there(start: Any) -> None:
+    """Models, probes, metrics, admin API and presets; what keeps state on one instance is not."""
+    fleet = start(StandIn(), StandIn())
+    url = fleet.router.url
+    assert requests.get(f"{url}/v1/models", timeout=10).json()["data"][0]["id"] == "tiny"
+    assert [requests.get(f"{url}{path}", timeout=10).status_code for path in ("/health", "/headway/readyz")] == [
+        200
+    ] * 2
+    status = fleet.router.status()
+    assert (status["model"], status["limit"]["ceiling"], status["limit"]["live"]) == ("tiny", 8, 8)
+    assert fleet.router.use("latency")["name"] == "latency"
+    assert requests.get(f"{url}/v1/responses/resp_1", timeout=10).status_code in (404, 405)
+    assert requests.post(f"{url}/v1/chat/unknown", json={}, timeout=10).status_code == 404
+    assert len(fleet.by_instance("up")) == 2
