@@ -82,7 +82,7 @@ class InstancesEngine:
                     refused_by[lease.link.address.name] = refusal
                 except InstanceLostError as error:
                     verdict, how = Verdict.FAILURE, "lost"
-                    self.pool.silent(lease.link)
+                    self.pool.unready(lease.link)
                     lost += error.sent
                     if call.begun or lost >= _MOST_LOST:
                         raise
@@ -111,7 +111,7 @@ class InstancesEngine:
                 return
             except InstanceLostError as error:
                 last = error
-                self.pool.silent(link)
+                self.pool.unready(link)
                 if call.begun:
                     break
         raise last

@@ -1,23 +1,33 @@
 """The heartbeat: asks each instance every second whether it is ready, and for its metrics.
 
-A Headway instance answers ``/headway/readyz``: one that drains, warms up or has lost its engine gets no requests. Plain
-vLLM has ``/health``. Each instance is asked by itself, so that a slow one delays no other.
+    answer                                       new requests     its requests without output
+    ready                                        yes              stay
+    not ready (drains, warms up, has no engine)  no               stay: it may finish them
+    no answer within two seconds                 no, after three  stay
+    no answer for ten seconds                    no               are tried on another instance
+    no connection, or it broke                   no               are tried on another instance
+
+A Headway instance answers ``/headway/readyz``, plain vLLM ``/health``. Each instance is asked by itself, so that a slow
+one delays no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
+from math import inf
 from typing import Final
 
 import aiohttp
 
+from headway.admission import loop_time_s
 from headway.router.engine import InstancesEngine
 from headway.router.instance import InstanceLink
 from headway.router.reading import read
 
 EVERY_S: Final = 1.0
 _WITHIN_S: Final = 2.0
+_LOST_AFTER_S: Final = 10.0
 _READY, _HEALTH, _METRICS = "/headway/readyz", "/health", "/metrics"
 
 
@@ -27,6 +37,7 @@ class Heartbeat:
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine
         self._plain: set[str] = set()
+        self._answered_s: dict[str, float] = {}
 
     async def once(self) -> None:
         """Ask every instance once."""
@@ -51,16 +62,25 @@ class Heartbeat:
             self._engine.report()
 
     async def _ask(self, link: InstanceLink) -> None:
-        pool = self._engine.pool
+        pool, name = self._engine.pool, link.address.name
         try:
-            if not await self._ready(link):
-                pool.silent(link)
+            ready = await self._ready(link)
+            self._answered_s[name] = loop_time_s()
+            if not ready:
+                pool.unready(link)
                 return
             status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
-            pool.silent(link)
-            return
-        pool.heard(link, read(text) if status == HTTPStatus.OK else link.reading)
+        except TimeoutError:
+            if loop_time_s() - self._answered_s.get(name, -inf) < _LOST_AFTER_S:
+                pool.late(link)
+            else:
+                pool.lost(link)
+        except (aiohttp.ClientError, OSError):
+            pool.lost(link)
+        except ValueError:  # metrics that are too long to be any
+            pool.unready(link)
+        else:
+            pool.heard(link, read(text) if status == HTTPStatus.OK else link.reading)
 
     async def _ready(self, link: InstanceLink) -> bool:
         client, name = self._engine.client, link.address.name

@@ -116,12 +116,20 @@ class InstancePool:
         link.health.heartbeat(self._now_s(), good=True)
         self._changed(link)
 
-    def silent(self, link: InstanceLink) -> None:
-        """A bad heartbeat, or none in time, or a connection that broke. What has no output yet is tried elsewhere."""
+    def unready(self, link: InstanceLink) -> None:
+        """A bad heartbeat, or a connection that broke: it gets no requests. Those that it has go on."""
         link.health.heartbeat(self._now_s(), good=False)
+        self._changed(link)
+
+    def late(self, link: InstanceLink) -> None:
+        """A heartbeat without an answer: its health ends by itself some time after the last good one."""
+        self._changed(link)
+
+    def lost(self, link: InstanceLink) -> None:
+        """Nothing is there, or it is silent for too long. Its requests without output are tried elsewhere."""
+        self.unready(link)
         for call in [one for one in link.calls if not one.begun]:
             call.stop(InstanceLostError(link.address.name, sent=True))
-        self._changed(link)
 
     # ------------------------------------------------------------------ inside
 

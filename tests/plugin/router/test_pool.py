@@ -94,11 +94,11 @@ async def test_all_tried_is_said_at_once_and_while_one_waits() -> None:
     taken = await lease(pool, "0")
     waiting = asyncio.create_task(lease(pool, "0"))
     await asyncio.sleep(0.1)
-    pool.silent(pool.links["1"])
+    pool.unready(pool.links["1"])
     with pytest.raises(AllTriedError):
         await waiting
     pool.release(taken, Verdict.FAILURE, "lost")
-    pool.silent(pool.links["0"])
+    pool.unready(pool.links["0"])
     waiting = asyncio.create_task(lease(pool, "0"))
     await asyncio.sleep(5)
     assert not waiting.done()
@@ -107,8 +107,8 @@ async def test_all_tried_is_said_at_once_and_while_one_waits() -> None:
 
 
 @on_virtual_time
-async def test_a_silent_instance_gives_back_what_has_no_output() -> None:
-    """Its calls are stopped; one that has sent something is not."""
+async def test_a_lost_instance_gives_back_what_has_no_output() -> None:
+    """Its calls are stopped; one that has sent something is not, and none of an instance that is only not ready."""
     pool = pool_of(3)
     fresh, begun = Call(), Call()
     begun.begun = True
@@ -120,7 +120,10 @@ async def test_a_silent_instance_gives_back_what_has_no_output() -> None:
 
     steps = [asyncio.create_task(call.step(endless())) for call in (fresh, begun)]
     await asyncio.sleep(0.1)
-    pool.silent(pool.links["0"])
+    pool.unready(pool.links["0"])
+    await asyncio.sleep(0.1)
+    assert [step.done() for step in steps] == [False, False]
+    pool.lost(pool.links["0"])
     await asyncio.sleep(0.1)
     assert [step.done() for step in steps] == [True, False]
     with pytest.raises(InstanceLostError):
