@@ -1,0 +1,69 @@
+"""The command of `make fleet`: a fleet on this machine, until Ctrl-C.
+
+python -m headway_fleet [--replicas 2] [--most 2] [--port 8000] [--folder out/fleet] -- MODEL [flags of serve]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+#: Before Ray is imported: nothing is reported to anybody, and load is passed on every two seconds.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_SERVE_REPLICA_AUTOSCALING_METRIC_PUSH_INTERVAL_S", "2")
+# The workers are started with this process's variables, and import what it imports.
+os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+
+import ray
+from ray import serve
+from ray.serve.config import HTTPOptions
+
+from headway_fleet.app import build
+from headway_fleet.listing import addresses
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Start, say where, and wait; Ctrl-C and SIGTERM drain and end all of it."""
+    parser = argparse.ArgumentParser(prog="python -m headway_fleet", description=__doc__.splitlines()[0])
+    parser.add_argument("--replicas", type=int, default=2, help="the least number of servers")
+    parser.add_argument("--most", type=int, default=0, help="the most; the least unless it is given")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument(
+        "--folder", type=Path, default=Path("out/fleet/servers"), help="logs, and targets for Prometheus"
+    )
+    parser.add_argument("serve", nargs="+", metavar="MODEL", help="as for headway serve, after --")
+    asked = parser.parse_args(argv)
+    folder = asked.folder.resolve()
+    given = {
+        "serve": asked.serve,
+        "folder": str(folder),
+        "resources": {"num_cpus": 0},
+        "scaling": {"minimum": asked.replicas, "maximum": max(asked.replicas, asked.most)},
+    }
+    ended = threading.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: ended.set())
+    ray.init(include_dashboard=False, log_to_driver=False, namespace="headway", configure_logging=False)
+    try:
+        serve.start(http_options=HTTPOptions(host="127.0.0.1", port=asked.port))
+        print(f"headway: {asked.replicas} servers are starting; their logs are in {folder}", flush=True)
+        serve.run(build(given), name="headway", route_prefix="/")
+        print(f"headway: the fleet answers on http://127.0.0.1:{asked.port}/v1", flush=True)
+        for name, address in addresses(folder).items():
+            print(f"headway: replica {name} is http://{address}", flush=True)
+        urls = " ".join(f"--url http://{address}" for address in addresses(folder).values())
+        print(f"headway: watch them with: headway dashboard {urls}", flush=True)
+        ended.wait()
+        print("headway: draining", flush=True)
+        serve.shutdown()
+    finally:
+        ray.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
