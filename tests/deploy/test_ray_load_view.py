@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from headway_fleet.load_view import LoadView, Report
 from hypothesis import given
 from hypothesis import strategies as st
-from headway_fleet.load_view import LoadView, Report
 
 from headway_policies.routing import Demand
 

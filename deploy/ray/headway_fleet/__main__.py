@@ -6,6 +6,7 @@ python -m headway_fleet [--replicas 2] [--most 2] [--port 8000] [--folder out/fl
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
@@ -35,26 +36,25 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path("out/fleet/servers"), help="logs, and targets for Prometheus"
     )
+    parser.add_argument("--scaling", type=json.loads, default={}, help="settings of the scaling policy, as JSON")
     parser.add_argument("serve", nargs="+", metavar="MODEL", help="as for headway serve, after --")
     asked = parser.parse_args(argv)
-    folder = asked.folder.resolve()
+    folder, (model, *flags) = asked.folder.resolve(), asked.serve
     given = {
-        "serve": asked.serve,
+        "serve": [str(Path(model).resolve()) if Path(model).is_dir() else model, *flags],
         "folder": str(folder),
         "resources": {"num_cpus": 0},
-        "scaling": {"minimum": asked.replicas, "maximum": max(asked.replicas, asked.most)},
+        "scaling": {**asked.scaling, "minimum": asked.replicas, "maximum": max(asked.replicas, asked.most)},
     }
     ended = threading.Event()
-    for one in (signal.SIGINT, signal.SIGTERM):
+    ray.init("local", include_dashboard=False, log_to_driver=False, namespace="headway", configure_logging=False)
+    for one in (signal.SIGINT, signal.SIGTERM):  # Ray has set its own, which ends at once
         signal.signal(one, lambda *_: ended.set())
-    ray.init(include_dashboard=False, log_to_driver=False, namespace="headway", configure_logging=False)
     try:
         serve.start(http_options=HTTPOptions(host="127.0.0.1", port=asked.port))
         print(f"headway: {asked.replicas} servers are starting; their logs are in {folder}", flush=True)
         serve.run(build(given), name="headway", route_prefix="/")
         print(f"headway: the fleet answers on http://127.0.0.1:{asked.port}/v1", flush=True)
-        for name, address in addresses(folder).items():
-            print(f"headway: replica {name} is http://{address}", flush=True)
         urls = " ".join(f"--url http://{address}" for address in addresses(folder).values())
         print(f"headway: watch them with: headway dashboard {urls}", flush=True)
         ended.wait()

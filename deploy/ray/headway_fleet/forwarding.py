@@ -8,6 +8,7 @@ a stream ends with an error event, any other one with its connection.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from http import HTTPStatus
 from headway.api_errors import error_body, error_event
 from headway_fleet.messages import Accepted, Forwarded, Head, Headers, Message
 from headway_fleet.retries import MOST_LOSSES, goes_elsewhere
+
+log = logging.getLogger("ray.serve")
 
 Send = Callable[[Forwarded], AsyncGenerator[Message, None]]
 
@@ -78,10 +81,12 @@ class Forwarding:
             attempt = _Attempt(self._send(request), request.target)
             try:
                 found = await attempt.response(self._route_s if last is None else _AGAIN_S)
-            except NoReplicaError:
+            except NoReplicaError as error:
+                log.warning("headway: no replica for a request: %s", error)
                 break
-            except LostError:
+            except LostError as error:
                 losses += 1
+                log.warning("headway: a request was lost by %s: %s", ", ".join(attempt.tried) or "a replica", error)
             else:
                 if found.certain:
                     return found.response
@@ -126,7 +131,7 @@ class _Attempt:
             async with asyncio.timeout(route_s):
                 accepted = await self._next()
         except TimeoutError:
-            raise NoReplicaError from None
+            raise NoReplicaError(f"none has taken it within {route_s:g} s") from None
         if isinstance(accepted, Accepted):
             self.tried = frozenset({accepted.replica})
         head = await self._next()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from http import HTTPStatus
 
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import RayError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 from starlette.requests import Request
@@ -59,10 +59,7 @@ class Front:
             ended = True
         except (BackPressureError, DeploymentUnavailableError) as error:
             ended = True
-            raise NoReplicaError from error
-        except RayActorError as error:
-            ended = True
-            raise LostError(str(error)) from error
+            raise NoReplicaError(str(error)) from error
         except RayError as error:
             ended = True
             raise LostError(str(error)) from error

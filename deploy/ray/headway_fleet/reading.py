@@ -13,7 +13,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 @dataclass(frozen=True, slots=True)
 class ClassReading:
-    """What waits of one class: requests, the age of the oldest, and the objective for the first token, if it has one."""
+    """What waits of one class: requests, the age of the oldest, and the objective for the first token."""
 
     depth: int = 0
     age_s: float = 0.0

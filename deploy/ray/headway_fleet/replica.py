@@ -33,7 +33,7 @@ _CONNECT_S = 5.0
 class Replica:
     """Serve makes it in the event loop of its process, and calls all else there, too."""
 
-    async def __init__(self, given: Mapping[str, Any]) -> None:
+    async def __init__(self, given: Mapping[str, Any]) -> None:  # type: ignore[misc]  # Serve awaits it
         settings = FleetSettings.read(given)
         self.name = serve.get_replica_context().replica_id.unique_id
         folder = None if settings.folder is None else Path(settings.folder)

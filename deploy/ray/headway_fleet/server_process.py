@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -100,19 +99,15 @@ class ServerProcess:
 
     async def end(self) -> None:
         """SIGTERM, on which it drains by itself, and after a minute SIGKILL."""
-        if self._session is not None:
-            await self._session.close()
-        if self._process is None:
-            return
-        if self.alive:
+        if self._process is not None and self.alive:
             self._process.send_signal(signal.SIGTERM)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_END_S):
-                while self.alive:
-                    await asyncio.sleep(_POLL_S)
-        if self.alive:
-            self._process.kill()
-            self._process.wait()
+            try:
+                await asyncio.to_thread(self._process.wait, _END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                await asyncio.to_thread(self._process.wait)
+        if self._session is not None:  # last: Serve asks for readings until the end
+            await self._session.close()
 
     def _launch(self, command: list[str]) -> subprocess.Popen[bytes]:
         streams = None if self._log_path is None else self._log_path.open("wb")

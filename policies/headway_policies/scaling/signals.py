@@ -52,7 +52,7 @@ class ScalingSignals:
 
     Both rates are requests a second; ``arrivals_per_s`` is a mean of about the last minute, refused ones included.
     ``attained_ratio`` is the share of the requests served of late that kept their objectives, None where none was.
-    ``kv_use`` is the mean share of the KV cache in use, 0 to 1, over the instances that serve; None where it is unknown.
+    ``kv_use`` is the share of the KV cache in use, 0 to 1, the mean of the instances that serve; None where unknown.
     Raises ValueError for a number that makes no sense.
     """
 

@@ -41,9 +41,18 @@ def peak_at_noon() -> ArrivalHistory:
         (replace(CALM, ready=3, kv_use=0.3), Desired(1, Why.MINIMUM)),
     ],
     ids=[
-        "calm", "arrivals", "rounded up", "maximum", "late queue", "young queue", "classes", "missed", "kept",
-        "full memory", "free memory",
-    ],  # fmt: skip
+        "calm",
+        "arrivals",
+        "rounded up",
+        "maximum",
+        "late queue",
+        "young queue",
+        "classes",
+        "missed",
+        "kept",
+        "full memory",
+        "free memory",
+    ],
 )
 def test_the_signal_that_asks_for_most_decides(seen: ScalingSignals, desired: Desired) -> None:
     """At once, within the maximum."""

@@ -1,0 +1,167 @@
+"""A real fleet in a child process, and closed loops of clients that account for every request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import psutil
+import requests
+from headway_fleet.listing import addresses
+from running_server import ENGINE_FLAGS, OFFLINE, PRESETS, ROOT, TINY_MODEL, ending_with_us, free_port, wait_until
+
+#: Several engines share the cores of one machine.
+START_S = 600.0
+_FLAGS = tuple(flag for flag in ENGINE_FLAGS if flag not in ("--host", "127.0.0.1"))
+
+
+@dataclass
+class FleetProcess:
+    """The command of `make fleet` on the tiny model, four seats a replica; a context manager."""
+
+    folder: Path
+    replicas: int
+    most: int
+    scaling: dict[str, float] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients ask."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log_path(self) -> Path:
+        """What the command prints."""
+        return self.folder / "fleet.log"
+
+    def __enter__(self) -> FleetProcess:
+        options = ["--replicas", str(self.replicas), "--most", str(self.most), "--port", str(self.port)]
+        options += ["--folder", str(self.folder), "--scaling", json.dumps(self.scaling)]
+        words = [str(TINY_MODEL), "--served-model-name", "tiny", "--preset", "continuous4", *_FLAGS]
+        command = [sys.executable, "-m", "headway_fleet", *options, "--", *words]
+        paths = [str(ROOT / one) for one in ("deploy/ray", "plugin", "policies", "dashboard")]
+        own = {"HEADWAY_PRESET_DIR": str(PRESETS), "PYTHONPATH": os.pathsep.join(paths)}
+        environment = {**os.environ, **OFFLINE, **own}
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                ending_with_us(command), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
+            )
+        try:
+            wait_until(self._answers_or_ended, "the fleet answers", START_S)
+            assert self.process.poll() is None, self.log_path.read_text(errors="replace")[-4000:]
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """SIGTERM, which drains; what remains is killed."""
+        assert self.process is not None
+        below = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(150)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for left in psutil.wait_procs(below, timeout=20)[1]:
+            with suppress(psutil.NoSuchProcess):
+                left.kill()
+
+    def servers(self) -> dict[str, str]:
+        """The addresses of the servers that are warm, by replica."""
+        return addresses(self.folder)
+
+    def ready(self) -> list[str]:
+        """The replicas whose servers are ready."""
+        return [name for name, address in self.servers().items() if _is_ready(address)]
+
+    def wait_for(self, number: int) -> None:
+        """Wait until so many servers are there, and ready."""
+        wait_until(lambda: len(self.servers()) == number == len(self.ready()), f"{number} replicas are ready", START_S)
+
+    def replica_process(self, name: str) -> psutil.Process:
+        """The process of a replica; its server is below it."""
+        (path,) = self.folder.glob(f"server-*-{name}.json")
+        return psutil.Process(int(path.name.split("-")[1]))
+
+    def _answers_or_ended(self) -> bool:
+        assert self.process is not None
+        return self.process.poll() is not None or "the fleet answers" in self.log_path.read_text(errors="replace")
+
+
+def _is_ready(address: str) -> bool:
+    try:
+        return requests.get(f"http://{address}/headway/readyz", timeout=5).status_code == 200
+    except requests.RequestException:
+        return False
+
+
+@dataclass
+class Clients:
+    """Closed loops of clients. Each request ends whole, cut (an error event after its first token), or lost."""
+
+    url: str
+    tokens: int = 60
+    ends: Counter[str] = field(default_factory=Counter)
+    replicas: Counter[str] = field(default_factory=Counter)
+    odd: list[str] = field(default_factory=list)
+    begun: int = 0
+
+    async def run(self, number: int, until: Callable[[], bool]) -> None:
+        """So many clients, each with one request at a time, until the condition holds; then all of them finish."""
+        async with httpx.AsyncClient(timeout=300, limits=httpx.Limits(max_connections=None)) as client:
+            await asyncio.gather(*(self._client(client, place, until) for place in range(number)))
+
+    async def _client(self, client: httpx.AsyncClient, place: int, until: Callable[[], bool]) -> None:
+        while not until():
+            self.begun += 1
+            end = await self._ask(client, f"{place} {self.begun}", stream=self.begun % 2 == 0)
+            self.ends[end] += 1
+
+    async def _ask(self, client: httpx.AsyncClient, prompt: str, *, stream: bool) -> str:
+        asked = {"model": "tiny", "prompt": prompt, "max_tokens": self.tokens, "ignore_eos": True, "stream": stream}
+        try:
+            answer = await client.post(f"{self.url}/v1/completions", json=asked)
+        except httpx.HTTPError as error:
+            self.odd.append(repr(error))
+            return "lost"
+        self.replicas[answer.headers.get("x-headway-replica", "")] += 1
+        if answer.status_code != httpx.codes.OK:
+            self.odd.append(f"{answer.status_code} {answer.text[:200]}")
+            return "lost"
+        if stream:
+            return self._end_of_stream(answer.text)
+        return "whole" if answer.json()["usage"]["completion_tokens"] == self.tokens else "short"
+
+    def _end_of_stream(self, text: str) -> str:
+        """Whole with one end and as many events as tokens, so that no part of it came twice."""
+        events = [line for line in text.splitlines() if line.startswith("data: {")]
+        if '"error"' in text:
+            return "cut"
+        whole = text.count("data: [DONE]") == 1 and len(events) <= self.tokens + 1
+        return "whole" if whole and '"finish_reason":"length"' in text else "short"
+
+
+class Elapsed:
+    """A condition that holds after so many seconds, or when something else does."""
+
+    def __init__(self, at_most_s: float, holds: Callable[[], bool]) -> None:
+        self._until_s = time.monotonic() + at_most_s
+        self._holds = holds
+
+    def __call__(self) -> bool:
+        return self._holds() or time.monotonic() > self._until_s
