@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ from headway_fleet.messages import Forwarded
 from ray.serve._private.common import DeploymentHandleSource, DeploymentID, ReplicaID, RequestMetadata
 from ray.serve.request_router import PendingRequest
 
+NUMBERS = itertools.count()
 SERVER = DeploymentID("Server", "headway")
 
 
@@ -53,7 +56,8 @@ async def router() -> FleetRouter:
 def pending(*tried: str) -> PendingRequest:
     """A request that waits for a replica."""
     request = Forwarded("POST", "/v1/completions", (), b"x" * 400, frozenset(tried))
-    return PendingRequest(args=[request], kwargs={}, metadata=RequestMetadata("request", "internal"))
+    number = next(NUMBERS)
+    return PendingRequest(args=[request], kwargs={}, metadata=RequestMetadata(f"request {number}", str(number)))
 
 
 async def names(router: FleetRouter, *tried: str) -> list[str]:
@@ -71,7 +75,20 @@ async def test_serve_sends_to_the_replica_that_the_policy_ranks_first(router: Fl
     chosen = await router._choose_replica_for_request(pending())
     assert chosen is free
     assert await names(router, "free") == ["full"]
-    assert await names(router, "free", "full") == []
+
+
+async def test_a_request_that_all_replicas_have_had_waits_for_another_one(router: FleetRouter) -> None:
+    """With Serve's backoff: without it the loop of the router would do nothing else, for any request."""
+    one, two = Played("one"), Played("two")
+    router.update_replicas([one])
+    request = pending("one")
+    assert await router.choose_replicas([one], request) == []
+    assert request.routing_context.should_backoff
+    waits = asyncio.ensure_future(router._choose_replica_for_request(request))
+    assert await router._choose_replica_for_request(pending()) is one
+    assert not waits.done()
+    router.update_replicas([one, two])
+    assert await waits is two
 
 
 async def test_what_serve_sends_and_what_ends_is_counted(router: FleetRouter) -> None:

@@ -38,6 +38,8 @@ class FleetRouter(RequestRouter):  # type: ignore[misc]  # Ray is not installed 
         self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
     ) -> list[list[RunningReplica]]:
         """Ranks of one replica each, so that Serve compares none of them by its own count."""
+        if pending_request is not None:  # else Serve asks again at once, and its event loop does nothing else
+            pending_request.routing_context.should_backoff = True
         request = pending_request.args[0] if pending_request is not None and pending_request.args else None
         forwarded = request if isinstance(request, Forwarded) else None
         tried = frozenset() if forwarded is None else forwarded.tried

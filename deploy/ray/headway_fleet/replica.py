@@ -27,7 +27,7 @@ from headway_fleet.server_process import ServerProcess
 from headway_fleet.settings import FleetSettings
 from headway_fleet.signals import figures
 
-_CONNECT_S = 5.0
+_CONNECT_S = 30.0
 
 
 class Replica:
@@ -44,7 +44,8 @@ class Replica:
         self._reading, self._read_s, self._number = Reading(), 0.0, 0
         await self._server.start(settings.start_s)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            # A connection that is kept could be closed by the server at the moment when a request is sent on it.
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
