@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +23,8 @@ from running_server import ENGINE_FLAGS, OFFLINE, PRESETS, ROOT, TINY_MODEL, end
 
 #: Several engines share the cores of one machine.
 START_S = 600.0
+#: Of one replica, by its preset.
+SEATS = 4
 _FLAGS = tuple(flag for flag in ENGINE_FLAGS if flag not in ("--host", "127.0.0.1"))
 
 
@@ -156,12 +158,25 @@ class Clients:
         return "whole" if whole and '"finish_reason":"length"' in text else "short"
 
 
-class Elapsed:
-    """A condition that holds after so many seconds, or when something else does."""
+class Load:
+    """Clients in a thread, for as long as the block."""
 
-    def __init__(self, at_most_s: float, holds: Callable[[], bool]) -> None:
-        self._until_s = time.monotonic() + at_most_s
-        self._holds = holds
+    def __init__(self, url: str, number: int) -> None:
+        self.clients, self._number, self._over = Clients(url), number, threading.Event()
+        self._thread = threading.Thread(target=self._run)
 
-    def __call__(self) -> bool:
-        return self._holds() or time.monotonic() > self._until_s
+    def _run(self) -> None:
+        asyncio.run(self.clients.run(self._number, self._over.is_set))
+
+    def __enter__(self) -> Clients:
+        self._thread.start()
+        return self.clients
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def accounted(clients: Clients) -> None:
+    """Every request that was begun has exactly one end."""
+    assert clients.ends.total() == clients.begun, clients.ends

@@ -4,8 +4,8 @@ Its own requests are counted as they are sent and as they end. A report is a sec
 whether the server is ready, and how many requests others have there, which are all that were there less its own.
 
 A report is also the heartbeat of ``InstanceHealth``. Where no replica is healthy all of them may be chosen, since
-reports come through the controller of Serve, and a fleet goes on without it. Requests that fail are not counted here; the
-front sends them to another replica.
+reports come through the controller of Serve, and a fleet goes on without it. Requests that fail are not counted here;
+the front sends them to another replica.
 """
 
 from __future__ import annotations
