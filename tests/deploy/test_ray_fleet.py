@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+import requests
 
 pytest.importorskip("ray.serve", reason="Ray is not installed: make fleet-test installs it")
 
@@ -31,6 +32,27 @@ def test_concurrent_requests_are_spread_over_the_replicas(two: FleetProcess) -> 
     assert clients.ends == {"whole": clients.begun}, clients.odd
     assert set(clients.replicas) == set(two.servers())
     assert max(clients.replicas.values()) <= 0.6 * clients.replicas.total(), clients.replicas
+
+
+def test_a_client_that_leaves_ends_its_request_on_the_server(two: FleetProcess) -> None:
+    """Through front and replica: the server counts it as cancelled."""
+    two.wait_for(2)
+    before = two.total("headway_outcomes_total", outcome="cancelled")
+    asked = {"model": "tiny", "prompt": "a", "max_tokens": 1900, "ignore_eos": True, "stream": True}
+    with requests.post(f"{two.url}/v1/completions", json=asked, stream=True, timeout=60) as answer:
+        assert next(answer.iter_lines()).startswith(b"data: ")
+    wait_until(lambda: two.total("headway_outcomes_total", outcome="cancelled") > before, "it was cancelled")
+
+
+def test_the_front_passes_on_inference_alone(two: FleetProcess) -> None:
+    """The admin API and the metrics of the servers are closed there, and a client cannot choose its class."""
+    for path in ("/metrics", "/headway/v1/status", "/docs", "/v1"):
+        assert requests.get(two.url + path, timeout=60).status_code == requests.codes.not_found
+    assert requests.get(f"{two.url}/headway/readyz", timeout=60).json()["ready"]
+    headers = {"x-headway-class": "realtime", "x-headway-tenant": "other"}
+    asked = {"model": "tiny", "prompt": "a", "max_tokens": 1}
+    answer = requests.post(f"{two.url}/v1/completions", json=asked, headers=headers, timeout=60)
+    assert answer.headers["x-headway-class"] == "normal"
 
 
 @pytest.mark.parametrize("victim", ["replica", "server"])

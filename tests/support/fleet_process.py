@@ -19,7 +19,17 @@ import httpx
 import psutil
 import requests
 from headway_fleet.listing import addresses
-from running_server import ENGINE_FLAGS, OFFLINE, PRESETS, ROOT, TINY_MODEL, ending_with_us, free_port, wait_until
+from running_server import (
+    ENGINE_FLAGS,
+    OFFLINE,
+    PRESETS,
+    ROOT,
+    TINY_MODEL,
+    Scrape,
+    ending_with_us,
+    free_port,
+    wait_until,
+)
 
 #: Several engines share the cores of one machine.
 START_S = 600.0
@@ -95,6 +105,11 @@ class FleetProcess:
         """Wait until so many servers are there, and ready."""
         wait_until(lambda: len(self.servers()) == number == len(self.ready()), f"{number} replicas are ready", START_S)
 
+    def total(self, metric: str, **labels: str) -> float:
+        """The sum of a metric's samples with these labels, over all servers."""
+        scrapes = [requests.get(f"http://{address}/metrics", timeout=20).text for address in self.servers().values()]
+        return sum(Scrape(text)(metric, **labels) for text in scrapes)
+
     def replica_process(self, name: str) -> psutil.Process:
         """The process of a replica; its server is below it."""
         (path,) = self.folder.glob(f"server-*-{name}.json")
@@ -117,7 +132,7 @@ class Clients:
     """Closed loops of clients. Each request ends whole, cut (an error event after its first token), or lost."""
 
     url: str
-    tokens: int = 60
+    tokens: int
     ends: Counter[str] = field(default_factory=Counter)
     replicas: Counter[str] = field(default_factory=Counter)
     odd: list[str] = field(default_factory=list)
@@ -161,8 +176,8 @@ class Clients:
 class Load:
     """Clients in a thread, for as long as the block."""
 
-    def __init__(self, url: str, number: int) -> None:
-        self.clients, self._number, self._over = Clients(url), number, threading.Event()
+    def __init__(self, url: str, number: int, tokens: int = 60) -> None:
+        self.clients, self._number, self._over = Clients(url, tokens), number, threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:

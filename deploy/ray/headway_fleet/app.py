@@ -33,6 +33,7 @@ def build(given: dict[str, Any]) -> Application:
         health_check_timeout_s=5 * _HEALTH_PERIOD_S,
         graceful_shutdown_wait_loop_s=0.5,
         graceful_shutdown_timeout_s=settings.drain_s,
+        max_constructor_retry_count=3,
         max_surge_percent=100,  # a new replica is warm before the old one goes
         request_router_config=RequestRouterConfig(
             request_router_class="headway_fleet.fleet_router.FleetRouter",
