@@ -37,11 +37,11 @@ def test_concurrent_requests_are_spread_over_the_replicas(two: FleetProcess) -> 
 def test_a_client_that_leaves_ends_its_request_on_the_server(two: FleetProcess) -> None:
     """Through front and replica: the server counts it as cancelled."""
     two.wait_for(2)
-    before = two.total("headway_outcomes_total", outcome="cancelled")
+    before = two.total("headway_outcomes_total", outcome="cancelled_running")
     asked = {"model": "tiny", "prompt": "a", "max_tokens": 1900, "ignore_eos": True, "stream": True}
     with requests.post(f"{two.url}/v1/completions", json=asked, stream=True, timeout=60) as answer:
         assert next(answer.iter_lines()).startswith(b"data: ")
-    wait_until(lambda: two.total("headway_outcomes_total", outcome="cancelled") > before, "it was cancelled")
+    wait_until(lambda: two.total("headway_outcomes_total", outcome="cancelled_running") > before, "it was cancelled")
 
 
 def test_the_front_passes_on_inference_alone(two: FleetProcess) -> None:

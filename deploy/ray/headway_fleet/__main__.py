@@ -31,9 +31,12 @@ from ray.serve.config import HTTPOptions
 from headway_fleet.app import build
 from headway_fleet.listing import addresses
 
+#: Each server would take half of the free memory (GiB), and all of them start at the same time.
+_KV_SPACE = "VLLM_CPU_KVCACHE_SPACE"
+
 
 def main(argv: list[str] | None = None) -> int:
-    """Start, say where, and wait; Ctrl-C and SIGTERM drain and end all of it."""
+    """Start, say where, and wait; Ctrl-C and SIGTERM drain and end all of it. The exit code is 0, or 1: no start."""
     parser = argparse.ArgumentParser(prog="python -m headway_fleet", description=__doc__.splitlines()[0])
     parser.add_argument("--replicas", type=int, default=2, help="the least number of servers")
     parser.add_argument("--most", type=int, default=0, help="the most; the least unless it is given")
@@ -49,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     given = {
         "serve": [str(Path(model).resolve()) if Path(model).is_dir() else model, *flags],
         "folder": str(folder),
+        "environment": {} if asked.gpus else {_KV_SPACE: os.environ.get(_KV_SPACE, "2")},
         "resources": {"num_cpus": 0, "num_gpus": asked.gpus},
         "scaling": {**asked.scaling, "minimum": asked.replicas, "maximum": max(asked.replicas, asked.most)},
     }
@@ -61,6 +65,9 @@ def main(argv: list[str] | None = None) -> int:
             signal.pause()
         except KeyboardInterrupt:
             print("headway: draining", flush=True)
+        except RuntimeError as error:
+            print(f"headway: {error} The logs of the servers are in {folder}", file=sys.stderr)
+            return 1
         serve.shutdown()
     finally:
         ray.shutdown()
