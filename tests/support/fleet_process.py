@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -36,6 +37,15 @@ START_S = 600.0
 #: Of one replica, by its preset.
 SEATS = 4
 _FLAGS = tuple(flag for flag in ENGINE_FLAGS if flag not in ("--host", "127.0.0.1"))
+_SERVE = (str(TINY_MODEL), "--served-model-name", "tiny", "--preset", "continuous4", *_FLAGS)
+_DEPLOY = """
+import json, sys
+import ray
+from ray import serve
+from headway_fleet.app import build
+ray.init(sys.argv[1], namespace="headway", log_to_driver=False)
+serve.run(build(json.loads(sys.argv[2])), name="headway", route_prefix="/")
+"""
 
 
 @dataclass
@@ -62,14 +72,10 @@ class FleetProcess:
     def __enter__(self) -> FleetProcess:
         options = ["--replicas", str(self.replicas), "--most", str(self.most), "--port", str(self.port)]
         options += ["--folder", str(self.folder), "--scaling", json.dumps(self.scaling)]
-        words = [str(TINY_MODEL), "--served-model-name", "tiny", "--preset", "continuous4", *_FLAGS]
-        command = [sys.executable, "-m", "headway_fleet", *options, "--", *words]
-        paths = [str(ROOT / one) for one in ("deploy/ray", "plugin", "policies", "dashboard")]
-        own = {"HEADWAY_PRESET_DIR": str(PRESETS), "PYTHONPATH": os.pathsep.join(paths)}
-        environment = {**os.environ, **OFFLINE, **own}
+        command = [sys.executable, "-m", "headway_fleet", *options, "--", *_SERVE]
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                ending_with_us(command), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
+                ending_with_us(command), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=_environment()
             )
         try:
             wait_until(self._answers_or_ended, "the fleet answers", START_S)
@@ -105,6 +111,20 @@ class FleetProcess:
         """Wait until so many servers are there, and ready."""
         wait_until(lambda: len(self.servers()) == number == len(self.ready()), f"{number} replicas are ready", START_S)
 
+    def deploy_again(self) -> None:
+        """Deploy a new version of the application, with one replica; returns when the old one is gone."""
+        (address,) = re.findall(r"Ray is at (\S+)", self.log_path.read_text(errors="replace"))
+        given = {
+            "serve": _SERVE,
+            "folder": str(self.folder),
+            "resources": {"num_cpus": 0},
+            "drain_s": 100.0,  # another setting makes it another version
+            "scaling": {"minimum": 1, "maximum": 1},
+        }
+        command = [sys.executable, "-c", _DEPLOY, address, json.dumps(given)]
+        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, timeout=START_S, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+
     def total(self, metric: str, **labels: str) -> float:
         """The sum of a metric's samples with these labels, over all servers."""
         scrapes = [requests.get(f"http://{address}/metrics", timeout=20).text for address in self.servers().values()]
@@ -118,6 +138,12 @@ class FleetProcess:
     def _answers_or_ended(self) -> bool:
         assert self.process is not None
         return self.process.poll() is not None or "the fleet answers" in self.log_path.read_text(errors="replace")
+
+
+def _environment() -> dict[str, str]:
+    paths = [str(ROOT / one) for one in ("deploy/ray", "plugin", "policies", "dashboard")]
+    own = {"HEADWAY_PRESET_DIR": str(PRESETS), "PYTHONPATH": os.pathsep.join(paths)}
+    return {**os.environ, **OFFLINE, **own}
 
 
 def _is_ready(address: str) -> bool:

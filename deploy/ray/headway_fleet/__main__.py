@@ -80,6 +80,7 @@ def _start(given: dict[str, Any], port: int, folder: Path) -> None:
     serve.start(http_options=HTTPOptions(host="127.0.0.1", port=port))
     serve.run(build(given), name="headway", route_prefix="/")
     print(f"headway: the fleet answers on http://127.0.0.1:{port}/v1", flush=True)
+    print(f"headway: Ray is at {ray.get_runtime_context().gcs_address}", flush=True)
     urls = " ".join(f"--url http://{address}" for address in addresses(folder).values())
     print(f"headway: watch them with: headway dashboard {urls}", flush=True)
 
