@@ -11,6 +11,7 @@ import yaml
 from headway_fleet.headers import of_client, of_server
 from headway_fleet.listing import Listing, addresses
 from headway_fleet.settings import FleetSettings
+from headway_fleet.targets import target_of
 
 from headway_policies.scaling import Scaling
 
@@ -37,6 +38,24 @@ def test_the_configuration_file_has_settings_that_exist(root: Path) -> None:
     settings = FleetSettings.read(application["args"])
     assert settings.serve[1:] == ("--preset", "balanced")
     assert Scaling(**settings.scaling).maximum == 8
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "query", "target"),
+    [
+        ("/v1/completions", b"/v1/completions", b"", "/v1/completions"),
+        ("/v1/responses/a/b", b"/v1/responses/a%2Fb", b"x=%20", "/v1/responses/a%2Fb?x=%20"),
+        ("/v1/a\r\nx: y", None, b"", "/v1/a%0D%0Ax%3A%20y"),
+        ("/headway/readyz", b"/headway/readyz", b"", "/headway/readyz"),
+        ("/v1/../headway/v1/status", b"/v1/%2e%2e/headway/v1/status", b"", None),
+        ("/headway/v1/status", b"/headway/v1/status", b"", None),
+        ("/metrics", b"/metrics", b"", None),
+        ("/v1", b"/v1", b"", None),
+    ],
+)
+def test_only_inference_and_readiness_are_passed_on(path: str, raw: bytes, query: bytes, target: str | None) -> None:
+    """As the client has quoted them, so that the server's own route guard sees what it sees without a front."""
+    assert target_of({"path": path, "raw_path": raw, "query_string": query}) == target
 
 
 def test_headers_of_one_connection_end_there() -> None:

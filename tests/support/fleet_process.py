@@ -191,12 +191,15 @@ class Clients:
         return "whole" if answer.json()["usage"]["completion_tokens"] == self.tokens else "short"
 
     def _end_of_stream(self, text: str) -> str:
-        """Whole with one end and as many events as tokens, so that no part of it came twice."""
-        events = [line for line in text.splitlines() if line.startswith("data: {")]
-        if '"error"' in text:
+        """Whole with one end and no more events than tokens, so that no part of it came twice."""
+        said = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
+        events = [json.loads(one) for one in said if one != "[DONE]"]
+        if errors := [one for one in events if "error" in one]:
+            self.odd += map(str, errors)
             return "cut"
-        whole = text.count("data: [DONE]") == 1 and len(events) <= self.tokens + 1
-        return "whole" if whole and '"finish_reason":"length"' in text else "short"
+        finishes = [one["choices"][0]["finish_reason"] for one in events if one["choices"]]
+        whole = said.count("[DONE]") == 1 and finishes.count("length") == 1 and len(events) <= self.tokens + 1
+        return "whole" if whole else "short"
 
 
 class Load:

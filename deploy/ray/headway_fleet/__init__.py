@@ -4,6 +4,7 @@ settings        what a fleet is told
 app             the application: the front, the replicas, how they are routed to and how many there are
 front           the ingress: it forwards each request, and again where a replica was lost before its first output
 retries         which answers and losses allow another try
+targets         which routes of the servers are open to clients
 headers         which headers pass from a client to a server, and back
 messages        what front and replicas send each other
 fleet_router    Ray Serve's request router, with the routing policy of Headway

@@ -157,7 +157,8 @@ class _Attempt:
                     yield piece
                 while (message := await self._next()) is not None:
                     yield _bytes(message)
-            except LostError:
+            except LostError as error:
+                log.warning("headway: a response was broken off by %s: %s", ", ".join(self.tried), error)
                 if not is_stream:
                     raise
                 text = "the server was lost while it answered"

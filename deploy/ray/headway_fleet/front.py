@@ -20,9 +20,8 @@ from headway.api_errors import error_body
 from headway_fleet.forwarding import Forwarding, LostError, NoReplicaError, Response
 from headway_fleet.headers import of_client
 from headway_fleet.messages import Forwarded, Message
+from headway_fleet.targets import target_of
 
-READINESS = "/headway/readyz"
-_INFERENCE = "/v1/"
 #: That of a server, and of the proxy in deploy/proxy.
 _MOST_BODY_BYTES = 32 * 1024 * 1024
 _NOT_OF_CLIENTS = frozenset({"x-headway-class", "x-headway-tenant"})
@@ -38,15 +37,14 @@ class Front:
     async def __call__(self, request: Request) -> Answer:
         """Answer one client."""
         path = request.url.path
-        if path != READINESS and not path.startswith(_INFERENCE):
+        target = target_of(request.scope)
+        if target is None:
             return _refused(path, HTTPStatus.NOT_FOUND, "no such route", "route_not_found")
         body = await _read(request)
         if body is None:
             return _refused(path, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too large", "body_too_large")
-        query = request.url.query
         address = None if request.client is None else request.client.host
         headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _NOT_OF_CLIENTS]
-        target = f"{path}?{query}" if query else path
         forwarded = Forwarded(request.method, target, of_client(headers, address), body)
         return _answer(await self._forwarding.response(forwarded))
 
