@@ -61,6 +61,7 @@ def test_no_request_is_lost_or_answered_twice_when_a_replica_is_killed(two: Flee
     two.wait_for(2)
     name = two.ready()[0]
     process = two.replica_process(name)
+    below = process.children(recursive=True)
     if victim == "server":
         process = next(one for one in process.children() if "serve" in one.cmdline())
     with Load(two.url, 5 * SEATS) as clients:
@@ -72,4 +73,4 @@ def test_no_request_is_lost_or_answered_twice_when_a_replica_is_killed(two: Flee
     accounted(clients)
     assert set(clients.ends) <= {"whole", "cut"}, (clients.ends, clients.odd)
     assert clients.ends["cut"] <= SEATS
-    assert not psutil.pid_exists(process.pid)
+    assert psutil.wait_procs(below, timeout=60)[1] == [], "processes of the server have outlived it"

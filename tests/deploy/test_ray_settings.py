@@ -51,6 +51,7 @@ def test_the_configuration_file_has_settings_that_exist(root: Path) -> None:
         ("/headway/v1/status", b"/headway/v1/status", b"", None),
         ("/metrics", b"/metrics", b"", None),
         ("/v1", b"/v1", b"", None),
+        ("/v1/a", b"/v1/a", b"x=\xff", None),
     ],
 )
 def test_only_inference_and_readiness_are_passed_on(path: str, raw: bytes, query: bytes, target: str | None) -> None:
