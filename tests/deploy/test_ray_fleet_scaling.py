@@ -42,7 +42,7 @@ def test_a_new_version_is_warm_before_the_old_one_goes(fleet: FleetProcess) -> N
     """Of the only replica there is, while clients ask: each of them is served, by the old one or by the new one."""
     fleet.wait_for(1)
     old = set(fleet.servers())
-    with Load(fleet.url, 3) as clients:
+    with Load(fleet.url, 2) as clients:
         wait_until(lambda: old <= set(clients.replicas), "the old one has answered", START_S)
         fleet.deploy_again()
         wait_until(lambda: set(clients.replicas) > old, "the new one has answered", START_S)

@@ -122,7 +122,8 @@ class FleetProcess:
             "scaling": {"minimum": 1, "maximum": 1},
         }
         command = [sys.executable, "-c", _DEPLOY, address, json.dumps(given)]
-        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, timeout=START_S, check=False)
+        environment = {**_environment(), "RAY_AUTH_MODE": "token"}  # the one that Ray has made for this user
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=START_S, check=False)
         assert done.returncode == 0, done.stderr[-4000:]
 
     def total(self, metric: str, **labels: str) -> float:
