@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 pytest.importorskip("ray.serve", reason="Ray is not installed: make fleet-test installs it")
 
@@ -17,6 +19,7 @@ from headway_fleet.fleet_router import FleetRouter
 from headway_fleet.messages import Forwarded
 from ray.serve._private.common import DeploymentHandleSource, DeploymentID, ReplicaID, RequestMetadata
 from ray.serve.request_router import PendingRequest
+from ray.serve.schema import ServeDeploySchema
 
 NUMBERS = itertools.count()
 SERVER = DeploymentID("Server", "headway")
@@ -132,3 +135,11 @@ def test_the_application_is_built_from_its_settings() -> None:
     assert (config.max_surge_percent, config.graceful_shutdown_timeout_s) == (100, 90.0)
     with pytest.raises(ValueError, match="minimum"):
         build({"serve": ["m"], "scaling": {"minimum": 3, "maximum": 1}})
+
+
+def test_the_configuration_file_is_one_of_ray_serve(root: Path) -> None:
+    """Its fields exist, and what it imports builds an application from its arguments."""
+    schema = ServeDeploySchema.model_validate(yaml.safe_load((root / "deploy" / "ray" / "serve.yaml").read_text()))
+    (application,) = schema.applications
+    assert application.import_path == f"{build.__module__}:{build.__name__}"
+    assert build(application.args) is not None
