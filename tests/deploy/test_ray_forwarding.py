@@ -113,6 +113,16 @@ async def test_two_lost_servers_are_the_most_for_one_request() -> None:
     assert fleet.sent == ["a", "b"]
 
 
+async def test_servers_that_could_not_be_reached_have_not_lost_a_request() -> None:
+    """However many of them there are, none of them can have ended because of it."""
+    gone: list[Message | Exception] = [Lost("refused", had_it=False)]
+    fleet = Fleet(a=gone, b=gone, c=gone, d=[JSON, b"{}"])
+    response, _ = await fleet.answer()
+    assert (response.status, fleet.sent) == (200, ["a", "b", "c", "d"])
+    response, _ = await Fleet(a=gone, b=gone).answer()
+    assert dict(response.headers)["x-headway-reason"] == "not_ready"
+
+
 async def test_where_all_drain_the_last_answer_is_the_clients() -> None:
     """With the advice of a server when to come again."""
     fleet = Fleet(a=[refusal("draining"), b"a"], b=[refusal("not_ready"), b"b"])

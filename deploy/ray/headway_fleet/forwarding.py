@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from headway.api_errors import error_body, error_event
-from headway_fleet.messages import Accepted, Forwarded, Head, Headers, Message
+from headway_fleet.messages import Accepted, Forwarded, Head, Headers, Lost, Message
 from headway_fleet.retries import MOST_LOSSES, goes_elsewhere
 
 log = logging.getLogger("ray.serve")
@@ -32,6 +32,10 @@ _JSON = ("content-type", "application/json")
 
 class LostError(Exception):
     """The replica ended, or its server did, while it had a request. Raised by ``Send`` and by what it returns."""
+
+
+class UnreachedError(Exception):
+    """The server of the replica could not be reached, so it has not had the request."""
 
 
 class NoReplicaError(Exception):
@@ -84,6 +88,8 @@ class Forwarding:
             except NoReplicaError as error:
                 log.warning("headway: no replica for a request: %s", error)
                 break
+            except UnreachedError as error:
+                log.warning("headway: the server of %s could not be reached: %s", ", ".join(attempt.tried), error)
             except LostError as error:
                 losses += 1
                 log.warning("headway: a request was lost by %s: %s", ", ".join(attempt.tried) or "a replica", error)
@@ -112,7 +118,7 @@ class _Attempt:
         self.tried: frozenset[str] = frozenset()
 
     async def response(self, route_s: float) -> _Found:
-        """Raises NoReplicaError and LostError; the replica's work has been cancelled then."""
+        """Raises NoReplicaError, UnreachedError and LostError; the replica's work has been cancelled then."""
         try:
             head = await self._head(route_s)
             held, ended = await self._held(head)
@@ -135,6 +141,8 @@ class _Attempt:
         if isinstance(accepted, Accepted):
             self.tried = frozenset({accepted.replica})
         head = await self._next()
+        if isinstance(head, Lost) and not head.had_it:
+            raise UnreachedError(head.error)
         if not isinstance(head, Head):
             raise LostError(f"no response: {head!r}")
         return head

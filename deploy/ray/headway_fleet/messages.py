@@ -43,9 +43,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The server has ended, or broke the response off; ``error`` says how."""
+    """The server has ended, or broke the response off; ``error`` says how. ``had_it``: the request had reached it."""
 
     error: str
+    had_it: bool = True
 
 
 Message = Accepted | Head | bytes | Lost

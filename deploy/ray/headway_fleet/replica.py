@@ -67,6 +67,8 @@ class Replica:
                 yield Head(response.status, of_server(response.headers.items()))
                 async for piece in response.content.iter_any():
                     yield piece
+        except aiohttp.ClientConnectorError as error:
+            yield Lost(f"{type(error).__name__}: {error}", had_it=False)
         except (aiohttp.ClientError, ConnectionError) as error:
             yield Lost(f"{type(error).__name__}: {error}")
 

@@ -1,6 +1,7 @@
 """Which answers and losses allow another try on another replica, before the client has been sent anything.
 
     the server or its replica has ended     once more, on a replica that has not had it; never a third time
+    its server could not be reached         on every other replica
     503 draining, not_ready, engine_lost,   on every other replica; the last answer where all of them say so
         out_of_memory, too_many_connections
     any other answer                        it is the client's: a queue that is full, a time-out, an error of its own
