@@ -28,11 +28,11 @@ demo: setup ## vLLM with a small real model, the dashboard and sample traffic; C
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/headway demo $(ARGS)
 
 fleet: setup ## two servers with a small real model behind Ray Serve, until Ctrl-C; ARGS: --replicas, --most, --port
-	@$(BIN)/python deploy/ray/install.py && $(BIN)/python deploy/models.py smollm2 && PYTHONPATH=deploy/ray exec $(FLEET_BIN)/python -m headway_fleet $(ARGS) -- .models/SmolLM2-135M-Instruct --served-model-name smollm2 --preset balanced
+	@$(BIN)/python deploy/ray_serve/install.py && $(BIN)/python deploy/models.py smollm2 && PYTHONPATH=deploy/ray_serve exec $(FLEET_BIN)/python -m headway_fleet $(ARGS) -- .models/SmolLM2-135M-Instruct --served-model-name smollm2 --preset balanced
 
 fleet-test: setup ## the tests of that, with Ray and real servers: spread, a replica killed, scaling; about ten minutes
 	@set -e
-	$(BIN)/python deploy/ray/install.py
+	$(BIN)/python deploy/ray_serve/install.py
 	$(BIN)/python deploy/models.py tiny
 	exec $(FLEET_BIN)/python -m pytest -n 0 tests/deploy -k test_ray $(ARGS)
 

@@ -139,7 +139,8 @@ def test_the_application_is_built_from_its_settings() -> None:
 
 def test_the_configuration_file_is_one_of_ray_serve(root: Path) -> None:
     """Its fields exist, and what it imports builds an application from its arguments."""
-    schema = ServeDeploySchema.model_validate(yaml.safe_load((root / "deploy" / "ray" / "serve.yaml").read_text()))
+    file = yaml.safe_load((root / "deploy" / "ray_serve" / "serve.yaml").read_text())
+    schema = ServeDeploySchema.model_validate(file)
     (application,) = schema.applications
     assert application.import_path == f"{build.__module__}:{build.__name__}"
     assert build(application.args) is not None

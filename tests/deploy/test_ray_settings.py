@@ -33,7 +33,7 @@ def test_a_wrong_setting_is_said(given: dict[str, Any], says: str) -> None:
 
 def test_the_configuration_file_has_settings_that_exist(root: Path) -> None:
     """The example is read as Ray Serve passes it on."""
-    file = yaml.safe_load((root / "deploy" / "ray" / "serve.yaml").read_text())
+    file = yaml.safe_load((root / "deploy" / "ray_serve" / "serve.yaml").read_text())
     (application,) = file["applications"]
     settings = FleetSettings.read(application["args"])
     assert settings.serve[1:] == ("--preset", "balanced")

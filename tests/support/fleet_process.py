@@ -142,7 +142,7 @@ class FleetProcess:
 
 
 def _environment() -> dict[str, str]:
-    paths = [str(ROOT / one) for one in ("deploy/ray", "plugin", "policies", "dashboard")]
+    paths = [str(ROOT / one) for one in ("deploy/ray_serve", "plugin", "policies", "dashboard")]
     own = {"HEADWAY_PRESET_DIR": str(PRESETS), "PYTHONPATH": os.pathsep.join(paths)}
     return {**os.environ, **OFFLINE, **own}
 
