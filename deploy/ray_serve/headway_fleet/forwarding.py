@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from headway.api_errors import error_body, error_event
-from headway_fleet.messages import Accepted, Forwarded, Head, Headers, Lost, Message
+from headway.router.forwarded import Headers
+from headway_fleet.messages import Accepted, Forwarded, Head, Lost, Message
 from headway_fleet.retries import MOST_LOSSES, goes_elsewhere
 
 log = logging.getLogger("ray.serve")

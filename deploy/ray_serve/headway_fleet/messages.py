@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-Headers = tuple[tuple[str, str], ...]
+from headway.router.forwarded import Headers
 
 
 @dataclass(frozen=True, slots=True)

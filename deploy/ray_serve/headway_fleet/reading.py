@@ -1,4 +1,7 @@
-"""The reading of a server: its load and its signals at one moment, from one scrape of its metrics."""
+"""The reading of a server: its load and its signals at one moment, from one scrape of its metrics.
+
+``headway route`` reads plain vLLM, too; every server of a fleet has Headway, whose seats and classes are read here.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: One sample: name, labels, value. Names of other systems are not looked at.
-_SAMPLE = re.compile(r"^(headway_[a-z_]+)(?:\{([^}]*)\})? (\S+)", re.MULTILINE)
+from headway.router.reading import samples
+
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -66,9 +69,9 @@ class _Samples:
 
     def __init__(self, exposition: str) -> None:
         self._samples: dict[str, list[tuple[dict[str, str], float]]] = {}
-        for name, labels, value in _SAMPLE.findall(exposition):
-            if "_bucket" not in name:
-                self._samples.setdefault(name, []).append((dict(_LABEL.findall(labels)), float(value)))
+        for name, labels, value in samples(exposition):
+            if not name.endswith("_bucket"):
+                self._samples.setdefault(name, []).append((dict(_LABEL.findall(labels)), value))
 
     def total(self, name: str, **labels: str) -> float:
         """The sum of the samples that carry these labels."""
