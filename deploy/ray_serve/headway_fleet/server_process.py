@@ -57,7 +57,7 @@ class ServerProcess:
 
     async def start(self, within_s: float) -> None:
         """Start it and wait until it is ready, after its warm-up. Raises ServerError, and leaves no process then."""
-        reached = "127.0.0.1" if self._host == "0.0.0.0" else self._host
+        reached = "127.0.0.1" if self._host == "0.0.0.0" else self._host  # nosec B104 - only compared
         port = _free_port(self._host)
         self.address = f"{reached}:{port}"
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_S))
