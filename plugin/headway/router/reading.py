@@ -39,7 +39,7 @@ class Reading:
 def read(exposition: str) -> Reading:
     """The reading in a scrape; what it lacks is 0."""
     found: dict[str, float] = {}
-    for name, labels, value in _samples(exposition):
+    for name, labels, value in samples(exposition):
         if name == _SEATS and 'kind="live"' not in labels:
             continue
         found[name] = found.get(name, 0.0) + value
@@ -53,8 +53,8 @@ def read(exposition: str) -> Reading:
     )
 
 
-def _samples(exposition: str) -> Iterator[tuple[str, str, float]]:
-    """Name, labels and value of each sample that may matter."""
+def samples(exposition: str) -> Iterator[tuple[str, str, float]]:
+    """Name, labels and value of each sample of Headway or vLLM; the labels as the text after the brace."""
     for line in exposition.split("\n"):
         if len(line) > _MAX_LINE_CHARS or not line.startswith(_PREFIXES):
             continue

@@ -2,6 +2,7 @@
 
     arrivals     ceil(arrivals / (target * capacity of one))
     queue        the same without the target, plus what drains each late class within its objective
+    memory       ceil(ready * KV use / target of the KV use)
     objectives   one more than are ready, while too few requests keep theirs
     forecast     as for arrivals, by the same time of the last days, for as long ahead as an instance takes to start
 
@@ -40,6 +41,7 @@ class Scaling:
     start_s: float = 180.0
     ahead_s: float = 300.0
     target_ratio: float = 0.8
+    kv_target_ratio: float = 0.9
     late_ratio: float = 0.5
     attained_ratio: float = 0.95
     down_after_s: float = 300.0
@@ -51,7 +53,7 @@ class Scaling:
     def __post_init__(self) -> None:
         if not 1 <= self.minimum <= self.maximum:
             raise ValueError(f"scaling: minimum {self.minimum} must be from 1 to the maximum of {self.maximum}")
-        for name in ("target_ratio", "attained_ratio"):
+        for name in ("target_ratio", "kv_target_ratio", "attained_ratio"):
             if not 0 < (value := getattr(self, name)) <= 1:
                 raise ValueError(f"scaling: {name} must be above 0 and at most 1, not {value}")
         for name in ("start_s", "ahead_s", "late_ratio", "down_after_s", "down_step_s", "most_ahead"):
@@ -99,6 +101,8 @@ class DesiredInstances:
         if late:
             drain_per_s = sum(one.depth / one.objective_s for one in late)
             asked.append(Desired(_number((seen.arrivals_per_s + drain_per_s) / one_per_s), Why.QUEUE))
+        if seen.kv_use is not None:
+            asked.append(Desired(_number(seen.ready * seen.kv_use / settings.kv_target_ratio), Why.MEMORY))
         if seen.attained_ratio is not None and seen.attained_ratio < settings.attained_ratio:
             asked.append(Desired(seen.ready + 1, Why.OBJECTIVES))
         most = max(asked, key=_instances)

@@ -14,6 +14,7 @@ class Why(StrEnum):
     MINIMUM = "minimum"
     ARRIVALS = "arrivals"
     QUEUE = "queue"
+    MEMORY = "memory"
     OBJECTIVES = "objectives"
     FORECAST = "forecast"
     HELD = "held"
@@ -51,7 +52,8 @@ class ScalingSignals:
 
     Both rates are requests a second; ``arrivals_per_s`` is a mean of about the last minute, refused ones included.
     ``attained_ratio`` is the share of the requests served of late that kept their objectives, None where none was.
-    Raises ValueError for a rate that makes no sense.
+    ``kv_use`` is the share of the KV cache in use, 0 to 1, the mean of the instances that serve; None where unknown.
+    Raises ValueError for a number that makes no sense.
     """
 
     ready: int
@@ -59,9 +61,12 @@ class ScalingSignals:
     capacity_per_s: float
     queues: Mapping[str, ClassQueue] = field(default_factory=dict)
     attained_ratio: float | None = None
+    kv_use: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.capacity_per_s < inf:
             raise ValueError(f"capacity_per_s must be above 0 and finite, not {self.capacity_per_s}")
         if not 0 <= self.arrivals_per_s < inf:
             raise ValueError(f"arrivals_per_s must be from 0 on and finite, not {self.arrivals_per_s}")
+        if self.kv_use is not None and not 0 <= self.kv_use <= 1:
+            raise ValueError(f"kv_use must be between 0 and 1, not {self.kv_use}")

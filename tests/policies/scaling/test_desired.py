@@ -37,8 +37,22 @@ def peak_at_noon() -> ArrivalHistory:
         ),
         (replace(CALM, ready=2, attained_ratio=0.9), Desired(3, Why.OBJECTIVES)),
         (replace(CALM, ready=2, attained_ratio=0.96), Desired(1, Why.MINIMUM)),
+        (replace(CALM, ready=3, kv_use=0.95), Desired(4, Why.MEMORY)),
+        (replace(CALM, ready=3, kv_use=0.3), Desired(1, Why.MINIMUM)),
     ],
-    ids=["calm", "arrivals", "rounded up", "maximum", "late queue", "young queue", "classes", "missed", "kept"],
+    ids=[
+        "calm",
+        "arrivals",
+        "rounded up",
+        "maximum",
+        "late queue",
+        "young queue",
+        "classes",
+        "missed",
+        "kept",
+        "full memory",
+        "free memory",
+    ],
 )
 def test_the_signal_that_asks_for_most_decides(seen: ScalingSignals, desired: Desired) -> None:
     """At once, within the maximum."""
@@ -115,6 +129,7 @@ def test_every_answer_is_within_the_bounds(events: list[tuple[float, float, int,
         ({"minimum": 0}, "minimum"),
         ({"minimum": 9}, "maximum"),
         ({"target_ratio": 0.0}, "target_ratio"),
+        ({"kv_target_ratio": 1.1}, "kv_target_ratio"),
         ({"start_s": -1.0}, "start_s"),
     ],
 )
