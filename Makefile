@@ -1,10 +1,11 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet check format lock clean
+.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet check audit format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
+AUDIT := out/audit/bin
 TESTS ?= tests
 # How many, and which takes what: tests/support/worker_shares.py.
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
@@ -76,6 +77,12 @@ check: setup ## lint, format check, types, import contracts
 	$(BIN)/mypy deploy
 	$(BIN)/mypy plugin/examples
 	$(BIN)/lint-imports
+
+audit: ## bandit over the code, and pip-audit over constraints.txt, which asks the advisories of PyPI
+	@set -e
+	test -x $(AUDIT)/pip-audit || { $(PYTHON) -m venv out/audit && $(AUDIT)/pip install --quiet 'bandit>=1.8' 'pip-audit>=2.9'; }
+	$(AUDIT)/bandit --quiet --recursive --severity-level medium plugin/headway policies/headway_policies dashboard/headway_dashboard deploy
+	$(AUDIT)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 format: setup ## format the code
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .

@@ -152,7 +152,7 @@ def _in_hub_cache(model: str, environ: Mapping[str, str]) -> bool:
 
 
 def _why_not_bound(host: str, port: int, flag: str, error: OSError) -> str:
-    where = f"{host or '0.0.0.0'}:{port}"  # noqa: S104 - only shown
+    where = f"{host or '0.0.0.0'}:{port}"  # noqa: S104  # nosec B104 - only shown
     if error.errno == errno.EADDRINUSE:
         return f"port {port} is in use ({where}); choose another with {flag} {port + 1 if port < 65535 else 8000}"
     if error.errno in {errno.EACCES, errno.EPERM}:
