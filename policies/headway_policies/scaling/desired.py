@@ -45,6 +45,15 @@ class DesiredInstances:
         self._asked: deque[tuple[float, int]] = deque()  # falling numbers, each the most since the one before it
         self._down_s = -inf
 
+    def spent(self) -> tuple[float, float] | None:
+        """The time of the last update and the instance seconds of its day; None without a bound on them."""
+        return None if self._budget is None else self._budget.spent()
+
+    def recall_spent(self, now_s: float, spent_s: float) -> None:
+        """Continue from there, where there is a bound: what runs now has run since then."""
+        if self._budget is not None:
+            self._budget.recall(now_s, spent_s)
+
     def update(self, seen: ScalingSignals, now_s: float) -> Desired:
         """How many instances there should be now, those that start among them."""
         settings = self._settings

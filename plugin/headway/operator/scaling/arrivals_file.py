@@ -1,4 +1,4 @@
-"""The arrivals of the last days, kept in a file between two starts of a router.
+"""The arrivals of the last days and the instance hours of this one, kept in a file between two starts of a router.
 
 There is one file for each model, in HEADWAY_CACHE_DIR: two routers for one model need folders of their own. One that
 cannot be read or written costs a warning: the forecast then begins anew, and needs two days.
@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
 
 from headway.supervision import cache_folder
 from headway_policies.scaling import ArrivalHistory
@@ -26,11 +26,13 @@ _DIGITS = 3
 
 
 class _Content(BaseModel):
-    """The file: for each slot of a day the seats that were filled on the last days, oldest first."""
+    """The file: for each slot of a day the seats that were filled on the last days, oldest first; where the hours of a
+    day are bounded, a time and the instance seconds of its day until then."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     seats: list[list[float]] = Field(min_length=1, max_length=10_000)
+    spent: tuple[NonNegativeFloat, NonNegativeFloat] | None = None
 
 
 def arrivals_file(model: str, environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -41,9 +43,10 @@ def arrivals_file(model: str, environment: Mapping[str, str] = os.environ) -> Pa
 
 
 class ArrivalsFile:
-    """The file of one history."""
+    """The file of one history. ``spent`` is what it says of the instance hours, as ``DesiredInstances`` does."""
 
     def __init__(self, path: Path, history: ArrivalHistory) -> None:
+        self.spent: tuple[float, float] | None = None
         self._path = path
         self._history = history
         self._kept: _Content | None = None
@@ -56,20 +59,18 @@ class ArrivalsFile:
         try:
             content = _Content.model_validate_json(read_text_file(self._path, _MAX_BYTES))
             self._history.recall(content.seats)
-        except (TextFileError, ValueError) as error:
-            known = isinstance(error, TextFileError) and not isinstance(error, ValidationError)
-            log.warning(
-                "the arrivals of the last days are not used: %s: %s",
-                self._path,
-                str(error) if known else "not what Headway writes",
-            )
-            return
-        self._kept = content
+        except TextFileError as error:
+            self._log_unused(str(error))
+        except ValueError:  # pydantic's is one, too
+            self._log_unused("not what Headway writes")
+        else:
+            self._kept, self.spent = content, content.spent
 
     def keep(self) -> None:
-        """Write the file, if a slot has ended since the last time."""
-        content = _Content(seats=[[round(rate, _DIGITS) for rate in rates] for rates in self._history.remembered()])
-        if content == self._kept or not any(content.seats):
+        """Write the file, if it would say anything else than the last time."""
+        seats = [[round(rate, _DIGITS) for rate in rates] for rates in self._history.remembered()]
+        content = _Content(seats=seats, spent=self.spent)
+        if content == self._kept or not (any(seats) or content.spent):
             return
         part = self._path.with_suffix(f".{os.getpid()}")
         try:
@@ -82,3 +83,6 @@ class ArrivalsFile:
             self._failed = True
         else:
             self._kept = content
+
+    def _log_unused(self, why: str) -> None:
+        log.warning("the arrivals of the last days are not used: %s: %s", self._path, why)

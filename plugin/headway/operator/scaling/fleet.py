@@ -1,7 +1,8 @@
 """The number of instances of a whole fleet, all of whose traffic passes one router.
 
-Its history of arrivals is by the time of day in UTC, and is kept in a file between two starts. Known weak spot: the
-instance hours of a day are counted from the start of this process.
+Its history of arrivals is by the time of day in UTC, and is kept in a file between two starts, as are the instance
+hours of the day where they are bounded. Known weak spot: between two starts so many are taken to have run as serve at
+the second.
 """
 
 from __future__ import annotations
@@ -48,10 +49,7 @@ class FleetScale:
         """The number, logged where it is another one than before."""
         now_s = self._now_s()
         if self._policy is None:
-            if self._file is not None:
-                self._file.recall()
-            self._policy = DesiredInstances(self._fleet.settings, self._history, running=seen.ready)
-            self._kept_s = now_s
+            self._policy, self._kept_s = self._begun(seen.ready, self._epoch_offset_s + now_s), now_s
         gap_s = 0.0 if self._seen_s is None else now_s - self._seen_s
         self._seen_s = now_s
         self._history.observe(seen.offered * gap_s, self._epoch_offset_s + now_s)
@@ -65,6 +63,16 @@ class FleetScale:
         return float(desired.instances)
 
     def end(self) -> None:
-        """Keep the arrivals for the next start."""
+        """Keep what the next start needs."""
         if self._file is not None and self._policy is not None:
+            self._file.spent = self._policy.spent()
             self._file.keep()
+
+    def _begun(self, running: int, now_s: float) -> DesiredInstances:
+        """The policy, as the file says it was."""
+        policy = DesiredInstances(self._fleet.settings, self._history, running)
+        if self._file is not None:
+            self._file.recall()
+            if self._file.spent is not None and self._file.spent[0] <= now_s:
+                policy.recall_spent(*self._file.spent)
+        return policy

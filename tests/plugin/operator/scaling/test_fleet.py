@@ -26,7 +26,12 @@ class OneDay:
 
     def __init__(self, settings: Scaling = SETTINGS, file: Path | None = None) -> None:
         self.now_s = 0.0
-        self.scale = FleetScale(Fleet(settings, lambda: 1, file), lambda: self.now_s, lambda: 20_000 * DAY_S)
+        self._fleet = Fleet(settings, lambda: 1, file)
+        self.scale = self.begun()
+
+    def begun(self) -> FleetScale:
+        """As a process does that starts now."""
+        return FleetScale(self._fleet, lambda: self.now_s, lambda: 20_000 * DAY_S + self.now_s)
 
     def until(self, at_s: float) -> float:
         """The number at that time, after one look a minute."""
@@ -58,9 +63,7 @@ def test_the_next_process_knows_the_peak(tmp_path: Path) -> None:
     for known, number in ((file, 4), (tmp_path / "none.json", 1)):
         following = OneDay(file=known)
         following.now_s = 2.25 * DAY_S
-        following.scale = FleetScale(
-            Fleet(SETTINGS, lambda: 1, known), lambda day=following: day.now_s, lambda: 20_002.25 * DAY_S
-        )
+        following.scale = following.begun()
         assert following.until(2.5 * DAY_S - 600.0) == number
 
 
@@ -71,6 +74,19 @@ def test_a_bound_on_the_hours_of_a_day_is_kept() -> None:
     assert max(numbers) == 4
     assert sum(numbers) / 60.0 <= 26.0 + 0.1
     assert numbers[-1] == 1
+
+
+def test_the_hours_of_a_day_are_counted_over_a_restart(tmp_path: Path) -> None:
+    """Spent hours stay spent: after the peak had them all, the next process asks for one instance until midnight."""
+    settings, file = Scaling(minimum=1, maximum=6, hours_a_day=26.0), tmp_path / "arrivals.json"
+    first = OneDay(settings, file)
+    assert first.until(12.9 * 3600.0) == 1
+    first.scale.end()
+    for known, number in ((file, 1), (tmp_path / "none.json", 4)):
+        following = OneDay(settings, known)
+        following.now_s = first.now_s
+        following.scale = following.begun()
+        assert following.until(12.95 * 3600.0) == number
 
 
 @on_virtual_time
