@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from math import ceil
 
+import pytest
 from small_presets import small_preset, terms
 from virtual_time import on_virtual_time
 
@@ -14,6 +15,8 @@ from headway.errors import Refused
 from headway.operator.scaling.load_reader import LoadReader
 from headway.operator.scaling.scale_signal import EVERY_S, OwnNeed, ScaleSignal
 from headway_policies import Ending
+
+pytestmark = pytest.mark.slow
 
 SEATS, HOLD_S, ASK_S, HOLD_DOWN_S = 8, 2.0, 15.0, 120.0
 
@@ -76,7 +79,7 @@ class Cluster:
 
 @on_virtual_time
 async def test_the_number_follows_the_load_up_and_down() -> None:
-    """Six seats of eight are wanted of one server, then eighteen, for which three are needed at 80 %; then six again."""
+    """Six seats of eight are wanted, then eighteen, for which three servers are needed at 80 %; then six again."""
     cluster = Cluster()
     await cluster.serve(3.0, 150.0)
     assert set(cluster.numbers) == {1}
