@@ -85,8 +85,8 @@ def history(*readings: Reading) -> dict[str, dict[str, list[float]]]:
 def test_the_signals_of_two_replicas() -> None:
     """Demands add up; a class has the sum of the depths and the oldest age; the rest is a mean or a share."""
     found = signals(history(READING, READING), ready=2)
-    assert found.capacity_per_s == pytest.approx(8 / 1.2)
-    assert found.arrivals_per_s == pytest.approx(3.0 * found.capacity_per_s)
+    assert found.capacity == pytest.approx(8 / 1.2)
+    assert found.offered == pytest.approx(3.0 * found.capacity)
     assert found.queues == {"realtime": ClassQueue(4, 0.5, 1.0), "batch": ClassQueue(6, 40.0, USUAL_OBJECTIVE_S)}
     assert found.attained_ratio == pytest.approx(7 / 9)
     assert found.kv_use == pytest.approx(0.25)
@@ -94,7 +94,7 @@ def test_the_signals_of_two_replicas() -> None:
 
 def test_replicas_that_have_said_nothing_and_servers_that_began_anew() -> None:
     """Nothing known asks for nothing; a count that fell begins at 0 again."""
-    assert signals({}, ready=1).arrivals_per_s == 0.0
+    assert signals({}, ready=1).offered == 0.0
     assert signals({"demand": {"a": []}}, ready=1).kv_use is None
     again = {"judged": {"a": [100.0, 4.0]}, "met": {"a": [90.0, 2.0]}}
     assert signals(again, ready=1).attained_ratio == 0.5

@@ -45,8 +45,8 @@ def signals(history: History, ready: int) -> ScalingSignals:
     judged, kv_uses = _growth(history, "judged"), newest.get("kv_use", [])
     return ScalingSignals(
         ready=ready,
-        arrivals_per_s=sum(newest.get("demand", [])) * capacity_per_s,
-        capacity_per_s=capacity_per_s,
+        offered=sum(newest.get("demand", [])) * capacity_per_s,
+        capacity=capacity_per_s,
         queues={name.removeprefix("depth "): _queue(newest, name) for name in newest if name.startswith("depth ")},
         attained_ratio=_growth(history, "met") / judged if judged else None,
         kv_use=sum(kv_uses) / len(kv_uses) if kv_uses else None,

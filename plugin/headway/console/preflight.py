@@ -21,6 +21,7 @@ from headway.http import AdminRules, Bounds, RequestRules
 from headway.http.access import RouteTable, TrustedProxies
 from headway.keys import keys_path, read_keys_file
 from headway.logs import LogSettings
+from headway.operator import scaling_from_environment
 
 VLLM_PORT = 8000
 _DASHBOARD_PACKAGES = ("headway_dashboard", "streamlit", "plotly", "prometheus_api_client")
@@ -104,6 +105,14 @@ def check_bounds(environ: Mapping[str, str]) -> Bounds:
     """Refuse bounds of requests that are no numbers, or contradict each other."""
     try:
         return Bounds.from_environment(environ)
+    except HeadwayError as error:
+        raise UsageError(str(error)) from None
+
+
+def check_scaling(environ: Mapping[str, str], instances: int) -> None:
+    """Refuse settings of the number of instances that contradict each other."""
+    try:
+        scaling_from_environment(environ, instances)
     except HeadwayError as error:
         raise UsageError(str(error)) from None
 

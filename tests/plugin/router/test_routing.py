@@ -92,6 +92,7 @@ async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) 
     assert all(len(several) >= REQUESTS / 6 for several in seen)
     assert sum(fleet.by_instance("exchanges_total", ended="answered")) == REQUESTS
     assert fleet.router.scrape()("headway_limit", kind="live") == 12
+    assert fleet.router.scrape()("headway_desired_instances") == 3  # what ran when it began is held for minutes
     fleet.balanced()
 
 
