@@ -13,7 +13,7 @@ from client_connections import CONNECTIONS, drop_connections
 from running_router import RunningRouter
 from running_server import TINY_MODEL, RunningServer, wait_until
 
-REQUESTS, TOKENS = 24, 48
+REQUESTS, TOKENS = 24, 200
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def test_the_death_of_a_real_server_loses_and_doubles_nothing(router: Runn
 
         await asyncio.to_thread(wait_until, runs, "the server that will die runs some")
         assert bare.process is not None
-        for one in [*bare.children, bare.process]:
+        for one in [bare.process, *bare.children]:
             one.kill()
         answers = await asyncio.gather(*asked)
     assert [status for status, _ in answers] == [200] * REQUESTS
@@ -73,4 +73,5 @@ async def test_the_death_of_a_real_server_loses_and_doubles_nothing(router: Runn
     assert scrape.unbalanced() == []
     assert scrape("headway_outcomes_total", outcome="completed") == REQUESTS
     assert scrape("headway_instance_up", instance_name=name) == 0
+    assert scrape("headway_instance_exchanges_total", instance_name=name, ended="lost") > 0
     assert scrape("headway_instance_retries_total") > 0
