@@ -1,4 +1,4 @@
-"""Several ranks behind one client, by the facts that vLLM has of them; tests/engine has two real ones."""
+"""Several ranks behind one client, as vLLM describes them; tests/engine has two real ones."""
 
 from __future__ import annotations
 
