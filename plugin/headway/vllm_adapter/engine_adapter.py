@@ -177,8 +177,8 @@ class VllmAdapter:
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
         """Set the scheduler's limit between two steps, through the method that the general plugin added.
 
-        Each rank gets an equal part, rounded up: vLLM sends a request to the rank that has the fewest, so that none has
-        more, and the gate keeps the sum. Returns the limits of all ranks together.
+        Each rank gets an equal part, rounded up; the gate keeps the sum. vLLM sends a request to the rank that has the
+        fewest by counts of up to 100 ms ago, so that one may get more: those wait in it. Returns the sum of the parts.
         """
         core, ranks = engine.engine_core, ranks_of(getattr(engine, "vllm_config", None))
         await _ask_ranks(core, SET_LIMITS, {"max_num_active_reqs": math.ceil(seats / ranks)})

@@ -57,7 +57,7 @@ def test_the_ceiling_is_that_of_all_ranks() -> None:
 
 @pytest.mark.parametrize(("seats", "each"), [(32, 16), (7, 4), (1, 1)])
 async def test_each_rank_gets_its_part_of_the_limit(seats: int, each: int) -> None:
-    """Rounded up: the gate keeps the sum, and no rank needs more while the requests are spread evenly."""
+    """Rounded up: the gate keeps the sum."""
     two = Ranks([], [])
     assert await VllmAdapter().limit_engine(engine(two), seats) == 2 * each
     assert two.limits == [each, each]
