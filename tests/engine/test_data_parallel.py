@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ import pytest
 import requests
 from client_accounting import Client, ClientGroup, mixed
 from engine_parts import engine_processes, kill, long_form, ready, session
-from running_server import RunningServer, Scrape, wait_until
+from running_server import RunningServer, Scrape, core_for_engine, wait_until
 
 SEATS = 4  # of the preset, for all ranks
 RANKS = ("0", "1")
@@ -21,14 +22,17 @@ IN_ENGINE = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 @pytest.fixture(scope="module")
 def ranks_server(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """`headway serve` with two ranks, three sequences each. No warm-up: vLLM's counters count clients alone."""
+    core = core_for_engine()
+    core = str(max(os.sched_getaffinity(0))) if core == "auto" else core
     environment = {
         "HEADWAY_ALLOW_DEV_MODE": "1",
         "VLLM_SERVER_DEV_MODE": "1",  # mounts /pause and /resume
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # a list would need a core for each rank
-        "OMP_NUM_THREADS": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": f"{core}|{core}",  # two busy cores leave none to the clients, for seconds
     }
     flags = ("--preset", "chaos", "--no-warmup", "--data-parallel-size", "2", "--max-num-seqs", "3")
-    with RunningServer.headway(tmp_path_factory.mktemp("ranks") / "server.log", *flags, **environment) as server:
+    server = RunningServer.headway(tmp_path_factory.mktemp("ranks") / "server.log", *flags, **environment)
+    server.start_s *= 2  # six processes import vLLM
+    with server:
         yield server
 
 
