@@ -1,10 +1,12 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet check format lock clean
+.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet check audit format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
+FLEET_BIN := out/fleet/venv/bin
+AUDIT := out/audit/bin
 TESTS ?= tests
 # How many, and which takes what: tests/support/worker_shares.py.
 WORKERS := -n auto --dist loadfile --no-loadscope-reorder
@@ -25,6 +27,15 @@ setup: ## make .venv with vLLM for CPU, Headway, the dashboard and the tools
 
 demo: setup ## vLLM with a small real model, the dashboard and sample traffic; Ctrl-C ends it
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/headway demo $(ARGS)
+
+fleet: setup ## two servers with a small real model behind Ray Serve, until Ctrl-C; ARGS: --replicas, --most, --port
+	@$(BIN)/python deploy/ray_serve/install.py && $(BIN)/python deploy/models.py smollm2 && PYTHONPATH=deploy/ray_serve exec $(FLEET_BIN)/python -m headway_fleet $(ARGS) -- .models/SmolLM2-135M-Instruct --served-model-name smollm2 --preset balanced
+
+fleet-test: setup ## the tests of that, with Ray and real servers: spread, a replica killed, scaling; about ten minutes
+	@set -e
+	$(BIN)/python deploy/ray_serve/install.py
+	$(BIN)/python deploy/models.py tiny
+	exec $(FLEET_BIN)/python -m pytest -n 0 tests/deploy -k test_ray $(ARGS)
 
 test: ## set up what the tests use and run all of them: everything a commit must pass
 	@set -e
@@ -76,6 +87,12 @@ check: setup ## lint, format check, types, import contracts
 	$(BIN)/mypy deploy
 	$(BIN)/mypy plugin/examples
 	$(BIN)/lint-imports
+
+audit: ## bandit over the code, and pip-audit over constraints.txt, which asks the advisories of PyPI
+	@set -e
+	test -x $(AUDIT)/pip-audit || { $(PYTHON) -m venv out/audit && $(AUDIT)/pip install --quiet 'bandit>=1.8' 'pip-audit>=2.9'; }
+	$(AUDIT)/bandit --quiet --recursive --severity-level medium plugin/headway policies/headway_policies dashboard/headway_dashboard deploy
+	$(AUDIT)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 format: setup ## format the code
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .

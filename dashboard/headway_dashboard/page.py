@@ -50,13 +50,14 @@ def main() -> None:
 def _pages(found: tuple[Settings, Source, StatusSource]) -> list[st.Page]:
     """The pages in their order. The one that compares servers is in the menu where there are several."""
     settings, source, _ = found
+    several = settings.others or instance_names(source) or fleet.routes(source)
     return [
         st.Page(partial(overview.show, *found), title="Overview", url_path="overview", default=True),
         st.Page(
             partial(fleet.show, *found),
             title=fleet.TITLE,
             url_path=fleet.PATH,
-            visibility="visible" if settings.others or instance_names(source) else "hidden",
+            visibility="visible" if several else "hidden",
         ),
         st.Page(partial(requests.show, *found), title="Requests & priorities", url_path="requests"),
         st.Page(partial(latency.show, *found), title=latency.TITLE, url_path="latency"),

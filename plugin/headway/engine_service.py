@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from headway.engine import EngineAdapter
 from headway.errors import HeadwayError
 from headway.fallback import OtherModel
-from headway.operator import Meters, MetricsCollector, PresetCatalogue, ServerIdentity, install, prepare
+from headway.operator import Fleet, Meters, MetricsCollector, PresetCatalogue, ServerIdentity, install, prepare
 from headway.supervision import (
     LearntLimit,
     MemoryMaintenance,
@@ -45,7 +45,8 @@ class EngineService:
     """The parts around one engine, which becomes a policy client at once; ``control`` has its commands.
 
     ``source`` makes the requests of warm-ups, ``warm_up`` says that the engine is not ready before one, ``replacer``
-    puts another engine in its place, ``other_model`` answers what the ladder diverts. ``owns_process``: Python's
+    puts another engine in its place, ``other_model`` answers what the ladder diverts, ``fleet`` says that
+    the engine is several instances. ``owns_process``: Python's
     collector is Headway's to set. Raises ValueError where the engine has a gate already, or the registry the metrics
     of another engine.
     """
@@ -64,6 +65,7 @@ class EngineService:
         warm_up: bool = False,
         replacer: Replacer | None = None,
         other_model: OtherModel | None = None,
+        fleet: Fleet | None = None,
         owns_process: bool = True,
     ) -> None:
         self.parts = prepare(
@@ -93,6 +95,7 @@ class EngineService:
             other_model=other_model,
             warm_up=self.warm_up,
             warm_beside_traffic=None if self._warmer is None else self._warmer.warm_beside_traffic,
+            fleet=fleet,
         )
 
     async def serve(self) -> None:
@@ -157,6 +160,7 @@ class EngineService:
         tasks.start("window_log", WindowLog(gateway.gate).run())
         tasks.start("fallback_controller", control.fallback_controller.run())
         tasks.start("diagnostics", control.diagnostics.run())
+        tasks.start("scale_signal", control.reader.scale_signal.run())
         MemoryMaintenance(
             gateway,
             parts.activity,

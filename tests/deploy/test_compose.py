@@ -15,8 +15,10 @@ import pytest
 import yaml
 
 from headway.cli import dashboard as dashboard_command
+from headway.cli import route as route_command
 from headway.console.parser import Parser
 from headway.console.serve_flags import split
+from headway.router.addresses import read_addresses
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 USERS = {"HEADWAY_MODEL": "some/model", "HEADWAY_ADMIN_TOKEN_FILE": "/etc/headway/admin-token"}
@@ -143,8 +145,8 @@ def test_every_mounted_and_built_file_exists(root: Path, deploy: Path, services:
 
 
 def test_the_images_are_of_the_engine_that_is_tested(deploy: Path) -> None:
-    """One version of vLLM in the set-up, in both Compose files and in the image's file."""
-    for name in ("compose.yaml", "compose.gpu.yaml", "Dockerfile.server"):
+    """One version of vLLM in the set-up, in the Compose files and in the image's file."""
+    for name in ("compose.yaml", "compose.gpu.yaml", "compose.fleet.yaml", "Dockerfile.server"):
         tags = re.findall(r"vllm/vllm-openai(?:-cpu)?:v(\d+\.\d+\.\d+)", (deploy / name).read_text())
         assert tags
         assert set(tags) == {environment.ENGINE_VERSION}
@@ -198,6 +200,31 @@ def test_the_gpu_file_only_adds(deploy: Path, services: dict[str, dict[str, Any]
     added = load(deploy / "compose.gpu.yaml")["services"]
     assert set(added) <= set(services)
     assert set(added["server"]) == {"build", "deploy"}
+
+
+def test_the_fleet_is_two_servers_behind_a_router_in_place_of_the_server(
+    deploy: Path, services: dict[str, dict[str, Any]]
+) -> None:
+    """Only the router is published; it names the instances as they are, and they trust its network."""
+    fleet = load(deploy / "compose.fleet.yaml")
+    added = fleet["services"]
+    instances = {name: one for name, one in added.items() if name != "server"}
+    assert set(added["server"]) == {"entrypoint", "command", "networks"}
+    parser = Parser(prog="headway route")
+    route_command.configure(parser)
+    assert added["server"]["entrypoint"] == ["headway", "route"]
+    words = parser.parse_args([filled(word) for word in added["server"]["command"]])
+    assert (words.host, words.port, words.preset) == ("0.0.0.0", 8000, "balanced")
+    addresses = read_addresses(words.instances)
+    assert [one.name for one in addresses] == [f"{name}:8000" for name in instances]
+    (network,) = fleet["networks"]["instances"]["ipam"]["config"]
+    own = services["server"]
+    for instance in instances.values():
+        assert instance["networks"] == ["instances"]
+        assert instance["environment"]["HEADWAY_TRUSTED_PROXIES"] == network["subnet"]
+        same = ("build", "command", "healthcheck", "shm_size", "init", "cap_drop", "security_opt", "stop_grace_period")
+        assert {name: instance[name] for name in same} == {name: own[name] for name in same}
+        assert "ports" not in instance
 
 
 def test_the_images_start_commands_that_exist(deploy: Path) -> None:

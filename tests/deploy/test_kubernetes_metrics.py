@@ -59,9 +59,9 @@ def test_every_trigger_asks_for_metrics_that_exist(manifests: Manifests) -> None
         assert used
         assert used <= set(METRIC_NAMES)
         assert 'job="headway"' in query
-        assert trigger["metricType"] == ("AverageValue" if query.startswith("sum(") else "Value")
-        assert trigger["metadata"]["ignoreNullValues"] == "false"
-    assert len({trigger["name"] for trigger in triggers}) == len(triggers) == 3
+        assert trigger["metricType"] == ("AverageValue" if "sum(" in query else "Value")
+        assert trigger["metadata"]["ignoreNullValues"] == ("true" if "offset" in query else "false")
+    assert len({trigger["name"] for trigger in triggers}) == len(triggers) == 4
 
 
 @pytest.mark.parametrize("name", ["realtime", "normal"])
@@ -83,6 +83,41 @@ def test_promtool_reads_the_queries(manifests: Manifests, tool: Callable[[str], 
     file = tmp_path / "rules.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
     done = subprocess.run([tool("promtool"), "check", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _peaks(*heights: int) -> str:
+    """A series with one sample a minute: 0.5 all day, and one of these from 10:00 to 11:00 of each day."""
+    return " ".join(f"0.5x600 {height}x60 0.5x777" for height in heights)
+
+
+@pytest.mark.parametrize(
+    ("series", "minute", "needs"),
+    [
+        (_peaks(3, 3, 0), 585, None),
+        (_peaks(3, 3, 0), 595, 3.0),
+        (_peaks(3, 3, 0), 650, 3.0),
+        (_peaks(3, 3, 0), 665, None),
+        (_peaks(3, 2, 0), 620, 2.0),
+        (_peaks(2, 3, 0), 620, 2.0),
+    ],
+    ids=["before", "eight minutes ahead", "in it", "after", "yesterday less", "the day before less"],
+)
+def test_the_daily_peak_is_that_of_both_days(
+    manifests: Manifests, tool: Callable[[str], str], tmp_path: Path, series: str, minute: int, needs: float | None
+) -> None:
+    """On the third day its servers are asked for before it; of two days the one that needed less counts."""
+    triggers = manifests.resource("ScaledObject", "headway-server")["spec"]["triggers"]
+    (query,) = [one["metadata"]["query"] for one in triggers if one["name"] == "daily-peak"]
+    found = 0.5 if needs is None else needs
+    halves = [{"series": f'headway_desired_instances{{job="headway",instance="{name}"}}'} for name in "ab"]
+    for half, values in zip(halves, (series, "0x4400"), strict=True):
+        half["values"] = values
+    at = {"expr": query, "eval_time": f"{2 * 1440 + minute}m", "exp_samples": [{"labels": "{}", "value": found}]}
+    test = {"interval": "1m", "input_series": halves, "promql_expr_test": [at]}
+    file = tmp_path / "test.yml"
+    file.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
+    done = subprocess.run([tool("promtool"), "test", "rules", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -16,8 +16,9 @@ def test_what_the_description_says_is_in_the_manifest(root: Path) -> None:
     (section,) = re.findall(r"\n## Scaling out\n(.*?)\n## ", text, re.DOTALL)
     (named,) = re.findall(r"`(kubernetes/\S+\.yaml)`", section)
     triggers = yaml.safe_load((root / "deploy" / named).read_text(encoding="utf-8"))["spec"]["triggers"]
-    demand, *waits = (float(trigger["metadata"]["threshold"]) for trigger in triggers)
-    assert f"at {demand} for each server" in section
-    assert f"averageValue: {demand * 1000:.0f}m" in section
+    need, peak, *waits = (float(trigger["metadata"]["threshold"]) for trigger in triggers)
+    assert need == peak
+    assert f"at {need:g} for each server" in " ".join(section.split())
+    assert f"averageValue: {need * 1000:.0f}m" in section
     assert [f"{wait:g} s" for wait in waits if f"{wait:g} s" not in section] == []
     assert set(re.findall(r"headway_[a-z_]+", section)) <= set(METRIC_NAMES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -75,6 +76,7 @@ def guarded(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         "HEADWAY_VIEWER_TOKEN": "v" * 40,
         "VLLM_SERVER_DEV_MODE": "1",
         "HEADWAY_ALLOW_DEV_MODE": "1",
+        "HEADWAY_VLLM_WAITING": "1",
     }
     with RunningServer.headway(folder / "server.log", "--preset", "balanced", "--no-warmup", **environment) as server:
         yield Guarded(server, path, keys)
@@ -187,3 +189,28 @@ def test_what_a_request_may_ask_for_is_bounded_before_it_is_tokenised(guarded: G
         assert answer.status_code in (400, 413), bomb.keys()
         assert answer.json()["error"]["code"]
     assert guarded.server.scrape()("vllm:request_success_total") == before
+
+
+def test_a_balancer_that_reads_vllms_metrics_sees_the_queue(guarded: Guarded) -> None:
+    """With HEADWAY_VLLM_WAITING, whatever the reason is; the engine itself still has nothing waiting."""
+    server = guarded.server
+    server.settle()
+    assert server.scrape()("vllm:num_requests_waiting") == 0
+    assert server.admin("POST", "pause", json={"reason": "test"}).status_code == 200
+    try:
+        with ThreadPoolExecutor(3) as clients:
+            content = body("/v1/completions", 4)
+            answers = [clients.submit(guarded.post, "/v1/completions", content, guarded.keys["top"]) for _ in range(3)]
+            try:
+                wait_until(lambda: server.status()["queued"] == 3, "all three wait", 30)
+                scrape = server.scrape()
+            finally:
+                server.admin("POST", "resume", json={})
+            assert [answer.result().status_code for answer in answers] == [200] * 3
+    finally:
+        server.admin("POST", "resume", json={})
+    assert scrape("vllm:num_requests_waiting") == 3 == scrape("headway_queue_depth")
+    assert scrape("vllm:num_requests_waiting_by_reason", reason="capacity") == 3
+    assert scrape("headway_engine_waiting") == 0
+    server.settle()
+    assert server.scrape()("vllm:num_requests_waiting") == 0

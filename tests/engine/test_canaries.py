@@ -10,12 +10,19 @@ import json
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from dashboard_process import dashboard_process
 from generation_requests import ROUTES, body
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from otlp_receiver import OtlpReceiver, otlp_receiver
+from real_browser import chromium
 from running_server import RunningServer, wait_until
+
+from headway_dashboard.deep_links import PATHS
 
 FLAGS = (
     "--preset", "tight", "--no-warmup", "--enable-log-requests", "--enable-log-outputs", "--log-error-stack",
@@ -25,6 +32,14 @@ LOUD = {
     "VLLM_LOGGING_LEVEL": "DEBUG",
     "VLLM_DEBUG_LOG_API_SERVER_RESPONSE": "1",
     "HEADWAY_LOG_FORMAT": "json",
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+    "OTEL_BSP_SCHEDULE_DELAY": "200",
+}
+#: What is there once a page is drawn, where that is no chart.
+DRAWN = {
+    "control": "text=Operator actions",
+    "fleet": "text=One server is watched",
+    "latency": "text=Burn of the error budget",
 }
 READ = ("status", "desk", "audit?limit=500", "traffic", "traffic/trace", "fallback", "presets")
 
@@ -49,8 +64,9 @@ class Canaries:
 class Loud:
     """A server that prints all it can, and a client that sends canaries only."""
 
-    def __init__(self, server: RunningServer, canaries: Canaries, key: str) -> None:
+    def __init__(self, server: RunningServer, canaries: Canaries, key: str, traces: OtlpReceiver) -> None:
         self.server = server
+        self.traces = traces
         self.canary = canaries
         self.key = key
         self.ready_at = len(server.log())
@@ -89,11 +105,13 @@ def loud(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     canaries = Canaries()
     key = canaries("key")
     log_path = tmp_path_factory.mktemp("loud") / "server.log"
-    server = RunningServer.headway(log_path, *FLAGS, "--api-key", key, **LOUD)
-    server.token = canaries("admin-token") + "-" * 32
-    server.access_log = True
-    with server:
-        yield Loud(server, canaries, key)
+    with otlp_receiver() as traces:
+        flags = (*FLAGS, "--api-key", key, "--otlp-traces-endpoint", traces.endpoint)
+        server = RunningServer.headway(log_path, *flags, **LOUD)
+        server.token = canaries("admin-token") + "-" * 32
+        server.access_log = True
+        with server:
+            yield Loud(server, canaries, key, traces)
 
 
 def tool(name: str, argument: str) -> dict[str, Any]:
@@ -146,7 +164,8 @@ def assert_silent(loud: Loud) -> None:
     admin = [loud.server.admin("GET", path).text for path in READ]
     metrics = requests.get(f"{loud.server.url}/metrics", headers=loud.headers(), timeout=20).text
     assert "headway_arrivals_total" in metrics
-    for text in (loud.server.log(), metrics, *admin):
+    traces = [body.decode("utf-8", "replace") for body in loud.traces.bodies]
+    for text in (loud.server.log(), metrics, *admin, *traces):
         assert loud.canary.found_in(text) == []
 
 
@@ -252,6 +271,26 @@ def test_every_line_is_a_json_object(loud: Loud) -> None:
     assert "uvicorn.access" in {one["logger"] for one in about}
 
 
+def test_the_wait_in_the_queue_is_a_span_beside_vllms_own(loud: Loud) -> None:
+    """Both come over OTLP with the client's trace, below the client's span; ours says what became of the request."""
+    trace_id, span_id = secrets.token_hex(16), secrets.token_hex(8)
+    parent = f"00-{trace_id}-{span_id}-01"
+    route = "/v1/completions"
+    assert loud.post(route, valid(loud.canary, route, stream=False), traceparent=parent).status_code == 200
+
+    def spans(name: str) -> list[Span]:
+        return [one for one in loud.traces.spans(name) if one.trace_id.hex() == trace_id]
+
+    wait_until(lambda: spans("headway.queue") and spans("llm_request"), "both spans have come")
+    (ours,), (theirs,) = spans("headway.queue"), spans("llm_request")
+    assert ours.parent_span_id.hex() == theirs.parent_span_id.hex() == span_id
+    attributes = {one.key: one.value.string_value for one in ours.attributes}
+    assert attributes["headway.outcome"] == "dispatched"
+    assert attributes["headway.preset"] == loud.server.status()["preset"]["name"]
+    assert ours.start_time_unix_nano <= ours.end_time_unix_nano <= theirs.end_time_unix_nano
+    assert_silent(loud)
+
+
 def test_two_clients_with_one_id_get_their_own_answers(loud: Loud) -> None:
     """At the same time; the answers have the id that was sent, and ids of their own inside."""
 
@@ -268,3 +307,25 @@ def test_two_clients_with_one_id_get_their_own_answers(loud: Loud) -> None:
     assert {one[0] for one in found} == {"same-id"}
     assert len({one[1] for one in found}) == len(found)
     assert [one[2] for one in found] == [f"word{number}" for number in range(10, 18)]
+
+
+def test_nothing_that_reaches_a_browser_has_a_canary(loud: Loud, tmp_path: Path) -> None:
+    """Every page of a dashboard that knows the operator's token: its text, what it loads, and what its socket gets."""
+    for route in ROUTES:
+        assert loud.post(route, valid(loud.canary, route, stream=False)).status_code == 200
+        assert loud.post(route, next(invalid(loud.canary, route))).status_code == 400
+    received: list[str | bytes] = []
+    token = {"HEADWAY_ADMIN_TOKEN": loud.server.token}
+    with dashboard_process(loud.server.url, tmp_path / "dashboard.log", **token) as dashboard, chromium() as browser:
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
+        for path in PATHS:
+            page.goto(f"{dashboard.url}/{path}", wait_until="domcontentloaded")
+            page.locator(DRAWN.get(path, ".js-plotly-plot .main-svg")).first.wait_for()
+            received.append(page.content())
+        page.close()
+    whole = "".join(one if isinstance(one, str) else one.decode("utf-8", "replace") for one in received)
+    assert loud.server.status()["preset"]["name"] in whole
+    for text in (whole, (tmp_path / "dashboard.log").read_text(encoding="utf-8", errors="replace")):
+        assert loud.canary.found_in(text) == []

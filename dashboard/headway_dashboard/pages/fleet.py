@@ -1,4 +1,7 @@
-"""The Fleet page: the servers beside each other, how evenly they are used, their merged quantiles, and their events."""
+"""The Fleet page: the servers beside each other, how evenly they are used, their merged quantiles, and their events.
+
+Of a router the instances behind it, too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import streamlit as st
 from headway_dashboard.analysis.catalogue.fleet_panels import DEFINITION, FLEET_SECTION, LATENCY_SECTION, LOAD_SECTION
 from headway_dashboard.analysis.catalogue.panels import Panel
 from headway_dashboard.analysis.changes.audit_rows import zone_of, zone_words
-from headway_dashboard.analysis.server import fleet_words, newest_values, scale_events
+from headway_dashboard.analysis.server import fleet_words, newest_values, routed, scale_events
 from headway_dashboard.analysis.server.fleet_columns import EXPRESSIONS, HEADINGS
 from headway_dashboard.analysis.server.fleet_rows import as_they_were, fleet_rows
 from headway_dashboard.analysis.server.instances import INSTANCE
@@ -38,6 +41,7 @@ def show(settings: Settings, source: Source, server_status: StatusSource) -> Non
     if len(whole.read((), 0.0).instances) < 2:
         st.info(_HOW)
         st.code(_COMMAND, language="bash")
+        st.fragment(_routed, run_every=settings.refresh_s)(whole, Span(EVENTS_S))
         return
     _, classes, span = class_and_span(whole)
     download(_limited(FLEET_SECTION, classes), whole, span, name=PATH)
@@ -46,9 +50,15 @@ def show(settings: Settings, source: Source, server_status: StatusSource) -> Non
     st.fragment(_live, run_every=refresh_s(settings, span))(whole, classes, span)
 
 
+def routes(source: Source) -> bool:
+    """Whether a router is watched, which has instances to show."""
+    return bool(routed.instance_rows(recent(source, routed.EXPRESSIONS, Span(EVENTS_S))))
+
+
 def _live(whole: Source, classes: tuple[str, ...], span: Span) -> None:
     newest = recent(whole, (*EXPRESSIONS, *fleet_words.EXPRESSIONS), span)
     _servers(newest, span)
+    _routed(whole, span)
     load, latency = _limited(LOAD_SECTION, classes), _limited(LATENCY_SECTION, classes)
     history = history_of((*load, *latency), whole, span)
     st.markdown("#### Imbalance")
@@ -75,6 +85,15 @@ def _servers(newest: Reading, span: Span) -> None:
         sortable_table(HEADINGS, found.rows, found.all, name="Servers", parameter=INSTANCE, key="headway-fleet-table")
         times = f"Times: {zone_words(zone)}."
         st.caption(plain(f"{found.rule} {times}" if found.rule else times))
+
+
+def _routed(whole: Source, span: Span) -> None:
+    """Draw the instances behind a router, where one is watched."""
+    rows = routed.instance_rows(recent(whole, routed.EXPRESSIONS, span))
+    if rows:
+        with st.container(border=True, gap="xsmall", key="headway-routed"):
+            st.markdown("**Instances behind the router**", help=routed.EXPLANATION)
+            st.table([{name: plain(text) for name, text in row.items()} for row in rows], hide_index=True)
 
 
 def _events(history: Reading) -> None:

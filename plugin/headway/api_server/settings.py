@@ -24,7 +24,10 @@ _USUAL_PRESET: Final = "balanced"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of an API server; ``keys_file`` None: there is none."""
+    """All settings of an API server; ``keys_file`` None: there is none.
+
+    ``vllm_waiting``: vLLM's count of waiting requests has the queue in it.
+    """
 
     catalogue: PresetCatalogue
     preset: Preset
@@ -40,6 +43,7 @@ class Settings:
     keys_file: KeysFile | None
     max_request_seats: int | None
     fallback: FallbackTarget | None
+    vllm_waiting: bool
 
     @classmethod
     def from_environment(cls, instances: int | None = None) -> Settings:
@@ -63,6 +67,7 @@ class Settings:
             keys_file=None if path is None else KeysFile(path),
             max_request_seats=_max_request_seats(),
             fallback=target_from_environment(),
+            vllm_waiting=_one_of("HEADWAY_VLLM_WAITING", {"1": True, "0": False}, usual="0"),
             audit_file=AuditFile.from_environment(),  # the last: it is a file that was opened
         )
 

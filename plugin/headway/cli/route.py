@@ -24,6 +24,10 @@ own is lost. Instances are asked every second; one that does not answer as it sh
 environment, beside that of headway serve:
   HEADWAY_INSTANCE_KEY              the API key of the instances; keys of clients are never sent to them
   HEADWAY_INSTANCE_KEY_FILE         the same, from a file
+  HEADWAY_SCALE_MIN                 the fewest instances that headway_desired_instances asks for (default: 1)
+  HEADWAY_SCALE_MAX                 the most (default: all of --instances)
+  HEADWAY_SCALE_HOURS_A_DAY         a bound on their hours in a day, in UTC (default: none)
+  HEADWAY_SCALE_START_S             how long an instance takes until it serves (default: 180)
 
 On an instance with Headway, name this server in HEADWAY_TRUSTED_PROXIES, so that it takes class and tenant from it.
 exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use
@@ -66,6 +70,7 @@ def run(chosen: argparse.Namespace) -> int:
     preflight.check_requests(os.environ)
     preflight.try_bind(chosen.host, chosen.port)
     instances = read_addresses(chosen.instances)
+    preflight.check_scaling(os.environ, len(instances))
     os.environ["HEADWAY_PRESET"] = absolute(wanted)
     if folder is not None:
         os.environ["HEADWAY_PRESET_DIR"] = str(folder)

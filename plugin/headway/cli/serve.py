@@ -161,7 +161,7 @@ def _url(engine: Sequence[str]) -> str:
         return f"unix:{uds}"
     if has(engine, "--config") and not has(engine, "--port"):
         return "the address of --config"
-    host = value_of(engine, "--host") or "0.0.0.0"  # noqa: S104 - vLLM's default, only shown
+    host = value_of(engine, "--host") or "0.0.0.0"  # noqa: S104  # nosec B104 - vLLM's default, only shown
     scheme = "https" if has(engine, "--ssl-certfile") else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{preflight.port_of(engine)}"
 

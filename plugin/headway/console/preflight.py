@@ -21,6 +21,7 @@ from headway.http import AdminRules, Bounds, RequestRules
 from headway.http.access import RouteTable, TrustedProxies
 from headway.keys import keys_path, read_keys_file
 from headway.logs import LogSettings
+from headway.operator import scaling_from_environment
 
 VLLM_PORT = 8000
 _DASHBOARD_PACKAGES = ("headway_dashboard", "streamlit", "plotly", "prometheus_api_client")
@@ -108,6 +109,14 @@ def check_bounds(environ: Mapping[str, str]) -> Bounds:
         raise UsageError(str(error)) from None
 
 
+def check_scaling(environ: Mapping[str, str], instances: int) -> None:
+    """Refuse settings of the number of instances that contradict each other."""
+    try:
+        scaling_from_environment(environ, instances)
+    except HeadwayError as error:
+        raise UsageError(str(error)) from None
+
+
 def has_vllm() -> bool:
     """Whether vLLM is installed."""
     return importlib.util.find_spec("vllm") is not None
@@ -143,7 +152,7 @@ def _in_hub_cache(model: str, environ: Mapping[str, str]) -> bool:
 
 
 def _why_not_bound(host: str, port: int, flag: str, error: OSError) -> str:
-    where = f"{host or '0.0.0.0'}:{port}"  # noqa: S104 - only shown
+    where = f"{host or '0.0.0.0'}:{port}"  # noqa: S104  # nosec B104 - only shown
     if error.errno == errno.EADDRINUSE:
         return f"port {port} is in use ({where}); choose another with {flag} {port + 1 if port < 65535 else 8000}"
     if error.errno in {errno.EACCES, errno.EPERM}:

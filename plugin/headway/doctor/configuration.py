@@ -18,6 +18,7 @@ from headway.http.admin.rules import AdminRules
 from headway.http.inference.request_rules import RequestRules
 from headway.keys import KeysFileError, keys_path, read_keys_file
 from headway.logs.settings import LogSettings
+from headway.operator import scaling_from_environment
 from headway.vllm_adapter.start_checks import cautions
 
 _READERS: tuple[tuple[str, Callable[[Mapping[str, str]], Any]], ...] = (
@@ -28,6 +29,7 @@ _READERS: tuple[tuple[str, Callable[[Mapping[str, str]], Any]], ...] = (
     ("caps and checks of requests", RequestRules.from_environment),
     ("rules of the admin API", AdminRules.from_environment),
     ("form of the log", LogSettings.from_environment),
+    ("number of instances", lambda environment: scaling_from_environment(environment, 1)),
 )
 
 

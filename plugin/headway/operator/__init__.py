@@ -9,6 +9,7 @@ from headway.operator.forecasts import unsaved_preset
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
+from headway.operator.scaling import Fleet, arrivals_file, scaling_from_environment
 from headway.operator.snapshot import ServerIdentity, Snapshot
 from headway.operator.trials import PresetTrial
 
@@ -16,6 +17,7 @@ __all__ = [
     "AdmissionChange",
     "Control",
     "EngineParts",
+    "Fleet",
     "Listed",
     "Meters",
     "MetricsCollector",
@@ -24,7 +26,9 @@ __all__ = [
     "ServerIdentity",
     "Snapshot",
     "Switched",
+    "arrivals_file",
     "install",
     "prepare",
+    "scaling_from_environment",
     "unsaved_preset",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from headway.admission import Gate, Gateway, make_policy_class
@@ -18,6 +19,7 @@ from headway.fallback import FallbackController, OtherEngine, OtherModel
 from headway.forecast import Forecaster
 from headway.operator.admission_orders import AdmissionOrders
 from headway.operator.admission_orders import Record as AdmissionRecord
+from headway.operator.attainment import FIRST_TOKEN
 from headway.operator.control import Control
 from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
@@ -25,6 +27,9 @@ from headway.operator.forecasts import PresetForecasts
 from headway.operator.metrics import Meters
 from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
+from headway.operator.scaling import Fleet, FleetScale, ScaleSignal
+from headway.operator.scaling.load_reader import LoadReader
+from headway.operator.scaling.scale_signal import OwnNeed
 from headway.operator.server_facts import FactsReader
 from headway.operator.snapshot import ServerIdentity
 from headway.operator.snapshot_reader import SnapshotReader
@@ -47,6 +52,7 @@ class EngineParts:
     activity: EngineActivity
     warmup: WarmupState
     recorder: Recorder = field(default_factory=Recorder)
+    meters: Meters | None = None
     memory: MemoryReport = field(default_factory=MemoryReport)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
@@ -73,7 +79,7 @@ def prepare(
     gate = Gate(preset, ceiling=ceiling, meter=meters, traffic=recorder)
     gateway = Gateway(gate, adapter, engine, max_request_seats=max_request_seats)
     activity = EngineActivity(gateway, None if meters is None else meters.step)
-    return EngineParts(gateway, activity, WarmupState(skip=not warm_up), recorder)
+    return EngineParts(gateway, activity, WarmupState(skip=not warm_up), recorder, meters)
 
 
 def install(
@@ -86,11 +92,13 @@ def install(
     other_model: OtherModel | None = None,
     warm_up: Callable[[], Awaitable[None]] | None = None,
     warm_beside_traffic: WarmBesideTraffic | None = None,
+    fleet: Fleet | None = None,
 ) -> Control:
     """Make the engine a policy client in place; its ``Control`` is returned and also stands at ``engine.headway``.
 
     ``replace`` puts another engine in place, where this server can do that; ``other_model`` answers what is diverted,
-    ``warm_up`` warms the engine up before it serves, ``warm_beside_traffic`` while it does.
+    ``warm_up`` warms the engine up before it serves, ``warm_beside_traffic`` while it does. ``fleet``: the engine is
+    several instances, and their number is decided for all of them.
     """
     gateway, activity = parts.gateway, parts.activity
     gate, audit = gateway.gate, Audit()
@@ -120,6 +128,7 @@ def install(
         trials=trials,
         forecast_errors=forecast_errors,
         diagnostics=diagnostics,
+        scale_signal=_scale_signal(gate, parts.meters, fleet),
         supervisor=supervisor,
     )
     control = Control(
@@ -149,6 +158,14 @@ def install(
     engine.headway = control
     activity.listens = gateway.link.adapter.listen(engine, activity)
     return control
+
+
+def _scale_signal(gate: Gate, meters: Meters | None, fleet: Fleet | None) -> ScaleSignal:
+    judged = (lambda: (0, 0)) if meters is None else partial(meters.judged, FIRST_TOKEN)
+    if fleet is None:
+        return ScaleSignal(LoadReader(gate, lambda: 1, judged), OwnNeed())
+    decision = FleetScale(fleet, gate.now_s)
+    return ScaleSignal(LoadReader(gate, fleet.ready, judged), decision, fleet.settings.minimum)
 
 
 def _engine_record(audit: Audit, gate: Gate, action: str) -> Record:

@@ -65,9 +65,9 @@ class PresetReading:
 class LimitReading:
     """Seats: the live limit, the one the policy proposes, the most any preset can get here, and the reason.
 
-    ``scale_ratio`` is how many times the live limit the demand would fill. ``ordered`` is a limit in place of the
-    preset's, for another ``ordered_left_s``; None: there is none, or it has no end. ``bounds`` is what
-    this engine has seats for.
+    ``scale_ratio`` is how many times the live limit the demand would fill, ``desired_instances`` how many instances
+    the traffic needs. ``ordered`` is a limit in place of the preset's, for another ``ordered_left_s``; None: there is
+    none, or it has no end. ``bounds`` is what this engine has seats for.
     """
 
     live: int
@@ -75,6 +75,7 @@ class LimitReading:
     ceiling: int
     why: str
     scale_ratio: float
+    desired_instances: float
     ordered: OrderedLimit | None = None
     ordered_left_s: float | None = None
     bounds: SeatBounds = SeatBounds()  # noqa: RUF009 - it is frozen

@@ -12,6 +12,7 @@ from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.ordered_limit import LimitOrders
 from headway.operator.presets import PresetCatalogue
+from headway.operator.scaling import ScaleSignal
 from headway.operator.snapshot import (
     ClassReading,
     EngineReading,
@@ -62,6 +63,7 @@ class SnapshotReader:
     trials: PresetTrials
     forecast_errors: ForecastErrors
     diagnostics: Diagnostics
+    scale_signal: ScaleSignal
     supervisor: Supervisor | None = None
 
     def not_ready(self) -> list[str]:
@@ -111,6 +113,7 @@ class SnapshotReader:
             ceiling=ceiling,
             why=desk.limit_reason,
             scale_ratio=desk.scale_ratio(now_s),
+            desired_instances=self.scale_signal.instances,
             ordered=self.orders.in_force,
             ordered_left_s=self.orders.left_s(now_s),
             bounds=self.seat_bounds(desk.preset),

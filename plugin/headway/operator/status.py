@@ -41,6 +41,7 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
             "prefix": None if queue.prefix is None else _prefix(queue.prefix),
         },
         "scale_ratio": round(limit.scale_ratio, 4),
+        "desired_instances": round(limit.desired_instances, 4),
         "window_s": round(queue.window_s, 6),
         "window_error": queue.window_failed,
         "seats_taken": shot.seats_taken,

@@ -19,7 +19,7 @@ from headway.api_server import Settings, protected
 from headway.engine_service import EngineService
 from headway.http import AdmissionMiddleware, routes
 from headway.http.inference import Retries
-from headway.operator import ServerIdentity
+from headway.operator import Fleet, ServerIdentity, arrivals_file, scaling_from_environment
 from headway.router.endpoint import ForwardEndpoint
 from headway.router.engine import InstancesAdapter, InstancesEngine
 from headway.router.heartbeat import Heartbeat
@@ -72,6 +72,11 @@ def router_service(settings: Settings, engine: InstancesEngine, model: str) -> R
         identity=ServerIdentity(model, "router"),
         max_request_seats=settings.max_request_seats,
         other_model=settings.fallback,
+        fleet=Fleet(
+            scaling_from_environment(os.environ, len(engine.pool.links)),
+            lambda: sum(1 for _ in engine.pool.healthy()),
+            arrivals_file(model),
+        ),
     )
     control = service.control
     control.audit.write_to(settings.audit_file)

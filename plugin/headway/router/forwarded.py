@@ -11,16 +11,19 @@ from headway_policies import Usage
 
 Headers = tuple[tuple[str, str], ...]
 
-#: Headers of a request that mean its connection, its client or this server, and not the instance.
+#: Headers of one connection.
+_OF_CONNECTION: Final = frozenset({
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+    "transfer-encoding", "upgrade",
+})  # fmt: skip
+#: Headers of a request that mean its client or this server, and not the instance.
 _NOT_FORWARDED: Final = frozenset({
-    "accept-encoding", "authorization", "connection", "content-length", "cookie", "expect", "forwarded", "host",
-    "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
-    "x-api-key", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
+    "accept-encoding", "authorization", "content-length", "cookie", "expect", "forwarded", "host", "x-api-key",
+    "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
 })  # fmt: skip
 #: Of a response; what Headway says of a request it says itself.
 _NOT_RETURNED: Final = frozenset({
-    "connection", "date", "keep-alive", "server", "trailer", "transfer-encoding", "upgrade", "x-headway-class",
-    "x-headway-preset", "x-headway-queue-ms", "x-request-id",
+    "date", "server", "x-headway-class", "x-headway-preset", "x-headway-queue-ms", "x-request-id",
 })  # fmt: skip
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
@@ -75,17 +78,25 @@ class Piece:
     usage: Usage | None = None
 
 
+def beyond_connection(headers: Iterable[tuple[str, str]]) -> Headers:
+    """The headers, in lower case, without those of one connection and those that its ``Connection`` header names.
+
+    The rule for every intermediary, RFC 9110, section 7.6.1.
+    """
+    found = [(name.lower(), value) for name, value in headers]
+    named = {word.strip().lower() for name, value in found if name == "connection" for word in value.split(",")}
+    return tuple((name, value) for name, value in found if name not in _OF_CONNECTION | named)
+
+
 def request_headers(headers: Iterable[tuple[str, str]], own: Headers) -> Headers:
     """The headers that an instance gets, in lower case: the client's without those of its connection, then ``own``."""
-    replaced = {name for name, _ in own}
-    kept = [(name, value) for name, value in headers if name not in _NOT_FORWARDED and name not in replaced]
-    return (*kept, *own)
+    dropped = _NOT_FORWARDED | {name for name, _ in own}
+    return (*((name, value) for name, value in beyond_connection(headers) if name not in dropped), *own)
 
 
 def response_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     """The headers that the client gets, in lower case."""
-    lowered = ((name.lower(), value) for name, value in headers)
-    return tuple((name, value) for name, value in lowered if name not in _NOT_RETURNED)
+    return tuple((name, value) for name, value in beyond_connection(headers) if name not in _NOT_RETURNED)
 
 
 def _usual_limit(target: str) -> str:

@@ -16,7 +16,7 @@ _MAX_LINE_CHARS: Final = 2048
 
 _SEATS = "headway_limit"
 _RUNNING = "vllm:num_requests_running"
-_WAITING = "vllm:num_requests_waiting"
+_WAITING = ("headway_engine_waiting", "vllm:num_requests_waiting")  # the second may have the queue in it, too
 _QUEUED = "headway_queue_depth"
 _KV = ("vllm:kv_cache_usage_perc", "headway_engine_kv_cache_usage_ratio")
 _TOKENS = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total")
@@ -39,7 +39,7 @@ class Reading:
 def read(exposition: str) -> Reading:
     """The reading in a scrape; what it lacks is 0."""
     found: dict[str, float] = {}
-    for name, labels, value in _samples(exposition):
+    for name, labels, value in samples(exposition):
         if name == _SEATS and 'kind="live"' not in labels:
             continue
         found[name] = found.get(name, 0.0) + value
@@ -47,14 +47,14 @@ def read(exposition: str) -> Reading:
     return Reading(
         seats=None if seats is None else max(0, int(seats)),
         running=int(found.get(_RUNNING, 0.0)),
-        waiting=int(found.get(_WAITING, 0.0) + found.get(_QUEUED, 0.0)),
+        waiting=int(_first(found, _WAITING) + found.get(_QUEUED, 0.0)),
         kv_use=min(1.0, max(0.0, _first(found, _KV))),
         tokens=sum(found.get(name, 0.0) for name in _TOKENS),
     )
 
 
-def _samples(exposition: str) -> Iterator[tuple[str, str, float]]:
-    """Name, labels and value of each sample that may matter."""
+def samples(exposition: str) -> Iterator[tuple[str, str, float]]:
+    """Name, labels and value of each sample of Headway or vLLM; the labels as the text after the brace."""
     for line in exposition.split("\n"):
         if len(line) > _MAX_LINE_CHARS or not line.startswith(_PREFIXES):
             continue

@@ -6,7 +6,7 @@ Each part takes what it uses by its constructor, runs as a background task, and 
 from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle, NotNowError
 from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
-from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
+from headway.supervision.learnt_limit import LearntLimit, cache_folder, learnt_limit_file
 from headway.supervision.memory_maintenance import MemoryMaintenance
 from headway.supervision.memory_probe import Gpus
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
@@ -38,6 +38,7 @@ __all__ = [
     "WarmupReport",
     "WarmupState",
     "WindowLog",
+    "cache_folder",
     "learnt_limit_file",
     "memory_limit_bytes",
     "not_ready",

@@ -47,15 +47,19 @@ class _Content(BaseModel):
         return self
 
 
-def learnt_limit_file(fingerprint: str, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The file for this engine; None where nothing is kept, or the engine is not known."""
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder for what a server keeps for the next one; None where nothing is kept."""
     folder = environment.get(VARIABLE)
     if folder is None:
         caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
         folder = str(Path(environment.get("VLLM_CACHE_ROOT") or f"{caches}/vllm") / "headway")
-    if not (folder and fingerprint):
-        return None
-    return Path(os.path.expanduser(folder)) / f"limit-{fingerprint[:_NAME_CHARS]}.json"
+    return Path(os.path.expanduser(folder)) if folder else None
+
+
+def learnt_limit_file(fingerprint: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The file for this engine; None where nothing is kept, or the engine is not known."""
+    folder = cache_folder(environment)
+    return folder / f"limit-{fingerprint[:_NAME_CHARS]}.json" if folder is not None and fingerprint else None
 
 
 class LearntLimit:

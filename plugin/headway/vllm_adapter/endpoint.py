@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from prometheus_client.registry import Collector
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -44,6 +45,7 @@ from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
 from headway.vllm_adapter.start_checks import check_start, inference_keys
 from headway.vllm_adapter.vllm_routes import log_routes
+from headway.vllm_adapter.waiting_metric import WithQueue
 from headway.vllm_adapter.warmup_requests import WarmupRequests
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
@@ -77,7 +79,7 @@ class HeadwayEndpoint:
             check_start(args)
         self._settings = settings = Settings.from_environment()
         self._retries.ended.update(dict.fromkeys(settings.catalogue.class_names(), 0))
-        app.router.routes.insert(0, Route("/metrics", _metrics))
+        app.router.routes.insert(0, Route("/metrics", self._metrics))
         app.router.routes.extend(routes(self._controlled, settings.tokens, settings.admin_rules))
         middleware = Middleware(
             AdmissionMiddleware,
@@ -158,6 +160,17 @@ class HeadwayEndpoint:
         fail_fast(app)
         log_routes(app, settings.route_table)
 
+    async def _metrics(self, request: Request) -> Response:
+        """One scrape, taken in one turn of the event loop: vLLM's own route works in a thread, so that its figures and
+        ours would be of different moments."""
+        from vllm.v1.metrics.prometheus import get_prometheus_registry
+
+        registry: Collector = get_prometheus_registry()
+        if self._settings is not None and self._settings.vllm_waiting and self._control is not None:
+            ledger = self._control.gateway.gate.desk.ledger
+            registry = WithQueue(registry, lambda: ledger.queued)
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
     def _controlled(self) -> Control:
         if self._control is None:
             raise HeadwayError("the engine is not there yet")
@@ -227,11 +240,3 @@ def _log_prefix_caching_off(catalogue: Iterable[Listed], vllm_config: Any) -> No
             'preset %s (%s) orders by cached prefixes (inside = "prefix"), but the engine caches none; start with '
             "--enable-prefix-caching, or use inside = \"fair\"", ordering.preset.name, ordering.source,
         )  # fmt: skip
-
-
-async def _metrics(request: Request) -> Response:
-    """One scrape, taken in one turn of the event loop: vLLM's own route works in a thread, so that its figures and ours
-    would be of different moments."""
-    from vllm.v1.metrics.prometheus import get_prometheus_registry
-
-    return Response(generate_latest(get_prometheus_registry()), media_type=CONTENT_TYPE_LATEST)

@@ -417,9 +417,17 @@ class Desk:
 
     def scale_ratio(self, now_s: float) -> float:
         """How many times the limit the demand would fill: the signal for a number of replicas."""
-        scheduler = self._scheduler
-        demand_seats = self._forecast.demand.total_seats(now_s)
-        return scale_ratio(demand_seats, scheduler.seats.taken, scheduler.queue.total.seats, scheduler.limit)
+        taken, waiting = self._scheduler.seats.taken, self._scheduler.queue.total.seats
+        return scale_ratio(self.demand_seats(now_s), taken, waiting, self._scheduler.limit)
+
+    def demand_seats(self, now_s: float) -> float:
+        """The seats that arrivals fill on average, refused ones included; 0 while too few requests have ended."""
+        return self._forecast.demand.total_seats(now_s)
+
+    def waiting_seat_s(self) -> dict[str, float]:
+        """For how long what waits of each class will hold seats, in seat seconds; 0 while too few have ended."""
+        demand, waiting = self._forecast.demand, self._scheduler.queue.by_class
+        return {name: one.seats * demand.residence_s(name) for name, one in waiting.items()}
 
     def waiting_tokens(self) -> int:
         """Prompt tokens waiting."""

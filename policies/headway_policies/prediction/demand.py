@@ -56,5 +56,10 @@ class Demand:
             return 0.0
         return one.arrivals.per_s(now_s) * one.residence_s
 
+    def residence_s(self, class_name: str) -> float:
+        """How long a seat of a class is held on average; 0 while too few of its requests have ended."""
+        one = self._classes.get(class_name)
+        return 0.0 if one is None or one.ended < MIN_SAMPLES else one.residence_s
+
     def _of(self, class_name: str) -> _ClassDemand:
         return self._classes.setdefault(class_name, _ClassDemand())

@@ -1,12 +1,14 @@
 """Routing: which of several engines a request goes to, once one of them has a seat for it.
 
 There is one queue before all instances. A request is bound to an instance when it leaves that queue, not when it
-arrives (late binding), so an instance that is slow, full or gone holds none that another could serve.
+arrives (late binding), so an instance that is slow, full or gone holds none that another could serve. Where each
+instance has a queue of its own, ``ranked`` also puts the full ones in order.
 """
 
 from headway_policies.routing.health import InstanceHealth
 from headway_policies.routing.instance import CachedPrefixes, Instance
 from headway_policies.routing.least_loaded import LeastLoaded
+from headway_policies.routing.ranking import ranked
 from headway_policies.routing.roster import Roster
 from headway_policies.routing.router import Demand, Router
 from headway_policies.routing.sent_prefixes import SentPrefixes
@@ -20,4 +22,5 @@ __all__ = [
     "Roster",
     "Router",
     "SentPrefixes",
+    "ranked",
 ]

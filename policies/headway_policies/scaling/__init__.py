@@ -1,8 +1,10 @@
 """Scaling: how many instances there should be, for whatever starts and stops them."""
 
 from headway_policies.scaling.budget import DayBudget
-from headway_policies.scaling.desired import DesiredInstances, Scaling
+from headway_policies.scaling.desired import DesiredInstances
 from headway_policies.scaling.history import ArrivalHistory
+from headway_policies.scaling.need import Need, own_need
+from headway_policies.scaling.settings import Scaling
 from headway_policies.scaling.signals import ClassQueue, Desired, ScalingSignals, Why
 
 __all__ = [
@@ -11,7 +13,9 @@ __all__ = [
     "DayBudget",
     "Desired",
     "DesiredInstances",
+    "Need",
     "Scaling",
     "ScalingSignals",
     "Why",
+    "own_need",
 ]

@@ -20,6 +20,14 @@ class DayBudget:
         self._spent_s = 0.0
         self._now_s: float | None = None
 
+    def spent(self) -> tuple[float, float]:
+        """When ``spend`` was called last, and the instance seconds since the midnight before: for another process."""
+        return 0.0 if self._now_s is None else self._now_s, self._spent_s
+
+    def recall(self, now_s: float, spent_s: float) -> None:
+        """Continue from there: the instances of the next call have run since then."""
+        self._now_s, self._spent_s = now_s, spent_s
+
     def spend(self, instances: int, now_s: float) -> None:
         """There were so many instances since the last call."""
         began_s = now_s if self._now_s is None else self._now_s

@@ -2,6 +2,7 @@
 
     arrivals     ceil(arrivals / (target * capacity of one))
     queue        the same without the target, plus what drains each late class within its objective
+    memory       ceil(ready * KV use / target of the KV use)
     objectives   one more than are ready, while too few requests keep theirs
     forecast     as for arrivals, by the same time of the last days, for as long ahead as an instance takes to start
 
@@ -19,60 +20,40 @@ Each call costs O(1) on average, but for one number a slot that the forecast loo
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from math import ceil, inf
 
 from headway_policies.scaling.budget import DayBudget
-from headway_policies.scaling.history import DAY_S, ArrivalHistory
+from headway_policies.scaling.history import ArrivalHistory
+from headway_policies.scaling.need import present_needs
+from headway_policies.scaling.settings import Scaling
 from headway_policies.scaling.signals import Desired, ScalingSignals, Why
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """The settings. ``start_s`` is how long an instance takes until it serves; ``ahead_s`` is looked beyond that.
-
-    A queue is late once its oldest request has waited ``late_ratio`` of its objective. Raises ValueError for settings
-    that contradict each other.
-    """
-
-    minimum: int = 1
-    maximum: int = 8
-    start_s: float = 180.0
-    ahead_s: float = 300.0
-    target_ratio: float = 0.8
-    late_ratio: float = 0.5
-    attained_ratio: float = 0.95
-    down_after_s: float = 300.0
-    down_step_s: float = 60.0
-    most_ahead: int = 4
-    hours_a_day: float | None = None
-    day_s: float = DAY_S
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.minimum <= self.maximum:
-            raise ValueError(f"scaling: minimum {self.minimum} must be from 1 to the maximum of {self.maximum}")
-        for name in ("target_ratio", "attained_ratio"):
-            if not 0 < (value := getattr(self, name)) <= 1:
-                raise ValueError(f"scaling: {name} must be above 0 and at most 1, not {value}")
-        for name in ("start_s", "ahead_s", "late_ratio", "down_after_s", "down_step_s", "most_ahead"):
-            if not 0 <= (value := getattr(self, name)) < inf:
-                raise ValueError(f"scaling: {name} must be from 0 on and finite, not {value}")
 
 
 class DesiredInstances:
     """The decision, updated every few seconds. Without a ``history`` it reacts to the present alone.
 
-    Every ``now_s`` counts from a midnight, as those of the history and the budget do, and never runs backwards.
+    ``running`` instances are there when it begins: they are held as if they had just been asked for. Every ``now_s``
+    counts from a midnight, as those of the history and the budget do, and never runs backwards.
     """
 
-    def __init__(self, settings: Scaling, history: ArrivalHistory | None = None) -> None:
+    def __init__(self, settings: Scaling, history: ArrivalHistory | None = None, running: int = 0) -> None:
         self._settings = settings
         self._history = history
         hours = settings.hours_a_day
         self._budget = None if hours is None else DayBudget(hours, settings.day_s)
-        self._desired = settings.minimum
+        self._desired = min(max(settings.minimum, running), settings.maximum)
+        self._began = False
         self._asked: deque[tuple[float, int]] = deque()  # falling numbers, each the most since the one before it
         self._down_s = -inf
+
+    def spent(self) -> tuple[float, float] | None:
+        """The time of the last update and the instance seconds of its day; None without a bound on them."""
+        return None if self._budget is None else self._budget.spent()
+
+    def recall_spent(self, now_s: float, spent_s: float) -> None:
+        """Continue from there, where there is a bound: what runs now has run since then."""
+        if self._budget is not None:
+            self._budget.recall(now_s, spent_s)
 
     def update(self, seen: ScalingSignals, now_s: float) -> Desired:
         """How many instances there should be now, those that start among them."""
@@ -91,27 +72,24 @@ class DesiredInstances:
 
     def _ask(self, seen: ScalingSignals, now_s: float) -> Desired:
         """The most that any signal asks for."""
-        settings, one_per_s = self._settings, seen.capacity_per_s
-        target_per_s = settings.target_ratio * one_per_s
-        present = _number(seen.arrivals_per_s / target_per_s)
-        asked = [Desired(settings.minimum, Why.MINIMUM), Desired(present, Why.ARRIVALS)]
-        late = [one for one in seen.queues.values() if one.depth and one.age_s >= settings.late_ratio * one.objective_s]
-        if late:
-            drain_per_s = sum(one.depth / one.objective_s for one in late)
-            asked.append(Desired(_number((seen.arrivals_per_s + drain_per_s) / one_per_s), Why.QUEUE))
-        if seen.attained_ratio is not None and seen.attained_ratio < settings.attained_ratio:
-            asked.append(Desired(seen.ready + 1, Why.OBJECTIVES))
+        settings = self._settings
+        asked = [Desired(settings.minimum, Why.MINIMUM)]
+        asked += [Desired(_number(need.instances), need.why) for need in present_needs(settings, seen)]
         most = max(asked, key=_instances)
         if self._history is not None:
-            expected_per_s = self._history.expected_per_s(now_s, now_s + settings.start_s + settings.ahead_s)
-            if expected_per_s is not None:
-                ahead = min(_number(expected_per_s / target_per_s), most.instances + settings.most_ahead)
+            expected = self._history.expected_per_s(now_s, now_s + settings.start_s + settings.ahead_s)
+            if expected is not None:
+                needed = _number(expected / (settings.target_ratio * seen.capacity))
+                ahead = min(needed, most.instances + settings.most_ahead)
                 asked.append(Desired(ahead, Why.FORECAST))
         return max(asked, key=_instances)
 
     def _hold(self, asked: Desired, now_s: float) -> Desired:
         """Up at once; down by one at a time, and not below the most that was asked for of late."""
         settings, window = self._settings, self._asked
+        if not self._began:
+            self._began = True
+            window.append((now_s, self._desired))
         while window and window[0][0] <= now_s - settings.down_after_s:
             window.popleft()
         while window and window[-1][1] <= asked.instances:

@@ -11,6 +11,8 @@ Memory: ``days`` numbers for each slot of a day.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from math import inf
 from statistics import median_low
 
 DAY_S = 86_400.0
@@ -38,7 +40,9 @@ class ArrivalHistory:
         self._arrivals = 0.0
 
     def observe(self, arrivals: float, now_s: float) -> None:
-        """So many requests arrived since the last call; the number of the first call is of an unknown time, and unused.
+        """So much arrived since the last call; the number of the first call is of an unknown time, and unused.
+
+        It is a number of requests, or seat seconds: the rates are requests/s, or seats.
 
         Call it several times in each slot: what comes after a gap of half a slot is not counted.
         """
@@ -69,6 +73,20 @@ class ArrivalHistory:
             if len(rates := self._rates[slot % len(self._rates)]) >= self._least_days
         ]
         return max(known, default=None)
+
+    def remembered(self) -> list[list[float]]:
+        """The rates of the last days, oldest first, for each slot of a day: what another process may recall."""
+        return [list(rates) for rates in self._rates]
+
+    def recall(self, remembered: Sequence[Sequence[float]]) -> None:
+        """Continue from these days, in place of those known. Raises ValueError where they are of other slots."""
+        if len(remembered) != len(self._rates):
+            raise ValueError(f"history: {len(remembered)} slots remembered, and a day has {len(self._rates)}")
+        if not all(0 <= rate < inf for rates in remembered for rate in rates):
+            raise ValueError("history: a remembered rate is not from 0 on and finite")
+        for own, rates in zip(self._rates, remembered, strict=True):
+            own.clear()
+            own.extend(rates)
 
     def _begin(self, slot: int, since_s: float) -> None:
         self._slot, self._since_s, self._arrivals = slot, since_s, 0.0

@@ -14,6 +14,7 @@ class Why(StrEnum):
     MINIMUM = "minimum"
     ARRIVALS = "arrivals"
     QUEUE = "queue"
+    MEMORY = "memory"
     OBJECTIVES = "objectives"
     FORECAST = "forecast"
     HELD = "held"
@@ -31,12 +32,13 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class ClassQueue:
-    """What waits of one class: requests, the age of the oldest, and the time in which its first token is due.
+    """What waits of one class: its ``depth``, the age of the oldest, and the time in which its first token is due.
 
-    Raises ValueError for an ``objective_s`` that is not above 0.
+    The depth is requests where the capacity is requests/s, and seat seconds where it is seats. Raises ValueError for
+    an ``objective_s`` that is not above 0.
     """
 
-    depth: int
+    depth: float
     age_s: float
     objective_s: float
 
@@ -47,21 +49,26 @@ class ClassQueue:
 
 @dataclass(frozen=True, slots=True)
 class ScalingSignals:
-    """The present load. ``ready`` instances serve. ``capacity_per_s`` is what one of them serves within its objectives.
+    """The present load. ``ready`` instances serve. ``capacity`` is what one of them serves within its objectives.
 
-    Both rates are requests a second; ``arrivals_per_s`` is a mean of about the last minute, refused ones included.
+    ``offered`` is what arrives, a mean of about the last minute, refused requests included. Both have the same unit:
+    requests/s, or by Little's law the seats that requests fill, which follow their lengths, too.
     ``attained_ratio`` is the share of the requests served of late that kept their objectives, None where none was.
-    Raises ValueError for a rate that makes no sense.
+    ``kv_use`` is the share of the KV cache in use, 0 to 1, the mean of the instances that serve; None where unknown.
+    Raises ValueError for a number that makes no sense.
     """
 
     ready: int
-    arrivals_per_s: float
-    capacity_per_s: float
+    offered: float
+    capacity: float
     queues: Mapping[str, ClassQueue] = field(default_factory=dict)
     attained_ratio: float | None = None
+    kv_use: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.capacity_per_s < inf:
-            raise ValueError(f"capacity_per_s must be above 0 and finite, not {self.capacity_per_s}")
-        if not 0 <= self.arrivals_per_s < inf:
-            raise ValueError(f"arrivals_per_s must be from 0 on and finite, not {self.arrivals_per_s}")
+        if not 0 < self.capacity < inf:
+            raise ValueError(f"capacity must be above 0 and finite, not {self.capacity}")
+        if not 0 <= self.offered < inf:
+            raise ValueError(f"offered must be from 0 on and finite, not {self.offered}")
+        if self.kv_use is not None and not 0 <= self.kv_use <= 1:
+            raise ValueError(f"kv_use must be between 0 and 1, not {self.kv_use}")

@@ -126,6 +126,13 @@ def test_a_half_described_fallback_model_is_refused_before_anything_loads() -> N
         preflight.check_upstream({"HEADWAY_FALLBACK_REPLY": ""})
 
 
+def test_numbers_of_instances_that_contradict_each_other_are_refused() -> None:
+    """Before an instance is asked."""
+    preflight.check_scaling({}, 2)
+    with pytest.raises(UsageError, match="HEADWAY_SCALE_MAX: at least HEADWAY_SCALE_MIN = 3 is needed"):
+        preflight.check_scaling({"HEADWAY_SCALE_MIN": "3", "HEADWAY_SCALE_MAX": "2"}, 2)
+
+
 def test_bounds_that_contradict_each_other_are_refused_before_anything_loads() -> None:
     """Before the minute that an engine takes to start."""
     preflight.check_bounds({})

@@ -22,6 +22,12 @@ def test_headers_of_the_client_and_of_its_connection_are_not_forwarded() -> None
     assert found == (("content-type", "application/json"), ("traceparent", "t"), ("x-headway-class", "batch"))
 
 
+def test_what_the_connection_header_names_ends_with_the_connection() -> None:
+    """In both directions, however it is written."""
+    sent = [("Connection", "close, X-Own"), ("x-own", "1"), ("X-Kept", "2")]
+    assert request_headers(sent, ()) == response_headers(sent) == (("x-kept", "2"),)
+
+
 def test_headers_of_the_hop_are_not_returned() -> None:
     """Nor those that this server sets itself."""
     sent = [("Content-Type", "a"), ("Connection", "close"), ("X-Headway-Queue-Ms", "1"), ("Retry-After", "2")]

@@ -23,6 +23,13 @@ headway_limit{kind="live"} 24.0
 headway_limit{kind="ceiling"} 64.0
 headway_queue_depth{class="normal"} 5.0
 """
+#: As with HEADWAY_VLLM_WAITING=1.
+WITH_QUEUE = """\
+headway_limit{kind="live"} 24.0
+headway_queue_depth{class="normal"} 5.0
+headway_engine_waiting 4.0
+vllm:num_requests_waiting{engine="0",model_name="tiny"} 9.0
+"""
 
 
 def test_plain_vllm_says_no_seats() -> None:
@@ -33,6 +40,11 @@ def test_plain_vllm_says_no_seats() -> None:
 def test_a_headway_instance_says_its_live_limit_and_its_queue() -> None:
     """The ceiling is not what it has."""
     assert read(PLAIN + HEADWAY) == Reading(seats=24, running=5, waiting=9, kv_use=0.5, tokens=120.0)
+
+
+def test_a_queue_that_vllm_shows_too_counts_once() -> None:
+    """What the engine itself has is read under Headway's name."""
+    assert read(WITH_QUEUE).waiting == 9
 
 
 @given(st.text())

@@ -92,6 +92,7 @@ async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) 
     assert all(len(several) >= REQUESTS / 6 for several in seen)
     assert sum(fleet.by_instance("exchanges_total", ended="answered")) == REQUESTS
     assert fleet.router.scrape()("headway_limit", kind="live") == 12
+    assert fleet.router.scrape()("headway_desired_instances") == 3  # what ran when it began is held for minutes
     fleet.balanced()
 
 
@@ -139,6 +140,28 @@ async def test_a_hung_instance_loses_nothing(start: Any) -> None:
     await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up") == [1, 1], "it is back")
     own_answers(await ask_all(fleet))
     fleet.balanced()
+
+
+async def test_a_storm_of_restarts_gives_every_request_one_answer(start: Any) -> None:
+    """Each instance is killed and started again, one after the other, twice: a request is answered with its own prompt,
+    or told that it was running on two that were lost."""
+    fleet = start(StandIn(step_s=0.05), StandIn(step_s=0.05), StandIn(step_s=0.05))
+    asked = asyncio.create_task(ask_all(fleet, number=120, tokens=10))
+    for one in fleet.instances * 2:
+        await asyncio.to_thread(wait_until, lambda one=one: one.running() > 0 or asked.done(), "it runs some")
+        await asyncio.to_thread(one.end)
+        await asyncio.to_thread(one.start)
+    answers = await asked
+    counts = Counter(status for status, _ in answers)
+    assert set(counts) <= {200, 502}
+    assert counts[200] >= len(answers) / 2
+    for at, (status, text) in enumerate(answers):
+        assert (f"prompt-{at:03} by" in text) is (status == 200)
+        assert ("instance_lost" in text) is (status == 502)
+    fleet.balanced()
+    outcomes = fleet.router.scrape()
+    assert outcomes("headway_outcomes_total", outcome="completed") == counts[200]
+    assert outcomes("headway_outcomes_total", outcome="failed") == counts[502]
 
 
 async def test_all_instances_may_be_gone_for_a_while(start: Any) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headway_policies.scaling import ArrivalHistory, ClassQueue, Desired, DesiredInstances, Scaling, ScalingSignals, Why
 
 SETTINGS = Scaling(minimum=1, maximum=8, start_s=60.0, ahead_s=60.0, down_after_s=100.0, down_step_s=20.0)
-CALM = ScalingSignals(ready=1, arrivals_per_s=0.0, capacity_per_s=10.0)
+CALM = ScalingSignals(ready=1, offered=0.0, capacity=10.0)
 
 
 def peak_at_noon() -> ArrivalHistory:
@@ -26,19 +26,33 @@ def peak_at_noon() -> ArrivalHistory:
     ("seen", "desired"),
     [
         (CALM, Desired(1, Why.MINIMUM)),
-        (replace(CALM, arrivals_per_s=24.0), Desired(3, Why.ARRIVALS)),
-        (replace(CALM, arrivals_per_s=24.1), Desired(4, Why.ARRIVALS)),
-        (replace(CALM, arrivals_per_s=500.0), Desired(8, Why.MAXIMUM)),
-        (replace(CALM, arrivals_per_s=8.0, queues={"a": ClassQueue(64, 1.0, 2.0)}), Desired(4, Why.QUEUE)),
-        (replace(CALM, arrivals_per_s=8.0, queues={"a": ClassQueue(64, 0.9, 2.0)}), Desired(1, Why.MINIMUM)),
+        (replace(CALM, offered=24.0), Desired(3, Why.ARRIVALS)),
+        (replace(CALM, offered=24.1), Desired(4, Why.ARRIVALS)),
+        (replace(CALM, offered=500.0), Desired(8, Why.MAXIMUM)),
+        (replace(CALM, offered=8.0, queues={"a": ClassQueue(64, 1.0, 2.0)}), Desired(4, Why.QUEUE)),
+        (replace(CALM, offered=8.0, queues={"a": ClassQueue(64, 0.9, 2.0)}), Desired(1, Why.MINIMUM)),
         (
             replace(CALM, queues={"a": ClassQueue(20, 1.0, 1.0), "b": ClassQueue(300, 9.0, 10.0)}),
             Desired(5, Why.QUEUE),
         ),
         (replace(CALM, ready=2, attained_ratio=0.9), Desired(3, Why.OBJECTIVES)),
         (replace(CALM, ready=2, attained_ratio=0.96), Desired(1, Why.MINIMUM)),
+        (replace(CALM, ready=3, kv_use=0.95), Desired(4, Why.MEMORY)),
+        (replace(CALM, ready=3, kv_use=0.3), Desired(1, Why.MINIMUM)),
     ],
-    ids=["calm", "arrivals", "rounded up", "maximum", "late queue", "young queue", "classes", "missed", "kept"],
+    ids=[
+        "calm",
+        "arrivals",
+        "rounded up",
+        "maximum",
+        "late queue",
+        "young queue",
+        "classes",
+        "missed",
+        "kept",
+        "full memory",
+        "free memory",
+    ],
 )
 def test_the_signal_that_asks_for_most_decides(seen: ScalingSignals, desired: Desired) -> None:
     """At once, within the maximum."""
@@ -49,27 +63,35 @@ def test_a_peak_of_the_last_days_is_met_before_it_comes() -> None:
     """As long ahead as an instance takes to start and a little more; and no longer."""
     for at_s, number in ((2300.0, 1), (2379.0, 1), (2381.0, 5), (2550.0, 5)):
         policy = DesiredInstances(SETTINGS, peak_at_noon())
-        found = policy.update(replace(CALM, arrivals_per_s=4.0), at_s)
+        found = policy.update(replace(CALM, offered=4.0), at_s)
         assert found == Desired(number, Why.FORECAST if number > 1 else Why.MINIMUM)
 
 
 def test_the_forecast_adds_a_bounded_number() -> None:
     """To what the present asks for."""
     policy = DesiredInstances(replace(SETTINGS, most_ahead=2), peak_at_noon())
-    assert policy.update(replace(CALM, arrivals_per_s=4.0), 2400.0) == Desired(3, Why.FORECAST)
+    assert policy.update(replace(CALM, offered=4.0), 2400.0) == Desired(3, Why.FORECAST)
 
 
 def test_it_goes_down_slowly_and_one_at_a_time() -> None:
     """Not before nothing has asked for more for a while, and not at once to the bottom."""
-    policy, busy = DesiredInstances(SETTINGS), replace(CALM, arrivals_per_s=32.0)
+    policy, busy = DesiredInstances(SETTINGS), replace(CALM, offered=32.0)
     assert policy.update(busy, 0.0) == Desired(4, Why.ARRIVALS)
     numbers = [policy.update(CALM, float(now_s)).instances for now_s in range(10, 171, 10)]
     assert numbers == [4] * 9 + [3, 3, 2, 2, 1, 1, 1, 1]
 
 
+def test_what_runs_at_the_start_is_held_like_what_was_asked_for() -> None:
+    """A decision that begins anew, after a restart, takes no instance away before it has seen the traffic."""
+    policy = DesiredInstances(SETTINGS, running=5)
+    numbers = [policy.update(CALM, float(now_s)).instances for now_s in range(0, 131, 10)]
+    assert numbers == [5] * 10 + [4, 4, 3, 3]
+    assert DesiredInstances(SETTINGS, running=50).update(CALM, 0.0).instances == SETTINGS.maximum
+
+
 def test_a_second_peak_within_the_hold_finds_all_instances_there() -> None:
     """A dip between two peaks costs nothing."""
-    policy, busy = DesiredInstances(SETTINGS), replace(CALM, arrivals_per_s=32.0)
+    policy, busy = DesiredInstances(SETTINGS), replace(CALM, offered=32.0)
     numbers = [policy.update(busy if now_s % 90 == 0 else CALM, float(now_s)).instances for now_s in range(0, 900, 10)]
     assert set(numbers) == {4}
 
@@ -77,7 +99,7 @@ def test_a_second_peak_within_the_hold_finds_all_instances_there() -> None:
 def test_a_budget_bounds_the_day() -> None:
     """When it is spent only the minimum is left, until midnight."""
     settings = replace(SETTINGS, hours_a_day=2.0, day_s=3600.0)
-    policy, busy = DesiredInstances(settings), replace(CALM, arrivals_per_s=32.0)
+    policy, busy = DesiredInstances(settings), replace(CALM, offered=32.0)
     found = [policy.update(busy, float(now_s)) for now_s in range(0, 3700, 10)]
     assert found[0] == Desired(4, Why.ARRIVALS)
     assert found[300] == Desired(1, Why.BUDGET)
@@ -115,6 +137,7 @@ def test_every_answer_is_within_the_bounds(events: list[tuple[float, float, int,
         ({"minimum": 0}, "minimum"),
         ({"minimum": 9}, "maximum"),
         ({"target_ratio": 0.0}, "target_ratio"),
+        ({"kv_target_ratio": 1.1}, "kv_target_ratio"),
         ({"start_s": -1.0}, "start_s"),
     ],
 )
@@ -124,7 +147,7 @@ def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, float]
         replace(SETTINGS, **wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("wrong", [{"capacity_per_s": 0.0}, {"arrivals_per_s": -1.0}, {"arrivals_per_s": float("nan")}])
+@pytest.mark.parametrize("wrong", [{"capacity": 0.0}, {"offered": -1.0}, {"offered": float("nan")}])
 def test_signals_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     """With their name."""
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -81,3 +81,28 @@ def test_settings_that_make_no_day_are_refused(wrong: dict[str, float], says: st
     """In one line."""
     with pytest.raises(ValueError, match=says):
         ArrivalHistory(**{"days": 3, "slot_s": SLOT_S, "day_s": DAY_S, **wrong})  # type: ignore[arg-type]
+
+
+def test_another_process_goes_on_with_what_was_remembered() -> None:
+    """The same forecast; and a new day still pushes the oldest one out."""
+    first = ArrivalHistory(days=2, slot_s=100.0, day_s=1000.0)
+    for at_s in range(0, 2001, 10):
+        first.observe(400 if 500 < at_s % 1000 <= 600 else 40, float(at_s))
+    following = ArrivalHistory(days=2, slot_s=100.0, day_s=1000.0)
+    following.recall(first.remembered())
+    assert following.expected_per_s(2500.0, 2599.0) == first.expected_per_s(2500.0, 2599.0) == pytest.approx(40.0)
+    for at_s in range(2500, 2611, 10):
+        following.observe(0, float(at_s))
+    assert following.expected_per_s(2500.0, 2599.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "remembered", [[[]], [[1.0]] * 9 + [[-1.0]], [[float("nan")]] * 10], ids=["slots", "negative", "not a number"]
+)
+def test_what_is_of_other_slots_is_refused(remembered: list[list[float]]) -> None:
+    """And changes nothing."""
+    history = ArrivalHistory(least_days=1, slot_s=100.0, day_s=1000.0)
+    history.recall([[3.0]] * 10)
+    with pytest.raises(ValueError, match="history"):
+        history.recall(remembered)
+    assert history.expected_per_s(0.0, 99.0) == 3.0

@@ -111,6 +111,7 @@ def _limits(server: SimulatedServer) -> Iterator[Sample]:
         yield _sample("headway_limit", seats, kind=kind)
     yield _sample("headway_seats_taken", server.seats_taken)
     yield _sample("headway_scale_ratio", (server.seats_taken + waiting) / server.limit)
+    yield _sample("headway_desired_instances", (server.seats_taken + waiting) / (0.8 * server.limit))
     yield _sample("headway_batch_window_seconds", 0)
     yield _sample("headway_queue_tokens", sum(one.prompt_tokens for all_ in server.queued.values() for one in all_))
     yield _sample("headway_queue_bytes", 2048 * waiting)

@@ -134,6 +134,9 @@ class Status(Answer):
     limit: LimitStatus
     ordering: OrderingStatus = OrderingStatus()
     scale_ratio: float = Field(default=0.0, description="How many times the live limit the demand would fill.")
+    desired_instances: float = Field(
+        default=0.0, description="Instances that the traffic needs: of a server its own part, of a router its fleet."
+    )
     window_s: float = Field(default=0.0, description="How long a batch may gather now.")
     window_error: str | None = Field(default=None, description="Why a custom window was disabled; null while it works.")
     seats_taken: int

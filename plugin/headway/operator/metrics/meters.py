@@ -140,6 +140,11 @@ class Meters(Collector):
         if ended.decode_s is not None:
             meter.decode.add(ended.decode_s, now_s)
 
+    def judged(self, objective: str) -> tuple[int, int]:
+        """The requests of all classes that an objective was judged for, and those that met it."""
+        meters = self._classes.values()
+        return sum(one.judged[objective] for one in meters), sum(one.met[objective] for one in meters)
+
     # ------------------------------------------------------------------ the scrape
 
     def describe(self) -> Iterable[Metric]:

@@ -64,6 +64,7 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
         "headway_queue_tokens": shot.queue.tokens,
         "headway_queue_bytes": shot.queue.size_bytes,
         "headway_scale_ratio": shot.limit.scale_ratio,
+        "headway_desired_instances": shot.limit.desired_instances,
         "headway_batch_window_seconds": shot.queue.window_s,
         "headway_last_change_timestamp_seconds": shot.preset.last_change_s,
         "headway_severity": shot.diagnosis.severity,

@@ -26,6 +26,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_seats_taken": ("gauge", "Sequences in the engine, until it has confirmed that they ended."),
     "headway_limit": ("gauge", "Seats: live, proposed by the limit policy, and the ceiling of the engine."),
     "headway_scale_ratio": ("gauge", "Demand as a multiple of the live limit: the signal for a number of replicas."),
+    "headway_desired_instances": ("gauge", "Instances that the traffic needs: a server's own part; a router's fleet."),
     "headway_batch_window_seconds": ("gauge", "Length of the batch window now; 0 where no batch gathers."),
     "headway_policy_failed": ("gauge", "1 while a custom policy is disabled because it raised an error, by policy."),
     "headway_prediction_error_ratio": ("gauge", "Mean absolute error of a prediction relative to the mean measured."),

@@ -101,6 +101,11 @@ async def test_the_policies_show_what_they_do() -> None:
     assert [scrape("headway_limit", kind=kind) for kind in ("live", "proposed", "ceiling")] == [seats, seats, 64.0]
     assert (scrape("headway_queue_tokens"), scrape("headway_queue_bytes")) == (60.0, 240.0)
     assert scrape("headway_scale_ratio") == gate.desk.scale_ratio(gate.now_s()) > 0
+    assert scrape("headway_desired_instances") == control.status()["desired_instances"] == 0.0
+    control.reader.scale_signal.update()
+    scrape, wanted = Scrape(generate_latest(registry).decode()), gate.desk.demand_seats(gate.now_s()) / (0.8 * seats)
+    assert scrape("headway_desired_instances") == pytest.approx(wanted, rel=0.01)
+    assert control.status()["desired_instances"] > 0.0
     assert scrape("headway_batch_window_seconds") == gate.desk.window_s(gate.now_s())
     accuracy = gate.desk.accuracy()
     assert set(accuracy) == {"output_tokens", "queue_wait", "first_token"}

@@ -51,6 +51,16 @@ def defines(module: str, *names: str) -> Check:
     return missing
 
 
+def exports(module: str, *metrics: str) -> Check:
+    """A module has metrics of these names."""
+
+    def missing(source: VllmSource) -> list[str]:
+        text = source.text(module) or ""
+        return [f"{module}:{name}" for name in metrics if f'"{name}"' not in text]
+
+    return missing
+
+
 def any_of(*checks: Check) -> Check:
     """One of several places is enough, as in the code that looks in each."""
 
@@ -119,6 +129,7 @@ USED: list[tuple[str, str, Check]] = [
     ("steps", "prefix hits", members("vllm.v1.metrics.stats", "SchedulerStats", "prefix_cache_stats")),
     ("steps", "manager", members("vllm.v1.metrics.loggers", "StatLoggerManager", "stat_loggers")),
     ("steps", "client", members(*CLIENT, "logger_manager")),
+    ("steps", "waiting", exports("vllm.v1.metrics.loggers", "vllm:num_requests_waiting")),
     (
         "steps",
         "scheduler",
@@ -204,6 +215,7 @@ def test_what_a_release_lacks_is_found() -> None:
         takes(*CLIENT, "generate", "no_such_parameter"),
         takes(*CLIENT, "no_such_method", "prompt"),
         defines("vllm.exceptions", "NoSuchError"),
+        exports("vllm.v1.metrics.loggers", "vllm:no_such_metric"),
         any_of(defines("vllm.exceptions", "NoSuchError"), defines("vllm.no_such_module", "anything")),
     ):
         assert len(check(SOURCE)) == 1

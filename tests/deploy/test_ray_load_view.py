@@ -1,0 +1,106 @@
+"""The load of a fleet's replicas as one router knows it, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from headway_fleet.load_view import LoadView, Report
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway_policies.routing import Demand
+
+DEMAND = Demand(tokens=16, prompt_tokens=16)
+
+
+def view(**reports: Report) -> LoadView:
+    """A view that has these reports, of second 0."""
+    found = LoadView(silent_s=10.0)
+    for name, report in reports.items():
+        found.report(name, report, 0.0)
+    return found
+
+
+def report(number: int = 1, *, ready: bool = True, seats: int = 4, load: int = 0) -> Report:
+    """A report of a server that has nothing in its KV cache."""
+    return Report(number, ready, seats, load, kv_use=0.0)
+
+
+def test_requests_that_arrive_together_are_spread_before_any_is_sent() -> None:
+    """A choice counts at once, and its request is not counted twice when it is sent."""
+    two = view(a=report(), b=report())
+    chosen = [two.rank(["a", "b"], DEMAND, 1.0)[0] for _ in range(4)]
+    assert chosen == ["a", "b", "a", "b"]
+    for name in chosen:
+        two.sent(name)
+    two.sent("a")
+    assert two.rank(["a", "b"], DEMAND, 1.0) == ["b", "a"]
+
+
+def test_a_choice_that_was_never_sent_is_forgotten() -> None:
+    """A client that left while its request was routed does not count for long."""
+    two = view(a=report(), b=report())
+    for _ in range(3):
+        two.rank(["a"], DEMAND, 1.0)
+    assert two.rank(["a", "b"], DEMAND, 1.5) == ["b", "a"]
+    assert two.rank(["a", "b"], DEMAND, 3.0) == ["a", "b"]
+
+
+@given(st.lists(st.sampled_from(["sent a", "sent b", "ended a", "ended b"]), max_size=60))
+def test_no_history_makes_a_load_negative(events: list[str]) -> None:
+    """Ends that were never sent, as Serve reports for a request that it could not send, change nothing."""
+    two, own = view(a=report(seats=100), b=report(seats=100)), {"a": 0, "b": 0}
+    for event in events:
+        what, name = event.split()
+        if what == "sent":
+            two.sent(name)
+            own[name] += 1
+        else:
+            two.ended(name)
+            own[name] = max(0, own[name] - 1)
+    assert two.rank(["a", "b"], DEMAND, 1.0)[0] == ("a" if own["a"] <= own["b"] else "b")
+
+
+def test_the_requests_of_other_routers_count_and_its_own_are_not_counted_twice() -> None:
+    """What a report says beyond the requests sent from here is there from others."""
+    two = view(a=report(), b=report())
+    for _ in range(3):
+        two.sent("a")
+    two.report("a", report(2, load=3), 1.0)
+    two.report("b", report(2, load=2), 1.0)
+    assert two.rank(["a", "b"], DEMAND, 1.0) == ["b", "a"]
+    for _ in range(3):
+        two.ended("a")
+    assert two.rank(["a", "b"], DEMAND, 1.0)[0] == "a"
+
+
+def test_a_server_that_is_not_ready_or_silent_is_given_nothing_while_another_one_is_healthy() -> None:
+    """Nor is one that has reported nothing for a while; a replica that is new counts as warm."""
+    two = view(a=report(), b=report())
+    two.report("a", report(2, ready=False), 1.0)
+    assert two.rank(["a", "b", "new"], DEMAND, 1.0) == ["b", "new"]
+    two.report("a", report(3), 2.5)
+    two.report("b", report(2), 2.5)
+    assert set(two.rank(["a", "b"], DEMAND, 2.5)) == {"a", "b"}
+    two.report("b", report(3), 12.0)
+    assert two.rank(["a", "b"], DEMAND, 12.6) == ["b"]
+
+
+def test_where_none_is_healthy_all_are_asked() -> None:
+    """A fleet goes on while Serve's controller, through which all reports pass, is away."""
+    two = view(a=report(), b=report())
+    assert set(two.rank(["a", "b"], DEMAND, 1000.0)) == {"a", "b"}
+
+
+def test_full_replicas_are_ranked_by_their_queues() -> None:
+    """No request waits in the router: the servers have the queues, with their classes."""
+    two = view(a=report(load=9), b=report(load=6))
+    assert two.rank(["a", "b"], DEMAND, 1.0) == ["b", "a"]
+
+
+def test_a_replica_that_is_gone_is_forgotten() -> None:
+    """Its requests do not count for another one of the same name, nor do their ends."""
+    one = view(a=report())
+    one.sent("a")
+    one.keep(["b"])
+    one.ended("a")
+    one.report("a", report(1, load=4), 5.0)
+    assert one.rank(["a"], DEMAND, 5.0) == ["a"]
