@@ -99,6 +99,7 @@ class RunningServer:
     chooses: bool = False  # `headway serve` chooses what makes the CPU backend start
     process: subprocess.Popen[bytes] | None = None
     children: list[psutil.Process] = field(default_factory=list)
+    start_s: float = START_S
 
     @classmethod
     def headway(cls, log_path: Path, *flags: str, model: Path = TINY_MODEL, **environment: str) -> RunningServer:
@@ -146,7 +147,7 @@ class RunningServer:
         """Start it and wait until it is ready."""
         self.launch()
         assert self.process is not None
-        wait_until(self._ready_or_dead, "the server is ready", START_S)
+        wait_until(self._ready_or_dead, "the server is ready", self.start_s)
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log()[-4000:]}")
         self.children = psutil.Process(self.process.pid).children(recursive=True)

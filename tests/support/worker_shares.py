@@ -26,6 +26,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 #: Files that share nothing and take many seconds, the longest first. Those with an engine start servers of their own.
 ALONE: tuple[str, ...] = (
     "tests/engine/test_starting_and_stopping.py",
+    "tests/engine/test_data_parallel.py",
     "tests/chaos/test_orphans.py",
     "tests/browser/test_dashboard_page.py",
     "tests/engine/test_warmup.py",

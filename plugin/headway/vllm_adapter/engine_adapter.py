@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +16,7 @@ from headway.engine import Answer, EngineSettings, StepListener, prompt_tokens
 from headway.errors import Refused
 from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, GET_MEMORY, SET_LIMITS
 from headway.vllm_adapter.process.progress import ProgressReader
+from headway.vllm_adapter.process.ranks import ranks_of
 from headway_policies import Hold, Progress, Usage
 from headway_policies.memory import Cache
 
@@ -118,9 +121,9 @@ class VllmAdapter:
             await asyncio.sleep(_TURN_S)
 
     async def ping(self, engine: Any) -> Answer:
-        """EngineCore answers a utility call between two steps, and at once when it is idle."""
-        held = await engine.engine_core.call_utility_async(GET_HOLDS)
-        return Answer(frozenset(Hold(one) for one in held))
+        """EngineCore answers a utility call between two steps, and at once when it is idle; every rank has to."""
+        held = await _ask_ranks(engine.engine_core, GET_HOLDS)
+        return Answer(frozenset(Hold(one) for of_a_rank in held for one in of_a_rank))
 
     def progress(self, engine: Any) -> Sequence[Progress]:
         """EngineCore's progress reports (``headway.vllm_adapter.process.progress``)."""
@@ -129,10 +132,12 @@ class VllmAdapter:
         return () if self._progress is None else self._progress.read()
 
     def engine_seats(self, engine: Any) -> int | None:
-        """``--max-num-seqs``, fixed when the engine started; less where vLLM's own admission limit allows less."""
+        """``--max-num-seqs`` of each rank, fixed when the engine started; less where vLLM's own admission limit, which
+        counts the requests of all ranks, allows less."""
         scheduler = engine.vllm_config.scheduler_config
+        seats = int(ranks_of(engine.vllm_config) * scheduler.max_num_seqs)
         most = getattr(scheduler, "max_num_queued_reqs", None)
-        return int(scheduler.max_num_seqs if most is None else max(1, min(scheduler.max_num_seqs, most)))
+        return seats if most is None else max(1, min(seats, int(most)))
 
     def settings(self, engine: Any) -> EngineSettings:
         """From the engine's configuration; a KV type of "auto" is that of the model."""
@@ -165,25 +170,32 @@ class VllmAdapter:
             model.max_model_len,
             current_platform.get_device_name(),
             len(os.sched_getaffinity(0)),
+            *([ranks] if (ranks := ranks_of(config)) > 1 else ()),
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     async def limit_engine(self, engine: Any, seats: int) -> int | None:
-        """Set the scheduler's limit between two steps, through the method that the general plugin added."""
-        core = engine.engine_core
-        await core.call_utility_async(SET_LIMITS, {"max_num_active_reqs": seats})
-        limits = await core.call_utility_async(GET_LIMITS)
-        return int(limits["max_num_active_reqs"])
+        """Set the scheduler's limit between two steps, through the method that the general plugin added.
+
+        Each rank gets an equal part, rounded up; the gate keeps the sum. vLLM sends a request to the rank that has the
+        fewest by counts of up to 100 ms ago, so that one may get more: those wait in it. Returns the sum of the parts.
+        """
+        core, ranks = engine.engine_core, ranks_of(getattr(engine, "vllm_config", None))
+        await _ask_ranks(core, SET_LIMITS, {"max_num_active_reqs": math.ceil(seats / ranks)})
+        limits = await _ask_ranks(core, GET_LIMITS)
+        return sum(int(one["max_num_active_reqs"]) for one in limits)
 
     async def memory(self, engine: Any) -> Mapping[str, int]:
-        """As its workers count it (``headway.vllm_adapter.process.worker_memory``)."""
-        found = await engine.engine_core.call_utility_async(GET_MEMORY)
-        return {str(component): int(size_bytes) for component, size_bytes in found.items()}
+        """As its workers count it (``headway.vllm_adapter.process.worker_memory``), of all ranks together."""
+        total: Counter[str] = Counter()
+        for of_a_rank in await _ask_ranks(engine.engine_core, GET_MEMORY):
+            total.update({str(component): int(size_bytes) for component, size_bytes in of_a_rank.items()})
+        return dict(total)
 
     async def clear_cache(self, engine: Any, cache: Cache) -> bool:
         """The prefix cache only while nothing runs: vLLM itself refuses it else (v1/core/block_pool.py)."""
         if cache is Cache.WORKER:
-            return bool(await engine.engine_core.call_utility_async(CLEAR_WORKERS))
+            return all(await _ask_ranks(engine.engine_core, CLEAR_WORKERS))
         return cache is Cache.PREFIX and bool(await engine.reset_prefix_cache())
 
     def listen(self, engine: Any, listener: StepListener) -> bool:
@@ -195,11 +207,20 @@ class VllmAdapter:
             return False
         loggers = [one for one in manager.stat_loggers if isinstance(one, HeadwayStatLogger)]
         if not loggers:
-            loggers = [HeadwayStatLogger(engine.vllm_config)]
+            loggers = [HeadwayStatLogger(engine.vllm_config, range(ranks_of(engine.vllm_config)))]
             manager.stat_loggers.extend(loggers)
         for one in loggers:
             one.listener = listener
         return True
+
+
+async def _ask_ranks(core: Any, method: str, *arguments: Any) -> list[Any]:
+    """The answer of each rank to a utility call; of the first alone before vLLM 0.32, which asks all of them too."""
+    ask: Any = getattr(core, "call_utility_all_async", None)
+    if ask is None:
+        return [await core.call_utility_async(method, *arguments)]
+    answers: list[Any] = await ask(method, *arguments)
+    return answers
 
 
 def _sequences(output: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from headway.vllm_adapter.process.death_cause import listen_for_death_cause, lis
 from headway.vllm_adapter.process.interrupted_start import interruptible
 from headway.vllm_adapter.process.parent_watch import watch_starts
 from headway.vllm_adapter.process.progress import prepare_progress, report_progress
+from headway.vllm_adapter.process.ranks import bind_ranks
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
 from headway.vllm_adapter.start_checks import rust_front_end
@@ -43,7 +44,10 @@ def register() -> None:
     log_json_lines()
     yield_cpu()
     listen_for_failed_starts()
-    watch_starts(_manager_of_engines(), _prepare_start)
+    watch_starts(_class_of_starts("vllm.v1.engine.coordinator", "DPCoordinator"))
+    manager = _class_of_starts("vllm.v1.engine.utils", "CoreEngineProcManager")
+    watch_starts(manager, _prepare_start)
+    bind_ranks(manager)
     watch_starts(getattr(sys.modules.get("vllm.v1.executor.multiproc_executor"), "MultiprocExecutor", None))
     module = sys.modules.get("vllm.v1.engine.core")
     core = getattr(module, "EngineCore", None)
@@ -72,15 +76,15 @@ def _prepare_start() -> None:
     interruptible.listen()
 
 
-def _manager_of_engines() -> Any:
-    """vLLM's class that starts EngineCore, in a process that has read or can read an engine's arguments; else None."""
+def _class_of_starts(module: str, name: str) -> Any:
+    """A class of vLLM's that starts EngineCore, or the process that balances several, in a process that has read or can
+    read an engine's arguments; else None."""
     if "vllm.engine.arg_utils" not in sys.modules:
         return None
     try:
-        module = importlib.import_module("vllm.v1.engine.utils")
+        return getattr(importlib.import_module(module), name, None)
     except ImportError:
         return None
-    return getattr(module, "CoreEngineProcManager", None)
 
 
 def get_limits(core: Any) -> dict[str, int]:

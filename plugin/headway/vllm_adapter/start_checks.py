@@ -14,7 +14,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Final
+from typing import Any, Final
 
 from headway.api import is_loopback
 from headway.api.secret_text import SecretFileError, find_secret
@@ -30,6 +30,8 @@ ALLOW_DEV_MODE: Final = "HEADWAY_ALLOW_DEV_MODE"
 _OLDEST_VLLM = (0, 29)
 _OLDEST_STARLETTE = (1, 0, 1)
 _DEV_ROUTES = "/pause, /sleep, /abort_requests, /collective_rpc and others"
+#: Flags of ``--data-parallel-``: each server has some of the ranks, and something else divides the requests.
+_OTHER_BALANCERS = ("external-lb", "multi-port-external-lb", "hybrid-lb", "rank", "start-rank")
 _TOKENS = ("HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
 
 
@@ -104,6 +106,34 @@ def _check_front_ends(args: Namespace, environment: Mapping[str, str]) -> _Check
         yield Caution(what, "remove --grpc", refuses=True)
 
 
+def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    """What of vLLM's data parallelism is not several ranks on this machine behind one API server."""
+
+    def given(name: str) -> Any:
+        return getattr(args, f"data_parallel_{name}", None)
+
+    ranks = given("size") or 1
+    flags = {name: given(name.replace("-", "_")) for name in _OTHER_BALANCERS}
+    other = [f"--data-parallel-{name}" for name, one in flags.items() if one is not None and one is not False]
+    if other:
+        what = f"{other[0]} gives the ranks to several servers, whose seats nothing would count together"
+        yield Caution(what, "remove it; headway route is one queue in front of several servers", refuses=True)
+    if getattr(args, "enable_elastic_ep", False):
+        what = "--enable-elastic-ep changes the number of ranks while the server runs, which Headway does not follow"
+        yield Caution(what, "remove it", refuses=True)
+    if ranks <= 1:
+        return
+    if given("backend") not in (None, "mp"):
+        what = f"--data-parallel-backend {given('backend')} starts ranks that Headway cannot replace or supervise"
+        yield Caution(what, "remove it: the ranks are processes of this machine then", refuses=True)
+    if given("size_local") not in (None, ranks) or (getattr(args, "nnodes", None) or 1) > 1:
+        what = "the ranks of --data-parallel-size are on several machines, which Headway does not supervise"
+        yield Caution(what, "start a server on each machine, and headway route in front of them", refuses=True)
+    if (getattr(args, "api_server_count", None) or 1) > 1:
+        what = f"{args.api_server_count} API servers for {ranks} ranks: each would give out all seats of all ranks"
+        yield Caution(what, "add --api-server-count 1", refuses=True)
+
+
 def _check_dev_mode(args: Namespace, environment: Mapping[str, str]) -> _Checks:
     if not _on(environment, "VLLM_SERVER_DEV_MODE"):
         return
@@ -172,8 +202,8 @@ def _check_drain(args: Namespace, environment: Mapping[str, str]) -> _Checks:
 
 
 CHECKS: Final[tuple[Callable[[Namespace, Mapping[str, str]], _Checks], ...]] = (
-    _check_versions, _check_front_ends, _check_dev_mode, _check_serialisation, _check_stored_responses, _check_tokens,
-    _check_keys, _check_drain,
+    _check_versions, _check_front_ends, _check_data_parallel, _check_dev_mode, _check_serialisation,
+    _check_stored_responses, _check_tokens, _check_keys, _check_drain,
 )  # fmt: skip
 
 

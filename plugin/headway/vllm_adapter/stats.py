@@ -3,11 +3,16 @@
 vLLM calls ``record`` once for each step with output, and never while idle. It reads the fields it knows and does
 without those that a version lacks. Known weak spot: vLLM counts the tokens of a chunked prefill when its last chunk is
 done.
+
+With data parallelism each rank steps by itself. The load reported with a step is that of all ranks: the sequences of
+all of them by the last step of each, the KV use of the fullest, the KV capacity of all. The times and the tokens are
+those of the one step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vllm.v1.metrics.loggers import AggregateStatLoggerBase
@@ -16,11 +21,22 @@ from headway.engine import Ended, StepListener
 from headway_policies import Load
 
 
+@dataclass(frozen=True, slots=True)
+class _RankLoad:
+    """What one rank had after its last step."""
+
+    running: int
+    waiting: int
+    kv_usage_ratio: float
+
+
 class HeadwayStatLogger(AggregateStatLoggerBase):
     """Passes each step on to its listener; does nothing without one."""
 
     def __init__(self, vllm_config: Any, engine_indexes: Sequence[int] = (0,)) -> None:
         self.listener: StepListener | None = None
+        self._ranks = max(1, len(engine_indexes))
+        self._loads: dict[int, _RankLoad] = {}
         self._cache_config = getattr(vllm_config, "cache_config", None)
         self._kv_capacity_tokens: int | None = None
 
@@ -37,11 +53,14 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
         load = None
         if scheduler_stats is not None:
             prefixes = getattr(scheduler_stats, "prefix_cache_stats", None)
-            sequences = max(sequences, int(scheduler_stats.num_running_reqs))
+            own = _rank_load(scheduler_stats)
+            self._loads[engine_idx] = own
+            ranks = self._loads.values()
+            sequences = max(sequences, own.running)
             load = Load(
-                running=int(scheduler_stats.num_running_reqs),
-                waiting=int(scheduler_stats.num_waiting_reqs),
-                kv_usage_ratio=float(scheduler_stats.kv_cache_usage),
+                running=sum(one.running for one in ranks),
+                waiting=sum(one.waiting for one in ranks),
+                kv_usage_ratio=max(one.kv_usage_ratio for one in ranks),
                 inter_token_s=sum(between_s) / len(between_s) if between_s else None,
                 prefill_tokens=_prefill_tokens(iteration_stats),
                 preemptions=int(getattr(iteration_stats, "num_preempted_reqs", 0)),
@@ -53,17 +72,34 @@ class HeadwayStatLogger(AggregateStatLoggerBase):
             )
         self.listener.step(load, sequences, [_ended(one) for one in finished if hasattr(one, "request_id")])
 
+    def forget_loads(self) -> None:
+        """The ranks have been replaced: what the old ones had is gone."""
+        self._loads.clear()
+
     def log_engine_initialized(self) -> None:
         """Nothing to say."""
 
     def _read_kv_capacity_tokens(self) -> int | None:
-        """Known only once the engine has measured its memory, after this logger was made."""
-        tokens = getattr(self._cache_config, "kv_cache_size_tokens", None)
-        if tokens is None:
+        """Known only once the engine has measured its memory, after this logger was made.
+
+        vLLM keeps the tokens of one rank, and the blocks of all of them.
+        """
+        of_a_rank = getattr(self._cache_config, "kv_cache_size_tokens", None)
+        if of_a_rank is None:
             blocks = getattr(self._cache_config, "num_gpu_blocks", None) or 0
             tokens = blocks * (getattr(self._cache_config, "block_size", None) or 0)
+        else:
+            tokens = self._ranks * of_a_rank
         self._kv_capacity_tokens = int(tokens) or None
         return self._kv_capacity_tokens
+
+
+def _rank_load(scheduler_stats: Any) -> _RankLoad:
+    return _RankLoad(
+        int(scheduler_stats.num_running_reqs),
+        int(scheduler_stats.num_waiting_reqs),
+        float(scheduler_stats.kv_cache_usage),
+    )
 
 
 def _prefill_tokens(iteration_stats: Any) -> int:

@@ -13,7 +13,8 @@ An engine that can reports its progress from a separate thread, which runs on du
     hang_after_s          a step is under way, but its workers use no CPU time (only where they must: on a CPU)
     slow_step_after_s     a step is under way and none of that: a GPU that waits for ever looks like one that computes
 
-The last bound is never less than ``hang_after_s``. Several engines behind one client are healthy only together.
+The last bound is never less than ``hang_after_s``. Several engines behind one client are healthy only together: the
+responses of one say nothing of another, so that each is judged by its own reports as well.
 
 When the watchdog itself was not called for a while (a stopped process, a blocked event loop), it has no evidence. It
 starts over and reports no hang; an engine that already counts as hung stays so until it responds.
@@ -81,15 +82,18 @@ class Watchdog:
         if not self._hung and now_s - self._looked_s > config.hang_after_s / 2:
             self._reset(now_s)
         self._looked_s = now_s
-        stopped = any(one.stopped_s(now_s) > config.hang_after_s for one in self._reports.values())
-        self._hung = stopped or (self.silent_s(now_s) > config.hang_after_s and not self._busy(now_s, config))
+        reports = self._reports.values()
+        stopped = any(one.stopped_s(now_s) > config.hang_after_s for one in reports)
+        one_of_several = len(reports) > 1 and any(one.hung(now_s, config) for one in reports)
+        silent = self.silent_s(now_s) > config.hang_after_s and not self._busy(now_s, config)
+        self._hung = stopped or one_of_several or silent
         return self._hung
 
     def _busy(self, now_s: float, config: Recovery) -> bool:
         """Whether a slow step explains the silence."""
         reports = self._reports.values()
         return (
-            self.silent_s(now_s) <= max(config.hang_after_s, config.slow_step_after_s)
+            self.silent_s(now_s) <= _most_step_s(config)
             and all(one.alive(now_s, config.hang_after_s) for one in reports)
             and any(one.computes(now_s, config.hang_after_s) for one in reports)
         )
@@ -104,12 +108,16 @@ class _EngineReport:
 
     def __init__(self, progress: Progress, now_s: float) -> None:
         self.progress = progress
-        self._beat_s = self._running_s = self._computed_s = now_s
+        self._beat_s = self._running_s = self._computed_s = self._worked_s = now_s
+        self._began = False
 
     def update(self, progress: Progress, now_s: float) -> None:
         before, self.progress = self.progress, progress
         if progress.beats != before.beats:
             self._beat_s = now_s
+            self._began = True
+        if progress.works != before.works:
+            self._worked_s = now_s
         if not progress.stopped:
             self._running_s = now_s
         if progress.works != before.works or progress.cpu_s != before.cpu_s or progress.cpu_s is None:
@@ -126,3 +134,15 @@ class _EngineReport:
     def computes(self, now_s: float, hang_after_s: float) -> bool:
         """Whether a step is under way and makes progress, as far as that can be seen."""
         return self.progress.at_work and now_s - self._computed_s <= hang_after_s
+
+    def hung(self, now_s: float, config: Recovery) -> bool:
+        """Whether these reports alone show a hang: they stopped, or a step in them does. A report that never changed is
+        that of a process which has ended, and shows nothing."""
+        slow = now_s - self._worked_s > _most_step_s(config)
+        stuck = self.progress.at_work and (slow or not self.computes(now_s, config.hang_after_s))
+        return self._began and (stuck or not self.alive(now_s, config.hang_after_s))
+
+
+def _most_step_s(config: Recovery) -> float:
+    """How long a step may take that makes progress."""
+    return max(config.hang_after_s, config.slow_step_after_s)

@@ -110,6 +110,35 @@ def stopped_worker(now_s: float) -> Progress:
     return Progress(engine=1, beats=int(now_s), works=2 * int(now_s), stopped=int(now_s >= 50))
 
 
+def stepping(now_s: float) -> Progress:
+    """Another rank, which steps and responds."""
+    return Progress(engine=9, beats=int(now_s), works=2 * int(now_s))
+
+
+def from_50_s(report: Callable[[float], Progress]) -> Callable[[float], Progress]:
+    """Steps until 50 s, and from then on what this one reports."""
+    return lambda now_s: short_steps(now_s) if now_s < 50 else report(now_s)
+
+
+@pytest.mark.parametrize(
+    ("report", "expected_s"),
+    [
+        (lambda now_s: Progress(engine=1, beats=49, works=49), 80),
+        (idling_workers, 81),
+        (at_step, 171),
+        (on_a_gpu, 171),
+        (lambda now_s: Progress(engine=1, beats=int(now_s), works=50), None),
+        (frozen, None),
+    ],
+    ids=["stopped", "no CPU time", "a step without end", "the same on a GPU", "idle", "what an ended process left"],
+)
+def test_a_rank_is_hung_while_another_one_responds(
+    report: Callable[[float], Progress], expected_s: float | None
+) -> None:
+    """Its own reports show it; an idle one is healthy, and a record that never changed is no evidence."""
+    assert first_hung_s(from_50_s(report) if report is not frozen else frozen, stepping) == expected_s
+
+
 @pytest.mark.parametrize(
     ("reports", "expected_s"),
     [

@@ -3,6 +3,7 @@
     progress           EngineCore's reports of a step while it runs
     death_cause        why EngineCore died
     engine_replacer    another EngineCore behind the client of a dead one
+    ranks              several of them behind one client, as one engine
     core_start, spare_memory   another one beside a running one, and whether memory allows that
     parent_watch, orphan_killer   no process of a server outlives it
     worker_cache       the workers' caches, cleared between two steps

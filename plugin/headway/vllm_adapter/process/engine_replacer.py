@@ -69,6 +69,7 @@ class VllmReplacer:
         else:
             self._spare = None
         _forget_requests(client.output_processor)
+        _forget_loads(client)
         client.engine_core = core
         client.output_handler = None
         client._run_output_handler()
@@ -171,3 +172,10 @@ def _end_questions(core: Any) -> None:
 def _forget_requests(processor: Any) -> None:
     """Drop the records of requests that died with the old engine; their callers have been answered."""
     processor.abort_requests(list(processor.request_states), internal=True)
+
+
+def _forget_loads(client: Any) -> None:
+    """Drop what the old engine's ranks last reported: one of the new ones may be idle, and then reports nothing."""
+    for one in getattr(getattr(client, "logger_manager", None), "stat_loggers", ()):
+        if hasattr(one, "forget_loads"):
+            one.forget_loads()

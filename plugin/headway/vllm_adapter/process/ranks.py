@@ -1,0 +1,70 @@
+"""The ranks of one engine: the EngineCore processes of vLLM's data parallelism, which one client shares.
+
+They are one engine to Headway, so the death of one is the death of all, at once. By itself vLLM asks the others to end
+and gives them five seconds, in which the client counts as alive and sends requests to the dead one. Headway retries
+what had sent no output; what had is broken off, on every rank.
+
+They start from one configuration, in which vLLM writes the devices of each rank (v1/engine/utils.py). The value that
+the user gave is put back, or the ranks of the next engine would divide the devices of the last rank.
+"""
+
+from __future__ import annotations
+
+import functools
+from multiprocessing import connection
+from typing import Any
+
+from headway.vllm_adapter.process.core_start import family, kill
+
+_DEVICES = "assigned_physical_gpu_ids"
+_LOOK_S = 1.0
+
+
+def ranks_of(config: Any) -> int:
+    """How many EngineCore processes run behind a client with this configuration of vLLM."""
+    return int(getattr(getattr(config, "parallel_config", None), "data_parallel_size", 1) or 1)
+
+
+def bind_ranks(manager: type[Any] | None) -> None:
+    """Have the processes that this class of vLLM's starts begin and end as one engine. Further calls do nothing."""
+    watch: Any = getattr(manager, "monitor_engine_liveness", None)
+    if manager is None or watch is None or hasattr(manager, "headway_binds_ranks"):
+        return
+    start: Any = getattr(manager, "__init__")  # noqa: B009 - mypy refuses the attribute of a class that it does not know
+
+    @functools.wraps(start)
+    def start_ranks(self: Any, *arguments: Any, **options: Any) -> None:
+        parallel = getattr(options.get("vllm_config"), "parallel_config", None)
+        given = getattr(parallel, _DEVICES, None)
+        try:
+            start(self, *arguments, **options)
+        finally:
+            if hasattr(parallel, _DEVICES):
+                setattr(parallel, _DEVICES, given)
+
+    @functools.wraps(watch)
+    def watch_ranks(self: Any) -> None:
+        _end_with_the_first(self)
+        watch(self)
+
+    setattr(manager, "__init__", start_ranks)  # noqa: B010 - a plain assignment is one that mypy refuses
+    setattr(manager, "monitor_engine_liveness", watch_ranks)  # noqa: B010 - as above
+    setattr(manager, "headway_binds_ranks", True)  # noqa: B010 - as above
+
+
+def _end_with_the_first(manager: Any) -> None:
+    """Wait until one of several processes has died, or their end was ordered; kill the others of those that died.
+
+    One that ended in order was told to, as the others were: they finish what they run.
+    """
+    by_end = {one.sentinel: one for one in manager.processes}
+    if len(by_end) < 2:
+        return
+    ended: list[Any] = []
+    while not ended and not manager.manager_stopped.is_set():
+        ended = [by_end[one] for one in connection.wait(list(by_end), timeout=_LOOK_S) if isinstance(one, int)]
+    for one in ended:
+        one.join(_LOOK_S)  # its end of the pipe closes a moment before it has an exit code
+    if manager.manager_stopped.is_set() or all(one.exitcode == 0 for one in ended):
+        return
+    kill([each for one in manager.processes if one not in ended for each in family(one.pid)])
