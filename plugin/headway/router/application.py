@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.applications import Starlette
@@ -24,9 +23,7 @@ from headway.router.endpoint import ForwardEndpoint
 from headway.router.engine import InstancesAdapter, InstancesEngine
 from headway.router.heartbeat import Heartbeat
 from headway.router.metrics import InstancesCollector
-from headway_policies import CapReason, Hold
-
-_HALF_A_SEAT: Final = 0.5
+from headway_policies import Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +48,13 @@ class RouterService:
         await self.engine.client.close()
 
     def _open_seats(self) -> None:
-        """As many seats are open as the healthy instances have, and none without one."""
-        gate, seats = self.service.parts.gateway.gate, self.engine.pool.seats()
-        whole = min(gate.desk.preset.batching.seats, gate.desk.ceiling or gate.desk.preset.batching.seats)
-        gate.cap_seats(CapReason.INSTANCES, min(1.0, (seats + _HALF_A_SEAT) / whole))
-        if seats == 0 and Hold.NO_INSTANCE not in gate.desk.holds:
+        """As many seats are open as the healthy instances have free or filled by this router, and none without one."""
+        gate, pool = self.service.parts.gateway.gate, self.engine.pool
+        gate.bound_seats(pool.open_seats())
+        healthy = any(True for _ in pool.healthy())
+        if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
             gate.pause(Hold.NO_INSTANCE)
-        elif seats > 0 and Hold.NO_INSTANCE in gate.desk.holds:
+        elif healthy and Hold.NO_INSTANCE in gate.desk.holds:
             gate.resume(Hold.NO_INSTANCE)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,31 +23,39 @@ class AbortedError(Exception):
 
 
 class Call:
-    """Runs one step after the other. ``begun`` says that output of it was handed on: it cannot be tried again."""
+    """Runs one step after the other. ``begun`` says that output of it was handed on: it cannot be tried again.
+
+    ``let_go`` are called where it is stopped between two steps, while its client takes what it was sent: what it holds
+    is given back at once, however long the client takes.
+    """
 
     def __init__(self) -> None:
         self.begun = False
         self._step: asyncio.Task[Any] | None = None
         self._stopped: Exception | None = None
+        self.let_go: list[Callable[[], None]] = []
 
-    async def step(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of this step. Raises what it raises, or what ``stop`` was given."""
+    async def step(self, work: Coroutine[Any, Any, T], undo: Callable[[T], None] | None = None) -> T:
+        """The result of this step. Raises what it raises, or what ``stop`` was given.
+
+        A result that came too late to be taken is given to ``undo``.
+        """
         if self._stopped is not None:
             work.close()
             raise self._stopped
-        step = self._step = asyncio.ensure_future(work)
+        step, taken = asyncio.ensure_future(work), False
+        self._step = step
         try:
             await asyncio.wait({step})
+            if self._stopped is not None:
+                raise self._stopped
+            taken = True
+            return step.result()
         finally:
             self._step = None
-            if not step.done():
+            if not taken:
                 step.cancel()
-        if self._stopped is not None:
-            if not step.cancelled():
-                step.exception()  # it is of no interest any more
-            raise self._stopped
-        result: T = step.result()
-        return result
+                step.add_done_callback(partial(_drop, undo))
 
     def stop(self, why: Exception) -> None:
         """Interrupt the present step, and every one that follows."""
@@ -54,8 +63,16 @@ class Call:
             self._stopped = why
             if self._step is not None:
                 self._step.cancel()
+            for let_go in self.let_go if self._step is None else ():
+                let_go()
 
     def again(self) -> None:
         """Its instance was lost: go on, with another one. An abort stays one."""
         if not isinstance(self._stopped, AbortedError):
             self._stopped = None
+
+
+def _drop(undo: Callable[[Any], None] | None, step: asyncio.Task[Any]) -> None:
+    """Nobody takes the result of this step."""
+    if not step.cancelled() and step.exception() is None and undo is not None:
+        undo(step.result())

@@ -7,6 +7,7 @@ healthy instance at once. What keeps state on one instance cannot be served by s
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
@@ -23,6 +24,8 @@ from headway.router.call import InstanceLostError
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece, request_headers
 from headway_policies.routing import Demand
+
+log = logging.getLogger(__name__)
 
 #: Routes that take a seat, by their path below the root.
 SEATED: Final = (
@@ -70,13 +73,14 @@ class ForwardEndpoint:
             forwarding.result()
 
     async def _forward(self, scope: Scope, body: bytes, context: RequestContext | None, send: Send) -> None:
-        path, started, streams = scope["path"], False, False
+        path, started, streams, sent = scope["path"], False, False, b""
         try:
             async with aclosing(self._pieces(scope, body, context)) as pieces:
                 async for piece in pieces:
                     if not started:
                         started, streams = True, _streams(piece.headers)
                         await send(_start(piece))
+                    sent = piece.body or sent
                     await send({"type": "http.response.body", "body": piece.body, "more_body": not piece.last})
         except InstanceLostError:
             lost = BadRequest(HTTPStatus.BAD_GATEWAY, _LOST, "instance_lost")
@@ -84,9 +88,10 @@ class ForwardEndpoint:
                 await answer(send, lost.status, lost.body(path), lost.headers)
             elif streams:
                 event = error_event(path, lost.status, lost.message, lost.code)
-                await send({"type": "http.response.body", "body": event, "more_body": False})
-            else:
-                raise
+                between = b"" if sent.endswith((b"\n\n", b"\r\n\r\n")) else b"\n\n"  # an event may have been cut
+                await send({"type": "http.response.body", "body": between + event, "more_body": False})
+            else:  # without its end the server closes the connection, which is all that can be said now
+                log.warning("an instance was lost in the middle of an answer, which ends there")
 
     def _pieces(self, scope: Scope, body: bytes, context: RequestContext | None) -> AsyncGenerator[Piece, None]:
         path, query = scope["path"], scope["query_string"].decode("latin-1")
@@ -99,8 +104,11 @@ class ForwardEndpoint:
         )
         if path not in SEATED or context is None:
             return self.engine().fetch(request)
+        context.prompt_bytes = max(context.prompt_bytes, len(body))
+        if not (_is_json(scope) or path.startswith("/v1/audio/")):
+            return _refused("the body must be application/json", "content-type")
         if context.detached:
-            return _refused("background responses are kept by one instance, and cannot be asked for here")
+            return _refused("background responses are kept by one instance, and cannot be asked for here", "background")
         sequences = 1 if path.endswith(_ONE_SEAT) else max(1, context.prompts * context.answers)
         context.prompts = 1  # all of them are one call of the engine
         params = CallParams(sequences, context.max_tokens, context.streams)
@@ -126,8 +134,14 @@ class _Asgi:
             await answer(send, bad.status, bad.body(scope["path"]), bad.headers)
 
 
-async def _refused(text: str) -> AsyncGenerator[Piece, None]:
-    raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unsupported", param="background")
+def _is_json(scope: Scope) -> bool:
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"application/json")
+    media = kind.partition(b";")[0].strip().lower()
+    return bool(media == b"application/json" or media.endswith(b"+json"))
+
+
+async def _refused(text: str, param: str) -> AsyncGenerator[Piece, None]:
+    raise BadRequest(HTTPStatus.BAD_REQUEST, text, "unsupported", param=param)
     yield Piece(b"")  # what makes this a generator
 
 

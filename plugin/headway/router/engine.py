@@ -3,6 +3,8 @@
     chosen                  the pool gives seats on an instance
     lost, no output yet     the request is tried on another one, whatever was the matter
     refused by it           (429, 502, 503, 504) another one is asked; the last refusal is passed on
+    drains, has no engine   the request waits for an instance that serves
+    failed                  (500) another one is asked, once; three in a row, and the instance gets no requests
     lost after output       the call fails: what was sent cannot be taken back
 
 A request during which two instances were lost is not tried a third time: it may be the cause.
@@ -12,20 +14,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 from headway.engine import PlainAdapter, StepListener
 from headway.router.call import AbortedError, Call, InstanceLostError
 from headway.router.exchange import InstanceClient
 from headway.router.forwarded import CallParams, Forwarded, Piece
-from headway.router.pool import AllTriedError, InstancePool, Lease
+from headway.router.instance import InstanceLink, Lease
+from headway.router.pool import AllTriedError, InstancePool
 from headway_policies import Load, Usage
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 
 _MOST_LOST: Final = 2
 _MAX_REFUSAL_BYTES: Final = 64 * 1024
-_REFUSALS: Final = frozenset({429, 502, 503, 504})
+_REFUSALS: Final = frozenset({429, 500, 502, 503, 504})
+#: Reasons of an instance with Headway that serves no request at the moment.
+_AWAY: Final = frozenset({"draining", "not_ready", "engine_lost", "out_of_memory"})
 
 
 class InstancesEngine:
@@ -47,24 +54,14 @@ class InstancesEngine:
         self, prompt: Forwarded, sampling_params: CallParams, request_id: str, *, demand: Demand, **options: Any
     ) -> AsyncGenerator[Piece, None]:
         """The pieces of one response. Raises InstanceLostError where no instance could give all of it."""
-        call, lease = Call(), None
+        call, tries = Call(), _Tries()
         most = sampling_params.max_tokens
         request = prompt if most is None or most == prompt.max_tokens else prompt.at_most(most)
         self._calls[request_id] = call, lambda: 0
-        refused_by: dict[str, list[Piece]] = {}
-        lost = 0
         try:
-            while True:
-                try:
-                    lease = await call.step(self.pool.lease(call, demand, frozenset(refused_by)))
-                except AllTriedError:
-                    for piece in refused_by.popitem()[1]:
-                        yield piece
-                    return
-                except InstanceLostError:  # it had not begun
-                    call.again()
-                    continue
-                self._calls[request_id] = call, _progress_since(lease)
+            while tries.failed < _MOST_LOST and (lease := await self._lease(call, demand, tries)) is not None:
+                self._calls[request_id] = call, _progress_since(lease, self._calls[request_id][1]() + 1)
+                call.let_go.append(partial(self.pool.release, lease, Verdict.UNDECIDED, "aborted"))
                 verdict, how = Verdict.UNDECIDED, "aborted"
                 try:
                     async with aclosing(self._tried(lease, request, call, demand.prompt_tokens)) as pieces:
@@ -78,18 +75,20 @@ class InstancesEngine:
                     if not refusal:
                         verdict, how = Verdict.SUCCESS, "answered"
                         return
-                    how = "refused"
-                    refused_by[lease.link.address.name] = refusal
+                    verdict, how = self._refused(tries, lease.link, refusal), "refused"
                 except InstanceLostError as error:
                     verdict, how = Verdict.FAILURE, "lost"
                     self.pool.unready(lease.link)
-                    lost += error.sent
-                    if call.begun or lost >= _MOST_LOST:
+                    tries.lost += error.sent
+                    if call.begun or tries.lost >= _MOST_LOST:
                         raise
                     call.again()
                     self.pool.retried += 1
                 finally:
+                    call.let_go.clear()
                     self.pool.release(lease, verdict, how)
+            for piece in tries.last_refusal():
+                yield piece
         except AbortedError:
             return
         finally:
@@ -100,9 +99,10 @@ class InstancesEngine:
 
         Raises InstanceLostError.
         """
-        last = InstanceLostError("any", sent=False)
+        last, lost = InstanceLostError("any", sent=False), 0
         for link in sorted(self.pool.healthy(), key=lambda one: one.sent + one.others):
             call = Call()
+            link.calls.add(call)
             try:
                 async with aclosing(self.client.exchange(link.address, request, call, 0)) as pieces:
                     async for piece in pieces:
@@ -111,9 +111,12 @@ class InstancesEngine:
                 return
             except InstanceLostError as error:
                 last = error
+                lost += error.sent
                 self.pool.unready(link)
-                if call.begun:
+                if call.begun or lost >= _MOST_LOST:
                     break
+            finally:
+                link.calls.discard(call)
         raise last
 
     async def abort(self, request_id: str) -> None:
@@ -147,6 +150,29 @@ class InstancesEngine:
 
     def shutdown(self, timeout: float | None = None) -> None:
         """There is nothing to stop: the instances belong to others."""
+
+    async def _lease(self, call: Call, demand: Demand, tries: _Tries) -> Lease | None:
+        """Seats on an instance, as soon as there are any; None where all healthy ones have refused this request."""
+        while True:
+            try:
+                return await call.step(self.pool.lease(call, demand, frozenset(tries.refused)), self.pool.give_back)
+            except AllTriedError:
+                return None
+            except InstanceLostError:  # it had not begun there
+                call.again()
+
+    def _refused(self, tries: _Tries, link: InstanceLink, refusal: list[Piece]) -> Verdict:
+        """Note a refusal, and what it says of the instance."""
+        name = link.address.name
+        if _serves_nobody(refusal[0]) and name not in tries.away:
+            tries.away.add(name)  # once for each: one that is ready and refuses again means this request
+            self.pool.unready(link)
+            return Verdict.UNDECIDED
+        tries.refused[name] = refusal
+        if refusal[0].status != HTTPStatus.INTERNAL_SERVER_ERROR:
+            return Verdict.UNDECIDED
+        tries.failed += 1
+        return Verdict.FAILURE
 
     async def _tried(
         self, lease: Lease, request: Forwarded, call: Call, prompt_tokens: int
@@ -194,6 +220,25 @@ class InstancesAdapter(PlainAdapter):
         return {}
 
 
-def _progress_since(lease: Lease) -> Callable[[], int]:
-    link, before = lease.link, lease.link.progress
-    return lambda: link.progress - before
+class _Tries:
+    """What became of a request so far: the refusals by instance, the instances that said to serve nobody, how often an
+    instance failed with it, and how often one was lost."""
+
+    def __init__(self) -> None:
+        self.refused: dict[str, list[Piece]] = {}
+        self.away: set[str] = set()
+        self.failed = self.lost = 0
+
+    def last_refusal(self) -> list[Piece]:
+        """The one to pass on."""
+        return next(reversed(self.refused.values()))
+
+
+def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
+    link, read = lease.link, lease.link.progress
+    return lambda: before + link.progress - read
+
+
+def _serves_nobody(first: Piece) -> bool:
+    """Whether a refusal says that the instance serves no request at the moment."""
+    return any(name == "x-headway-reason" and value in _AWAY for name, value in first.headers)

@@ -80,7 +80,8 @@ class InstanceClient:
         response: aiohttp.ClientResponse | None = None
         usage = UsageReader(prompt_tokens)
         try:
-            response = await call.step(self._begin(address, request))
+            response = await call.step(self._begin(address, request), aiohttp.ClientResponse.close)
+            call.let_go.append(response.close)
             status: int | None = response.status
             headers = response_headers(response.headers.items())
             while part := await call.step(response.content.readany()):

@@ -51,7 +51,7 @@ class Forwarded:
             return self
         named = [name for name in _LIMITS if content.get(name) is not None]
         wanted = dict.fromkeys(named or [_usual_limit(self.target)], tokens)
-        body = json.dumps(content | wanted, ensure_ascii=False, separators=(",", ":"))
+        body = json.dumps(content | wanted, separators=(",", ":"))
         return replace(self, body=body.encode(), max_tokens=tokens)
 
 

@@ -14,6 +14,7 @@ one delays no other.
 from __future__ import annotations
 
 import asyncio
+import logging
 from http import HTTPStatus
 from math import inf
 from typing import Final
@@ -24,6 +25,8 @@ from headway.admission import loop_time_s
 from headway.router.engine import InstancesEngine
 from headway.router.instance import InstanceLink
 from headway.router.reading import read
+
+log = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
 _WITHIN_S: Final = 2.0
@@ -52,9 +55,15 @@ class Heartbeat:
             tasks.create_task(self._report())
 
     async def _watch(self, link: InstanceLink) -> None:
+        asked_s = loop_time_s()
         while True:
-            await asyncio.sleep(EVERY_S)
-            await self._ask(link)
+            await asyncio.sleep(max(0.0, asked_s + EVERY_S - loop_time_s()))
+            asked_s = loop_time_s()
+            try:
+                await self._ask(link)
+            except Exception:
+                log.exception("instance %s: its heartbeat failed", link.address.name)
+                self._engine.pool.unready(link)
 
     async def _report(self) -> None:
         while True:
@@ -62,13 +71,14 @@ class Heartbeat:
             self._engine.report()
 
     async def _ask(self, link: InstanceLink) -> None:
-        pool, name = self._engine.pool, link.address.name
+        pool, name, sent_before = self._engine.pool, link.address.name, link.sent
         try:
             ready = await self._ready(link)
             self._answered_s[name] = loop_time_s()
             if not ready:
                 pool.unready(link)
                 return
+            pool.heard(link)
             status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
         except TimeoutError:
             if loop_time_s() - self._answered_s.get(name, -inf) < _LOST_AFTER_S:
@@ -77,10 +87,11 @@ class Heartbeat:
                 pool.lost(link)
         except (aiohttp.ClientError, OSError):
             pool.lost(link)
-        except ValueError:  # metrics that are too long to be any
-            pool.unready(link)
+        except ValueError as error:  # metrics that are too long: the load is the one of before
+            log.warning("instance %s: %s", name, error)
         else:
-            pool.heard(link, read(text) if status == HTTPStatus.OK else link.reading)
+            if status == HTTPStatus.OK:
+                pool.read(link, read(text), sent_before)
 
     async def _ready(self, link: InstanceLink) -> bool:
         client, name = self._engine.client, link.address.name

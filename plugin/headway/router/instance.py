@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from headway.router.addresses import Address
 from headway.router.call import Call
 from headway.router.reading import Reading
+from headway_policies.fallback import BreakerState
 from headway_policies.routing import Instance, InstanceHealth, SentPrefixes
 
 
@@ -16,7 +17,8 @@ class InstanceLink:
     """``sent`` sequences of this router run there, ``others`` of other clients did at the last reading.
 
     ``usual_seats`` is the number of seats where the instance does not say its own. ``progress`` counts the readings
-    that showed new tokens. ``calls`` are those under way there, ``ended`` counts the exchanges by how they ended.
+    that showed new tokens. ``calls`` are those under way there, ``leases`` the seats that they hold, and ``ended``
+    counts the exchanges by how they ended.
     """
 
     address: Address
@@ -28,12 +30,21 @@ class InstanceLink:
     others: int = 0
     progress: int = 0
     calls: set[Call] = field(default_factory=set)
+    leases: set[Lease] = field(default_factory=set)
     ended: Counter[str] = field(default_factory=Counter)
 
     @property
     def seats(self) -> int:
         """Sequences that it runs at once."""
         return self.usual_seats if self.reading.seats is None else self.reading.seats
+
+    def open_seats(self, now_s: float) -> int:
+        """Seats that this router has filled there or may fill: of one on probation one more than it has filled."""
+        state = self.health.state(now_s)
+        if state is BreakerState.OPEN:
+            return 0
+        free = max(0, self.seats - self.others)
+        return free if state is BreakerState.CLOSED else min(free, self.sent + self.health.takes(now_s))
 
     def state(self) -> Instance:
         """What a routing policy sees of it."""
@@ -46,9 +57,19 @@ class InstanceLink:
             self.prefixes,
         )
 
-    def read(self, reading: Reading) -> None:
-        """It answered with this reading."""
+    def read(self, reading: Reading, sent_before: int) -> None:
+        """It answered with this reading, while ``sent_before`` sequences of this router ran when it was asked."""
         if reading.tokens != self.reading.tokens:
             self.progress += 1
         self.reading = reading
-        self.others = max(0, reading.running - self.sent)
+        self.others = max(0, reading.running - max(sent_before, self.sent))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lease:
+    """The seats of one request on one instance, until they are given back."""
+
+    link: InstanceLink
+    seats: int
+    number: int
+    call: Call

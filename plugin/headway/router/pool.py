@@ -1,7 +1,7 @@
 """The pool of instances: which of them takes the next request, and the requests that wait until one of them has a seat.
 
-The desk dispatches no more sequences than the healthy instances have seats, so a request waits here only for a moment:
-while an instance has just fallen away. Requests are served in the order of their dispatch; one that may not go to the
+The desk dispatches no more sequences than the healthy instances have free seats, so a request waits here only for a
+moment: while an instance has just fallen away, or while a wide one finds no instance with enough seats. Requests are served in the order of their dispatch; one that may not go to the
 free instance does not hold up the others.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headway.router.call import Call, InstanceLostError
-from headway.router.instance import InstanceLink
+from headway.router.instance import InstanceLink, Lease
 from headway.router.reading import Reading
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, Router
@@ -23,16 +23,6 @@ log = logging.getLogger(__name__)
 
 class AllTriedError(Exception):
     """Every healthy instance has refused this request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The seats of one request on one instance, from ``lease`` to ``release``."""
-
-    link: InstanceLink
-    seats: int
-    number: int
-    call: Call
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +57,11 @@ class InstancePool:
         """The seats of the healthy instances."""
         return sum(one.seats for one in self.healthy())
 
+    def open_seats(self) -> int:
+        """The seats that this router has filled or may fill: what the desk may dispatch to."""
+        now_s = self._now_s()
+        return sum(one.open_seats(now_s) for one in self.links.values())
+
     def all_seats(self) -> int:
         """The seats of all instances."""
         return sum(one.seats for one in self.links.values())
@@ -95,25 +90,39 @@ class InstancePool:
             return await waiting.lease
         except asyncio.CancelledError:
             if waiting.lease.done() and not waiting.lease.cancelled() and waiting.lease.exception() is None:
-                self.release(waiting.lease.result(), Verdict.UNDECIDED, "unsent")
+                self.give_back(waiting.lease.result())
             raise
         finally:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
 
     def release(self, lease: Lease, verdict: Verdict, how: str) -> None:
-        """The exchange is over: its instance answered, failed, or neither; ``how`` is the label it is counted under."""
+        """The exchange is over: its instance answered, failed, or neither; ``how`` is the label it is counted under.
+
+        A lease that was given back before is left alone.
+        """
         link = lease.link
+        if lease not in link.leases:
+            return
+        link.leases.discard(lease)
         link.sent -= lease.seats
         link.calls.discard(lease.call)
         link.ended[how] += 1
         link.health.ended(lease.number, verdict, self._now_s())
         self._changed(link)
 
-    def heard(self, link: InstanceLink, reading: Reading) -> None:
+    def give_back(self, lease: Lease) -> None:
+        """Nothing was sent with this lease."""
+        self.release(lease, Verdict.UNDECIDED, "unsent")
+
+    def heard(self, link: InstanceLink) -> None:
         """A good heartbeat."""
-        link.read(reading)
         link.health.heartbeat(self._now_s(), good=True)
+        self._changed(link)
+
+    def read(self, link: InstanceLink, reading: Reading, sent_before: int) -> None:
+        """Its metrics have come; ``sent_before``: what this router ran there when it asked for them."""
+        link.read(reading, sent_before)
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:
@@ -182,7 +191,9 @@ class InstancePool:
         link.sent += demand.seats
         link.calls.add(call)
         link.prefixes.sent(demand.prefix)
-        return Lease(link, demand.seats, number, call)
+        lease = Lease(link, demand.seats, number, call)
+        link.leases.add(lease)
+        return lease
 
     def _check_tried(self, without: frozenset[str]) -> None:
         names = {one.address.name for one in self.healthy()}

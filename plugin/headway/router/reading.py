@@ -13,6 +13,8 @@ from typing import Final
 _PREFIXES: Final = ("headway_", "vllm:")
 #: Longer lines are no gauge or counter of these.
 _MAX_LINE_CHARS: Final = 2048
+#: No gauge or counter of these is as large.
+_MOST: Final = 1e15
 
 _SEATS = "headway_limit"
 _RUNNING = "vllm:num_requests_running"
@@ -65,7 +67,7 @@ def samples(exposition: str) -> Iterator[tuple[str, str, float]]:
             value = float(number)
         except ValueError:
             continue
-        if isfinite(value):
+        if isfinite(value) and abs(value) < _MOST:
             yield name, labels, value
 
 

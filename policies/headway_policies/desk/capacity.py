@@ -1,9 +1,9 @@
 """The number of seats that are open.
 
 As many as the limit policy says, no more than the engine can give, and of those a share. The limit is right for a
-healthy engine. Less is open while its memory is short, while instances behind a router are missing, after it died for
-lack of memory, and for a while after a warm-up, when seats open one after another. The least of these shares counts;
-one seat is always open.
+healthy engine. Less is open while its memory is short, after it died for lack of memory, and for a while after a
+warm-up, when seats open one after another. The least of these shares counts, and a bound in seats, which is that of the
+instances behind a router; one seat is always open.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class CapReason(StrEnum):
 
     RECOVERY = "recovery"
     MEMORY = "memory"
-    INSTANCES = "instances"
 
 
 class Opening:
-    """The shares that are open, and the ramp that is being climbed."""
+    """The shares that are open, the bound, and the ramp that is being climbed."""
 
     def __init__(self) -> None:
+        self.most: int | None = None
         self._ratios = dict.fromkeys(CapReason, 1.0)
         self._opened_s = 0.0
         self.moving = False  # whether time alone opens seats
@@ -57,7 +57,7 @@ class Opening:
 
     def seats(self, limit: int, ramp: Ramp, now_s: float) -> int:
         """The seats that are open, of ``limit``."""
-        held = max(1, int(limit * min(self._ratios.values())))
+        held = self._held(limit)
         if self.moving and now_s >= self._opened_s + ramp.ramp_s:
             self.moving = False
         if not self.moving:
@@ -68,7 +68,12 @@ class Opening:
         """When time opens the next seat; None when it will not."""
         if not self.moving:
             return None
-        return ramp.due_s(max(1, int(limit * min(self._ratios.values()))), self._opened_s, now_s)
+        return ramp.due_s(self._held(limit), self._opened_s, now_s)
+
+    def _held(self, limit: int) -> int:
+        """The seats that are open once the ramp is climbed."""
+        share = int(limit * min(self._ratios.values()))
+        return max(1, share if self.most is None else min(share, self.most))
 
 
 class Capacity:
@@ -158,6 +163,10 @@ class Capacity:
     def cap(self, reason: CapReason, ratio: float) -> None:
         """Only this share, for this reason."""
         self.opening.cap(reason, ratio)
+
+    def bound(self, most: int | None) -> None:
+        """No more seats than that, under any preset."""
+        self.opening.most = most
 
     def _whole(self, now_s: float) -> int:
         return self._capped(self._limit.seats(now_s))

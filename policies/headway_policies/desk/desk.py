@@ -301,6 +301,14 @@ class Desk:
         self._dispatcher.fill(now_s)
         return self._end(now_s)
 
+    def bound_seats(self, most: int | None, now_s: float) -> list[Effect]:
+        """Use no more seats than that, under this preset and every later one; None: no bound. One seat is open."""
+        self._capacity.bound(most)
+        self._weigh(now_s)
+        self._begin(now_s)
+        self._dispatcher.fill(now_s)
+        return self._end(now_s)
+
     # ------------------------------------------------------------------ questions
 
     @property

@@ -10,8 +10,8 @@ from virtual_time import on_virtual_time
 from headway.admission import loop_time_s
 from headway.router.addresses import Address
 from headway.router.call import AbortedError, Call, InstanceLostError
-from headway.router.instance import InstanceLink
-from headway.router.pool import AllTriedError, InstancePool, Lease
+from headway.router.instance import InstanceLink, Lease
+from headway.router.pool import AllTriedError, InstancePool
 from headway.router.reading import Reading
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand, LeastLoaded
@@ -24,7 +24,7 @@ def pool_of(*seats: int, heard: bool = True) -> InstancePool:
     links = [InstanceLink(Address(str(at), f"http://{at}"), number) for at, number in enumerate(seats)]
     pool = InstancePool(links, LeastLoaded(), loop_time_s)
     for link in links if heard else ():
-        pool.heard(link, Reading())
+        pool.heard(link)
     return pool
 
 
@@ -102,7 +102,7 @@ async def test_all_tried_is_said_at_once_and_while_one_waits() -> None:
     waiting = asyncio.create_task(lease(pool, "0"))
     await asyncio.sleep(5)
     assert not waiting.done()
-    pool.heard(pool.links["1"], Reading())
+    pool.heard(pool.links["1"])
     assert (await waiting).link.address.name == "1"
 
 
@@ -161,7 +161,7 @@ async def test_any_healthy_waits_for_one() -> None:
     waiting = asyncio.create_task(pool.any_healthy())
     await asyncio.sleep(100)
     assert not waiting.done()
-    pool.heard(pool.links["0"], Reading())
+    pool.heard(pool.links["0"])
     await waiting
 
 
@@ -178,3 +178,26 @@ async def test_an_aborted_call_stays_aborted() -> None:
 
     with pytest.raises(AbortedError):
         await call.step(nothing())
+
+
+@on_virtual_time
+async def test_open_seats_are_those_that_requests_may_fill() -> None:
+    """Without those of other clients; of an instance on probation one more than is filled, and of one that is away
+    none."""
+    pool = pool_of(8, 8, 8)
+    pool.read(pool.links["0"], Reading(seats=8, running=5), 0)
+    assert pool.open_seats() == 3 + 8 + 8
+    pool.unready(pool.links["1"])
+    assert pool.open_seats() == 3 + 8
+    await asyncio.sleep(2)
+    for link in pool.links.values():
+        pool.heard(link)
+    assert pool.open_seats() == 3 + 1 + 8
+
+
+@on_virtual_time
+async def test_what_ended_during_a_scrape_is_nobody_elses() -> None:
+    """The scrape counts requests of this router that are over when it is read."""
+    pool = pool_of(8)
+    pool.read(pool.links["0"], Reading(seats=8, running=6), sent_before=6)
+    assert pool.links["0"].others == 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_presets import small_preset
 
+from headway_policies import Desk
 from headway_policies.desk.capacity import CapReason, Opening
 from headway_policies.engine.warmup import Ramp
 
@@ -100,3 +102,16 @@ def test_there_is_always_a_seat_and_never_more_than_the_limit(
     assert seen == sorted(seen)
     assert all(1 <= seats <= whole <= limit for seats in seen)
     assert one.seats(limit, ramp, 200.0) == whole
+
+
+def test_a_bound_in_seats_holds_under_every_preset() -> None:
+    """A switch to one with more seats dispatches no more; without the bound the seats of the preset are open."""
+    desk = Desk(small_preset(seats=4))
+    desk.bound_seats(2, 0.0)
+    assert desk.limit == 2
+    desk.switch(small_preset(seats=32), 1.0)
+    assert desk.limit == 2
+    desk.bound_seats(0, 2.0)
+    assert desk.limit == 1
+    desk.bound_seats(None, 3.0)
+    assert desk.limit == 32

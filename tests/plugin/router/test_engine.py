@@ -1,0 +1,163 @@
+"""All instances as one engine: no seat is lost whenever a request ends, and what instances answer decides what follows.
+
+The client of the instances is a stand-in; pool, health and policies are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+import pytest
+from virtual_time import on_virtual_time
+
+from headway.admission import loop_time_s
+from headway.router.addresses import Address
+from headway.router.call import Call
+from headway.router.engine import InstancesEngine
+from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
+from headway.router.instance import InstanceLink
+from headway.router.pool import InstancePool
+from headway_policies.routing import Demand, LeastLoaded
+
+REQUEST = Forwarded("POST", "/v1/completions", ())
+
+
+class Answers:
+    """A client of instances: those in ``refusing`` answer with that status and those headers, the others at length."""
+
+    def __init__(self, **refusing: tuple[int, Headers]) -> None:
+        self.refusing = refusing
+        self.asked: list[str] = []
+
+    async def exchange(
+        self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
+    ) -> AsyncGenerator[Piece, None]:
+        self.asked.append(address.name)
+        if address.name in self.refusing:
+            status, headers = self.refusing[address.name]
+            yield Piece(b"no", status, headers, last=True)
+            return
+        yield Piece(b"", 200)
+        await call.step(asyncio.sleep(3600))
+        yield Piece(b"yes", last=True)
+
+
+def engine_of(client: Answers, *names: str) -> InstancesEngine:
+    """Healthy instances with four seats each."""
+    pool = InstancePool(
+        [InstanceLink(Address(name, f"http://{name}"), 4) for name in names], LeastLoaded(), loop_time_s
+    )
+    for link in pool.links.values():
+        pool.heard(link)
+    return InstancesEngine(pool, client)  # type: ignore[arg-type]
+
+
+async def statuses(engine: InstancesEngine, request_id: str = "a") -> list[int]:
+    """Run one request to its end."""
+    pieces = engine.generate(REQUEST, CallParams(), request_id, demand=Demand(10))
+    return [piece.status async for piece in pieces if piece.status is not None]
+
+
+def held(engine: InstancesEngine) -> int:
+    """Seats, calls and leases that are held anywhere."""
+    links = engine.pool.links.values()
+    return sum(one.sent + len(one.calls) + len(one.leases) for one in links)
+
+
+@pytest.mark.parametrize("turns", range(12))
+@pytest.mark.parametrize("how", ["cancelled", "aborted", "lost", "probing"])
+@on_virtual_time
+async def test_no_seat_is_lost_however_a_request_ends(how: str, turns: int) -> None:
+    """In whichever turn of the loop; an instance on probation takes the next request."""
+    engine = engine_of(Answers(), "a")
+    link = engine.pool.links["a"]
+    if how == "probing":
+        engine.pool.unready(link)
+        await asyncio.sleep(2)
+        engine.pool.heard(link)
+    asked = asyncio.create_task(statuses(engine))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if how == "aborted":
+        await engine.abort("a")
+    elif how == "lost":
+        engine.pool.lost(link)
+        asked.cancel()
+    else:
+        asked.cancel()
+    with suppress(asyncio.CancelledError):
+        await asked
+    await asyncio.sleep(0.1)
+    assert held(engine) == 0
+    for _ in range(5):
+        await asyncio.sleep(1)
+        engine.pool.heard(link)
+    assert link.health.takes(loop_time_s())
+
+
+@on_virtual_time
+async def test_what_an_aborted_request_holds_is_free_though_its_client_takes_nothing() -> None:
+    """It is suspended where it hands a piece on."""
+    engine = engine_of(Answers(), "a")
+    pieces = engine.generate(REQUEST, CallParams(), "slow", demand=Demand(10))
+    assert (await anext(pieces)).status == 200
+    assert engine.pool.links["a"].sent == 1
+    await engine.abort("slow")
+    assert held(engine) == 0
+    await pieces.aclose()
+    assert held(engine) == 0
+
+
+@on_virtual_time
+async def test_requests_wait_while_all_instances_drain() -> None:
+    """Their refusals are not those of the clients, before the heartbeat has noticed as well; then they are served."""
+    away = (503, (("x-headway-reason", "draining"),))
+    client = Answers(a=away, b=away)
+    engine = engine_of(client, "a", "b")
+    asked = [asyncio.create_task(statuses(engine, str(at))) for at in range(40)]
+    await asyncio.sleep(5)
+    assert [one.done() for one in asked] == [False] * 40
+    client.refusing.clear()
+    for _ in range(10):
+        await asyncio.sleep(1)
+        for link in engine.pool.links.values():
+            engine.pool.heard(link)
+    assert [link.sent for link in engine.pool.links.values()] == [1, 1], "each runs its probe"
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert held(engine) == 0
+
+
+@on_virtual_time
+async def test_an_instance_that_fails_gets_no_requests_after_some() -> None:
+    """A 500 is tried once more, elsewhere; three in a row, and it is left alone though its health route answers."""
+    client = Answers(a=(500, ()))
+    engine = engine_of(client, "a", "b")
+    asked = [asyncio.create_task(statuses(engine, str(at))) for at in range(12)]
+    await asyncio.sleep(1)
+    assert client.asked.count("a") <= 6
+    assert engine.pool.links["b"].sent == 4
+    assert [one.done() for one in asked] == [False] * 12
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
+@on_virtual_time
+async def test_a_failure_on_two_instances_is_passed_on() -> None:
+    """It may be the request's own."""
+    client = Answers(a=(500, ()), b=(500, ()), c=(500, ()))
+    assert await statuses(engine_of(client, "a", "b", "c")) == [500]
+    assert len(client.asked) == 2
+    assert await statuses(engine_of(Answers(a=(500, ())), "a")) == [500]
+
+
+@on_virtual_time
+async def test_an_overload_is_passed_on_once_all_have_refused() -> None:
+    """429 of each."""
+    client = Answers(a=(429, ()), b=(429, ()))
+    assert await statuses(engine_of(client, "a", "b")) == [429]
+    assert sorted(client.asked) == ["a", "b"]
