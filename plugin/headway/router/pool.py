@@ -1,8 +1,8 @@
 """The pool of instances: which of them takes the next request, and the requests that wait until one of them has a seat.
 
 The desk dispatches no more sequences than the healthy instances have free seats, so a request waits here only for a
-moment: while an instance has just fallen away, or while a wide one finds no instance with enough seats. Requests are served in the order of their dispatch; one that may not go to the
-free instance does not hold up the others.
+moment: while an instance has just fallen away, or while a wide one finds no instance with enough seats. Requests are
+served in the order of their dispatch; one that may not go to the free instance does not hold up the others.
 """
 
 from __future__ import annotations
