@@ -683,8 +683,8 @@ MUTANTS = [
     Mutant(
         "desk/capacity",
         "the lowest of the seat ratios is ignored",
-        "max(1, int(limit * min(self._ratios.values())))\n        if",
-        "max(1, int(limit * max(self._ratios.values())))\n        if",
+        "int(limit * min(self._ratios.values()))",
+        "int(limit * max(self._ratios.values()))",
     ),
     Mutant(
         "desk/desk",
@@ -734,8 +734,8 @@ MUTANTS = [
     Mutant(
         "engine/watchdog",
         "hung after half the time",
-        "(self.silent_s(now_s) > config.hang_after_s and not",
-        "(self.silent_s(now_s) > config.hang_after_s / 2 and not",
+        "self.silent_s(now_s) > config.hang_after_s and not",
+        "self.silent_s(now_s) > config.hang_after_s / 2 and not",
     ),
     Mutant("engine/watchdog", "a delayed watchdog forgets a hang", "if not self._hung and now_s", "if now_s"),
     Mutant("engine/watchdog", "a slow step is a hang", "any(one.computes(", "not all(one.alive("),

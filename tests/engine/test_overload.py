@@ -42,8 +42,9 @@ async def test_under_overload_refusals_have_retry_after_and_the_others_complete(
 async def test_the_urgent_class_is_served_first(server: RunningServer) -> None:
     """While both seats are taken, a realtime request that came last is served before batch requests that came first."""
     server.use("tight")
-    holders = asyncio.create_task(send_all(server, [("realtime", 1900, False)] * 2))  # until the others are there
+    holders = asyncio.create_task(send_all(server, [("realtime", 1900, False)] * 2))
     await asyncio.to_thread(wait_until, lambda: server.status()["seats_taken"] == 2, "both seats are taken")
+    assert server.admin("POST", "pause", json={"reason": "a test"}).status_code == 200  # though the two may end before
     ended: list[str] = []
 
     async def one(class_name: str, after_queued: int) -> None:
@@ -55,6 +56,7 @@ async def test_the_urgent_class_is_served_first(server: RunningServer) -> None:
     others = asyncio.gather(one("batch", 0), one("batch", 1), one("realtime", 2), one("realtime", 3))
     await asyncio.to_thread(wait_until, lambda: server.status()["queued"] == 4, "all four wait")
     holders.cancel()
+    assert server.admin("POST", "resume", json={"reason": "a test"}).status_code == 200
     await others
     await asyncio.gather(holders, return_exceptions=True)
     assert sorted(ended[:2]) == ["realtime", "realtime"], ended

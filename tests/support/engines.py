@@ -77,6 +77,7 @@ BACKGROUND = {
         "window_log",
         "fallback_controller",
         "diagnostics",
+        "scale_signal",
         "memory maintenance",
         "keep-warm",
         "ping",

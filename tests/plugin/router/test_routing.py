@@ -260,4 +260,6 @@ def test_everything_of_one_server_is_there(start: Any) -> None:
     assert fleet.router.use("latency")["name"] == "latency"
     assert requests.get(f"{url}/v1/responses/resp_1", timeout=10).status_code in (404, 405)
     assert requests.post(f"{url}/v1/chat/unknown", json={}, timeout=10).status_code == 404
+    plain = requests.post(f"{url}/v1/completions", "{}", headers={"content-type": "text/plain"}, timeout=10)
+    assert (plain.status_code, plain.json()["error"]["code"]) == (400, "unsupported")
     assert len(fleet.by_instance("up")) == 2

@@ -189,6 +189,9 @@ def test_only_a_process_that_starts_an_engine_is_watched(monkeypatch: pytest.Mon
 
     utils.CoreEngineProcManager = Manager
     monkeypatch.setitem(sys.modules, "vllm.v1.engine.utils", utils)
+    coordinator: Any = ModuleType("vllm.v1.engine.coordinator")
+    coordinator.DPCoordinator = type("DPCoordinator", (), {})
+    monkeypatch.setitem(sys.modules, "vllm.v1.engine.coordinator", coordinator)
     if argued:
         monkeypatch.setitem(sys.modules, "vllm.engine.arg_utils", ModuleType("vllm.engine.arg_utils"))
     core.register()
