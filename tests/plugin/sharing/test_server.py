@@ -70,8 +70,8 @@ def test_an_order_whose_answer_was_never_read_is_known_and_given_back(
     """The limit of that order is the arbiter's, and so is the one before it, should the order have failed."""
     shared.look()
     shared.order(8)
-    with monkeypatch.context() as patch, pytest.raises(StaleError):
-        patch.setattr(shared, "_revision", 0)
+    monkeypatch.setattr(shared, "_revision", 0)
+    with pytest.raises(StaleError):
         shared.order(12)
     assert shared.look().ordered
     server.call(server.control.order_limit(8, expires_s=30, expected_revision=None, caller=OTHER))
