@@ -37,8 +37,8 @@ def test_two_idle_servers_share_by_half_and_demand_moves_the_rest() -> None:
     go(arbiter, servers, 0, 1)
     assert limits(servers) == [8, 8]
     servers[0].queued = 40
-    go(arbiter, servers, 1, 30)
-    assert limits(servers) == [15, 1]
+    go(arbiter, servers, 1, 6)
+    assert limits(servers) == [15, 1]  # both in one step, since nothing had to drain
 
 
 def test_a_limit_is_raised_only_into_seats_that_nobody_holds() -> None:
@@ -91,6 +91,50 @@ def test_the_seats_never_pass_the_total(seconds: list[tuple[float, list[tuple[in
             one.late_ratio = late_ratio if one.queued else 0.0
         arbiter.step(now_s)
         check()
+
+
+def test_an_order_whose_answer_was_lost_counts_as_given() -> None:
+    """The next server of the same step is not given the same seats."""
+    servers = [SharedStandIn("a"), SharedStandIn("b", queued=14), SharedStandIn("c")]
+    arbiter = Arbiter(servers, TOTAL)
+    go(arbiter, servers, 0, 20)
+    assert limits(servers) == [1, 14, 1]
+    servers[1].taken = 10  # more than its next share: they have to drain
+    servers[0].queued = servers[2].queued = 40
+    for one in servers:
+        one.loses_answers = True
+        one.after_order = lambda: None if held(servers) <= TOTAL else pytest.fail(f"{limits(servers)}")
+    go(arbiter, servers, 20, 30)
+    assert limits(servers)[0] == 5
+
+
+def test_a_server_that_is_lost_after_its_limit_was_raised_keeps_the_raised_one() -> None:
+    """What it was last read to have is older than its order."""
+    servers = [SharedStandIn("a"), SharedStandIn("b")]
+    arbiter = Arbiter(servers, TOTAL)
+    go(arbiter, servers, 0, 1)
+    servers[0].queued = 40
+    servers[0].after_order = lambda: setattr(servers[0], "answers", limits(servers)[0] < 15)
+    go(arbiter, servers, 1, 6)
+    assert (limits(servers), servers[0].answers) == ([15, 1], False)
+    servers[1].queued = 40
+    go(arbiter, servers, 6, 30)
+    assert limits(servers) == [15, 1]
+
+
+def test_a_server_that_drains_one_by_one_does_not_cost_an_order_for_each() -> None:
+    """The other one is raised every four seconds."""
+    servers = [SharedStandIn("a"), SharedStandIn("b", queued=15)]
+    arbiter = Arbiter(servers, TOTAL)
+    go(arbiter, servers, 0, 20)
+    servers[0].urgent, servers[0].late_ratio, servers[0].queued = True, 1.0, 400
+    before = len(servers[0].orders)
+    for now_s in range(20, 40):
+        servers[1].pass_time(float(now_s), ended=1)
+        servers[0].pass_time(float(now_s))
+        arbiter.step(float(now_s))
+    assert limits(servers) == [15, 1]
+    assert len(servers[0].orders) - before <= 6
 
 
 def test_orders_are_renewed_before_they_expire_and_rarely_enough() -> None:

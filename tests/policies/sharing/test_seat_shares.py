@@ -125,13 +125,14 @@ def test_the_demand_falls_slowly_and_rises_at_once() -> None:
 
 
 def test_small_changes_do_not_move_seats() -> None:
-    """A demand that sways by a seat or two."""
+    """A demand that sways by a seat or two; a larger change does."""
     shares = SeatShares()
-    loads = {"a": replace(BUSY, demand_seats=20), "b": replace(BUSY, demand_seats=12)}
-    first = seats(shares.update(loads, 32, 0.0))
-    for at_s in range(1, 100):
-        swaying = {"a": replace(loads["a"], demand_seats=20 + at_s % 2), "b": loads["b"]}
-        assert seats(shares.update(swaying, 32, float(at_s))) == first
+    first, swaying, larger = (
+        {"a": replace(BUSY, demand_seats=number), "b": replace(BUSY, demand_seats=20)} for number in (40, 42, 44)
+    )
+    assert seats(shares.update(first, 64, 0.0)) == {"a": 40, "b": 24}
+    assert seats(shares.update(swaying, 64, 20.0)) == {"a": 40, "b": 24}
+    assert seats(shares.update(larger, 64, 40.0)) == {"a": 44, "b": 20}
 
 
 def test_a_late_model_does_not_wait_for_the_hold_and_gives_back_after_a_calm() -> None:
@@ -159,3 +160,9 @@ def test_a_model_is_paused_while_another_peaks() -> None:
     found = [shares.update(loads, 32, float(at_s))["b"].paused for at_s in range(91)]
     assert found == [True] * 30 + [False] * 30 + [True] * 30 + [False]
     assert shares.update(loads, 32, 91.0)["b"] == Share(1)
+
+
+def test_a_paused_model_has_one_seat_though_the_late_one_does_not_want_the_others() -> None:
+    """It could not use them."""
+    loads = {"a": replace(LATE, demand_seats=4), "b": replace(BUSY, may_pause=True)}
+    assert SeatShares().update(loads, 32, 0.0) == {"a": Share(31), "b": Share(1, paused=True)}
