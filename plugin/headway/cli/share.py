@@ -83,7 +83,7 @@ def run(chosen: argparse.Namespace) -> int:
     with ExitStack() as stack:
         servers = _servers(chosen, stack)
         for one in servers:
-            one.look()  # raises where it is not reachable, or takes no orders from this token
+            one.look()  # raises where it is not reachable, or does not know the token
         pauses = PauseTerms(chosen.pause_at_most, chosen.pause_at_most)
         arbiter = Arbiter(servers, chosen.seats, SeatShares(pauses=pauses))
         with _signals() as came:
@@ -124,7 +124,9 @@ def _show(standing: Mapping[str, Standing], shown: Mapping[str, Standing], *, as
 
 
 def _words(url: str, one: Standing) -> str:
-    notes = [word for word, is_so in (("late", one.late), ("paused", one.paused), ("?", one.problem)) if is_so]
+    notes = [
+        word for word, is_so in (("late", one.late), ("paused", one.paused), ("see the warning", one.problem)) if is_so
+    ]
     return f"{one.model or url}: {one.seats} seats{''.join(f', {note}' for note in notes)}"
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf
 
-from headway.api import AdminError, StaleError
+from headway.api import AdminError, RoleError, StaleError
 from headway.sharing.reading import Reading, Shared
 from headway.sharing.server import EXPIRES_S
 from headway_policies.sharing import SeatShares, Share
@@ -51,7 +51,7 @@ class Arbiter:
         self._problems: dict[str, str] = {}
 
     def step(self, now_s: float) -> dict[str, Standing]:
-        """Read, decide and order; by URL. ``now_s`` never runs backwards."""
+        """Read, decide and order; by URL. ``now_s`` never runs backwards. Raises RoleError: the token may only read."""
         self._problems = {}
         seen = self._look(now_s)
         committed = {url: self._committed(url, url in seen, now_s) for url in self._servers}
@@ -123,6 +123,8 @@ class Arbiter:
     def _order(self, url: str, seats: int) -> bool:
         try:
             self._servers[url].order(seats)
+        except RoleError:
+            raise
         except AdminError as error:
             self._problems[url] = str(error)
             return False

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared_stand_in import SharedStandIn
 
+from headway.api import RoleError
 from headway.sharing.arbiter import Arbiter
 from headway.sharing.server import EXPIRES_S
 
@@ -205,6 +206,18 @@ def test_the_end_gives_every_limit_back() -> None:
     servers[0].answers = False
     assert arbiter.give_back() == {"a": "The server is not reachable."}
     assert limits(servers)[1] == 30
+
+
+def test_a_token_that_may_only_read_ends_it() -> None:
+    """No later step could order anything."""
+    servers = [SharedStandIn("a"), SharedStandIn("b")]
+
+    def refuse() -> None:
+        raise RoleError("This token may read but not change anything.")
+
+    servers[0].after_order = refuse
+    with pytest.raises(RoleError):
+        Arbiter(servers, TOTAL).step(0.0)
 
 
 def test_more_servers_than_seats_are_refused() -> None:
