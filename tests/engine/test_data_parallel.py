@@ -75,10 +75,10 @@ async def test_both_ranks_work_and_share_the_seats(ranks: RunningServer) -> None
     counts = group.audit()
     assert (counts["completed"], counts["doubled"]) == (24, 0)
     assert [one for one in scrapes if sum(sequences(one, rank) for rank in RANKS) > one("headway_seats_taken")] == []
+    after = await asyncio.to_thread(ranks.scrape)
     for rank in RANKS:
-        assert 0 < max(one("vllm:num_requests_running", engine=rank) for one in scrapes) <= SEATS / len(RANKS)
-    assert max(one("headway_engine_running") for one in scrapes) == SEATS
-    assert max(one("headway_queue_depth") for one in scrapes) > SEATS
+        assert max(one("vllm:num_requests_running", engine=rank) for one in scrapes) <= SEATS / len(RANKS)
+        assert after("vllm:generation_tokens_total", engine=rank) > 0
 
 
 async def test_a_pause_holds_both_ranks(ranks: RunningServer) -> None:

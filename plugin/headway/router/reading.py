@@ -42,7 +42,8 @@ def read(exposition: str) -> Reading:
     for name, labels, value in samples(exposition):
         if name == _SEATS and 'kind="live"' not in labels:
             continue
-        found[name] = found.get(name, 0.0) + value
+        before = found.get(name, 0.0)
+        found[name] = max(before, value) if name in _KV else before + value  # of several ranks the fullest
     seats = found.get(_SEATS)
     return Reading(
         seats=None if seats is None else max(0, int(seats)),

@@ -15,6 +15,7 @@ vllm:num_requests_running{engine="0",model_name="tiny"} 3.0
 vllm:num_requests_running{engine="1",model_name="tiny"} 2.0
 vllm:num_requests_waiting{engine="0",model_name="tiny"} 4.0
 vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.5
+vllm:kv_cache_usage_perc{engine="1",model_name="tiny"} 0.4
 vllm:generation_tokens_total{engine="0",model_name="tiny"} 100.0
 vllm:prompt_tokens_total{engine="0",model_name="tiny"} 20.0
 """
@@ -33,7 +34,7 @@ vllm:num_requests_waiting{engine="0",model_name="tiny"} 9.0
 
 
 def test_plain_vllm_says_no_seats() -> None:
-    """Its engines are added up."""
+    """Its engines are added up; of the KV cache the fullest counts."""
     assert read(PLAIN) == Reading(seats=None, running=5, waiting=4, kv_use=0.5, tokens=120.0)
 
 
