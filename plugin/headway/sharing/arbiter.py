@@ -64,8 +64,8 @@ class Arbiter:
             shares = self._shares.update(loads, max(len(managed), self._total - others), now_s)
             for url in sorted(managed, key=lambda url: shares[url].seats > managed[url].limit):
                 limits[url] = self._limit(url, managed[url], shares[url].seats, committed, now_s)
-            for url, one in managed.items():
-                self._stop_or_go(url, one, shares[url].paused)
+        for url, one in seen.items():
+            self._stop_or_go(url, one, paused=url in shares and shares[url].paused)
         return {url: self._standing(url, limits.get(url, 0), shares) for url in self._servers}
 
     def give_back(self) -> dict[str, str]:
@@ -130,7 +130,7 @@ class Arbiter:
             return False
         return True
 
-    def _stop_or_go(self, url: str, one: Reading, paused: bool) -> None:
+    def _stop_or_go(self, url: str, one: Reading, *, paused: bool) -> None:
         """Pause or resume a server where it is not as it should be."""
         try:
             if one.paused and not paused:

@@ -20,8 +20,8 @@ class Reading:
     """One server now: its model and load, the limit in force, and the seats taken.
 
     ``ordered`` says whether that limit is the arbiter's order, ``paused`` whether its pause is in force, ``can_pause``
-    whether a pause would be taken. A server with a ``left_alone`` belongs to another client: it gets no order, and that
-    is the reason.
+    whether a pause would be taken. A server with a ``left_alone`` belongs to another client: it gets no order but the
+    end of its pause, and that is the reason.
     """
 
     model: str

@@ -33,6 +33,7 @@ class SharedServer:
         self._actor = actor
         self._revision = 0
         self._settings: tuple[int, Mapping[str, object]] = (-1, {})
+        self._stopped_it = False
         self._asked: frozenset[int] = frozenset()  # two numbers where the answer to the last order was not read
 
     @property
@@ -49,7 +50,8 @@ class SharedServer:
         ours = self._ours(status)
         if ours and status.limit.ordered is not None:
             self._asked = frozenset({status.limit.ordered.seats})
-        stopped = status.stopped
+        stopped, left_alone = status.stopped, _left_alone(status, ours)
+        is_shares = stopped is not None and stopped.state == "paused" and stopped.reason == REASON
         load = ModelLoad(
             demand_seats(status),
             max(1, status.limit.ceiling),
@@ -64,9 +66,9 @@ class SharedServer:
             status.limit.ordered.seats if ours and status.limit.ordered is not None else status.limit.live,
             status.seats_taken,
             ordered=ours,
-            paused=stopped is not None and stopped.state == "paused" and stopped.reason == REASON,
+            paused=is_shares and (self._stopped_it or not left_alone),
             can_pause=stopped is None and status.state == "open",
-            left_alone=_left_alone(status, ours),
+            left_alone=left_alone,
         )
 
     def order(self, seats: int) -> None:
@@ -79,16 +81,18 @@ class SharedServer:
 
     def pause(self) -> None:
         """Suspend its dispatch."""
+        self._stopped_it = True  # before the answer, as for an order
         self._client.pause(reason=REASON, actor=self._actor)
 
     def resume(self) -> None:
         """End the pause."""
         self._client.resume(reason=REASON, actor=self._actor)
+        self._stopped_it = False
 
     def give_back(self) -> None:
         """End the pause and the ordered limit, where they are the arbiter's."""
         now = self.look()
-        if now.paused and not now.left_alone:
+        if now.paused:
             self.resume()
         if now.ordered:
             self._client.order_limit(None, revision=self._revision, reason=REASON, actor=self._actor)

@@ -65,7 +65,7 @@ class _Model:
 
 
 class SeatShares:
-    """The decision, updated every second or so. ``now_s`` never runs backwards."""
+    """The decision, updated every second or so. ``now_s`` never runs backwards. Every name is remembered for good."""
 
     def __init__(self, how: Steadiness | None = None, pauses: PauseTerms | None = None) -> None:
         self._how = how or Steadiness()
@@ -85,7 +85,8 @@ class SeatShares:
         if len(loads) > total:
             raise ValueError(f"{len(loads)} models need a seat each, and there are {total}")
         how = self._how
-        self._models = {name: self._models.get(name) or _Model(self._pauses) for name in loads}
+        for name in loads:  # one that is gone for a while is remembered: its pause goes on
+            self._models.setdefault(name, _Model(self._pauses))
         demands = {name: self._models[name].demand(one.demand_seats, now_s, how.calm_s) for name, one in loads.items()}
         late = frozenset(name for name, one in loads.items() if self._models[name].lateness(one, how, now_s))
         paused = {

@@ -167,6 +167,17 @@ def test_a_late_urgent_server_takes_from_the_others_and_the_pausable_one_waits()
     assert servers[1].taken == 1
 
 
+def test_a_pause_ends_where_the_server_is_left_alone() -> None:
+    """It is the arbiter's own, and nothing else would end it."""
+    servers = [SharedStandIn("a", urgent=True, late_ratio=1.0, queued=400), SharedStandIn("b", may_pause=True)]
+    arbiter = Arbiter(servers, TOTAL)
+    go(arbiter, servers, 0, 5)
+    assert servers[1].paused
+    servers[1].left_alone = "another client has ordered a limit there"
+    go(arbiter, servers, 5, 6)
+    assert not servers[1].paused
+
+
 def test_a_server_that_does_not_answer_keeps_its_seats_until_its_order_ends() -> None:
     """Then the others get them; once it answers again, it gets its share back."""
     servers = [SharedStandIn("a", queued=400), SharedStandIn("b", queued=400)]

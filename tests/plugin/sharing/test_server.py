@@ -12,6 +12,7 @@ from running_server import wait_until
 
 from headway.api import AdminClient, StaleError
 from headway.audit import Caller
+from headway.sharing.reading import REASON
 from headway.sharing.server import SharedServer
 from headway_policies import bundled_presets
 from headway_policies.trial import TrialTerms
@@ -20,9 +21,9 @@ OTHER = Caller("ann", "operator")
 BALANCED = bundled_presets()["balanced"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server() -> Iterator[LiveStandIn]:
-    """A server at rest."""
+    """A server at rest, for each test its own: a server takes twenty orders a minute."""
     with LiveStandIn() as running:
         yield running
 
@@ -116,6 +117,32 @@ def test_a_pause_is_known_by_its_reason_and_given_back(server: LiveStandIn, shar
         shared.give_back()
         assert other.status().state == "paused"
         other.resume()
+
+
+def test_the_pause_of_another_arbiter_stays_while_its_order_does(server: LiveStandIn, shared: SharedServer) -> None:
+    """One that was killed leaves both; its order ends by itself, and then its pause is ended here."""
+    with AdminClient(server.url, TOKEN) as other:
+        other.order_limit(9, revision=other.preset().revision, expires_s=60)
+        other.pause(reason=REASON)
+        assert not shared.look().paused
+        other.order_limit(None, revision=other.preset().revision)
+        assert shared.look().paused
+        shared.resume()
+
+
+def test_an_own_pause_is_ended_though_another_client_has_ordered_a_limit(
+    server: LiveStandIn, shared: SharedServer
+) -> None:
+    """The limit stays."""
+    shared.look()
+    shared.pause()
+    server.call(server.control.order_limit(24, expires_s=60, expected_revision=None, caller=OTHER))
+    seen = shared.look()
+    assert seen.paused
+    assert seen.left_alone
+    shared.give_back()
+    assert not shared.look().paused
+    assert server.preset.batching.seats == 24
 
 
 def test_the_longest_wait_is_measured_by_the_objective_of_its_class(server: LiveStandIn, shared: SharedServer) -> None:
