@@ -24,6 +24,7 @@ from headway.cli import (
     resume,
     route,
     serve,
+    share,
     simulate,
     status,
     traffic,
@@ -53,6 +54,7 @@ a first session:
   headway simulate --preset latency                try a preset on a model of the engine
   headway bench --load 1.5                         load a running server, and measure it by your objectives
   headway tune --out tuned.toml                    find the seats that suit a running server
+  headway share --server URL --server URL --seats 48    the seats of one machine, between several models
   headway export grafana --output headway.json     the same charts for Grafana, and alerts for Prometheus (rules)
 
 environment:
@@ -68,7 +70,7 @@ exit codes:
 
 _COMMANDS = (
     serve, route, status, traffic, preset, fallback, keys, pause, resume, drain, warmup, recycle, dashboard, demo,
-    simulate, calibrate, bench, tune, export, doctor,
+    simulate, calibrate, bench, tune, share, export, doctor,
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headway.api import AdminClient
+from headway.api.client import TIMEOUT_S
 from headway.console.exits import TokenError, UsageError
 from headway.console.token import find_token
 
@@ -14,11 +15,11 @@ _NOT_SET = (
 )
 
 
-def connect(url: str, environ: Mapping[str, str]) -> AdminClient:
+def connect(url: str, environ: Mapping[str, str], *, timeout_s: tuple[float, float] = TIMEOUT_S) -> AdminClient:
     """A client with the token of the environment. Raises TokenError where none is set, UsageError for a bad one."""
     token = find_token("ADMIN", environ)
     if token is None:
         raise TokenError(_NOT_SET)
     if not (token.text.isascii() and token.text.isprintable()):
         raise UsageError(f"{token.variable}: the token may hold printable ASCII characters only")
-    return AdminClient(url, token.text)
+    return AdminClient(url, token.text, timeout_s=timeout_s)

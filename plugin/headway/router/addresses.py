@@ -1,4 +1,4 @@
-"""The addresses of the instances, as ``--instances`` gives them: URLs with commas, each with a weight where it has one.
+"""The addresses of servers, as ``--instances`` gives them: URLs with commas, each with a weight where it has one.
 
 http://10.0.0.1:8000,http://10.0.0.2:8000=2
 """
@@ -25,38 +25,40 @@ class Address:
     weight: float = 1.0
 
 
-def read_addresses(words: Iterable[str]) -> list[Address]:
-    """The addresses in these words, in their order. Raises HeadwayError in one line that names the wrong one."""
+def read_addresses(words: Iterable[str], option: str = "--instances") -> list[Address]:
+    """The addresses in the words of an option, in their order. Raises HeadwayError with one line on the wrong one."""
     found: dict[str, Address] = {}
     for text in (part.strip() for word in words for part in word.split(",")):
         if not text:
             continue
-        one = _address(text)
+        one = _address(text, option)
         if one.name in found:
-            raise HeadwayError(f"--instances: {one.url} stands there twice")
+            raise HeadwayError(f"{option}: {one.url} stands there twice")
         found[one.name] = one
     if not found:
-        raise HeadwayError("--instances: at least one URL is needed, such as http://127.0.0.1:8001")
+        raise HeadwayError(f"{option}: at least one URL is needed, such as http://127.0.0.1:8001")
     if len(found) > MAX_INSTANCES:
-        raise HeadwayError(f"--instances: {len(found)} URLs, and at most {MAX_INSTANCES} are possible")
+        raise HeadwayError(f"{option}: {len(found)} URLs, and at most {MAX_INSTANCES} are possible")
     return list(found.values())
 
 
-def _address(text: str) -> Address:
+def _address(text: str, option: str) -> Address:
     url, _, weight_text = text.partition("=")
     url = url.rstrip("/")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise _wrong(text) from None
+        raise _wrong(text, option) from None
     plain = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
     if not plain or parts.username is not None or parts.password is not None:
-        raise _wrong(text)
-    return Address(f"{parts.hostname}:{port or (443 if parts.scheme == 'https' else 80)}", url, _weight(weight_text))
+        raise _wrong(text, option)
+    return Address(
+        f"{parts.hostname}:{port or (443 if parts.scheme == 'https' else 80)}", url, _weight(weight_text, option)
+    )
 
 
-def _weight(text: str) -> float:
+def _weight(text: str, option: str) -> float:
     if not text:
         return 1.0
     try:
@@ -64,11 +66,11 @@ def _weight(text: str) -> float:
     except ValueError:
         weight = 0.0
     if not (isfinite(weight) and weight > 0):
-        raise HeadwayError(f"--instances: a weight is a number above 0, not {text[:20]!r}")
+        raise HeadwayError(f"{option}: a weight is a number above 0, not {text[:20]!r}")
     return weight
 
 
-def _wrong(text: str) -> HeadwayError:
+def _wrong(text: str, option: str) -> HeadwayError:
     return HeadwayError(
-        f"--instances: a URL such as http://127.0.0.1:8001 or one with =WEIGHT is needed, not {text[:80]!r}"
+        f"{option}: a URL such as http://127.0.0.1:8001 or one with =WEIGHT is needed, not {text[:80]!r}"
     )

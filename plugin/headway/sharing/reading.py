@@ -1,0 +1,79 @@
+"""What is known of one server at one moment, and what an arbiter needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Protocol
+
+from headway.api import Status
+from headway_policies.sharing import ModelLoad
+
+#: The reason of every order; a pause with this one is the arbiter's.
+REASON = "headway share"
+_ROUNDING_SEATS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One server now: its model and load, the limit in force, and the seats taken.
+
+    ``ordered`` says whether that limit is the arbiter's order, ``paused`` whether its pause is in force, ``can_pause``
+    whether a pause would be taken. A server with a ``left_alone`` belongs to another client: it gets no order but the
+    end of its pause, and that is the reason.
+    """
+
+    model: str
+    load: ModelLoad
+    limit: int
+    taken: int
+    ordered: bool = False
+    paused: bool = False
+    can_pause: bool = True
+    left_alone: str = ""
+
+    @property
+    def committed(self) -> int:
+        """The seats that requests hold or may take."""
+        return max(self.limit, self.taken)
+
+
+class Shared(Protocol):
+    """One server as the arbiter uses it. Every method raises AdminError; an order holds for ``EXPIRES_S``."""
+
+    @property
+    def url(self) -> str:
+        """Its address, which is its name."""
+
+    def look(self) -> Reading:
+        """Read it."""
+
+    def order(self, seats: int) -> None:
+        """Put it on so many seats for a time."""
+
+    def pause(self) -> None:
+        """Suspend its dispatch."""
+
+    def resume(self) -> None:
+        """End the pause."""
+
+    def give_back(self) -> None:
+        """End the pause and the ordered limit; what another client has ordered stays."""
+
+
+def demand_seats(status: Status) -> int:
+    """The seats that its requests would fill; 0 while another client has stopped its dispatch."""
+    if status.stopped is not None and status.stopped.reason != REASON:
+        return 0
+    return max(status.seats_taken, ceil(status.scale_ratio * status.limit.live - _ROUNDING_SEATS))
+
+
+def late_ratio(status: Status, settings: Mapping[str, object]) -> float:
+    """The longest wait as a share of its class's ``ttft_slo_s``; 0 where no class states one."""
+    found = 0.0
+    for one in status.classes:
+        objective_s = settings.get(f"classes.{one.name}.ttft_slo_s")
+        if isinstance(objective_s, int | float) and objective_s > 0:
+            found = max(found, one.oldest_wait_s / objective_s)
+    return found

@@ -1,0 +1,8 @@
+"""Sharing: how many seats each of several models on one machine has."""
+
+from headway_policies.sharing.max_min import fill
+from headway_policies.sharing.model_load import ModelLoad, Share
+from headway_policies.sharing.pauses import PauseTerms
+from headway_policies.sharing.seat_shares import SeatShares, Steadiness
+
+__all__ = ["ModelLoad", "PauseTerms", "SeatShares", "Share", "Steadiness", "fill"]

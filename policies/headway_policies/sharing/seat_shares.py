@@ -1,0 +1,126 @@
+"""The shares of one machine's seats between its models, by their demand.
+
+    1. one seat for each model, with or without demand
+    2. urgent models that are late, up to their demand
+    3. all models, up to their demand
+    4. what is left, as headroom for arrivals, up to the most that each engine can have
+
+Each step fills by weight (``max_min``). The sum of the shares is never above ``total``, and no model is without a seat.
+
+An urgent model is late from ``late_at`` of its objective on, until it has been below ``on_time_at`` for ``calm_s``. The
+demand of a model falls only when it was lower for ``calm_s``; a share stays as it is until one of them would change by
+more than ``band_ratio``, and ``hold_s`` have passed. A model that becomes late, comes or goes does not wait for that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headway_policies.sharing.max_min import fill
+from headway_policies.sharing.model_load import ModelLoad, Share
+from headway_policies.sharing.pauses import ModelPause, PauseTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """How much shares follow what happens; see above."""
+
+    late_at: float = 0.5
+    on_time_at: float = 0.25
+    calm_s: float = 10.0
+    hold_s: float = 5.0
+    band_ratio: float = 0.1
+
+
+class _Model:
+    """What is remembered of one model: its demand of late, whether it is late, and its pause."""
+
+    def __init__(self, pauses: PauseTerms) -> None:
+        self.pause = ModelPause(pauses)
+        self.late = False
+        self._late_s = 0.0
+        self._demands: deque[tuple[float, int]] = deque()  # falling numbers, each the most since the one before it
+
+    def demand(self, seats: int, now_s: float, within_s: float) -> int:
+        """The most of late."""
+        kept = self._demands
+        while kept and kept[0][0] <= now_s - within_s:
+            kept.popleft()
+        while kept and kept[-1][1] <= seats:
+            kept.pop()
+        kept.append((now_s, seats))
+        return kept[0][1]
+
+    def lateness(self, load: ModelLoad, how: Steadiness, now_s: float) -> bool:
+        """Whether it is late; only urgent models are."""
+        if not load.urgent:
+            self.late = False
+        elif load.late_ratio >= how.late_at or (self.late and load.late_ratio >= how.on_time_at):
+            self.late, self._late_s = True, now_s
+        elif self.late and now_s - self._late_s >= how.calm_s:
+            self.late = False
+        return self.late
+
+
+class SeatShares:
+    """The decision, updated every second or so. ``now_s`` never runs backwards. Every name is remembered for good."""
+
+    def __init__(self, how: Steadiness | None = None, pauses: PauseTerms | None = None) -> None:
+        self._how = how or Steadiness()
+        self._pauses = pauses or PauseTerms()
+        self._models: dict[str, _Model] = {}
+        self._seats: dict[str, int] = {}
+        self._late: frozenset[str] = frozenset()
+        self._changed_s = 0.0
+
+    @property
+    def late(self) -> frozenset[str]:
+        """The urgent models that were late at the last update."""
+        return self._late
+
+    def update(self, loads: Mapping[str, ModelLoad], total: int, now_s: float) -> dict[str, Share]:
+        """The share of each model. Raises ValueError where there are more models than seats; nothing changes then."""
+        if len(loads) > total:
+            raise ValueError(f"{len(loads)} models need a seat each, and there are {total}")
+        how = self._how
+        for name in loads:  # one that is gone for a while is remembered: its pause goes on
+            self._models.setdefault(name, _Model(self._pauses))
+        demands = {name: self._models[name].demand(one.demand_seats, now_s, how.calm_s) for name, one in loads.items()}
+        late = frozenset(name for name, one in loads.items() if self._models[name].lateness(one, how, now_s))
+        paused = {
+            name
+            for name, one in loads.items()
+            if self._models[name].pause.update(bool(late) and one.may_pause and name not in late, now_s)
+        }
+        self._follow(self._ideal(loads, demands, late, paused, total), total, late, now_s)
+        self._late = late
+        return {name: Share(seats, name in paused) for name, seats in self._seats.items()}
+
+    def _ideal(
+        self,
+        loads: Mapping[str, ModelLoad],
+        demands: Mapping[str, int],
+        late: frozenset[str],
+        paused: set[str],
+        total: int,
+    ) -> dict[str, int]:
+        """The shares without steadiness; a paused model has one seat."""
+        weights = {name: one.weight for name, one in loads.items()}
+        most = {name: 1 if name in paused else one.most_seats for name, one in loads.items()}
+        wanted = {name: min(demands[name], most[name]) for name in loads}
+        seats = dict.fromkeys(loads, 1)
+        for caps in ({name: wanted[name] if name in late else 1 for name in loads}, wanted, most):
+            seats = fill(seats, caps, weights, total - sum(seats.values()))
+        return seats
+
+    def _follow(self, ideal: dict[str, int], total: int, late: frozenset[str], now_s: float) -> None:
+        """Adopt the ideal shares where they differ enough, or must."""
+        how, seats = self._how, self._seats
+        must = ideal.keys() != seats.keys() or sum(seats.values()) > total or bool(late - self._late)
+        moved = must or any(abs(ideal[name] - seats[name]) > how.band_ratio * seats[name] for name in ideal)
+        if must or (moved and now_s - self._changed_s >= how.hold_s):
+            if ideal != seats:
+                self._changed_s = now_s
+            self._seats = ideal

@@ -1,0 +1,89 @@
+"""Two real engines on one machine share its seats."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from closed_loop_clients import ClosedLoopClients
+from engine_parts import long_form
+from running_server import OFFLINE, RunningServer, wait_until
+
+TOTAL, OWN = 16, 32
+FLAGS = ("--preset", "balanced", "--no-warmup", "--max-num-seqs", "64")
+
+
+@contextmanager
+def sharing(first: RunningServer, second: RunningServer, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """``headway share`` between both; it is killed at the end where it still runs."""
+    command = [sys.executable, "-m", "headway", "share", "--server", first.url, "--server", second.url]
+    environment = {**os.environ, **OFFLINE, "HEADWAY_ADMIN_TOKEN": first.token}
+    with subprocess.Popen([*command, "--seats", str(TOTAL), *words], env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@asynccontextmanager
+async def load(server: RunningServer, clients: int) -> AsyncIterator[ClosedLoopClients]:
+    """Clients of one server, all of whose requests were answered, or refused in good order."""
+    async with ClosedLoopClients(server, clients) as found:
+        yield found
+    assert set(found.codes) <= {200, 429, 503}
+    assert 200 in found.codes
+
+
+def held(server: RunningServer) -> int:
+    """The seats that requests hold or may take."""
+    status = server.status()
+    return max(int(status["limit"]["live"]), int(status["seats_taken"]))
+
+
+def limits(*servers: RunningServer) -> list[int]:
+    return [int(one.status()["limit"]["live"]) for one in servers]
+
+
+def come_to(first: RunningServer, second: RunningServer, expected: list[int]) -> None:
+    """Wait for these limits; the seats never pass the total on the way."""
+
+    def there() -> bool:
+        before, other, after = held(first), held(second), held(first)
+        assert min(before, after) + other <= TOTAL  # the first one may have changed around the look at the second
+        return limits(first, second) == expected
+
+    wait_until(there, f"the limits are {expected}", 90)
+
+
+@long_form("two servers; tests/plugin/cli finds it with two admin APIs around a fake engine")
+async def test_the_seats_follow_the_load_and_come_back(real_engine: None, tmp_path: Path) -> None:
+    """The busy model gets them, a late urgent one has the other paused, and each end leaves the presets' own limits."""
+    second = RunningServer.headway(tmp_path / "second.log", *FLAGS)
+    with RunningServer.headway(tmp_path / "first.log", *FLAGS) as first:
+        second.token = first.token
+        with second:
+            with sharing(first, second) as arbiter:
+                wait_until(lambda: sum(limits(first, second)) <= TOTAL, "the limits are within the total", 30)
+                async with load(first, 24):
+                    await asyncio.to_thread(come_to, first, second, [15, 1])
+                async with load(second, 24):
+                    await asyncio.to_thread(come_to, first, second, [1, 15])
+                arbiter.send_signal(signal.SIGTERM)
+                assert arbiter.wait(20) == 0
+            assert limits(first, second) == [OWN, OWN]
+            with sharing(first, second, "--urgent", first.url, "--pause", second.url) as arbiter:
+                async with load(first, 100), load(second, 8):
+                    await asyncio.to_thread(wait_until, lambda: second.status()["state"] == "paused", "a pause", 60)
+                    arbiter.send_signal(signal.SIGTERM)
+                    assert await asyncio.to_thread(arbiter.wait, 20) == 0
+                    assert second.status()["state"] == "open"
+            with sharing(first, second) as arbiter:
+                wait_until(lambda: sum(limits(first, second)) <= TOTAL, "the limits are within the total", 30)
+                arbiter.kill()
+            wait_until(lambda: limits(first, second) == [OWN, OWN], "the orders of a killed arbiter have ended", 45)
