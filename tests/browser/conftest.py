@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from dashboard_process import dashboard_process
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from real_browser import HARMLESS, chromium_path, is_local
 from real_browser import chromium as running_chromium
 
@@ -43,6 +43,11 @@ def dashboard(tmp_path: Path) -> Iterator[Callable[..., str]]:
         yield start
 
 
+def _told(message: ConsoleMessage) -> str:
+    """An error of the console, with the address of what it is about."""
+    return f"{message.text} ({message.location.get('url', '')})"
+
+
 @pytest.fixture
 def page(chromium: Browser, dashboard: Callable[..., str]) -> Iterator[Page]:
     """A page of its own; the test fails on any request beyond this machine and on console errors.
@@ -56,7 +61,7 @@ def page(chromium: Browser, dashboard: Callable[..., str]) -> Iterator[Page]:
     errors: list[str] = []
     opened.on("request", lambda request: strangers.append(request.url) if not is_local(request.url) else None)
     opened.on("websocket", lambda socket: strangers.append(socket.url) if not is_local(socket.url) else None)
-    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    opened.on("console", lambda message: errors.append(_told(message)) if message.type == "error" else None)
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     context.close()
