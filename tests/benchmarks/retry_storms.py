@@ -126,8 +126,8 @@ def _sdk(url: str, retries: int) -> openai.AsyncOpenAI:
 
 
 async def _ask(client: openai.AsyncOpenAI, tokens: int, served: list[Served], begin_s: float) -> None:
-    """One request with all its tries."""
-    with suppress(openai.APIStatusError):
+    """One request with all its tries. A connection that is closed just as it is used again is a request not served."""
+    with suppress(openai.APIStatusError, openai.APIConnectionError):
         answer = await client.completions.with_raw_response.create(
             model=str(TINY), prompt="word " * 32, max_tokens=tokens, extra_body={"ignore_eos": True}
         )
