@@ -19,7 +19,7 @@ class InstanceLostError(Exception):
 
 
 class AbortedError(Exception):
-    """The call was aborted by the one who made it."""
+    """The call was aborted where it was made."""
 
 
 class Call:

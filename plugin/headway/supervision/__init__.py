@@ -3,10 +3,11 @@
 Each part takes what it uses by its constructor, runs as a background task, and acts through the gateway.
 """
 
+from headway.supervision.cache_file import cache_folder, write_cache_file
 from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle, NotNowError
 from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
-from headway.supervision.learnt_limit import LearntLimit, cache_folder, learnt_limit_file
+from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
 from headway.supervision.memory_maintenance import MemoryMaintenance
 from headway.supervision.memory_probe import Gpus
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
@@ -43,4 +44,5 @@ __all__ = [
     "memory_limit_bytes",
     "not_ready",
     "read_processes",
+    "write_cache_file",
 ]

@@ -18,12 +18,12 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headway.admission import Gate
+from headway.supervision.cache_file import cache_folder, write_cache_file
 from headway_policies.limits import Learnt, LimitSettings
 from headway_policies.text_file import TextFileError, read_text_file
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "HEADWAY_CACHE_DIR"
 _EVERY_S = 60.0
 _MAX_BYTES = 8192
 _NAME_CHARS = 24
@@ -45,15 +45,6 @@ class _Content(BaseModel):
         if not self.engine and self.limit is None:
             raise ValueError("neither of an engine nor of a limit")
         return self
-
-
-def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder for what a server keeps for the next one; None where nothing is kept."""
-    folder = environment.get(VARIABLE)
-    if folder is None:
-        caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
-        folder = str(Path(environment.get("VLLM_CACHE_ROOT") or f"{caches}/vllm") / "headway")
-    return Path(os.path.expanduser(folder)) if folder else None
 
 
 def learnt_limit_file(fingerprint: str, environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -109,11 +100,8 @@ class LearntLimit:
         content = _Content(**known) if self._kept is None else self._kept.model_copy(update=known)
         if content == self._kept:
             return
-        part = self._path.with_suffix(f".{os.getpid()}")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(content.model_dump_json(), encoding="utf-8")
-            part.replace(self._path)
+            write_cache_file(self._path, content.model_dump_json())
         except OSError as error:
             if not self._failed:
                 log.warning("the learnt limit is not kept: %s: %s", self._path, error.strerror)

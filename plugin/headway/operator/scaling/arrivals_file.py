@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
 
-from headway.supervision import cache_folder
+from headway.supervision import cache_folder, write_cache_file
 from headway_policies.scaling import ArrivalHistory
 from headway_policies.text_file import TextFileError, read_text_file
 
@@ -72,11 +72,8 @@ class ArrivalsFile:
         content = _Content(seats=seats, spent=self.spent)
         if content == self._kept or not (any(seats) or content.spent):
             return
-        part = self._path.with_suffix(f".{os.getpid()}")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(content.model_dump_json(), encoding="utf-8")
-            part.replace(self._path)
+            write_cache_file(self._path, content.model_dump_json())
         except OSError as error:
             if not self._failed:
                 log.warning("the arrivals of the last days are not kept: %s: %s", self._path, error.strerror)
