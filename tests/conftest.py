@@ -1,4 +1,4 @@
-"""Shared by all tests: the profile of hypothesis, the order on several workers, and one real server."""
+"""Shared by all tests: the profile of hypothesis, the order on several workers, second tries, and one real server."""
 
 from __future__ import annotations
 
@@ -50,8 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
         worker_shares.give_way(own["workerid"], own["workercount"])
 
 
+@pytest.hookimpl(trylast=True)  # after the folders have marked their tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On several workers the longest parts come first."""
+    """On several workers the longest parts come first. What needs a real engine or a browser has a second try."""
+    if config.pluginmanager.hasplugin("rerunfailures"):
+        for item in items:
+            if item.get_closest_marker("engine") or item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.flaky(reruns=1))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: worker_shares.rank(item.nodeid))
 
@@ -69,7 +74,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the totals of the chaos tests."""
+    """Print the totals of the chaos tests, and why each test that had a second try failed at its first."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.write_sep("-", f"failed at its first try: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
     if TOTALS:
         totals = ", ".join(f"{number} {what}" for what, number in TOTALS.items())
         terminalreporter.write_line(f"chaos, as the clients saw it: {totals}; lost {TOTALS['nothing']}")
