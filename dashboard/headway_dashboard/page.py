@@ -34,7 +34,8 @@ STYLE = """<style>
 
 def main() -> None:
     """Draw the frame and the page that the visitor asked for."""
-    st.set_page_config(page_title=TITLE, page_icon=str(_ASSETS / "icon.png"), layout="wide")
+    # Drawings go into the page itself; another picture would be a file that a new run of the page may have removed.
+    st.set_page_config(page_title=TITLE, page_icon=str(_ASSETS / "icon.svg"), layout="wide")
     st.logo(str(_ASSETS / "logo.svg"), size="medium")
     st.html(STYLE)
     found = watched()
