@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from headway.supervision.warmup_report import WarmupReport
 from headway_policies import AdmissionState, Desk, EngineState, Hold, Reason
+from headway_policies.diagnosis import NO_INSTANCE
 
 _STATES = {
     EngineState.SILENT: "the engine is unresponsive",
@@ -18,7 +19,7 @@ _STATES = {
 _HOLDS = {
     Hold.ENGINE_PAUSED: "the engine is paused",
     Hold.ENGINE_ASLEEP: "the engine is asleep",
-    Hold.NO_INSTANCE: "no instance is healthy",
+    Hold.NO_INSTANCE: NO_INSTANCE,
 }
 
 

@@ -12,7 +12,7 @@ diagnosis    the whole
 
 from headway_policies.diagnosis.bottleneck import Bottleneck, Severity
 from headway_policies.diagnosis.diagnosis import Diagnosis, Evidence, diagnose
-from headway_policies.diagnosis.facts import ClassFacts, Facts, Forecasted
+from headway_policies.diagnosis.facts import NO_INSTANCE, ClassFacts, Facts, Forecasted
 from headway_policies.diagnosis.failures import (
     BY_REASON,
     FOR_LOAD,
@@ -32,6 +32,7 @@ __all__ = [
     "IN_ENGINE",
     "MAX_ERROR_SHARE",
     "NOT_FAILED",
+    "NO_INSTANCE",
     "WHILE_RUNNING",
     "WORDS",
     "Bottleneck",

@@ -9,6 +9,9 @@ from typing import TypeVar
 
 from headway_policies.engine import EngineState
 
+#: Why a router dispatches nothing, in the words of its readiness: no server behind it can take a request.
+NO_INSTANCE = "no instance is healthy"
+
 
 @dataclass(frozen=True, slots=True)
 class ClassFacts:

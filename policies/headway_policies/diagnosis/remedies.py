@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from headway_policies.diagnosis.bottleneck import Bottleneck
-from headway_policies.diagnosis.facts import Facts, Forecasted
+from headway_policies.diagnosis.facts import NO_INSTANCE, Facts, Forecasted
 from headway_policies.engine import EngineState
 from headway_policies.units import compact, duration, percent
 
@@ -262,6 +262,11 @@ def _stopped(facts: Facts) -> Iterator[Remedy]:
         yield from _fallback(facts)
     elif facts.planned:
         yield Remedy("nothing: it was to be so, and ends by itself", "requests wait, or are refused, until then")
+    elif NO_INSTANCE in facts.stopped:
+        yield Remedy(
+            "start the instances, or correct --instances; the log of the router names each",
+            "requests wait until one is healthy",
+        )
     else:
         yield Remedy("resume dispatch where it was paused; the status names the reason", "none")
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway_policies.diagnosis import (
+    NO_INSTANCE,
     Bottleneck,
     ClassFacts,
     Diagnosis,
@@ -378,6 +379,14 @@ def test_a_silent_engine_is_replaced_only_where_the_server_can(
     """And by itself only where the preset says so."""
     facts = replace(WELL, engine=EngineState.SILENT, replaceable=replaceable, restarts_hung=restarts_hung)
     assert diagnose(facts).remedies[0].action.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("why", "words"), [(NO_INSTANCE, "start the instances"), ("paused by an operator", "resume dispatch")]
+)
+def test_where_nothing_is_dispatched_the_remedy_is_for_the_reason(why: str, words: str) -> None:
+    """A router without an instance needs one; one that is paused needs an order."""
+    assert diagnose(replace(WELL, stopped=why)).remedies[0].action.startswith(words)
 
 
 def test_batches_that_never_fill_are_named_where_requests_wait_for_them() -> None:
