@@ -39,10 +39,10 @@ class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --p
 --pause-at-most seconds, and then not for as long again; their running requests finish. A paused server is not ready.
 
 At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
-killed, each server goes back by itself within {expires} seconds; but a pause has no end of its own: start the command
-again, or `headway resume`. A server that does not answer keeps its seats for {expires} seconds, then the others get
-them. A server where another client orders a limit, or has a preset on trial, is left alone until that is over. An
-ordered limit is fixed: the adaptive limit of a preset rests meanwhile. Run one of these commands for each machine.
+killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer
+keeps its seats for {expires} seconds, then the others get them. A server where another client orders a limit, or has a
+preset on trial, is left alone until that is over. An ordered limit is fixed: the adaptive limit of a preset rests
+meanwhile. Run one of these commands for each machine.
 
 Needs one admin token for all servers (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's.
 exit codes: 0 ended by SIGTERM   1 a limit or a pause could not be given back   2 wrong usage

@@ -24,6 +24,8 @@ from headway_policies.sharing import SeatShares, Share
 #: A server takes twenty orders a minute: a change of its limit at most so often, and a renewal.
 CHANGE_EVERY_S = 4.0
 RENEW_EVERY_S = 10.0
+#: A pause is renewed when it would end within so long.
+RENEW_PAUSE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +133,11 @@ class Arbiter:
         return True
 
     def _stop_or_go(self, url: str, one: Reading, *, paused: bool) -> None:
-        """Pause or resume a server where it is not as it should be."""
+        """Pause or resume a server where it is not as it should be, and renew its pause in time."""
         try:
             if one.paused and not paused:
                 self._servers[url].resume()
-            elif paused and one.can_pause:
+            elif paused and (one.can_pause or (one.paused and one.pause_left_s <= RENEW_PAUSE_S)):
                 self._servers[url].pause()
         except AdminError as error:
             self._problems[url] = str(error)
