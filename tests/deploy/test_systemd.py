@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-UNITS = ("headway.service", "headway-dashboard.service")
+from headway.cli import share
+from headway.console.parser import Parser
+from headway.router.addresses import read_addresses
+from headway.sharing.server import EXPIRES_S
+
+UNITS = ("headway.service", "headway@.service", "headway-dashboard.service", "headway-share.service")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +47,15 @@ def test_systemd_accepts_the_units(folder: Path, tmp_path: Path, tool: Callable[
     assert (done.returncode, issues) == (0, [])
 
 
-@pytest.mark.parametrize(("name", "exposure"), [("headway.service", 4.0), ("headway-dashboard.service", 2.0)])
+@pytest.mark.parametrize(
+    ("name", "exposure"),
+    [
+        ("headway.service", 4.0),
+        ("headway@.service", 4.0),
+        ("headway-dashboard.service", 2.0),
+        ("headway-share.service", 2.0),
+    ],
+)
 def test_the_units_stay_hardened(name: str, exposure: float, folder: Path, tool: Callable[[str], str]) -> None:
     """systemd's own score, 0 (shut) to 10 (open), does not creep up."""
     command = [tool("systemd-analyze"), "security", "--offline=true", "--no-pager", str(folder / name)]
@@ -68,6 +81,44 @@ def test_every_variable_of_the_unit_is_in_the_example(folder: Path) -> None:
     used = set(re.findall(r"\$\{?(HEADWAY_\w+)", unit))
     example = (folder / "server.env.example").read_text()
     assert used == set(re.findall(r"^(HEADWAY_\w+)=", example, re.MULTILINE))
+
+
+def test_the_template_is_the_server_but_for_its_names(folder: Path) -> None:
+    """What is changed in one of them is changed in the other."""
+    plain, template = (
+        [line for line in (folder / name).read_text().splitlines() if not line.startswith("#")]
+        for name in ("headway.service", "headway@.service")
+    )
+    own = [(one, other) for one, other in zip(plain, template, strict=True) if one != other]
+    assert [other.replace(": %i", "").replace("-%i", "").replace("%i", "server") for _, other in own] == [
+        one for one, _ in own
+    ]
+    assert len(own) == 3
+
+
+def test_the_share_is_understood_and_finds_the_servers(folder: Path) -> None:
+    """The words of the unit with the values of the example are those of `headway share`, and each variable has one."""
+    example = dict(re.findall(r"^(HEADWAY_\w+)=(.*)$", (folder / "share.env.example").read_text(), re.MULTILINE))
+    command = value((folder / "headway-share.service").read_text(), "ExecStart")
+    assert set(re.findall(r"\$\{?(HEADWAY_\w+)", command)) == set(example)
+    words = re.sub(r"\$\{?(HEADWAY_\w+)\}?", lambda found: example[found[1]], command).split()
+    assert words[:2] == ["/opt/headway/.venv/bin/headway", "share"]
+    parser = Parser()
+    share.configure(parser)
+    chosen = parser.parse_args(words[2:])
+    servers = {one.url for one in read_addresses(chosen.server, "--server")}
+    assert len(servers) == 2
+    assert f"http://127.0.0.1:{value((folder / 'server.env.example').read_text(), 'HEADWAY_PORT')}" in servers
+    assert {*chosen.urgent, *chosen.pause} <= servers
+    assert chosen.seats >= len(servers)
+
+
+def test_the_share_has_time_to_give_everything_back(folder: Path) -> None:
+    """And begins again until the servers answer, however long their warm-up takes."""
+    unit = (folder / "headway-share.service").read_text()
+    assert value(unit, "KillSignal") == "SIGTERM"
+    assert seconds(value(unit, "TimeoutStopSec")) >= EXPIRES_S
+    assert (value(unit, "Restart"), value(unit, "StartLimitIntervalSec")) == ("always", "0")
 
 
 class Readiness(BaseHTTPRequestHandler):

@@ -63,7 +63,10 @@ def come_to(first: RunningServer, second: RunningServer, expected: list[int]) ->
 
 @long_form("two servers; tests/plugin/cli finds it with two admin APIs around a fake engine")
 async def test_the_seats_follow_the_load_and_come_back(real_engine: None, tmp_path: Path) -> None:
-    """The busy model gets them, a late urgent one has the other paused, and each end leaves the presets' own limits."""
+    """The busy model gets them, a late urgent one has the other paused, and each end leaves the presets' own limits.
+
+    So does the kill of the arbiter, in a pause too.
+    """
     second = RunningServer.headway(tmp_path / "second.log", *FLAGS)
     with RunningServer.headway(tmp_path / "first.log", *FLAGS) as first:
         second.token = first.token
@@ -83,7 +86,10 @@ async def test_the_seats_follow_the_load_and_come_back(real_engine: None, tmp_pa
                     arbiter.send_signal(signal.SIGTERM)
                     assert await asyncio.to_thread(arbiter.wait, 20) == 0
                     assert second.status()["state"] == "open"
-            with sharing(first, second) as arbiter:
-                wait_until(lambda: sum(limits(first, second)) <= TOTAL, "the limits are within the total", 30)
-                arbiter.kill()
+            with sharing(first, second, "--urgent", first.url, "--pause", second.url) as arbiter:
+                async with load(first, 100), load(second, 8):
+                    await asyncio.to_thread(wait_until, lambda: second.status()["state"] == "paused", "a pause", 60)
+                    assert second.status()["stopped"]["left_s"] <= 30
+                    arbiter.kill()
+                    await asyncio.to_thread(wait_until, lambda: second.status()["state"] == "open", "its end", 45)
             wait_until(lambda: limits(first, second) == [OWN, OWN], "the orders of a killed arbiter have ended", 45)

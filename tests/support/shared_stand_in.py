@@ -28,6 +28,8 @@ class SharedStandIn:
     loses_answers: bool = False
     left_alone: str = ""
     paused: bool = False
+    pauses: int = 0
+    pause_ends_s: float = 0.0
     ordered: int | None = None
     ends_s: float = 0.0
     now_s: float = 0.0
@@ -39,10 +41,11 @@ class SharedStandIn:
         return self.own_limit if self.ordered is None else self.ordered
 
     def pass_time(self, now_s: float, arrived: int = 0, ended: int = 0) -> None:
-        """Requests end and arrive, and an order that was not renewed expires."""
+        """Requests end and arrive, and an order or a pause that was not renewed expires."""
         self.now_s = now_s
         if self.ordered is not None and now_s >= self.ends_s:
             self.ordered = None
+        self.paused = self.paused and now_s < self.pause_ends_s
         self.taken -= min(ended, self.taken)
         self.queued += arrived
         self._dispatch()
@@ -54,7 +57,7 @@ class SharedStandIn:
         )
         return Reading(
             f"model of {self.url}", load, self.limit, self.taken, self.ordered is not None, self.paused,
-            not self.paused, self.left_alone,
+            not self.paused, self.pause_ends_s - self.now_s, self.left_alone,
         )  # fmt: skip
 
     def order(self, seats: int) -> None:
@@ -68,7 +71,8 @@ class SharedStandIn:
 
     def pause(self) -> None:
         self._reach()
-        self.paused = True
+        self.paused, self.pause_ends_s = True, self.now_s + EXPIRES_S
+        self.pauses += 1
 
     def resume(self) -> None:
         self._reach()

@@ -86,6 +86,7 @@ class World:
         self.collections = [0.0] * (len(GC_BOUNDS) + 1)
         self.collected_s = 0.0
         self.limit_reason = "fixed"
+        self.ordered_limit: schema.OrderedLimit | None = None
         self.order_error: str | None = None
         self.load = 1.0
         self.ends_per_s: dict[str, float] = {}
@@ -264,7 +265,13 @@ class World:
             state="open",
             uptime_s=60.0,
             preset=self.current(),
-            limit=schema.LimitStatus(live=self.limit, proposed=self.limit, ceiling=64, reason=self.limit_reason),
+            limit=schema.LimitStatus(
+                live=self.limit,
+                proposed=self.limit,
+                ceiling=64,
+                reason=self.limit_reason,
+                ordered=self.ordered_limit,
+            ),
             ordering=schema.OrderingStatus(between="weighted", inside="fair", error=self.order_error),
             seats_taken=sum(self.in_flight.values()),
             queued=sum(self.queued.values()),

@@ -12,6 +12,7 @@ from headway_dashboard.analysis.server.condition import Condition
 from headway_dashboard.analysis.server.engine_steps import without_dead_steps
 from headway_dashboard.analysis.server.last_changes import EXPRESSIONS, change_rows
 from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.server.stop_words import limit_order_words
 from headway_dashboard.analysis.view import Span, View
 from headway_dashboard.components import headline, tile
 from headway_dashboard.components.banner import plain
@@ -40,6 +41,8 @@ def _live(source: Source, server_status: StatusSource, chosen: View) -> None:
     if chosen.span.live:  # a diagnosis is of now: it rests on what the server says of itself
         headline(headlines.headline_of(newest, state.state, status))
     tiles(newest, status, state, chosen)
+    if chosen.span.live and (words := limit_order_words(status)):
+        st.caption(plain(words))
     _class_table(newest, chosen.known)
     shown = tuple(newest_values.limited_to(panel, chosen.classes) for panel in PANELS)
     charts(shown, source, chosen.span, key="headway-charts")

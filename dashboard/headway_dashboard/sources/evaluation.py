@@ -23,6 +23,7 @@ from headway_dashboard.analysis.queries.expressions import (
     Mean,
     Metric,
     Over,
+    Peak,
     Portion,
     Quantile,
     Rate,
@@ -67,6 +68,8 @@ class Evaluator:
         match expression:
             case Gauge(metric):
                 return self._grouped(metric, on, self._holder(on), _merge_of(expression))
+            case Peak(metric):
+                return self._peaks(metric, replace(on, window_s=on.step_s))
             case Rate(metric):
                 return self._grouped(metric, on, self._rater(on), total)
             case Mean(metric):
@@ -117,8 +120,12 @@ class Evaluator:
         """Quantile lines, nowhere above the longest observation of their window."""
         if longest is None:
             return found
-        tops = self._grouped(longest, on, lambda times_s, values: peaks(times_s, values, on), largest)
+        tops = self._peaks(longest, on)
         return {key: cut(line, tops[key]) if key in tops else line for key, line in found.items()}
+
+    def _peaks(self, metric: Metric, on: Grid) -> dict[Labels, Line]:
+        """The largest sample of each window."""
+        return self._grouped(metric, on, lambda times_s, values: peaks(times_s, values, on), largest)
 
     def _holder(self, on: Grid) -> Reader:
         return lambda times_s, values: held(times_s, values, on, self._held_s(on))

@@ -24,7 +24,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from urllib3.util.retry import Retry
 
 from headway.api import BoundedAdapter, bounded_session
-from headway_dashboard.analysis.queries.expressions import Expression, Mean, Metric
+from headway_dashboard.analysis.queries.expressions import Expression, Mean, Metric, Peak
 from headway_dashboard.analysis.queries.model import Grid, Labels, Point, Series, on_grid
 from headway_dashboard.analysis.queries.reading import Health, Reading, stale_after_s
 from headway_dashboard.analysis.server.instances import INSTANCE, health_of_all, of_instances
@@ -213,14 +213,19 @@ class PrometheusSource:
 
     def _ask(self, expression: Expression, range_s: float, end_s: float | None, now_s: float) -> Series:
         on = query_grid(now_s if end_s is None else end_s, range_s, self._scrape_s)
-        window_s = (on.brisk if isinstance(expression, Mean) else on).window_s
         result = self._client.custom_query_range(
-            of_instances(expression, self._only).promql(f"{max(window_s, 2.5 * self._scrape_s):.0f}s"),
+            of_instances(expression, self._only).promql(f"{self._window_s(expression, on):.0f}s"),
             start_time=datetime.fromtimestamp(on.start_s, UTC),
             end_time=datetime.fromtimestamp(on.end_s, UTC),
             step=f"{on.step_s:.0f}",
         )
         return Series(on.times_s, {_labels(one["metric"], expression): _points(one["values"], on) for one in result})
+
+    def _window_s(self, expression: Expression, on: Grid) -> float:
+        """How far each point looks back: a rate as far as two scrapes in any case, a peak to the point before."""
+        if isinstance(expression, Peak):
+            return on.step_s
+        return max((on.brisk if isinstance(expression, Mean) else on).window_s, 2.5 * self._scrape_s)
 
     def _look_at_targets(self) -> None:
         """How old is the newest sample of each server, how often does one come, and which does Prometheus reach?"""

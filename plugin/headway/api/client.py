@@ -40,6 +40,7 @@ from headway.api.schema import (
     ForecastProgress,
     LimitOrder,
     Order,
+    PauseOrder,
     PresetList,
     Readiness,
     RecycleAccepted,
@@ -226,9 +227,15 @@ class AdminClient:
         """Replace the engine. Raises RefusedError where the server cannot, or not now."""
         return self._ask(routes.RECYCLE, RecycleAccepted, Order.model_construct(**_said(reason, actor)))
 
-    def pause(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
-        """Suspend dispatch; requests wait. Raises RefusedError where the server is paused, draining or closing."""
-        return self._ask(routes.PAUSE, AdmissionChanged, Order.model_construct(**_said(reason, actor)))
+    def pause(
+        self, *, expires_s: float | None = None, reason: str | None = None, actor: str | None = None
+    ) -> AdmissionChanged:
+        """Suspend dispatch, for ``expires_s`` or until a resume; requests wait. It renews a pause that has an end.
+
+        Raises RefusedError where the server drains, closes, or is paused without an end.
+        """
+        given: dict[str, Any] = {} if expires_s is None else {"expires_s": expires_s}
+        return self._ask(routes.PAUSE, AdmissionChanged, PauseOrder.model_construct(**given, **_said(reason, actor)))
 
     def resume(self, *, reason: str | None = None, actor: str | None = None) -> AdmissionChanged:
         """End a pause or a drain. Raises RefusedError where no order stops dispatch."""

@@ -222,10 +222,10 @@ PAUSE = Route(
     "pause",
     "POST",
     "/headway/v1/pause",
-    "Suspend dispatch: requests wait, and their time-outs go on; running ones finish.",
+    "Suspend dispatch, for a time or until a resume: requests wait, and their time-outs go on; running ones finish.",
     Role.OPERATOR,
     schema.AdmissionChanged,
-    order=schema.Order,
+    order=schema.PauseOrder,
     problems=(HTTPStatus.CONFLICT,),
 )
 RESUME = Route(

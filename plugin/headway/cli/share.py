@@ -11,14 +11,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from headway.cli.order_options import actor_of
-from headway.console import INTERRUPTED, Exit, UsageError, add_json, connect, seconds
+from headway.console import INTERRUPTED, Exit, UsageError, add_json, connect, port, seconds, try_bind
 from headway.errors import HeadwayError
 from headway.router.addresses import read_addresses
 from headway.sharing.arbiter import Arbiter, Standing
 from headway.sharing.server import EXPIRES_S, SharedServer
 from headway_policies.sharing import PauseTerms, SeatShares
+
+if TYPE_CHECKING:  # a share without metrics needs nothing of a server
+    from headway.sharing.metrics import ShareCollector
 
 NAME = "share"
 SUMMARY = "Share the seats of one machine between the servers of several models, by their demand."
@@ -39,10 +43,13 @@ class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --p
 --pause-at-most seconds, and then not for as long again; their running requests finish. A paused server is not ready.
 
 At the end, by Ctrl-C, SIGTERM or an error, each server has the limit of its own preset again. Should this command be
-killed, each server goes back by itself within {expires} seconds; but a pause has no end of its own: start the command
-again, or `headway resume`. A server that does not answer keeps its seats for {expires} seconds, then the others get
-them. A server where another client orders a limit, or has a preset on trial, is left alone until that is over. An
-ordered limit is fixed: the adaptive limit of a preset rests meanwhile. Run one of these commands for each machine.
+killed, each server goes back by itself within {expires} seconds, and a pause ends so too. A server that does not answer
+keeps its seats for {expires} seconds, then the others get them. A server where another client orders a limit, or has a
+preset on trial, is left alone until that is over. An ordered limit is fixed: the adaptive limit of a preset rests
+meanwhile. Run one of these commands for each machine.
+
+With --metrics-port Prometheus can read on this machine, for each server, the seats it has, wants and uses, and whether
+it is paused, late, and follows orders (headway_share_seats and others).
 
 Needs one admin token for all servers (HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE), an operator's.
 exit codes: 0 ended by SIGTERM   1 a limit or a pause could not be given back   2 wrong usage
@@ -73,6 +80,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pause-at-most", type=seconds, default=_PAUSE_S, metavar="S",
         help=f"the longest pause, and the shortest time between two (default: {_PAUSE_S:g})",
     )  # fmt: skip
+    parser.add_argument(
+        "--metrics-port", type=port, metavar="PORT", help="serve metrics on 127.0.0.1 at this port (default: nowhere)"
+    )
     parser.add_argument("--actor", metavar="NAME", help="your name, for the audit logs (default: $USER)")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -86,10 +96,11 @@ def run(chosen: argparse.Namespace) -> int:
             one.look()  # raises where it is not reachable, or does not know the token
         pauses = PauseTerms(chosen.pause_at_most, chosen.pause_at_most)
         arbiter = Arbiter(servers, chosen.seats, SeatShares(pauses=pauses))
+        collector = _metrics(chosen, stack)
         with _signals() as came:
             failed: Mapping[str, str] = {}
             try:
-                _share(arbiter, came, as_json=chosen.json)
+                _share(arbiter, came, collector, as_json=chosen.json)
             finally:
                 failed = arbiter.give_back()
                 for url, text in failed.items():
@@ -99,12 +110,26 @@ def run(chosen: argparse.Namespace) -> int:
     return INTERRUPTED if came[0] == signal.SIGINT else Exit.OK
 
 
-def _share(arbiter: Arbiter, came: Sequence[int], *, as_json: bool) -> None:
+def _metrics(chosen: argparse.Namespace, stack: ExitStack) -> ShareCollector | None:
+    """What shows each step to Prometheus; None where nothing does. Raises UsageError where its port is not free."""
+    if chosen.metrics_port is None:
+        return None
+    from headway.sharing.metrics import HOST, ShareCollector, serving
+
+    collector = ShareCollector(chosen.seats)
+    try_bind(HOST, chosen.metrics_port, "--metrics-port")
+    stack.enter_context(serving(collector, chosen.metrics_port))
+    return collector
+
+
+def _share(arbiter: Arbiter, came: Sequence[int], collector: ShareCollector | None, *, as_json: bool) -> None:
     """A step every second, and a line wherever it changed something."""
     shown: Mapping[str, Standing] = {}
     while not came:
         began_s = time.monotonic()
         standing = arbiter.step(began_s)
+        if collector is not None:
+            collector.show(standing, arbiter.readings)
         if standing != shown:
             _show(standing, shown, as_json=as_json)
             shown = standing

@@ -86,7 +86,8 @@ def _stopped(stop: OrderedStop | None) -> list[tuple[str, str]]:
     if stop is None:
         return []
     why = f": {stop.reason}" if stop.reason else ""
-    return [("ordered", f"{stop.state} for {duration(stop.for_s)} by {stop.actor}{why}  [headway resume]")]
+    end = "" if stop.left_s is None else f"; it ends by itself in {duration(stop.left_s)}"
+    return [("ordered", f"{stop.state} for {duration(stop.for_s)} by {stop.actor}{why}{end}  [headway resume]")]
 
 
 def _diagnosis(found: Diagnosis | None) -> list[tuple[str, str]]:
@@ -141,12 +142,14 @@ def _caps(status: Status) -> list[tuple[str, str]]:
 
 
 def _ordered(status: Status) -> str:
-    """An ordered limit and its end."""
+    """An ordered limit, its author and its end."""
     order = status.limit.ordered
     if order is None:
         return ""
     end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
-    return f"; {order.seats} ordered in place of the preset's, {end}"
+    by = f" by {order.actor}" if order.actor else ""
+    why = f" ({order.reason})" if order.reason else ""
+    return f"; {order.seats} ordered{by}{why} in place of the preset's, {end}"
 
 
 def _prefixes(prefix: PrefixStatus) -> str:

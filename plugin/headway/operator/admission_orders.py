@@ -5,8 +5,9 @@
     drain    refused, with Retry-After        refused, with Retry-After      finish
     resume   as the preset says               dispatched as seats are free   finish
 
-A drain may follow a pause, and a resume ends both. Other causes of a stop (a recycle, a warm-up, the engine's own
-pause) end by themselves, and a server that closes drains for good.
+A drain may follow a pause, and a resume ends both. A pause may have an end, at which the server itself resumes; another
+pause renews or replaces it, a drain takes its end away, and one without an end is never shortened. Other causes of a
+stop (a recycle, a warm-up, the engine's own pause) end by themselves, and a server that closes drains for good.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,9 +25,10 @@ from headway.background_tasks import BackgroundTasks
 from headway.errors import OrderConflictError
 from headway_policies import AdmissionState, Hold
 
-TASK = "drain"
+TASK, EXPIRY = "drain", "pause expiry"
 PAUSE, RESUME, DRAIN = "pause_admission", "resume_admission", "drain_admission"
 _POLL_S = 0.1
+_OVER = "the ordered time is over"
 _CLOSING = "the server is closing: start it again once it has ended"
 _DRAINS = "the server is draining already: resume ends the drain"
 
@@ -36,13 +38,23 @@ Record = Callable[[Caller, str, str, str, str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class OrderedStop:
-    """An order that stops dispatch: the state it led to, since when (gate's clock, wall clock), by whom and why."""
+    """An order that stops dispatch: the state it led to, since when (gate's clock, wall clock), by whom and why.
+
+    ``ends_s`` is a time of the gate's clock; None: a resume ends it.
+    """
 
     state: AdmissionState
     since_s: float
     since_wall_s: float
     actor: str
     reason: str
+    ends_s: float | None = None
+
+    def renews(self, other: OrderedStop) -> bool:
+        """Whether it only moves the end of another one: the same state, author and reason."""
+        if self.ends_s is None or other.ends_s is None:
+            return False
+        return (self.state, self.actor, self.reason) == (other.state, other.actor, other.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +92,21 @@ class AdmissionOrders:
         holds = [str(hold) for hold in sorted(gate.desk.holds)]
         return {"holds": holds, "stopped": None if stop is None else _stop_status(stop, gate.now_s())}
 
-    def pause(self, caller: Caller, reason: str = "") -> AdmissionChange:
-        """Suspend dispatch. Raises OrderConflictError where it is so already; then nothing has changed."""
-        gate, why = self._gateway.gate, ""
+    def pause(self, caller: Caller, reason: str = "", expires_s: float | None = None) -> AdmissionChange:
+        """Suspend dispatch, for ``expires_s`` or until a resume. A renewal by the same author is not recorded.
+
+        Raises OrderConflictError where a drain, or a pause without an end, is in force; then nothing has changed.
+        """
+        gate, stop, why = self._gateway.gate, self.stop, ""
         if gate.desk.state is AdmissionState.DRAINING:
             why = "the server is draining, which stops more than a pause: resume ends the drain"
-        elif Hold.OPERATOR in gate.desk.holds:
+        elif Hold.OPERATOR in gate.desk.holds and (stop is None or stop.ends_s is None):
             why = "the server is paused already: resume ends the pause"
-        return self._change(PAUSE, gate.pause, why, caller, reason)
+        change = self._change(PAUSE, gate.pause, why, caller, reason, expires_s)
+        self._tasks.stop(EXPIRY)
+        if expires_s is not None and self._last is not None:
+            self._tasks.start(EXPIRY, self._expire(expires_s, self._last))
+        return change
 
     def drain(self, caller: Caller, reason: str = "") -> AdmissionChange:
         """Refuse new and waiting requests until a resume. Raises OrderConflictError where it is so already.
@@ -96,6 +115,7 @@ class AdmissionOrders:
         """
         why = _DRAINS if self._gateway.gate.desk.state is AdmissionState.DRAINING else ""
         change = self._change(DRAIN, self._drain, why, caller, reason)
+        self._tasks.stop(EXPIRY)
         self._tasks.start(TASK, self._until_drained(caller, reason))
         return change
 
@@ -108,6 +128,7 @@ class AdmissionOrders:
                 why += f"; it is held by {', '.join(sorted(gate.desk.holds))}, which ends by itself"
         change = self._change(RESUME, gate.resume, why, caller, reason)
         self._tasks.stop(TASK)
+        self._tasks.stop(EXPIRY)
         return change
 
     # ------------------------------------------------------------------ inside
@@ -118,7 +139,13 @@ class AdmissionOrders:
         self._gateway.gate.drain()
 
     def _change(
-        self, action: str, act: Callable[[], None], conflict: str, caller: Caller, reason: str
+        self,
+        action: str,
+        act: Callable[[], None],
+        conflict: str,
+        caller: Caller,
+        reason: str,
+        expires_s: float | None = None,
     ) -> AdmissionChange:
         """Carry an order out in one synchronous step, and record it, or why it is refused."""
         gate = self._gateway.gate
@@ -127,9 +154,9 @@ class AdmissionOrders:
         if why := _CLOSING if self._gateway.link.closing else conflict:
             self._record(caller, action, before.value, before.value, reason, f"refused: {why}")
             raise OrderConflictError(why)
+        last = self.stop
         act()
-        if action != RESUME:
-            self._last = OrderedStop(desk.state, gate.now_s(), self._wall_s(), plain(caller.actor), plain(reason))
+        stop = self._last = None if action == RESUME else self._stop_by(caller, reason, last, expires_s)
         change = AdmissionChange(
             desk.state,
             tuple(sorted(desk.holds)),
@@ -138,8 +165,24 @@ class AdmissionOrders:
             dispatched=ledger.in_flight - running if action == RESUME else 0,
             refused=waiting - ledger.queued if action == DRAIN else 0,
         )
-        self._record(caller, action, before.value, desk.state.value, reason, f"applied: {_words(change)}")
+        if stop is None or last is None or not stop.renews(last):
+            end = "" if expires_s is None else f"; for {expires_s:g} s"
+            self._record(caller, action, before.value, desk.state.value, reason, f"applied: {_words(change)}{end}")
         return change
+
+    def _stop_by(self, caller: Caller, reason: str, last: OrderedStop | None, expires_s: float | None) -> OrderedStop:
+        """The order that stops dispatch from now on; a renewal is the last one with a later end."""
+        gate = self._gateway.gate
+        now_s = gate.now_s()
+        ends_s = None if expires_s is None else now_s + expires_s
+        stop = OrderedStop(gate.desk.state, now_s, self._wall_s(), plain(caller.actor), plain(reason), ends_s)
+        return replace(last, ends_s=ends_s) if last is not None and stop.renews(last) else stop
+
+    async def _expire(self, after_s: float, stop: OrderedStop) -> None:
+        """Resume, unless another order, or the end of the server, has come before."""
+        await asyncio.sleep(after_s)
+        if self.stop is stop and not self._gateway.link.closing:
+            self._change(RESUME, self._gateway.gate.resume, "", Caller("headway"), _OVER)
 
     async def _until_drained(self, caller: Caller, reason: str) -> None:
         """Record the end of the last running request."""
@@ -165,4 +208,5 @@ def _stop_status(stop: OrderedStop, now_s: float) -> dict[str, Any]:
         "for_s": round(now_s - stop.since_s, 1),
         "actor": stop.actor,
         "reason": stop.reason,
+        "left_s": None if stop.ends_s is None else round(max(0.0, stop.ends_s - now_s), 1),
     }

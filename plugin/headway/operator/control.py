@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headway.admission import Gateway
-from headway.audit import Audit, Caller
+from headway.audit import Audit, Caller, plain
 from headway.errors import (
     HeadwayError,
     LimitOrderError,
@@ -164,6 +164,7 @@ class Control:
             return await self._end_order(expected_revision, caller, reason)
         now_s = self.gateway.gate.now_s()
         order = self.orders.next(seats, window_ms, before, None if expires_s is None else now_s + expires_s)
+        order = replace(order, actor=plain(caller.actor), reason=plain(reason))
         said = f"{order.words}, {'until the next switch' if expires_s is None else f'for {expires_s:g} s'}"
         try:
             self._check_revision(expected_revision)

@@ -19,7 +19,7 @@ TASK = "limit order"
 
 @dataclass(frozen=True, slots=True)
 class OrderedLimit:
-    """An order: the seats, and the batch window where one was given.
+    """An order: the seats, the batch window where one was given, its author and reason.
 
     ``own`` is the preset without any order. ``back_to`` comes back when the order ends, and with it the order
     ``beneath``, if there was one. ``ends_s`` is a time of the gate's clock; None: the next switch ends it.
@@ -31,6 +31,8 @@ class OrderedLimit:
     back_to: Preset
     beneath: OrderedLimit | None = None
     ends_s: float | None = None
+    actor: str = ""
+    reason: str = ""
 
     @property
     def words(self) -> str:
@@ -52,7 +54,7 @@ class LimitOrders:
         return None if order is None or order.ends_s is None else max(0.0, order.ends_s - now_s)
 
     def next(self, seats: int, window_ms: float | None, current: Preset, ends_s: float | None) -> OrderedLimit:
-        """The order that would follow the one in force."""
+        """The order, without an author yet, that would follow the one in force."""
         before = self.in_force
         own = current if before is None else before.own
         if ends_s is None:

@@ -109,6 +109,8 @@ def _limit(limit: LimitReading) -> dict[str, Any]:
             "seats": ordered.seats,
             "window_ms": ordered.window_ms,
             "left_s": None if left_s is None else round(left_s, 3),
+            "actor": ordered.actor,
+            "reason": ordered.reason,
         },
     }
 

@@ -24,17 +24,24 @@ from headway_policies.sharing import SeatShares, Share
 #: A server takes twenty orders a minute: a change of its limit at most so often, and a renewal.
 CHANGE_EVERY_S = 4.0
 RENEW_EVERY_S = 10.0
+#: A pause is renewed when it would end within so long.
+RENEW_PAUSE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One server after a step: its limit and its pause, or why it has no order."""
+    """One server after a step: its limit and its pause, or why it has no order, or not all that it should have."""
 
     model: str
     seats: int
     paused: bool = False
     late: bool = False
     problem: str = ""
+
+    @property
+    def managed(self) -> bool:
+        """Whether it answers and follows orders."""
+        return not self.problem
 
 
 class Arbiter:
@@ -49,11 +56,17 @@ class Arbiter:
         self._last: dict[str, tuple[Reading, float]] = {}
         self._ordered_s: dict[str, float] = {}
         self._problems: dict[str, str] = {}
+        self._seen: Mapping[str, Reading] = {}
+
+    @property
+    def readings(self) -> Mapping[str, Reading]:
+        """The servers that answered in the last step, by URL, as they were before its orders."""
+        return self._seen
 
     def step(self, now_s: float) -> dict[str, Standing]:
         """Read, decide and order; by URL. ``now_s`` never runs backwards. Raises RoleError: the token may only read."""
         self._problems = {}
-        seen = self._look(now_s)
+        seen = self._seen = self._look(now_s)
         committed = {url: self._committed(url, url in seen, now_s) for url in self._servers}
         managed = {url: one for url, one in seen.items() if not one.left_alone}
         limits = {url: one.limit for url, one in seen.items()}
@@ -131,11 +144,11 @@ class Arbiter:
         return True
 
     def _stop_or_go(self, url: str, one: Reading, *, paused: bool) -> None:
-        """Pause or resume a server where it is not as it should be."""
+        """Pause or resume a server where it is not as it should be, and renew its pause in time."""
         try:
             if one.paused and not paused:
                 self._servers[url].resume()
-            elif paused and one.can_pause:
+            elif paused and (one.can_pause or (one.paused and one.pause_left_s <= RENEW_PAUSE_S)):
                 self._servers[url].pause()
         except AdminError as error:
             self._problems[url] = str(error)

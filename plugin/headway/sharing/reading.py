@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Protocol
 
 from headway.api import Status
@@ -19,9 +19,9 @@ _ROUNDING_SEATS = 0.01
 class Reading:
     """One server now: its model and load, the limit in force, and the seats taken.
 
-    ``ordered`` says whether that limit is the arbiter's order, ``paused`` whether its pause is in force, ``can_pause``
-    whether a pause would be taken. A server with a ``left_alone`` belongs to another client: it gets no order but the
-    end of its pause, and that is the reason.
+    ``ordered`` says whether that limit is the arbiter's order, ``paused`` whether its pause is in force, for another
+    ``pause_left_s``, ``can_pause`` whether a pause would be taken. A server with a ``left_alone`` belongs to another
+    client: it gets no order but the end of its pause, and that is the reason.
     """
 
     model: str
@@ -31,6 +31,7 @@ class Reading:
     ordered: bool = False
     paused: bool = False
     can_pause: bool = True
+    pause_left_s: float = inf
     left_alone: str = ""
 
     @property
@@ -53,7 +54,7 @@ class Shared(Protocol):
         """Put it on so many seats for a time."""
 
     def pause(self) -> None:
-        """Suspend its dispatch."""
+        """Suspend its dispatch for a time, or renew the pause."""
 
     def resume(self) -> None:
         """End the pause."""

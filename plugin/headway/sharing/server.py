@@ -1,12 +1,9 @@
-"""One server that shares the machine: its status, and limits that it ends by itself when the arbiter is gone.
-
-Known weak spot: a pause has no end of its own. Where the arbiter is killed during one, the server stays paused until
-the arbiter is started again, or until ``headway resume``.
-"""
+"""One server that shares the machine: its status, and orders that it ends by itself when the arbiter is gone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from headway.api import AdminClient, Status
 from headway.sharing.reading import REASON, Reading, demand_seats, late_ratio
@@ -68,6 +65,7 @@ class SharedServer:
             ordered=ours,
             paused=is_shares and (self._stopped_it or not left_alone),
             can_pause=stopped is None and status.state == "open",
+            pause_left_s=inf if stopped is None or stopped.left_s is None else stopped.left_s,
             left_alone=left_alone,
         )
 
@@ -80,9 +78,9 @@ class SharedServer:
         self._revision, self._asked = done.revision, frozenset({seats})
 
     def pause(self) -> None:
-        """Suspend its dispatch."""
+        """Suspend its dispatch for ``EXPIRES_S``, or for as long again."""
         self._stopped_it = True  # before the answer, as for an order
-        self._client.pause(reason=REASON, actor=self._actor)
+        self._client.pause(expires_s=EXPIRES_S, reason=REASON, actor=self._actor)
 
     def resume(self) -> None:
         """End the pause."""

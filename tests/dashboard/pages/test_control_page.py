@@ -314,6 +314,8 @@ def test_a_limit_is_held_and_released(visit: Open, live: LiveStandIn) -> None:
         app.text_input(key="limit_confirm").set_value(what)
         press(app, word)
         assert live.preset.batching.seats == (4 if what == "hold" else 32)
+        if what == "hold":
+            assert "The limit is ordered by " in again_until(app, ": 4 seats in place of the preset's, for another ")
     assert "balanced has its own limit again" in words(app)
 
 
@@ -359,6 +361,20 @@ def test_a_server_is_paused_drained_and_resumed(visit: Open, live: LiveStandIn) 
     again_until(app, "Requests are dispatched.")
     shown = list(app.dataframe[0].value["Action"])
     assert {"pause admission", "drain admission", "resume admission"} <= set(shown)
+
+
+def test_a_pause_with_an_end_is_ordered_and_shown(visit: Open, live: LiveStandIn) -> None:
+    """The command has it too, and a drain has none."""
+    app = choose(visit(live.url, live_stand_in.TOKEN), "pause")
+    app.selectbox(key="admission_time").set_value("5 min").run()
+    assert f"headway pause --for 300s --url {live.url}" in [one.value for one in app.code]
+    ordered(app, "pause", "Pause dispatch", "disk")
+    stop = live.control.admission.stop
+    assert stop is not None
+    assert stop.ends_s == pytest.approx(stop.since_s + 300.0)
+    again_until(app, ": disk. It ends by itself in ")
+    choose(app, "drain")
+    assert "admission_time" not in {one.key for one in app.selectbox}
 
 
 def test_an_order_without_its_word_is_not_sent(visit: Open, live: LiveStandIn) -> None:

@@ -97,6 +97,15 @@ def test_overview_live(visit: Open, stub: StubServer) -> None:
     assert list(app.table[0].value["Class"]) == ["realtime", "normal", "batch"]
 
 
+def test_overview_says_that_the_limit_is_ordered(visit: Open, stub: StubServer) -> None:
+    """By whom and until when, with what was written as plain text."""
+    stub.world.ordered_limit = schema.OrderedLimit(seats=12, left_s=25.0, actor="ann", reason="headway *share*")
+    app = visit("overview", stub.url, HEADWAY_ADMIN_TOKEN=OPERATOR_TOKEN)
+    text = again_until(app, "The limit is ordered by ann (headway *share*): 12 seats in place of the preset")
+    assert "for another 25" in text
+    assert [one for one in app.caption if "headway \\*share\\*" in one.value]
+
+
 def test_overview_names_the_cause(visit: Open, stub: StubServer) -> None:
     """Overload of a single kind: the headline names it as the cause, and no sentence is friendly."""
     stub.world.load, stub.world.ends_per_s = 0.1, {Reason.DEADLINE_INFEASIBLE: 4.0}

@@ -24,6 +24,7 @@ WAIT = ex.Metric("headway_queue_wait_seconds", by=("class",))
 EXPRESSIONS: tuple[ex.Expression, ...] = (
     ex.Gauge(DEPTH),
     ex.Gauge(ex.Metric(DEPTH.name), largest=True),
+    ex.Peak(DEPTH),
     ex.Rate(ENDED),
     ex.Share(ex.Rate(ENDED), ex.Rate(ENDED)),
     ex.Portion(ex.Rate(ENDED), ex.Rate(ex.Metric(ENDED.name))),

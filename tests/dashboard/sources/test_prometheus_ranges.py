@@ -82,6 +82,17 @@ def test_ranges_of_days_are_answered(days: int) -> None:
     assert days * DAY_S <= source.longest_range_s
 
 
+def test_a_peak_looks_back_for_a_step() -> None:
+    """And no further, however long the window of a rate is: what was over before is not of this step."""
+    canned = Canned()
+    source = source_of(canned)
+    for range_s in (300.0, DAY_S):
+        source.read((panels.PRESETS_SEEN,), range_s)
+    source.refresh()
+    asked = "max by (preset, revision) (max_over_time(headway_preset_info[{}]))"
+    assert [query for query, _ in canned.asked] == [asked.format("5s"), asked.format("360s")]
+
+
 def test_a_coarse_grid_is_asked_for_once_a_minute() -> None:
     """A month of points every two seconds would be for nothing; a short range is asked for each time."""
     now_s = NOW_S

@@ -20,7 +20,7 @@ from headway_dashboard.analysis.catalogue import panels
 from headway_dashboard.analysis.catalogue.causes import COLOURS, NOT_FAILED, words
 from headway_dashboard.analysis.catalogue.panels import for_classes
 from headway_dashboard.analysis.queries.expressions import Expression, Imbalance, Share, Worst
-from headway_dashboard.analysis.queries.model import Series, newest
+from headway_dashboard.analysis.queries.model import Series, newest, onset_marks
 from headway_dashboard.analysis.server import newest_values
 from headway_dashboard.analysis.server.instances import away_words, by_instance, instance_name
 from headway_dashboard.analysis.server.scale_events import EXPRESSIONS, scale_events
@@ -100,17 +100,25 @@ def exposition(histories: Sequence[Sequence[Scrape]], start_s: int) -> str:
     return "\n".join((*lines, "# EOF\n"))
 
 
+def backfill(folder: Path, text: str) -> None:
+    """Make the data of a Prometheus that scrapes nothing from samples in the OpenMetrics format."""
+    (folder / "histories").write_text(text)
+    (folder / "prometheus.yml").write_text("scrape_configs: []\n")
+    words = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "histories", "data"]
+    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+
+
 def all_answers(
-    url: str, questions: Sequence[Expression], end_s: float, until: Callable[..., None]
+    url: str, questions: Sequence[Expression], end_s: float, until: Callable[..., None], range_s: float = 100.0
 ) -> Mapping[Expression, Series]:
     """The answers at a fixed time. Each attempt has a source of its own: a breaker with this clock would stay open."""
     found: dict[Expression, Series] = {}
 
     def ask() -> bool:
         with contextlib.closing(PrometheusSource(url, interval_s=STEP_S, clock=lambda: end_s)) as source:
-            reading = source.read(questions, 100.0)
+            reading = source.read(questions, range_s)
             while source.reachable and reading.series.keys() != {*questions}:
-                reading = source.read(questions, 100.0)
+                reading = source.read(questions, range_s)
         found.update(reading.series)
         return found.keys() == {*questions}
 
@@ -124,10 +132,7 @@ def test_the_causes_sum_to_the_share_in_prometheus(tmp_path: Path, until: Callab
     makers = (ledger_history, broken_history)
     histories = [makers[at % 2](Random(at), SCRAPES, name) for at, name in enumerate(names)]
     start_s = int(time.time()) // 7200 * 7200 - 7200
-    (tmp_path / "histories").write_text(exposition(histories, start_s))
-    (tmp_path / "prometheus.yml").write_text("scrape_configs: []\n")
-    backfill = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "histories", "data"]
-    subprocess.run(backfill, cwd=tmp_path, check=True, capture_output=True)
+    backfill(tmp_path, exposition(histories, start_s))
     end_s = start_s + (SCRAPES - 1) * STEP_S
     with running_prometheus(tmp_path, tmp_path / "prometheus.yml") as url:
         compared = []
@@ -139,6 +144,27 @@ def test_the_causes_sum_to_the_share_in_prometheus(tmp_path: Path, until: Callab
             series = all_answers(url, (share, share.whole, *causes), end_s, until)
             compared.append(sums_to_the_share(series.__getitem__, share, causes))
     assert min(compared) > 10
+
+
+def test_a_restart_shorter_than_a_step_is_marked_by_prometheus(tmp_path: Path, until: Callable[..., None]) -> None:
+    """An hour in steps of 15 s, with a state that was scraped once: the panel's own question does not see it."""
+    count, at_s = 1800, 1207
+    start_s = int(time.time()) // 7200 * 7200 - 7200
+    states = {state: [int((at * STEP_S in (at_s - 1, at_s)) == (state != "up")) for at in range(count)]
+              for state in ("up", "restarting")}  # fmt: skip
+    lines = ["# TYPE headway_engine_state gauge"]
+    for state, values in states.items():
+        name = f'headway_engine_state{{state="{state}"}}'
+        lines += [f"{name} {value} {start_s + at * STEP_S}" for at, value in enumerate(values)]
+    backfill(tmp_path, "\n".join((*lines, "# EOF\n")))
+    end_s = start_s + (count - 1) * STEP_S
+    with running_prometheus(tmp_path, tmp_path / "prometheus.yml") as url:
+        asked = (panels.ENGINE_STATES_SEEN, panels.ENGINE_STATE)
+        found = all_answers(url, asked, end_s, until, range_s=3600.0)
+    said = {"restarting": "engine restarts"}
+    (mark,) = onset_marks(found[panels.ENGINE_STATES_SEEN], said)
+    assert 0 <= mark.time_s - (start_s + at_s - 1) <= 15
+    assert onset_marks(found[panels.ENGINE_STATE], said) == []
 
 
 def events(source: PrometheusSource) -> list[tuple[str, str]]:

@@ -51,7 +51,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "recycle": {},
     "forecast": {"presets": ["latency"]},
     "undo": {"revision": 1},
-    "pause": {"reason": "the disk is moved", "actor": "anna"},
+    "pause": {"reason": "the disk is moved", "actor": "anna", "expires_s": 30},
     "resume": {},
     "drain": {},
     "warmup": {},

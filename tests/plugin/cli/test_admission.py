@@ -64,6 +64,26 @@ def test_the_help_teaches_with_examples(command: str, capsys: pytest.CaptureFixt
     assert "exit codes: 0" in out
 
 
+@pytest.mark.parametrize(("said", "expires_s", "words"), [("30", 30.0, "30 s"), ("10m", 600.0, "10 min 0 s")])
+def test_a_pause_for_a_time(
+    said: str, expires_s: float, words: str, operator: Stub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The server is told when it ends, and so is the reader."""
+    assert main(["pause", "--for", said, "--actor", "ann"]) == 0
+    assert operator.seen[-1][3] == {"actor": "ann", "expires_s": expires_s}
+    shown = capsys.readouterr().out
+    assert shown.endswith(f"until headway resume, for {words} at most\n")
+    assert main(["pause", "--for", "soon"]) == 2
+
+
+def test_the_status_says_when_a_pause_ends(operator: Stub) -> None:
+    """Beside the resume that ends it now."""
+    stop = OrderedStop(state="paused", since="", for_s=5.0, actor="ann", left_s=25.0)
+    told = operator.status().model_copy(update={"stopped": stop})
+    shown = status.text(told, operator.url)
+    assert "paused for 5.0 s by ann; it ends by itself in 25 s  [headway resume]" in shown
+
+
 def test_a_resume_names_what_else_stops_dispatch(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """It does not claim that requests are served."""
     operator.holds, operator.state_after_resume = ["recycle"], "paused"

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+import requests
 from live_stand_in import TOKEN, LiveStandIn
-from running_server import wait_until
+from running_server import Scrape, wait_until
 
 from headway.cli import main
 from headway.sharing.server import SharedServer
@@ -89,6 +90,29 @@ def test_json_has_a_line_for_each_change(
     assert lines[-1][busy.url]["seats"] == 23
     assert lines[-1][idle.url]["seats"] == 1
     assert {url for line in lines for url in line} == {busy.url, idle.url}
+
+
+@pytest.mark.slow
+def test_its_metrics_are_served_while_it_runs(busy: LiveStandIn, idle: LiveStandIn) -> None:
+    """On a port that is refused where another program has it, before anything is ordered."""
+    words = ("--server", busy.url, "--server", idle.url, "--seats", "24", "--metrics-port")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["share", *words, str(port)]) == 2
+        assert (busy.orders, idle.orders) == ([], [])
+    name = busy.url.removeprefix("http://")
+
+    def shown() -> bool:
+        try:
+            page = Scrape(requests.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text)
+        except requests.ConnectionError:
+            return False
+        seats = {one.labels["server"]: one.value for one in page.samples if one.name == "headway_share_seats"}
+        return page("headway_share_total_seats") == 24 and seats.get(name) == 23
+
+    assert share_until(shown, signal.SIGTERM, *words, str(port)) == 0
 
 
 @pytest.mark.slow

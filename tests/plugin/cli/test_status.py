@@ -63,6 +63,11 @@ def test_an_ordered_limit_is_shown_with_its_end(left_s: float | None, end: str, 
     limit = LimitStatus(live=48, ceiling=64, ordered=OrderedLimit(seats=48, left_s=left_s))
     shown = status.text(operator.status().model_copy(update={"limit": limit}), operator.url)
     assert f"5 taken of 48 (ceiling 64); 48 ordered in place of the preset's, {end}\n" in shown
+    told = OrderedLimit(seats=48, left_s=left_s, actor="ann", reason="share")
+    shown = status.text(
+        operator.status().model_copy(update={"limit": limit.model_copy(update={"ordered": told})}), operator.url
+    )
+    assert f"; 48 ordered by ann (share) in place of the preset's, {end}\n" in shown
 
 
 def test_seats_above_the_limit_are_named_as_such(operator: Stub) -> None:

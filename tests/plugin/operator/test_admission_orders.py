@@ -182,7 +182,9 @@ async def test_the_status_says_what_stops_dispatch_since_when_by_whom_and_why() 
     status = server.control.status()
     assert (status["holds"], status["reasons"], status["ready"]) == (["operator"], ["paused by an operator"], False)
     since = status["stopped"].pop("since")
-    assert status["stopped"] == {"state": "paused", "for_s": 90.0, "actor": "ann", "reason": "disk\\x1b[2J"}
+    assert status["stopped"] == {
+        "state": "paused", "for_s": 90.0, "actor": "ann", "reason": "disk\\x1b[2J", "left_s": None,
+    }  # fmt: skip
     assert since.endswith("Z")
     server.orders.drain(BEN)
     assert server.control.status()["stopped"]["actor"] == "ben"
@@ -200,3 +202,111 @@ async def test_a_pause_outlives_a_switch_of_the_preset() -> None:
     server.orders.pause(ANN)
     await server.control.switch("other", expected_revision=None, caller=ANN)
     assert server.gate.desk.state is AdmissionState.PAUSED
+
+
+# ---------------------------------------------------------------------- a pause with an end
+
+
+@on_virtual_time
+async def test_a_pause_ends_by_itself_and_says_so() -> None:
+    """The status says when, requests that waited are served, and the audit has the server's own resume."""
+    server = Server()
+    server.orders.pause(ANN, "disk", 30.0)
+    await asyncio.sleep(22.5)
+    await server.busy(1, tokens=3)
+    assert server.control.status()["stopped"]["left_s"] == pytest.approx(7.5, abs=0.1)
+    assert await server.answers() == [3]
+    assert (server.orders.stop, server.control.not_ready()) == (None, [])
+    assert server.audit() == [
+        ("pause_admission", "open", "paused", "applied: 0 running, 0 waiting; for 30 s"),
+        ("resume_admission", "paused", "open", "applied: 1 running, 0 waiting, 1 dispatched"),
+    ]
+    line = server.control.audit.entries(1)[0]
+    assert (line.actor, line.reason) == ("headway", "the ordered time is over")
+
+
+@on_virtual_time
+async def test_a_pause_is_renewed_by_another_one() -> None:
+    """Its end moves, earlier too; it began when it did, and the renewals of one author are no lines of the audit."""
+    server = Server()
+    for expires_s in (30.0, 30.0, 5.0):
+        server.orders.pause(ANN, "share", expires_s)
+        await asyncio.sleep(4.0)
+    stopped = server.control.status()["stopped"]
+    assert (stopped["for_s"], stopped["left_s"]) == (12.0, 1.0)
+    await asyncio.sleep(1.5)
+    assert server.gate.desk.state is AdmissionState.OPEN
+    assert [line[0] for line in server.audit()] == ["pause_admission", "resume_admission"]
+
+
+@on_virtual_time
+async def test_a_pause_with_an_end_is_replaced_by_that_of_another_author() -> None:
+    """At the same moment too; one without an end stays until the resume, and is not shortened afterwards."""
+    server = Server()
+    server.orders.pause(ANN, "share", 30.0)
+    server.orders.pause(BEN, "disk")
+    with pytest.raises(OrderConflictError, match="paused already"):
+        server.orders.pause(ANN, "share", 30.0)
+    await asyncio.sleep(60.0)
+    assert server.orders.stop is not None
+    assert (server.gate.desk.state, server.orders.stop.actor) == (AdmissionState.PAUSED, "ben")
+    assert [line[3] for line in server.audit()] == [
+        "applied: 0 running, 0 waiting; for 30 s",
+        "applied: 0 running, 0 waiting",
+        "refused: the server is paused already: resume ends the pause",
+    ]
+
+
+@on_virtual_time
+async def test_a_resume_ends_a_pause_before_its_own_end() -> None:
+    """Which then ends no later pause."""
+    server = Server()
+    server.orders.pause(ANN, expires_s=10.0)
+    await asyncio.sleep(5.0)
+    server.orders.resume(ANN)
+    server.orders.pause(BEN)
+    await asyncio.sleep(20.0)
+    assert server.gate.desk.state is AdmissionState.PAUSED
+
+
+@pytest.mark.parametrize("order", ["drain", "close"])
+def test_the_end_of_a_pause_changes_nothing_of_what_follows_it(order: str) -> None:
+    """A drain holds until a resume, and a server that closes stays closed."""
+
+    @on_virtual_time
+    async def run() -> None:
+        server = Server()
+        server.orders.pause(ANN, expires_s=10.0)
+        if order == "drain":
+            server.orders.drain(BEN)
+        else:
+            server.control.gateway.link.closing = True
+            server.gate.drain()
+        await asyncio.sleep(20.0)
+        assert server.gate.desk.state is AdmissionState.DRAINING
+        assert "resume_admission" not in [line[0] for line in server.audit()]
+
+    run()
+
+
+@on_virtual_time
+async def test_the_end_of_a_pause_leaves_one_for_another_cause() -> None:
+    """A recycle goes on."""
+    server = Server()
+    server.gate.pause(Hold.RECYCLE)
+    server.orders.pause(ANN, expires_s=10.0)
+    await asyncio.sleep(11.0)
+    assert (server.gate.desk.state, set(server.gate.desk.holds)) == (AdmissionState.PAUSED, {Hold.RECYCLE})
+
+
+@on_virtual_time
+async def test_a_pause_by_the_program_itself_is_not_ended_by_an_order_of_before() -> None:
+    """It has no author, and no end."""
+    server = Server()
+    server.orders.pause(ANN, expires_s=10.0)
+    server.gate.resume()
+    server.gate.pause()
+    server.orders.resume(ANN)
+    server.gate.pause()
+    await asyncio.sleep(20.0)
+    assert (server.gate.desk.state, server.orders.stop) == (AdmissionState.PAUSED, None)

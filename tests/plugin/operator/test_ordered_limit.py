@@ -28,6 +28,10 @@ class SixtyFour(PlainAdapter):
         return 64
 
 
+#: The status of an order of these tests, but for its seats and its end.
+ORDERED = {"window_ms": None, "actor": "ann", "reason": ""}
+
+
 def served(preset: Preset | None = None) -> Control:
     """An engine behind the gate, under a preset of four seats."""
     control, _ = installed(ServingEngine(), preset or small_preset(4))
@@ -56,7 +60,7 @@ async def test_a_trial_ends_by_itself() -> None:
     assert (control.gateway.gate.desk.limit, control.preset.name) == (9, "small")
     await asyncio.sleep(29)
     ordered = control.status()["limit"]["ordered"]
-    assert ordered == {"seats": 9, "window_ms": None, "left_s": 1.0}
+    assert ordered == {"seats": 9, "window_ms": None, "left_s": 1.0, "actor": "ann", "reason": ""}
     await asyncio.sleep(2)
     assert (control.gateway.gate.desk.limit, control.revision) == (4, 3)
     assert (control.status()["limit"]["ordered"], control.history.switches["small"]) == (None, 2)
@@ -97,7 +101,7 @@ async def test_a_trial_of_the_seats_in_force_changes_nothing() -> None:
     """No revision, no line, no count; it is shown until it ends, and a later trial goes back to the preset."""
     control = served()
     assert await order(control, 4, 30) == 1
-    assert control.status()["limit"]["ordered"] == {"seats": 4, "window_ms": None, "left_s": 30.0}
+    assert control.status()["limit"]["ordered"] == {**ORDERED, "seats": 4, "left_s": 30.0}
     assert (await order(control, 9, 30), await order(control, 4, 30), await order(control, None)) == (2, 3, 3)
     assert await order(control, 4, 30) == 3
     await asyncio.sleep(31)
@@ -122,7 +126,7 @@ async def test_an_order_without_an_end_holds_until_the_next_switch() -> None:
     control = served()
     await order(control, 9)
     await asyncio.sleep(10_000)
-    assert control.status()["limit"]["ordered"] == {"seats": 9, "window_ms": None, "left_s": None}
+    assert control.status()["limit"]["ordered"] == {**ORDERED, "seats": 9, "left_s": None}
     await control.switch("small", expected_revision=2, caller=ME)
     assert (control.preset, control.status()["limit"]["ordered"]) == (small_preset(4), None)
     assert lines(control)[-1] == ("ann", "small: 9 seats", "small", 3)
@@ -135,10 +139,10 @@ async def test_a_trial_on_an_order_without_an_end_goes_back_to_that() -> None:
     await order(control, 9)
     await order(control, 12, 30)
     await asyncio.sleep(31)
-    assert control.status()["limit"]["ordered"] == {"seats": 9, "window_ms": None, "left_s": None}
+    assert control.status()["limit"]["ordered"] == {**ORDERED, "seats": 9, "left_s": None}
     await order(control, 12, 30)
     await order(control, None)
-    assert control.status()["limit"]["ordered"] == {"seats": 9, "window_ms": None, "left_s": None}
+    assert control.status()["limit"]["ordered"] == {**ORDERED, "seats": 9, "left_s": None}
     await order(control, 12, 30)
     await order(control, 6)
     await asyncio.sleep(31)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from shared_stand_in import SharedStandIn
 
 from headway.api import RoleError
-from headway.sharing.arbiter import Arbiter
+from headway.sharing.arbiter import RENEW_PAUSE_S, Arbiter
 from headway.sharing.server import EXPIRES_S
+from headway_policies.sharing import PauseTerms, SeatShares
 
 TOTAL = 16
 
@@ -165,6 +166,19 @@ def test_a_late_urgent_server_takes_from_the_others_and_the_pausable_one_waits()
     go(arbiter, servers, 12, 37)
     assert not servers[1].paused
     assert servers[1].taken == 1
+
+
+def test_a_long_pause_is_renewed_and_ends_by_itself_without_the_arbiter() -> None:
+    """At no moment of the pause does the server go on; each renewal comes when half of the time is left."""
+    servers = [SharedStandIn("a", urgent=True, late_ratio=1.0, queued=400), SharedStandIn("b", may_pause=True)]
+    arbiter = Arbiter(servers, TOTAL, SeatShares(pauses=PauseTerms(longest_s=300.0)))
+    for now_s in range(100):
+        go(arbiter, servers, now_s, now_s + 1)
+        assert servers[1].paused
+    assert 100 / EXPIRES_S < servers[1].pauses <= 1 + 100 / (EXPIRES_S - RENEW_PAUSE_S)
+    for one in servers:
+        one.pass_time(99 + EXPIRES_S)
+    assert not servers[1].paused
 
 
 def test_a_pause_ends_where_the_server_is_left_alone() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from math import inf
 
 import pytest
 import requests
 from live_stand_in import TOKEN, LiveStandIn
 from running_server import wait_until
 
-from headway.api import AdminClient, StaleError
+from headway.api import AdminClient, RefusedError, StaleError
 from headway.audit import Caller
 from headway.sharing.reading import REASON
 from headway.sharing.server import SharedServer
@@ -107,6 +108,7 @@ def test_a_pause_is_known_by_its_reason_and_given_back(server: LiveStandIn, shar
     shared.pause()
     seen = shared.look()
     assert (seen.paused, seen.can_pause) == (True, False)
+    assert 20 < seen.pause_left_s <= 30
     shared.give_back()
     seen = shared.look()
     assert (seen.paused, seen.can_pause) == (False, True)
@@ -116,6 +118,24 @@ def test_a_pause_is_known_by_its_reason_and_given_back(server: LiveStandIn, shar
         assert (seen.paused, seen.can_pause, seen.load.demand_seats) == (False, False, 0)
         shared.give_back()
         assert other.status().state == "paused"
+        other.resume()
+
+
+def test_a_pause_is_renewed_and_ends_by_itself(
+    server: LiveStandIn, shared: SharedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the arbiter has been killed; one of another client without an end is not renewed."""
+    monkeypatch.setattr("headway.sharing.server.EXPIRES_S", 3.0)
+    shared.pause()
+    monkeypatch.setattr("headway.sharing.server.EXPIRES_S", 0.5)
+    shared.pause()
+    assert shared.look().pause_left_s <= 0.5
+    wait_until(lambda: shared.look().can_pause, "the pause has ended", 10)
+    with AdminClient(server.url, TOKEN) as other:
+        other.pause(reason="the disk is moved")
+        with pytest.raises(RefusedError, match="paused already"):
+            shared.pause()
+        assert shared.look().pause_left_s == inf
         other.resume()
 
 

@@ -12,7 +12,17 @@ from typing import Literal
 
 from headway_dashboard.analysis.catalogue import causes, palette
 from headway_dashboard.analysis.queries.durations import quantile, quantiles
-from headway_dashboard.analysis.queries.expressions import Either, Expression, Gauge, Mean, Metric, Rate, Share, limited
+from headway_dashboard.analysis.queries.expressions import (
+    Either,
+    Expression,
+    Gauge,
+    Mean,
+    Metric,
+    Peak,
+    Rate,
+    Share,
+    limited,
+)
 from headway_dashboard.analysis.units import Unit
 
 #: Metrics that tell classes apart, so that a class filter can be applied to them.
@@ -161,9 +171,12 @@ GPU_TOTAL = Gauge(_plain("headway_gpu_memory_total_bytes"))
 RESIDENT = Gauge(_plain("headway_process_resident_bytes"))
 READY = Gauge(_plain("headway_ready"), largest=True)
 ENGINE_STATE = Gauge(_plain("headway_engine_state", "state"), largest=True)
+#: All states since the instant before: marks stand for what held for less than a step, too.
+ENGINE_STATES_SEEN = Peak(ENGINE_STATE.of)
 DEATHS = Gauge(_plain("headway_engine_deaths_total"))
 RUNG = Gauge(_plain("headway_fallback_rung"), largest=True)
 PRESET = Gauge(_plain("headway_preset_info", "preset", "revision"), largest=True)
+PRESETS_SEEN = Peak(PRESET.of)
 BACKEND = Gauge(_plain("headway_build_info", "backend"), largest=True)
 
 TILES = (

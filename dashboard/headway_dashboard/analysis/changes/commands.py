@@ -46,9 +46,9 @@ def recycle_command(url: str) -> str:
     return _joined(["headway", "recycle"], url)
 
 
-def pause_command(url: str) -> str:
-    """Suspend dispatch."""
-    return _joined(["headway", "pause"], url)
+def pause_command(url: str, expires_s: float | None = None) -> str:
+    """Suspend dispatch, for a time or until a resume."""
+    return _joined(["headway", "pause", *([] if expires_s is None else ["--for", f"{expires_s:g}s"])], url)
 
 
 def drain_command(url: str) -> str:

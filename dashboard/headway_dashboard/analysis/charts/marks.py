@@ -19,8 +19,8 @@ from headway_dashboard.analysis.server import scale_events
 
 #: What a reading must hold for all marks but those of alerts, which need ``alerts.EXPRESSIONS``.
 EXPRESSIONS: tuple[Expression, ...] = (
-    panels.PRESET,
-    panels.ENGINE_STATE,
+    panels.PRESETS_SEEN,
+    panels.ENGINE_STATES_SEEN,
     engine_panels.WARMUP_S,
     *scale_events.EXPRESSIONS,
 )
@@ -90,8 +90,8 @@ def _in_full(mark: Mark) -> str:
 
 def marks_of(history: Reading) -> list[Mark]:
     """The marks of presets, the engine, servers and warm-ups; ``history`` holds ``EXPRESSIONS``."""
-    presets = change_marks(history[panels.PRESET])
-    states = onset_marks(history[panels.ENGINE_STATE], _TROUBLE)
+    presets = change_marks(history[panels.PRESETS_SEEN])
+    states = onset_marks(history[panels.ENGINE_STATES_SEEN], _TROUBLE)
     servers, warmups = scale_events.scale_events(history), warmup_marks(history[engine_panels.WARMUP_S])
     return sorted((*presets, *states, *servers, *warmups), key=lambda mark: mark.time_s)
 

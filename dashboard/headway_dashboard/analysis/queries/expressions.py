@@ -56,6 +56,20 @@ class Gauge(_OfOne):
 
 
 @dataclass(frozen=True, slots=True)
+class Peak(_OfOne):
+    """The largest value of a gauge that was sampled since the instant before: what held for less than a step is seen.
+
+    Its window is the step of the grid.
+    """
+
+    of: Metric
+
+    def promql(self, window: str) -> str:
+        """PromQL with this look back."""
+        return f"max{self.of.grouping} (max_over_time({self.of.promql()}[{window}]))"
+
+
+@dataclass(frozen=True, slots=True)
 class Rate(_OfOne):
     """A counter's increase a second."""
 
@@ -85,8 +99,7 @@ class Quantile(_OfOne):
         found = f"histogram_quantile({self.share}, sum by ({labels}) (rate({self.of.promql('_bucket')}[{window}])))"
         if self.longest is None:
             return found
-        peak = f"max{self.longest.grouping} (max_over_time({self.longest.promql()}[{window}])) > 0"
-        return f"(({peak}) < {found}) or {found}"
+        return f"(({Peak(self.longest).promql(window)} > 0) < {found}) or {found}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +265,7 @@ class Worst(_Around):
 
 
 Expression = (
-    Gauge | Rate | Quantile | Mean | Buckets | Share | Portion | Either | Over | Burn | Above | Imbalance | Worst
+    Gauge | Peak | Rate | Quantile | Mean | Buckets | Share | Portion | Either | Over | Burn | Above | Imbalance | Worst
 )
 
 
@@ -272,7 +285,7 @@ def limited(expression: Expression, label: str, values: tuple[str, ...]) -> Expr
             return Either(
                 replace(first, of=first.of.only(label, values)), replace(second, of=second.of.only(label, values))
             )
-        case Gauge(of) | Rate(of) | Mean(of) | Buckets(of):
+        case Gauge(of) | Peak(of) | Rate(of) | Mean(of) | Buckets(of):
             return replace(expression, of=of.only(label, values))
         case Over(of, window_s):
             share = limited(of, label, values)

@@ -191,6 +191,8 @@ def newest(line: Sequence[Point]) -> Point:
     return next((point for point in reversed(line) if point is not None), None)
 
 
+#: The state of an engine that works.
+UP = "up"
 MarkKind = Literal["preset", "engine", "server", "warm-up", "alert"]
 
 
@@ -223,18 +225,20 @@ def change_marks(series: Series) -> list[Mark]:
 
 
 def onset_marks(series: Series, labels_to_say: Mapping[str, str]) -> list[Mark]:
-    """Where did a state begin? Lines are 1 for a state while it holds. Only the states that are named get a mark.
+    """Where did a state begin? Lines are 1 where a state was seen. Only the states that are named get a mark.
 
-    The first state seen is where our knowledge begins, not an onset.
+    Of one instant several states may have been seen: ``UP`` counts only where it is the only one, so it begins where
+    all troubles are over. The first states seen are where our knowledge begins, not an onset.
     """
     marks: list[Mark] = []
-    before: str | None = None
+    before: set[str] = set()
     for index, time_s in enumerate(series.times_s):
-        now = next((labels[0] for labels, line in series.lines.items() if line[index] == 1), None)
-        if now is None:
+        seen = {labels[0] for labels, line in series.lines.items() if line[index] == 1}
+        now = seen - {UP} or seen
+        if not now:
             continue
-        if before is not None and now != before and now in labels_to_say:
-            marks.append(Mark(time_s, labels_to_say[now], "engine"))
+        if before:
+            marks += [Mark(time_s, say, "engine") for state, say in labels_to_say.items() if state in now - before]
         before = now
     return marks
 

@@ -9,7 +9,7 @@ from headway_dashboard.analysis.queries.expressions import Expression
 from headway_dashboard.analysis.queries.model import Mark, change_marks, onset_marks
 from headway_dashboard.analysis.queries.reading import Reading
 
-EXPRESSIONS: tuple[Expression, ...] = (panels.PRESET, panels.ENGINE_STATE)
+EXPRESSIONS: tuple[Expression, ...] = (panels.PRESETS_SEEN, panels.ENGINE_STATES_SEEN)
 MOST = 5
 
 _STATES = {
@@ -22,8 +22,8 @@ _STATES = {
 
 def change_rows(history: Reading) -> list[dict[str, str]]:
     """The last changes in the time of a reading, the newest first."""
-    presets = [Mark(one.time_s, f"Preset {one.label}") for one in change_marks(history[panels.PRESET])]
-    states = onset_marks(history[panels.ENGINE_STATE], _STATES)
+    presets = [Mark(one.time_s, f"Preset {one.label}") for one in change_marks(history[panels.PRESETS_SEEN])]
+    states = onset_marks(history[panels.ENGINE_STATES_SEEN], _STATES)
     newest = sorted((*presets, *states), key=lambda one: one.time_s, reverse=True)[:MOST]
     return [{"When (UTC)": _clock(one.time_s), "Change": one.label} for one in newest]
 

@@ -9,7 +9,7 @@ status is known too, the notice names the attempt, the stage and the reason.
     recycle        info      whether the old engine still serves, how many seats are taken, or the current step;
                              without the status, by the cause of the last engine death
     lost           error     whether another attempt follows
-    paused         warning   by whom, for how long and why, how many requests wait, and how to resume
+    paused         warning   by whom, for how long and why, how many requests wait, its end, and how to resume
     draining       warning   the same, with the seats that are still taken; info where the server closes
     warm-up        info      which attempt, what is done; failed: error, with the reason; ordered: beside the traffic
     order          warning   which error disabled it, and which order is used instead
@@ -23,7 +23,7 @@ from typing import Literal
 from headway.api.schema import WarmupStatus
 from headway_dashboard.analysis.server.engine_deaths import RECYCLE
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.server.stop_words import DRAINING, by_and_since, ordered_stop
+from headway_dashboard.analysis.server.stop_words import DRAINING, by_and_since, end_words, ordered_stop
 from headway_dashboard.analysis.units import compact, duration
 from headway_policies.engine import Stage
 
@@ -207,7 +207,8 @@ def _stopped(now: Situation, status: Status) -> Notice | None:
         return Notice("info", "The server is closing", text)
     if not ordered:
         return None
-    text = f"{said}No request is dispatched; {_waiting(now)}; time-outs go on. {_RESUME}"
+    end = f" {ends}" if (ends := end_words(status)) else ""
+    text = f"{said}No request is dispatched; {_waiting(now)}; time-outs go on.{end} {_RESUME}"
     return Notice("warning", "The server is paused", text)
 
 

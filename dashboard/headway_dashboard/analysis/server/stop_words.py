@@ -1,9 +1,12 @@
-"""What stops the dispatch of a server, in words: an operator's pause or drain, and other causes."""
+"""What operators have ordered of a server, in words: a pause, a drain, another limit; and what else stops dispatch.
+
+What an operator wrote stands in these words as it is: a page shows them as plain text.
+"""
 
 from __future__ import annotations
 
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.units import duration
+from headway_dashboard.analysis.units import compact, duration
 
 OPERATOR = "operator"
 DRAINING = "draining"
@@ -31,12 +34,29 @@ def by_and_since(status: Status) -> str:
     return f"by {stop.actor}{age}" + (f": {stop.reason}" if stop.reason else "")
 
 
+def end_words(status: Status) -> str:
+    """When the order that stops dispatch ends by itself, as a sentence; empty where a resume ends it."""
+    stop = status.stopped
+    return "" if stop is None or stop.left_s is None else f"It ends by itself in {duration(round(stop.left_s))}."
+
+
+def limit_order_words(status: Status) -> str:
+    """The limit that is ordered in place of the preset's, by whom, why and until when; empty where none is."""
+    order = status.ordered_limit
+    if order is None:
+        return ""
+    end = "until the next switch" if order.left_s is None else f"for another {duration(round(order.left_s))}"
+    by = f" by {order.actor}" if order.actor else ""
+    why = f" ({order.reason})" if order.reason else ""
+    return f"The limit is ordered{by}{why}: {compact(order.seats)} seats in place of the preset's, {end}."
+
+
 def admission_words(status: Status) -> str:
     """What happens to requests now, and why; empty where it is not known."""
     if not status.known:
         return ""
     if stop := ordered_stop(status):
-        return f"{stop.capitalize()} {by_and_since(status) or 'by an operator'}."
+        return f"{stop.capitalize()} {by_and_since(status) or 'by an operator'}. {end_words(status)}".rstrip()
     if status.admission == DRAINING:
         return "The server closes: new requests are refused."
     if status.admission == "open":

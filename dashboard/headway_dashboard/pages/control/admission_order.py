@@ -22,21 +22,26 @@ from headway_dashboard.sources import StatusSource
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOrder:
-    """One order: its button, its cost, its command, how it is sent, and what its answer says."""
+    """One order: its button, its cost, its command, how it is sent, what its answer says, and whether it may end."""
 
     label: str
     cost: Callable[[Here], str]
-    command: Callable[[str], str]
+    command: Callable[..., str]
     send: Callable[..., AdmissionChanged]
     result: Callable[[AdmissionChanged], str]
+    may_end: bool = False
 
 
 #: The orders by the word that confirms each.
 ORDERS: Mapping[str, AdmissionOrder] = {
-    "pause": AdmissionOrder("Pause dispatch", pause_cost, commands.pause_command, AdminClient.pause, paused),
+    "pause": AdmissionOrder(
+        "Pause dispatch", pause_cost, commands.pause_command, AdminClient.pause, paused, may_end=True
+    ),
     "drain": AdmissionOrder("Drain the server", drain_cost, commands.drain_command, AdminClient.drain, drained),
     "resume": AdmissionOrder("Resume dispatch", resume_cost, commands.resume_command, AdminClient.resume, resumed),
 }
+#: How long a pause lasts, in seconds; None: until Resume.
+_TIMES: Mapping[str, float | None] = {"until Resume": None, "1 min": 60.0, "5 min": 300.0, "1 h": 3600.0}
 
 
 def admission_order(settings: Settings, server_status: StatusSource, rights: Rights) -> None:
@@ -47,18 +52,28 @@ def admission_order(settings: Settings, server_status: StatusSource, rights: Rig
     st.fragment(_now, run_every=settings.refresh_s)(server_status)
     chosen = st.pills("Dispatch", tuple(ORDERS), key="admission_what", disabled=not rights.may_apply)
     if chosen is None:
-        st.caption("Choose one to see its effect. A pause or a drain lasts until Resume, also across preset switches.")
+        st.caption(
+            "Choose one to see its effect. A drain lasts until Resume, a pause until then or its own end, also across "
+            "preset switches."
+        )
         say("admission_result")
         return
     order = ORDERS[chosen]
+    terms = _terms(rights) if order.may_end else {}
     st.fragment(_effect, run_every=settings.refresh_s)(server_status, order)
 
     def ask(client: AdminClient, reason: str, actor: str) -> str:
-        return order.result(order.send(client, reason=reason, actor=actor))
+        return order.result(order.send(client, reason=reason, actor=actor, **terms))
 
     order_form("admission", chosen, order.label, settings, rights, ask)
-    st.code(order.command(settings.url), language="bash")
+    st.code(order.command(settings.url, **terms), language="bash")
     say("admission_result")
+
+
+def _terms(rights: Rights) -> dict[str, float]:
+    """The end that is chosen, as an argument; none where Resume ends it."""
+    chosen = _TIMES[st.selectbox("For", list(_TIMES), key="admission_time", disabled=not rights.may_apply)]
+    return {} if chosen is None else {"expires_s": chosen}
 
 
 def _now(server_status: StatusSource) -> None:

@@ -7,7 +7,9 @@ import streamlit as st
 from headway.api import AdminClient
 from headway_dashboard.analysis.changes import commands
 from headway_dashboard.analysis.changes.order_costs import here_of, limit_cost
-from headway_dashboard.analysis.units import compact, duration
+from headway_dashboard.analysis.server.stop_words import limit_order_words
+from headway_dashboard.analysis.units import compact
+from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control.order_form import order_form
 from headway_dashboard.pages.control.results import say
 from headway_dashboard.rights import Rights
@@ -65,10 +67,8 @@ def _held(rights: Rights, ceiling: int | None) -> tuple[int, float | None]:
 
 def _limit_now(server_status: StatusSource) -> None:
     status = server_status.read()
-    order = status.ordered_limit
-    if order is not None:
-        end = "until the next switch" if order.left_s is None else f"for another {duration(order.left_s)}"
-        st.markdown(f"Held at **{compact(order.seats)} seats** {end}.")
+    if words := limit_order_words(status):
+        st.markdown(plain(words))
     else:
         st.markdown("The limit is the preset's." if status.known else "It is shown when the dashboard has a token.")
 

@@ -21,7 +21,15 @@ from headway.api.schema.forecasts import (
     Quantiles,
     Traffic,
 )
-from headway.api.schema.orders import FallbackOrder, ForecastOrder, LimitOrder, Order, SwitchOrder, UndoOrder
+from headway.api.schema.orders import (
+    FallbackOrder,
+    ForecastOrder,
+    LimitOrder,
+    Order,
+    PauseOrder,
+    SwitchOrder,
+    UndoOrder,
+)
 from headway.api.schema.presets import (
     CurrentPreset,
     PresetEntry,
@@ -93,6 +101,7 @@ __all__ = [
     "OrderedLimit",
     "OrderedStop",
     "OrderingStatus",
+    "PauseOrder",
     "PredictionStatus",
     "PrefixStatus",
     "PresetEntry",

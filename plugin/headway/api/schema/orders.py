@@ -53,6 +53,12 @@ class LimitOrder(Order):
     expires_s: float | None = Field(default=None, gt=0, le=3600)
 
 
+class PauseOrder(Order):
+    """Suspend dispatch. With ``expires_s`` the server itself resumes after so long; without, a resume ends it."""
+
+    expires_s: float | None = Field(default=None, gt=0, le=86_400)
+
+
 class FallbackOrder(Order):
     """Put the fallback ladder on this rung; null makes it automatic again."""
 

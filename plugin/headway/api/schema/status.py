@@ -25,11 +25,13 @@ class PresetStatus(PresetInForce):
 
 
 class OrderedLimit(Answer):
-    """A limit that an operator has ordered in place of the preset's: its seats, its batch window, and its end."""
+    """A limit that an operator has ordered in place of the preset's: seats, batch window, end, author and reason."""
 
     seats: int
     window_ms: float | None = Field(default=None, description="null: the window of the preset.")
     left_s: float | None = Field(default=None, description="Seconds until it ends; null: with the next switch.")
+    actor: str = ""
+    reason: str = ""
 
 
 class LimitStatus(Answer):
@@ -105,13 +107,14 @@ class ForecastErrors(Answer):
 
 
 class OrderedStop(Answer):
-    """An order that has stopped dispatch: paused or draining, since when, by whom, and why."""
+    """An order that has stopped dispatch: paused or draining, since when, by whom, why, and its end."""
 
     state: str
     since: str
     for_s: float
     actor: str
     reason: str = ""
+    left_s: float | None = Field(default=None, description="Seconds until it ends by itself; null: a resume ends it.")
 
 
 class Status(Answer):

@@ -23,7 +23,10 @@ from headway.supervision import CannotReplaceError, NotNowError
 
 
 async def _pause(control: Control, request: Request, caller: Caller) -> Response:
-    return _changed(api.PAUSE, _ordered(request, caller, control.admission.pause))
+    wanted = order(request, schema.PauseOrder)
+    with _refusals():
+        change = control.admission.pause(caller, wanted.reason, wanted.expires_s)
+    return _changed(api.PAUSE, change)
 
 
 async def _resume(control: Control, request: Request, caller: Caller) -> Response:

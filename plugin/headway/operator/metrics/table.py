@@ -85,6 +85,13 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_instance_kv_cache_usage_ratio": ("gauge", "Router: KV-cache use of the instance, 0 to 1."),
     "headway_instance_exchanges_total": ("counter", "Router: exchanges with the instance, by how they ended."),
     "headway_instance_retries_total": ("counter", "Router: requests tried again because their instance was lost."),
+    "headway_share_total_seats": ("gauge", "Share: the seats that are divided between the servers."),
+    "headway_share_seats": ("gauge", "Share: seats of the server."),
+    "headway_share_wanted_seats": ("gauge", "Share: seats that the requests of the server would fill."),
+    "headway_share_taken_seats": ("gauge", "Share: seats of the server that are taken."),
+    "headway_share_paused": ("gauge", "Share: 1 while the server is paused for an urgent one."),
+    "headway_share_late": ("gauge", "Share: 1 while the server is urgent and late."),
+    "headway_share_managed": ("gauge", "Share: 1 while the server answers and follows orders."),
     "headway_build_info": ("gauge", "Version and backend; always 1."),
 }
 METRIC_NAMES = tuple(TABLE)

@@ -45,6 +45,7 @@ CONDITIONS = ("realtime.ttft_p95_s > 2 for 30 s", "error_ratio > 0.05 for 30 s")
         commands.fallback_command(URL, "shed"),
         commands.recycle_command(URL),
         commands.pause_command(URL),
+        commands.pause_command(URL, 300.0),
         commands.drain_command(URL),
         commands.resume_command(URL),
         commands.warmup_command(URL),

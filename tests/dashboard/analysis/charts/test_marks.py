@@ -71,8 +71,8 @@ def test_presets_engine_and_warmups_stand_in_their_order() -> None:
             by_instance(panels.READY): {("a:1",): [1, 1, 1, 1]},
             by_instance(UP): {("a:1",): [1, 1, 1, 1]},
             by_instance(STARTED_S): {("a:1",): [50, 50, 900, 900]},
-            panels.PRESET: {("balanced", "1"): [1, 1, 1, 0], ("latency", "2"): [0, 0, 0, 1]},
-            panels.ENGINE_STATE: {("up",): [1, 0, 1, 1], ("restarting",): [0, 1, 0, 0]},
+            panels.PRESETS_SEEN: {("balanced", "1"): [1, 1, 1, 0], ("latency", "2"): [0, 0, 0, 1]},
+            panels.ENGINE_STATES_SEEN: {("up",): [1, 0, 1, 1], ("restarting",): [0, 1, 0, 0]},
             engine_panels.WARMUP_S: {("batch",): [2.0, 2.0, 1.5, 1.5]},
         }
     )

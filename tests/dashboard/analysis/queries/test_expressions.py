@@ -23,6 +23,8 @@ TOKENS = ex.Metric("vllm:generation_tokens_total")
     [
         (ex.Gauge(DEPTH), "sum by (class) (headway_queue_depth)"),
         (ex.Gauge(ex.Metric("x", (("kind", ("live",)),)), largest=True), 'max (x{kind=~"live"})'),
+        (ex.Peak(ex.Metric("x", (("kind", ("live",)),))), 'max (max_over_time(x{kind=~"live"}[1m]))'),
+        (ex.Peak(DEPTH), "max by (class) (max_over_time(headway_queue_depth[1m]))"),
         (ex.Rate(TOKENS), 'sum (rate({__name__=~"(ray_)?vllm[:_]generation_tokens_total"}[1m]))'),
         (
             ex.Quantile(0.95, TTFT),
@@ -81,6 +83,8 @@ TOKENS = ex.Metric("vllm:generation_tokens_total")
     ids=[
         "by class",
         "largest",
+        "peak",
+        "peak by class",
         "engine name",
         "quantile",
         "mean",
@@ -223,6 +227,7 @@ def test_limits_reach_every_metric() -> None:
         (ex.Above(ex.Gauge(DEPTH), 1.0, (("x", 2.0),)), 2),
         (ex.Quantile(0.5, TTFT, TTFT), 3),
         (ex.Buckets(TTFT), 1),
+        (ex.Peak(DEPTH), 1),
         (ex.Portion(rate, ex.Rate(ex.Metric("a"))), 1),
     ]
     for expression, parts in whole:

@@ -183,8 +183,16 @@ def test_newest_skips_the_gap_at_the_end() -> None:
         ({("balanced", "1"): [1, 1, None, None], ("latency", "2"): [None, None, 1, 1]}, [Mark(2, "latency")]),
         ({("balanced", "1"): [1, None, None, None], ("latency", "2"): [None, None, None, 1]}, [Mark(3, "latency")]),
         ({("a", "9"): [1, 1, 0, 0], ("a", "10"): [None, 1, 1, 1]}, [Mark(1, "a")]),
+        ({("a", "1"): [1, 1, 0, 0], ("b", "2"): [0, 1, 0, 0], ("c", "3"): [0, 1, 1, 1]}, [Mark(1, "c")]),
     ],
-    ids=["nothing", "no change", "change", "change behind a gap", "both seen at once: the newer revision"],
+    ids=[
+        "nothing",
+        "no change",
+        "change",
+        "change behind a gap",
+        "both seen at once: the newer revision",
+        "two in a step",
+    ],
 )
 def test_change_marks(lines: dict[tuple[str, str], list[float | None]], expected: list[Mark]) -> None:
     """A mark stands where another preset began to run; the first one seen is no change."""
@@ -198,12 +206,38 @@ def test_change_marks(lines: dict[tuple[str, str], list[float | None]], expected
         ({("up",): [1, 0, 0, 1], ("lost",): [0, 1, 1, 0]}, [Mark(1, "engine lost", "engine")]),
         ({("up",): [1, None, 0, 0], ("lost",): [0, None, 1, 1]}, [Mark(2, "engine lost", "engine")]),
         ({("up",): [None] * 4}, []),
+        ({("up",): [1, 1, 1, 1], ("lost",): [0, 0, 1, 0]}, [Mark(2, "engine lost", "engine")]),
+        ({("up",): [1, 1, 1, 1], ("lost",): [0, 1, 1, 1]}, [Mark(1, "engine lost", "engine")]),
+        ({("up",): [1, 1, 1, 1], ("lost",): [1, 1, 0, 0]}, []),
+        ({("lost",): [0, 1, 0, 1], ("up",): [1, 1, 1, 0]}, [Mark(at, "engine lost", "engine") for at in (1, 3)]),
+        (
+            {("silent",): [0, 1, 0, 0], ("lost",): [0, 1, 1, 0], ("up",): [1, 1, 1, 1]},
+            [Mark(1, "engine silent", "engine"), Mark(1, "engine lost", "engine")],
+        ),
     ],
-    ids=["the first one seen is no onset", "onset", "onset behind a gap", "nothing"],
+    ids=[
+        "the first one seen is no onset",
+        "onset",
+        "onset behind a gap",
+        "nothing",
+        "shorter than a step",
+        "one that holds on, seen with up in each step",
+        "the first one seen with up",
+        "again",
+        "two troubles of one step",
+    ],
 )
 def test_onset_marks(lines: dict[tuple[str, ...], list[float | None]], expected: list[Mark]) -> None:
     """A mark stands where a state that has a name began; coming back from it is none."""
-    assert onset_marks(Series((0, 1, 2, 3), lines), {"lost": "engine lost"}) == expected
+    said = {"silent": "engine silent", "lost": "engine lost"}
+    assert onset_marks(Series((0, 1, 2, 3), lines), said) == expected
+
+
+def test_up_begins_where_all_troubles_are_over() -> None:
+    """Once, although it was seen before and between them."""
+    lines = {("up",): [1, 1, 1, 1, 1], ("lost",): [0, 1, 1, 0, 0]}
+    marks = onset_marks(Series((0, 1, 2, 3, 4), lines), {"up": "engine up", "lost": "engine lost"})
+    assert marks == [Mark(1, "engine lost", "engine"), Mark(3, "engine up", "engine")]
 
 
 @pytest.mark.parametrize(

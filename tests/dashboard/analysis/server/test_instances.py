@@ -74,6 +74,7 @@ def test_limits_and_lines_by_instance_reach_every_metric() -> None:
     for expression, parts in (
         (ex.Portion(rate, ex.Rate(ex.Metric("a"))), 2),
         (ex.Quantile(0.5, ex.Metric("h"), ex.Metric("longest")), 3),
+        (ex.Peak(ex.Metric("a", by=("state",))), 1),
         (ex.Burn(ex.Over(ex.Share(rate, rate), 60.0), 0.99), 2),
         (ex.Either(ex.Gauge(ex.Metric("a")), ex.Gauge(ex.Metric("b"))), 2),
     ):

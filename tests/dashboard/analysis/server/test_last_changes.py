@@ -13,8 +13,8 @@ def test_the_newest_change_comes_first() -> None:
     """Presets and the engine's state in one list, in UTC."""
     found = reading_of(
         {
-            panels.PRESET: {("balanced", "1"): [1, 1, 0, 0], ("latency", "2"): [0, 0, 1, 1]},
-            panels.ENGINE_STATE: {("up",): [1, 0, 0, 1], ("restarting",): [0, 1, 1, 0]},
+            panels.PRESETS_SEEN: {("balanced", "1"): [1, 1, 0, 0], ("latency", "2"): [0, 0, 1, 1]},
+            panels.ENGINE_STATES_SEEN: {("up",): [1, 0, 0, 1], ("restarting",): [0, 1, 1, 0]},
         }
     )
     assert change_rows(found) == [
@@ -28,7 +28,7 @@ def test_only_the_last_ones_are_listed() -> None:
     """A restless engine does not fill the page."""
     up: list[Point] = [1, 0] * 10
     down: list[Point] = [0, 1] * 10
-    assert len(change_rows(reading_of({panels.ENGINE_STATE: {("up",): up, ("silent",): down}}))) == MOST
+    assert len(change_rows(reading_of({panels.ENGINE_STATES_SEEN: {("up",): up, ("silent",): down}}))) == MOST
 
 
 def test_where_nothing_is_known_nothing_changed() -> None:

@@ -19,6 +19,7 @@ WELL = Status(
 )
 QUEUED = Situation(ready=0, queued=7, since_s=12.0)
 STOP = OrderedStop(state="paused", since="2026-01-01T00:00:00Z", for_s=300.0, actor="ann", reason="disk moved")
+ENDING_STOP = STOP.model_copy(update={"left_s": 20.7})
 
 
 def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -> Status:
@@ -117,6 +118,12 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
                 "headway resume",
             ],
         ),
+        (
+            QUEUED,
+            status_with("up", admission="paused", holds=("operator",), stopped=ENDING_STOP),
+            "warning",
+            ["go on. It ends by itself in 21\u00a0s. Resume it on the page Control"],
+        ),
         (QUEUED, status_with("up", admission="paused", holds=("operator",)), "warning", ["paused. No request is"]),
         (
             QUEUED,
@@ -158,6 +165,7 @@ def status_with(state: str, step: str = "", attempts: int = 0, **more: object) -
         "warm-up pending",
         "draining, without a token",
         "paused by an order",
+        "paused for a time",
         "paused by a program",
         "draining by an order",
         "draining at its end",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from starlette.applications import Starlette
 from virtual_time import on_virtual_time
 
 from headway.api.routes import Role
+from headway.api.schema import AuditKind
 from headway.http.admin.handlers import routes
 from headway.http.admin.orders import MAX_BODY_BYTES
 from headway.http.admin.tokens import Tokens
@@ -75,6 +77,36 @@ async def test_a_drain_and_a_warm_up_go_on_in_the_background() -> None:
         )  # fmt: skip
         drained = await post(client, "drain")
         assert (drained.status_code, drained.json()["state"]) == (202, "draining")
+
+
+@on_virtual_time
+async def test_a_pause_may_have_an_end_and_is_renewed() -> None:
+    """A renewal has changed nothing that the audit lists; it is among the orders that changed nothing."""
+    async with serving() as (client, control):
+        for _ in range(3):
+            paused = await post(client, "pause", json={"expires_s": 30, "actor": "bob"})
+            assert (paused.status_code, paused.json()["state"]) == (200, "paused")
+            await asyncio.sleep(20.0)
+        assert control.status()["stopped"]["left_s"] == 10.0
+        assert [one.action for one in control.audit.entries(9)] == ["pause_admission"]
+        (renewals,) = control.audit.entries(9, AuditKind.NOOP)
+        assert (renewals.action, renewals.actor, renewals.times) == ("POST /headway/v1/pause", "bob", 2)
+        await asyncio.sleep(11.0)
+        assert control.gateway.gate.desk.state is AdmissionState.OPEN
+
+
+@pytest.mark.parametrize("expires_s", [0, -1, 86_401, "30", True, None])
+def test_the_end_of_a_pause_is_a_number_of_seconds_up_to_a_day(expires_s: object) -> None:
+    """null: it has none, as where it is left out."""
+
+    @on_virtual_time
+    async def run() -> None:
+        async with serving() as (client, control):
+            answer = await post(client, "pause", json={"expires_s": expires_s})
+            paused = control.gateway.gate.desk.state is AdmissionState.PAUSED
+            assert (answer.status_code, paused) == ((200, True) if expires_s is None else (422, False))
+
+    run()
 
 
 @pytest.mark.parametrize("order", ["pause", "drain"])

@@ -28,8 +28,8 @@ from headway_policies.memory.policy import Cache
 WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes", "headway_gpu_busy_ratio"}
 WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
 WITHOUT_COMPARISON = {"headway_forecast_error_ratio"}
-#: tests/plugin/router/test_metrics.py looks at these.
-OF_A_ROUTER = {name for name in METRIC_NAMES if name.startswith("headway_instance_")}
+#: tests/plugin/router/test_metrics.py and tests/plugin/sharing/test_metrics.py look at these.
+OF_OTHERS = {name for name in METRIC_NAMES if name.startswith(("headway_instance_", "headway_share_"))}
 NOT_AT_ONCE = {"headway_processor_busy_ratio", "headway_engine_memory_bytes"}
 
 
@@ -50,7 +50,7 @@ async def test_every_metric_and_every_label_value_is_there_from_the_start() -> N
     suffixes = ("_bucket", "_sum", "_count", "_created")
     names = {one.name for one in scrape.samples}
     families = names | {name.removesuffix(suffix) for name in names for suffix in suffixes if name.endswith(suffix)}
-    assert set(METRIC_NAMES) - families - WITHOUT_GPU - OF_A_ROUTER - NOT_AT_ONCE == WITHOUT_WARMUP | WITHOUT_COMPARISON
+    assert set(METRIC_NAMES) - families - WITHOUT_GPU - OF_OTHERS - NOT_AT_ONCE == WITHOUT_WARMUP | WITHOUT_COMPARISON
     for name in control.catalogue.class_names():
         for label, values, metric in (
             ("outcome", Outcome, "headway_outcomes_total"),

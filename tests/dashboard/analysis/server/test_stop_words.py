@@ -1,0 +1,48 @@
+"""What operators have ordered of a server, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.api.schema import OrderedLimit, OrderedStop
+from headway_dashboard.analysis.server.status import Status
+from headway_dashboard.analysis.server.stop_words import admission_words, end_words, limit_order_words
+
+
+@pytest.mark.parametrize(
+    ("left_s", "words"),
+    [
+        (None, "Paused by ann, 1\u00a0min ago: disk."),
+        (21.3, "Paused by ann, 1\u00a0min ago: disk. It ends by itself in 21\u00a0s."),
+    ],
+    ids=["until a resume", "with an end"],
+)
+def test_a_pause_is_said_with_its_author_and_its_end(left_s: float | None, words: str) -> None:
+    """An end is only said where there is one."""
+    stop = OrderedStop(state="paused", since="", for_s=60.0, actor="ann", reason="disk", left_s=left_s)
+    status = Status(known=True, admission="paused", holds=("operator",), stopped=stop)
+    assert admission_words(status) == words
+
+
+def test_a_server_that_nobody_has_stopped_has_no_end() -> None:
+    """And no limit that was ordered."""
+    assert (end_words(Status()), limit_order_words(Status())) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        (
+            OrderedLimit(seats=12, left_s=24.6, actor="ann", reason="headway share"),
+            "The limit is ordered by ann (headway share): 12 seats in place of the preset's, for another 25\u00a0s.",
+        ),
+        (
+            OrderedLimit(seats=12),
+            "The limit is ordered: 12 seats in place of the preset's, until the next switch.",
+        ),
+    ],
+    ids=["for a time, by somebody", "by an older server"],
+)
+def test_an_ordered_limit_is_said_with_its_author_and_its_end(order: OrderedLimit, words: str) -> None:
+    """Without an author where the server does not tell one."""
+    assert limit_order_words(Status(ordered_limit=order)) == words
