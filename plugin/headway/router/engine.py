@@ -70,6 +70,8 @@ class InstancesEngine:
                             if refusal or piece.status in _REFUSALS:
                                 refusal.append(piece)
                                 continue
+                            if not call.begun and piece.body and piece.status == HTTPStatus.OK:
+                                self.pool.answering(lease)
                             call.begun = True
                             yield piece
                     if not refusal:
@@ -235,8 +237,7 @@ class _Tries:
 
 
 def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
-    link, read = lease.link, lease.link.progress
-    return lambda: before + link.progress - read
+    return lambda: before + lease.progress
 
 
 def _serves_nobody(first: Piece) -> bool:

@@ -67,9 +67,17 @@ class InstanceLink:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lease:
-    """The seats of one request on one instance, until they are given back."""
+    """The seats of one request on one instance, until they are given back; ``progress_before`` is what the instance had
+    when they were taken.
+    """
 
     link: InstanceLink
     seats: int
     number: int
     call: Call
+    progress_before: int
+
+    @property
+    def progress(self) -> int:
+        """The readings since then that showed new tokens."""
+        return self.link.progress - self.progress_before

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from headway.router.call import Call, InstanceLostError
 from headway.router.instance import InstanceLink, Lease
@@ -19,6 +20,10 @@ from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, Router
 
 log = logging.getLogger(__name__)
+
+#: So many readings with new tokens say that an instance works on its probe, whose answer may come as a whole, in the
+#: end. The first may show what was computed before the probe.
+_PROBE_READINGS: Final = 2
 
 
 class AllTriedError(Exception):
@@ -111,6 +116,13 @@ class InstancePool:
         link.health.ended(lease.number, verdict, self._now_s())
         self._changed(link)
 
+    def answering(self, lease: Lease) -> None:
+        """The first bytes of a good answer have come: if it is a probe, its instance is healthy before it ends."""
+        now_s, link = self._now_s(), lease.link
+        if link.health.state(now_s) is not BreakerState.CLOSED:
+            link.health.answering(lease.number, now_s)
+            self._changed(link)
+
     def give_back(self, lease: Lease) -> None:
         """Nothing was sent with this lease."""
         self.release(lease, Verdict.UNDECIDED, "unsent")
@@ -123,6 +135,9 @@ class InstancePool:
     def read(self, link: InstanceLink, reading: Reading, sent_before: int) -> None:
         """Its metrics have come; ``sent_before``: what this router ran there when it asked for them."""
         link.read(reading, sent_before)
+        for lease in link.leases:
+            if lease.progress >= _PROBE_READINGS:
+                link.health.answering(lease.number, self._now_s())
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:
@@ -191,7 +206,7 @@ class InstancePool:
         link.sent += demand.seats
         link.calls.add(call)
         link.prefixes.sent(demand.prefix)
-        lease = Lease(link, demand.seats, number, call)
+        lease = Lease(link, demand.seats, number, call, link.progress)
         link.leases.add(lease)
         return lease
 

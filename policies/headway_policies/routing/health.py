@@ -3,12 +3,13 @@
     state       event                                        next
     CLOSED      no good heartbeat, or failures in a row      OPEN        it is given nothing
     OPEN        a good heartbeat, and it has cooled          HALF_OPEN   it is given one request, the probe
-    HALF_OPEN   the probe is answered                        CLOSED
+    HALF_OPEN   the probe begins to be answered, or is       CLOSED
     HALF_OPEN   the probe fails, or no good heartbeat        OPEN        cools twice as long after each failed probe
 
 The last good heartbeat counts for ``silent_s``; a bad one ends that at once. The answers are counted by the circuit
 breaker of the fallback. Both have to agree: an engine whose health route answers while its requests fail stays out,
-and so does one that is silent.
+and so does one that is silent. Known weak spot: one that breaks in the middle of every answer does not cool for longer
+each time.
 """
 
 from __future__ import annotations
@@ -57,6 +58,12 @@ class InstanceHealth:
             return None
         probe, self._probe = self._probe, None
         return self._breaker.begin(now_s) if probe is None else probe
+
+    def answering(self, number: int, now_s: float) -> None:
+        """The first output of that request has come. A probe has succeeded with it; its end counts no more."""
+        if self._breaker.state is BreakerState.HALF_OPEN:
+            self._breaker.ended(number, Verdict.SUCCESS, now_s)
+            self._look(now_s)
 
     def ended(self, number: int, verdict: Verdict, now_s: float) -> None:
         """That request was answered, failed because of the instance, or is undecided. Exactly once for each."""

@@ -25,9 +25,12 @@ REQUEST = Forwarded("POST", "/v1/completions", ())
 
 
 class Answers:
-    """A client of instances: those in ``refusing`` answer with that status and those headers, the others at length."""
+    """A client of instances: those in ``refusing`` answer with that status and those headers, the others at length,
+    after ``first`` at once.
+    """
 
-    def __init__(self, **refusing: tuple[int, Headers]) -> None:
+    def __init__(self, first: bytes = b"", **refusing: tuple[int, Headers]) -> None:
+        self.first = first
         self.refusing = refusing
         self.asked: list[str] = []
 
@@ -39,7 +42,7 @@ class Answers:
             status, headers = self.refusing[address.name]
             yield Piece(b"no", status, headers, last=True)
             return
-        yield Piece(b"", 200)
+        yield Piece(self.first, 200)
         await call.step(asyncio.sleep(3600))
         yield Piece(b"yes", last=True)
 
@@ -125,6 +128,24 @@ async def test_requests_wait_while_all_instances_drain() -> None:
         for link in engine.pool.links.values():
             engine.pool.heard(link)
     assert [link.sent for link in engine.pool.links.values()] == [1, 1], "each runs its probe"
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert held(engine) == 0
+
+
+@pytest.mark.parametrize(("first", "running"), [(b"data: ", 4), (b"", 1)])
+@on_virtual_time
+async def test_the_first_bytes_of_a_probe_open_all_seats(first: bytes, running: int) -> None:
+    """Its end may be far; the head alone says nothing."""
+    engine = engine_of(Answers(first), "a")
+    link = engine.pool.links["a"]
+    engine.pool.unready(link)
+    await asyncio.sleep(2)
+    engine.pool.heard(link)
+    asked = [asyncio.create_task(statuses(engine, str(at))) for at in range(6)]
+    await asyncio.sleep(0.1)
+    assert (link.sent, engine.pool.open_seats()) == (running, running)
     for one in asked:
         one.cancel()
     await asyncio.gather(*asked, return_exceptions=True)

@@ -181,6 +181,22 @@ async def test_an_aborted_call_stays_aborted() -> None:
 
 
 @on_virtual_time
+async def test_new_tokens_in_two_readings_end_a_probation() -> None:
+    """The probe may be a long answer that comes as a whole; one reading may show what was computed before."""
+    pool = pool_of(8)
+    link = pool.links["0"]
+    pool.unready(link)
+    await asyncio.sleep(2)
+    pool.heard(link)
+    await lease(pool)
+    opened = []
+    for tokens in (10.0, 10.0, 20.0):
+        pool.read(link, Reading(seats=8, running=1, tokens=tokens), 1)
+        opened.append(pool.open_seats())
+    assert opened == [1, 1, 8]
+
+
+@on_virtual_time
 async def test_open_seats_are_those_that_requests_may_fill() -> None:
     """Without those of other clients; of an instance on probation one more than is filled, and of one that is away
     none."""

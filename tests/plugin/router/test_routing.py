@@ -142,6 +142,23 @@ async def test_a_hung_instance_loses_nothing(start: Any) -> None:
     fleet.balanced()
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_an_instance_that_is_back_is_full_before_its_first_answer_ends(start: Any, stream: bool) -> None:
+    """The probe has succeeded as soon as it is worked on: none of these answers has an end."""
+    fleet = start(StandIn(step_s=0.05))
+    back = fleet.instances[0]
+    back.end()
+    await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up") == [0], "it is gone")
+    await asyncio.to_thread(back.start)
+    async with httpx.AsyncClient(timeout=120, limits=CONNECTIONS) as client:
+        asked = [asyncio.create_task(ask(client, fleet, f"{at}", 100_000, stream=stream)) for at in range(6)]
+        await asyncio.to_thread(wait_until, lambda: back.running() == 4, "it runs as many as it has seats")
+        for one in asked:
+            one.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+    fleet.balanced()
+
+
 async def test_a_storm_of_restarts_gives_every_request_one_answer(start: Any) -> None:
     """Each instance is killed and started again, one after the other, twice: a request is answered with its own prompt,
     or told that it was running on two that were lost."""

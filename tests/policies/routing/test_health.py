@@ -82,6 +82,35 @@ def test_a_probe_without_a_result_is_followed_by_another() -> None:
     assert health.state(1.0) is BreakerState.CLOSED
 
 
+def test_a_probe_has_succeeded_with_its_first_output() -> None:
+    """However it ends; the output of a request from before says nothing of the instance as it is now."""
+    health = well()
+    old = health.begin(0.0)
+    assert old is not None
+    health.heartbeat(0.5, good=False)
+    health.heartbeat(2.0, good=True)
+    probe = health.begin(2.0)
+    assert probe is not None
+    health.answering(old, 2.1)
+    assert health.state(2.1) is BreakerState.HALF_OPEN
+    health.answering(probe, 2.2)
+    assert (health.state(2.2), health.takes(2.2)) == (BreakerState.CLOSED, True)
+    for _ in range(3):
+        health.ended(probe, Verdict.FAILURE, 2.3)
+    assert health.takes(2.3)
+
+
+def test_the_output_of_a_probe_does_not_break_a_silence() -> None:
+    """Without good heartbeats nothing is sent."""
+    health = well()
+    health.heartbeat(0.5, good=False)
+    health.heartbeat(2.0, good=True)
+    probe = health.begin(2.0)
+    assert probe is not None
+    health.answering(probe, 9.0)
+    assert (health.state(9.0), health.takes(9.0)) == (BreakerState.OPEN, False)
+
+
 def test_a_late_failure_from_before_does_not_count_against_the_probe() -> None:
     """It belongs to the state in which it began."""
     health = well()
