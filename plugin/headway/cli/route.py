@@ -5,8 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 
-from headway.console import DEFAULT_PRESET, absolute, find_preset, open_catalogue, port, preflight, preset_dir
+from headway.console import (
+    DEFAULT_PRESET,
+    UsageError,
+    absolute,
+    find_preset,
+    open_catalogue,
+    port,
+    preflight,
+    preset_dir,
+)
+from headway.errors import HeadwayError
 from headway.router.addresses import read_addresses
+from headway.router.credentials import check_tls, instance_key
 
 NAME = "route"
 SUMMARY = "One queue in front of several vLLM servers: requests wait here, and go to the instance that has a seat."
@@ -69,7 +80,12 @@ def run(chosen: argparse.Namespace) -> int:
     preflight.check_bounds(os.environ)
     preflight.check_requests(os.environ)
     preflight.try_bind(chosen.host, chosen.port)
-    instances = read_addresses(chosen.instances)
+    try:
+        instances = read_addresses(chosen.instances)
+        instance_key(os.environ)
+        check_tls(chosen.ssl_certfile, chosen.ssl_keyfile)
+    except HeadwayError as error:
+        raise UsageError(str(error)) from None
     preflight.check_scaling(os.environ, len(instances))
     os.environ["HEADWAY_PRESET"] = absolute(wanted)
     if folder is not None:

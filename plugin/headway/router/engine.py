@@ -35,6 +35,10 @@ _REFUSALS: Final = frozenset({429, 500, 502, 503, 504})
 _AWAY: Final = frozenset({"draining", "not_ready", "engine_lost", "out_of_memory"})
 
 
+class NoInstanceError(Exception):
+    """No instance is healthy."""
+
+
 class InstancesEngine:
     """The engine of the router. Call it on one event loop only."""
 
@@ -80,7 +84,7 @@ class InstancesEngine:
                     verdict, how = self._refused(tries, lease.link, refusal), "refused"
                 except InstanceLostError as error:
                     verdict, how = Verdict.FAILURE, "lost"
-                    self.pool.unready(lease.link)
+                    self.pool.broke(lease.link)
                     tries.lost += error.sent
                     if call.begun or tries.lost >= _MOST_LOST:
                         raise
@@ -99,9 +103,10 @@ class InstancesEngine:
     async def fetch(self, request: Forwarded) -> AsyncGenerator[Piece, None]:
         """The pieces of a response that needs no seat, of the first healthy instance that gives one.
 
-        Raises InstanceLostError.
+        Raises NoInstanceError where none is healthy, and InstanceLostError where those that were asked were lost.
         """
-        last, lost = InstanceLostError("any", sent=False), 0
+        last: Exception = NoInstanceError()
+        lost = 0
         for link in sorted(self.pool.healthy(), key=lambda one: one.sent + one.others):
             call = Call()
             link.calls.add(call)
@@ -114,7 +119,7 @@ class InstancesEngine:
             except InstanceLostError as error:
                 last = error
                 lost += error.sent
-                self.pool.unready(link)
+                self.pool.broke(link)
                 if call.begun or lost >= _MOST_LOST:
                     break
             finally:
@@ -168,7 +173,7 @@ class InstancesEngine:
         name = link.address.name
         if _serves_nobody(refusal[0]) and name not in tries.away:
             tries.away.add(name)  # once for each: one that is ready and refuses again means this request
-            self.pool.unready(link)
+            self.pool.broke(link)
             return Verdict.UNDECIDED
         tries.refused[name] = refusal
         if refusal[0].status != HTTPStatus.INTERNAL_SERVER_ERROR:

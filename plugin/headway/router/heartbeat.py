@@ -3,12 +3,13 @@
     answer                                       new requests     its requests without output
     ready                                        yes              stay
     not ready (drains, warms up, has no engine)  no               stay: it may finish them
-    no answer within two seconds                 no, after three  stay
-    no answer for ten seconds                    no               are tried on another instance
+    no answer within two seconds                 yes              stay
+    no answer for ``health.SILENT_S``            no               stay
+    no answer for ``health.LOST_S``              no               are tried on another instance
     no connection, or it broke                   no               are tried on another instance
 
 A Headway instance answers ``/headway/readyz``, plain vLLM ``/health``. Each instance is asked by itself, so that a slow
-one delays no other.
+one delays no other. How long a silence may last is decided by ``headway_policies.routing.health`` alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from math import inf
 from typing import Final
 
 import aiohttp
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
 _WITHIN_S: Final = 2.0
-_LOST_AFTER_S: Final = 10.0
 _READY, _HEALTH, _METRICS = "/headway/readyz", "/health", "/metrics"
 
 
@@ -40,7 +39,6 @@ class Heartbeat:
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine
         self._plain: set[str] = set()
-        self._answered_s: dict[str, float] = {}
 
     async def once(self) -> None:
         """Ask every instance once."""
@@ -63,7 +61,7 @@ class Heartbeat:
                 await self._ask(link)
             except Exception:
                 log.exception("instance %s: its heartbeat failed", link.address.name)
-                self._engine.pool.unready(link)
+                self._engine.pool.broke(link)
 
     async def _report(self) -> None:
         while True:
@@ -73,18 +71,13 @@ class Heartbeat:
     async def _ask(self, link: InstanceLink) -> None:
         pool, name, sent_before = self._engine.pool, link.address.name, link.sent
         try:
-            ready = await self._ready(link)
-            self._answered_s[name] = loop_time_s()
-            if not ready:
+            if not await self._ready(link):
                 pool.unready(link)
                 return
             pool.heard(link)
             status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
         except TimeoutError:
-            if loop_time_s() - self._answered_s.get(name, -inf) < _LOST_AFTER_S:
-                pool.late(link)
-            else:
-                pool.lost(link)
+            pool.late(link)
         except (aiohttp.ClientError, OSError):
             pool.lost(link)
         except ValueError as error:  # metrics that are too long: the load is the one of before

@@ -141,17 +141,25 @@ class InstancePool:
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:
-        """A bad heartbeat, or a connection that broke: it gets no requests. Those that it has go on."""
+        """A heartbeat that says so: it gets no requests. Those that it has go on."""
         link.health.heartbeat(self._now_s(), good=False)
         self._changed(link)
 
-    def late(self, link: InstanceLink) -> None:
-        """A heartbeat without an answer: its health ends by itself some time after the last good one."""
+    def broke(self, link: InstanceLink) -> None:
+        """A request says so, by a connection that broke or a refusal: it gets no requests. Those that it has go on."""
+        link.health.broke(self._now_s())
         self._changed(link)
+
+    def late(self, link: InstanceLink) -> None:
+        """A heartbeat without an answer. Its health says what that means: nothing yet, no requests, or lost."""
+        if link.health.lost(self._now_s()):
+            self.lost(link)
+        else:
+            self._changed(link)
 
     def lost(self, link: InstanceLink) -> None:
         """Nothing is there, or it is silent for too long. Its requests without output are tried elsewhere."""
-        self.unready(link)
+        self.broke(link)
         for call in [one for one in link.calls if not one.begun]:
             call.stop(InstanceLostError(link.address.name, sent=True))
 

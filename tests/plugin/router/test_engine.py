@@ -14,11 +14,12 @@ from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
 from headway.router.addresses import Address
-from headway.router.call import Call
+from headway.router.call import Call, InstanceLostError
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
+from headway.router.reading import Reading
 from headway_policies.routing import Demand, LeastLoaded
 
 REQUEST = Forwarded("POST", "/v1/completions", ())
@@ -26,12 +27,13 @@ REQUEST = Forwarded("POST", "/v1/completions", ())
 
 class Answers:
     """A client of instances: those in ``refusing`` answer with that status and those headers, the others at length,
-    after ``first`` at once.
+    after ``first`` at once, None for nothing. The connection to those in ``broken`` breaks after that.
     """
 
-    def __init__(self, first: bytes = b"", **refusing: tuple[int, Headers]) -> None:
+    def __init__(self, first: bytes | None = b"", **refusing: tuple[int, Headers]) -> None:
         self.first = first
         self.refusing = refusing
+        self.broken: set[str] = set()
         self.asked: list[str] = []
 
     async def exchange(
@@ -42,9 +44,12 @@ class Answers:
             status, headers = self.refusing[address.name]
             yield Piece(b"no", status, headers, last=True)
             return
-        yield Piece(self.first, 200)
+        if self.first is not None:
+            yield Piece(self.first, 200)
+        if address.name in self.broken:
+            raise InstanceLostError(address.name, sent=True)
         await call.step(asyncio.sleep(3600))
-        yield Piece(b"yes", last=True)
+        yield Piece(b"yes", 200 if self.first is None else None, last=True)
 
 
 def engine_of(client: Answers, *names: str) -> InstancesEngine:
@@ -182,3 +187,65 @@ async def test_an_overload_is_passed_on_once_all_have_refused() -> None:
     client = Answers(a=(429, ()), b=(429, ()))
     assert await statuses(engine_of(client, "a", "b")) == [429]
     assert sorted(client.asked) == ["a", "b"]
+
+
+async def unseated(engine: InstancesEngine) -> bytes:
+    """Run one request that takes no seat to its end."""
+    return b"".join([piece.body async for piece in engine.fetch(Forwarded("GET", "/v1/models", ()))])
+
+
+@on_virtual_time
+async def test_a_request_without_a_seat_goes_on_where_its_instance_is_lost() -> None:
+    """It has none of the pool's leases, and is stopped and tried elsewhere as those that have one."""
+    client = Answers(None)
+    engine = engine_of(client, "a", "b")
+    silent = asyncio.create_task(unseated(engine))
+    await asyncio.sleep(0.1)
+    engine.pool.lost(engine.pool.links["a"])
+    await asyncio.sleep(0.1)
+    assert client.asked == ["a", "b"]
+    assert not engine.pool.links["a"].calls
+    await asyncio.sleep(3600)
+    assert await silent == b"yes"
+
+
+@on_virtual_time
+async def test_a_request_without_a_seat_is_not_tried_a_third_time() -> None:
+    """Two instances that were lost with it may have been lost by it; one whose output has begun is not tried again."""
+    client = Answers(None)
+    client.broken = {"a", "b", "c"}
+    engine = engine_of(client, "a", "b", "c")
+    with pytest.raises(InstanceLostError):
+        await unseated(engine)
+    assert client.asked == ["a", "b"]
+    client = Answers(b"data: ")
+    client.broken = {"a"}
+    with pytest.raises(InstanceLostError):
+        await unseated(engine_of(client, "a", "b"))
+    assert client.asked == ["a"]
+
+
+@on_virtual_time
+async def test_progress_is_carried_over_to_another_instance() -> None:
+    """The gate sees progress in each larger number: another instance is one, and so are its tokens."""
+    client = Answers(None)
+    engine = engine_of(client, "a", "b")
+    running = asyncio.create_task(statuses(engine, "a"))
+    await asyncio.sleep(0.1)
+    first, other = engine.pool.links["a"], engine.pool.links["b"]
+    for tokens in range(1, 40):
+        engine.pool.read(other, Reading(tokens=tokens), 0)
+    seen = [engine.progress_of("a")]
+    for tokens in (5, 5, 9):
+        engine.pool.read(first, Reading(tokens=tokens), 1)
+        seen.append(engine.progress_of("a"))
+    engine.pool.lost(first)
+    await asyncio.sleep(0.1)
+    assert client.asked == ["a", "b"]
+    seen.append(engine.progress_of("a"))
+    engine.pool.read(other, Reading(tokens=99), 1)
+    seen.append(engine.progress_of("a"))
+    assert seen == [1, 2, 2, 3, 4, 5]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert engine.progress_of("a") is None

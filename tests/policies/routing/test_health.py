@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import InstanceHealth
+from headway_policies.routing.health import LOST_S, SILENT_S
 
 
 def well(now_s: float = 0.0) -> InstanceHealth:
@@ -55,6 +56,26 @@ def test_a_bad_heartbeat_takes_it_out_at_once() -> None:
     health = well()
     health.heartbeat(0.5, good=False)
     assert not health.takes(0.5)
+
+
+def test_a_broken_connection_takes_it_out_at_once() -> None:
+    """It is no answer: its silence lasts on."""
+    health = well()
+    health.broke(0.5)
+    assert not health.takes(0.5)
+    assert (health.lost(9.9), health.lost(10.0)) == (False, True)
+
+
+def test_it_is_lost_after_a_longer_silence_than_the_one_that_takes_it_out() -> None:
+    """Any answer to a heartbeat ends the silence, a bad one too; one that never answered is lost."""
+    health = InstanceHealth()
+    assert health.lost(0.0)
+    health.heartbeat(0.0, good=True)
+    assert SILENT_S < LOST_S
+    assert (health.takes(SILENT_S), health.lost(SILENT_S)) == (False, False)
+    assert (health.lost(LOST_S - 0.1), health.lost(LOST_S)) == (False, True)
+    health.heartbeat(LOST_S, good=False)
+    assert not health.lost(2 * LOST_S - 0.1)
 
 
 def test_failures_in_a_row_take_it_out_though_its_heart_beats() -> None:
