@@ -37,10 +37,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def refused(capfd: pytest.CaptureFixture[str], *words: str) -> str:
     """The line that ends the command."""
     assert main(["route", "--instances", "http://127.0.0.1:9", "--port", str(free_port()), *words]) == 2
-    shown = capsys.readouterr()
+    shown = capfd.readouterr()
     assert (shown.out, shown.err.count("\n")) == ("", 1)
     return shown.err
 
@@ -59,12 +59,12 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     ],
 )
 def test_tls_files_that_no_server_can_use(
-    certificate: str | None, key: str | None, says: str, files: Path, capsys: pytest.CaptureFixture[str]
+    certificate: str | None, key: str | None, says: str, files: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Missing, of another kind, not of each other, or with a pass phrase, which nobody is asked for."""
     words = ["--ssl-certfile", f"{files}/{certificate}"] if certificate else []
     words += ["--ssl-keyfile", f"{files}/{key}"] if key else []
-    assert says.format(files) in refused(capsys, *words)
+    assert says.format(files) in refused(capfd, *words)
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_tls_files_that_no_server_can_use(
     ],
 )
 def test_a_key_of_the_instances_that_no_header_can_carry(
-    name: str, value: str, says: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str, value: str, says: str, files: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line names the variable and the file, and does not show the key."""
     monkeypatch.setenv(name, value.format(files))
-    line = refused(capsys)
+    line = refused(capfd)
     assert says.format(files) in line
     assert "two words" not in line
     assert "cret" not in line
 
 
-def test_an_address_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_that_is_none(capfd: pytest.CaptureFixture[str]) -> None:
     """Wrong usage as well."""
-    assert "a URL such as" in refused(capsys, "--instances", "nowhere")
+    assert "a URL such as" in refused(capfd, "--instances", "nowhere")

@@ -15,7 +15,7 @@ from virtual_time import on_virtual_time
 from headway.admission import loop_time_s
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
-from headway.router.engine import InstancesEngine
+from headway.router.engine import InstancesEngine, NoInstanceError
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
@@ -223,6 +223,15 @@ async def test_a_request_without_a_seat_is_not_tried_a_third_time() -> None:
     with pytest.raises(InstanceLostError):
         await unseated(engine_of(client, "a", "b"))
     assert client.asked == ["a"]
+
+
+@on_virtual_time
+async def test_a_request_without_a_seat_does_not_wait_for_an_instance() -> None:
+    """None is healthy: no instance was asked, and none was lost."""
+    engine = engine_of(Answers(), "a")
+    engine.pool.unready(engine.pool.links["a"])
+    with pytest.raises(NoInstanceError):
+        await unseated(engine)
 
 
 @on_virtual_time

@@ -58,7 +58,8 @@ class Watched:
     async def begin(self, *, begun: bool = False) -> tuple[Lease, asyncio.Task[None]]:
         """A request that runs there, with output already or without."""
         call = Call()
-        lease = await self.pool.lease(call, Demand(10), frozenset())
+        async with asyncio.timeout(LOST_S):
+            lease = await self.pool.lease(call, Demand(10), frozenset())
         call.begun = begun
         return lease, asyncio.create_task(call.step(asyncio.sleep(LATE)))
 
@@ -87,6 +88,8 @@ async def test_one_that_is_not_ready_gets_nothing_though_its_requests_succeed() 
     async with watched() as one:
         lease, running = await one.begin()
         one.instance.ready = 503
+        await asyncio.sleep(SILENT_S / 2)
+        assert one.state is BreakerState.OPEN
         await asyncio.sleep(LOST_S * 2)
         assert (one.state, running.done()) == (BreakerState.OPEN, False)
         one.pool.answering(lease)
