@@ -50,7 +50,8 @@ class RouterService:
     def _open_seats(self) -> None:
         """As many seats are open as the healthy instances have free or filled by this router, and none without one."""
         gate, pool = self.service.parts.gateway.gate, self.engine.pool
-        gate.bound_seats(pool.open_seats())
+        each = None if pool.most is None else -(-gate.desk.preset.batching.seats // pool.most)
+        gate.bound_seats(pool.open_seats(each))
         healthy = any(True for _ in pool.healthy())
         if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
             gate.pause(Hold.NO_INSTANCE)

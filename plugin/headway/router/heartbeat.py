@@ -39,6 +39,7 @@ class Heartbeat:
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine
         self._plain: set[str] = set()
+        self._watched: dict[str, InstanceLink] = {}
 
     async def once(self) -> None:
         """Ask every instance once."""
@@ -48,25 +49,28 @@ class Heartbeat:
     async def run(self) -> None:
         """Ask for as long as the router runs."""
         async with asyncio.TaskGroup() as tasks:
-            for link in self._engine.pool.links.values():
-                tasks.create_task(self._watch(link))
-            tasks.create_task(self._report())
+            while True:
+                for name, link in self._engine.pool.links.items():
+                    if self._watched.get(name) is not link:
+                        self._watched[name] = link
+                        tasks.create_task(self._watch(link))
+                await asyncio.sleep(EVERY_S)
+                self._engine.report()
 
     async def _watch(self, link: InstanceLink) -> None:
-        asked_s = loop_time_s()
-        while True:
+        """Ask one instance every second, until it has left or another one has its name."""
+        asked_s, name, links = loop_time_s(), link.address.name, self._engine.pool.links
+        while links.get(name) is link:
             await asyncio.sleep(max(0.0, asked_s + EVERY_S - loop_time_s()))
             asked_s = loop_time_s()
             try:
                 await self._ask(link)
             except Exception:
-                log.exception("instance %s: its heartbeat failed", link.address.name)
+                log.exception("instance %s: its heartbeat failed", name)
                 self._engine.pool.broke(link)
-
-    async def _report(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
-            self._engine.report()
+        if self._watched.get(name) is link:
+            del self._watched[name]
+            self._plain.discard(name)
 
     async def _ask(self, link: InstanceLink) -> None:
         pool, name, sent_before = self._engine.pool, link.address.name, link.sent

@@ -22,9 +22,10 @@ from headway.api_server.protocol import bound_protocol
 from headway.errors import HeadwayError
 from headway.http import hide_queries
 from headway.logs import JsonLines, LogSettings
-from headway.router.addresses import Address
+from headway.router.addresses import Address, DnsName
 from headway.router.application import RouterService, router_service
 from headway.router.credentials import check_tls, instance_key
+from headway.router.discovery import Discovery
 from headway.router.engine import InstancesEngine
 from headway.router.exchange import InstanceClient
 from headway.router.heartbeat import Heartbeat
@@ -43,8 +44,9 @@ _MODELS: Final = "/v1/models"
 class RouteOptions:
     """Where the router listens, and in front of which instances.
 
-    ``seats`` counts for an instance that does not say how many it has; ``drain_s`` is the time that running requests
-    have at the end.
+    The addresses of ``names`` are instances beside these. ``most`` is the number of instances that the limit of a
+    preset is for where there are names. ``seats`` counts for an instance that does not say how many it has; ``drain_s``
+    is the time that running requests have at the end.
     """
 
     instances: Sequence[Address]
@@ -54,12 +56,14 @@ class RouteOptions:
     drain_s: int
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
+    names: Sequence[DnsName] = ()
+    most: int | None = None
 
 
 def route(options: RouteOptions) -> int:
     """Serve until stopped; returns the exit code. Raises HeadwayError or PresetError before anything listens."""
     _log()
-    settings = Settings.from_environment(instances=len(options.instances))
+    settings = Settings.from_environment(instances=options.most or len(options.instances))
     key = instance_key(os.environ)
     check_tls(options.ssl_certfile, options.ssl_keyfile)
     asyncio.run(_serve(options, settings, key))
@@ -71,11 +75,17 @@ async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> 
     pool = InstancePool(
         [InstanceLink(address, options.seats) for address in options.instances], LeastLoaded(), loop_time_s
     )
+    pool.most = options.most
+    discovery = Discovery(pool, options.names, options.seats)
     try:
+        await discovery.once()
         first = InstancesEngine(pool, client)
         await Heartbeat(first).once()
         engine = InstancesEngine(pool, client)  # its ceiling is what the instances have said
+        engine.max_num_seqs = max(engine.max_num_seqs, (options.most or 0) * options.seats)
         router = router_service(settings, engine, await _model(pool, client))
+        if options.names:
+            router.service.parts.tasks.start("instance names", discovery.run())
         await _listen(options, settings, router)
     finally:
         await client.close()

@@ -39,13 +39,17 @@ class _Waiting:
 
 
 class InstancePool:
-    """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one."""
+    """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one.
+
+    ``most`` is the number of instances that the limit of the preset is for, where they come and go.
+    """
 
     def __init__(
         self, links: Iterable[InstanceLink], router: Router, now_s: Callable[[], float], *, retried: int = 0
     ) -> None:
         self.links = {one.address.name: one for one in links}
         self.retried = retried
+        self.most: int | None = None
         self.on_change: Callable[[], None] = lambda: None
         self._router = router
         self._now_s = now_s
@@ -56,16 +60,39 @@ class InstancePool:
     def healthy(self) -> Iterator[InstanceLink]:
         """Those that may be given requests, the probes of half-open ones included."""
         now_s = self._now_s()
-        return (one for one in self.links.values() if one.health.state(now_s) is not BreakerState.OPEN)
+        return (
+            one for one in self.links.values() if not one.leaving and one.health.state(now_s) is not BreakerState.OPEN
+        )
 
     def seats(self) -> int:
         """The seats of the healthy instances."""
         return sum(one.seats for one in self.healthy())
 
-    def open_seats(self) -> int:
-        """The seats that this router has filled or may fill: what the desk may dispatch to."""
+    def open_seats(self, most_each: int | None = None) -> int:
+        """The seats that this router has filled or may fill, of each instance no more than that: what the desk may
+        dispatch to."""
         now_s = self._now_s()
-        return sum(one.open_seats(now_s) for one in self.links.values())
+        return sum(one.open_seats(now_s, most_each) for one in self.links.values())
+
+    def join(self, link: InstanceLink) -> None:
+        """An instance is there; one of its name that is known already stays as it is, and is not leaving."""
+        known = self.links.setdefault(link.address.name, link)
+        if known is link:
+            log.info("instance %s has come", link.address.name)
+        elif known.leaving:
+            known.leaving = False
+            self._changed(known)
+
+    def leave(self, link: InstanceLink) -> None:
+        """An instance gets no new requests any more; it is forgotten where nothing runs there. Ask again until then."""
+        name = link.address.name
+        if not link.leaving:
+            log.info("instance %s leaves", name)
+            link.leaving = True
+            self._changed(link)
+        if link.idle and self.links.get(name) is link:
+            del self.links[name]
+            self._states.pop(name, None)
 
     def all_seats(self) -> int:
         """The seats of all instances."""
@@ -202,7 +229,9 @@ class InstancePool:
     def _choose(self, call: Call, demand: Demand, without: frozenset[str]) -> Lease | None:
         now_s = self._now_s()
         able = [
-            one for name, one in self.links.items() if name not in without and one.health.takes(now_s) and one.seats > 0
+            one
+            for name, one in self.links.items()
+            if name not in without and not one.leaving and one.health.takes(now_s) and one.seats > 0
         ]
         name = self._router.choose(demand, [one.state() for one in able])
         if name is None:

@@ -107,7 +107,8 @@ async def test_silence_takes_its_seats_and_then_its_requests_without_output() ->
         await asyncio.sleep(SILENT_S - 0.5)
         assert one.pool.open_seats() == 4
         await asyncio.sleep(1.5)
-        assert (one.pool.open_seats(), fresh.done()) == (0, False)
+        assert (one.state, one.pool.open_seats()) == (BreakerState.OPEN, 2)
+        assert not fresh.done()
         await asyncio.sleep(LOST_S)
         assert (fresh.done(), begun.done()) == (True, False)
         with pytest.raises(InstanceLostError):
@@ -115,6 +116,34 @@ async def test_silence_takes_its_seats_and_then_its_requests_without_output() ->
         one.pool.release(lease, Verdict.SUCCESS, "answered")
         assert one.state is BreakerState.OPEN
         begun.cancel()
+
+
+@on_virtual_time
+async def test_instances_that_come_and_go_are_asked_while_they_are_there() -> None:
+    """One that leaves, too, for as long as something runs there."""
+    async with watched() as one:
+        other = InstanceLink(Address("b", "http://b"), 4)
+        one.pool.join(other)
+        await asyncio.sleep(2)
+        assert other.health.state(loop_time_s()) is BreakerState.CLOSED
+        lease, running = await one.begin()
+        one.pool.leave(one.link)
+        await asyncio.sleep(LOST_S)
+        assert (one.state, running.done()) == (BreakerState.CLOSED, False)
+        running.cancel()
+        one.pool.release(lease, Verdict.SUCCESS, "answered")
+        one.pool.leave(one.link)
+        await asyncio.sleep(2)
+        asked = one.instance.tokens
+        one.pool.leave(other)
+        await asyncio.sleep(2)
+        before = one.instance.tokens
+        await asyncio.sleep(LOST_S)
+        assert asked < one.instance.tokens == before
+        again = InstanceLink(Address("a", "http://a"), 4)
+        one.pool.join(again)
+        await asyncio.sleep(2)
+        assert again.health.state(loop_time_s()) is BreakerState.CLOSED
 
 
 @on_virtual_time

@@ -209,6 +209,42 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
     for link in pool.links.values():
         pool.heard(link)
     assert pool.open_seats() == 3 + 1 + 8
+    assert pool.open_seats(most_each=4) == 3 + 1 + 4
+
+
+@on_virtual_time
+async def test_what_an_instance_finishes_takes_no_seats_of_the_others() -> None:
+    """It is not ready, or leaves: the desk still counts its requests, so their seats are counted, too."""
+    pool = pool_of(4, 4)
+    taken = [await lease(pool) for _ in range(4)]
+    pool.unready(pool.links["0"])
+    assert pool.open_seats() == 2 + 4
+    pool.leave(pool.links["1"])
+    assert pool.open_seats() == 2 + 2
+    for one in taken:
+        pool.release(one, Verdict.SUCCESS, "answered")
+    assert pool.open_seats() == 0
+
+
+@on_virtual_time
+async def test_one_that_leaves_gets_nothing_and_is_forgotten_when_it_is_idle() -> None:
+    """Its requests go on; what comes back before is as it was."""
+    pool = pool_of(2)
+    (link,) = pool.links.values()
+    first = await lease(pool)
+    pool.leave(link)
+    assert (list(pool.healthy()), list(pool.links), first.call in link.calls) == ([], ["0"], True)
+    waiting = asyncio.create_task(lease(pool))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    pool.join(InstanceLink(Address("0", "http://0"), 2))
+    assert (await waiting).link is link
+    pool.leave(link)
+    for one in list(link.leases):
+        pool.release(one, Verdict.SUCCESS, "answered")
+    assert pool.all_seats() == 2
+    pool.leave(link)
+    assert not pool.links
 
 
 @on_virtual_time

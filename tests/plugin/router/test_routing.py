@@ -17,6 +17,8 @@ from client_connections import CONNECTIONS, drop_connections
 from running_router import RunningRouter, StandIn
 from running_server import wait_until
 
+from headway_policies import bundled_presets
+
 pytestmark = pytest.mark.slow
 
 REQUESTS = 40
@@ -217,6 +219,22 @@ async def test_a_request_that_ends_two_instances_is_not_tried_a_third_time(start
     assert (status, '"code":"instance_lost"' in text) == (502, True)
     await asyncio.to_thread(wait_until, lambda: sum(fleet.by_instance("up")) == 1, "one is left")
     fleet.balanced()
+
+
+async def test_a_name_stands_for_the_instances_at_its_addresses(tmp_path: Path) -> None:
+    """Found at the start; the limit is the preset's for each that is there, not for the most that there can be."""
+    with StandIn() as one:
+        url = one.url.replace("http://127.0.0.1", "dns+http://localhost")
+        flags = ("--seats", "64", "--preset", "latency")
+        with RunningRouter.before(tmp_path / "router.log", [url], *flags, HEADWAY_SCALE_MAX="5") as router:
+            fleet = Fleet(router, [one])
+            own_answers(await ask_all(fleet))
+            assert fleet.by_instance("up") == [1]
+            seats = bundled_presets()["latency"].batching.seats
+            limit = router.status()["limit"]
+            assert (limit["live"], limit["ceiling"]) == (seats, 5 * 64)
+            fleet.balanced()
+        drop_connections()
 
 
 async def test_a_slow_instance_gets_less(start: Any) -> None:
