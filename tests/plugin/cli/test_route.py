@@ -88,9 +88,7 @@ def test_a_key_of_the_instances_that_no_header_can_carry(
     assert "cret" not in line
 
 
-def test_a_name_needs_the_most_instances(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_needs_the_most_instances(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit of a preset, and the number to ask for, have no other bound."""
     monkeypatch.delenv("HEADWAY_SCALE_MAX", raising=False)
     assert "HEADWAY_SCALE_MAX: the most instances" in refused(capfd, "--instances", "dns+http://localhost:1")
