@@ -59,7 +59,7 @@ def test_its_instances_are_the_ready_servers(manifests: Manifests) -> None:
 def test_it_listens_where_its_service_and_its_hook_find_it(manifests: Manifests) -> None:
     """And has time to drain."""
     asked, container = words(manifests), manifests.container("headway-router")
-    assert (asked.host, [asked.port]) == ("0.0.0.0", [port["containerPort"] for port in container["ports"]])  # noqa: S104 - in its Pod
+    assert (asked.host, [asked.port]) == ("0.0.0.0", [port["containerPort"] for port in container["ports"]])
     hook = dict(word[2:].split("=") for word in container["lifecycle"]["preStop"]["exec"]["command"] if "=" in word)
     assert hook["url"] == f"http://127.0.0.1:{asked.port}"
     grace_s = manifests.template("headway-router")["spec"]["terminationGracePeriodSeconds"]
