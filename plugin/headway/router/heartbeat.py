@@ -73,16 +73,20 @@ class Heartbeat:
             self._plain.discard(name)
 
     async def _ask(self, link: InstanceLink) -> None:
-        pool, name, sent_before = self._engine.pool, link.address.name, link.sent
+        pool, name = self._engine.pool, link.address.name
         try:
-            if not await self._ready(link):
+            if await self._ready(link):
+                pool.heard(link)
+            else:
                 pool.unready(link)
-                return
-            pool.heard(link)
+                if link.idle:
+                    return  # what it still runs is seen to make progress by its metrics
+            sent_before = link.sent
             status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
         except TimeoutError:
             pool.late(link)
         except (aiohttp.ClientError, OSError):
+            self._plain.discard(name)  # what comes back there may be another server
             pool.lost(link)
         except ValueError as error:  # metrics that are too long: the load is the one of before
             log.warning("instance %s: %s", name, error)

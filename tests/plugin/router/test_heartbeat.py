@@ -36,11 +36,16 @@ class Instance:
         self.ready = 200
         self.ready_s = self.metrics_s = 0.0
         self.tokens = 0
+        self.missing: set[str] = set()
+        self.asked: list[str] = []
         self.error: Exception | None = None
 
     async def get(self, address: Address, path: str, within_s: float) -> tuple[int, str]:
+        self.asked.append(path)
         if self.error is not None:
             raise self.error
+        if path in self.missing:
+            return 404, ""
         async with asyncio.timeout(within_s):
             await asyncio.sleep(self.metrics_s if path == "/metrics" else self.ready_s)
         self.tokens += 1
@@ -163,6 +168,42 @@ async def test_metrics_that_come_late_take_nothing_from_it() -> None:
         await asyncio.sleep(3)
         assert one.link.progress > seen
         running.cancel()
+
+
+@on_virtual_time
+async def test_what_one_that_drains_still_runs_makes_progress() -> None:
+    """Without it an answer that comes as a whole would be taken for stalled. Where nothing runs no metrics are read."""
+    async with watched() as one:
+        lease, running = await one.begin()
+        one.instance.ready = 503
+        await asyncio.sleep(2)
+        seen = one.link.progress
+        await asyncio.sleep(3)
+        assert (one.state, one.link.progress) == (BreakerState.OPEN, seen + 3)
+        running.cancel()
+        one.pool.release(lease, Verdict.SUCCESS, "answered")
+        one.link.calls.clear()
+        await asyncio.sleep(2)
+        one.instance.asked.clear()
+        await asyncio.sleep(3)
+        assert set(one.instance.asked) == {"/headway/readyz"}
+
+
+@on_virtual_time
+async def test_plain_vllm_is_asked_for_its_health_until_another_server_is_there() -> None:
+    """One with Headway has a warm-up, which only its own route tells."""
+    async with watched() as one:
+        one.instance.missing = {"/headway/readyz"}
+        await asyncio.sleep(2)
+        one.instance.asked.clear()
+        await asyncio.sleep(3)
+        assert set(one.instance.asked) == {"/health", "/metrics"}
+        one.instance.error = aiohttp.ClientConnectionError()
+        await asyncio.sleep(1.5)
+        one.instance.error, one.instance.missing = None, set()
+        one.instance.asked.clear()
+        await asyncio.sleep(3)
+        assert set(one.instance.asked) == {"/headway/readyz", "/metrics"}
 
 
 @on_virtual_time
