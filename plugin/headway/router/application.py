@@ -72,7 +72,7 @@ def router_service(settings: Settings, engine: InstancesEngine, model: str) -> R
         other_model=settings.fallback,
         fleet=Fleet(
             scaling_from_environment(os.environ, len(engine.pool.links)),
-            lambda: sum(1 for _ in engine.pool.healthy()),
+            engine.pool.working,
             arrivals_file(model),
         ),
     )

@@ -64,6 +64,11 @@ class InstancePool:
             one for one in self.links.values() if not one.leaving and one.health.state(now_s) is not BreakerState.OPEN
         )
 
+    def working(self) -> int:
+        """How many are healthy and not on probation: one on probation says nothing of what an instance serves."""
+        now_s = self._now_s()
+        return sum(one.health.state(now_s) is BreakerState.CLOSED for one in self.healthy())
+
     def seats(self) -> int:
         """The seats of the healthy instances."""
         return sum(one.seats for one in self.healthy())

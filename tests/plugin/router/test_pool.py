@@ -209,6 +209,7 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
     for link in pool.links.values():
         pool.heard(link)
     assert pool.open_seats() == 3 + 1 + 8
+    assert (len(list(pool.healthy())), pool.working()) == (3, 2)
     assert pool.open_seats(most_each=4) == 3 + 1 + 4
 
 
