@@ -40,6 +40,7 @@ def test_what_is_wrong_is_named(words: list[str], names: str) -> None:
     with pytest.raises(HeadwayError) as caught:
         read_addresses(words)
     assert names in str(caught.value)
+    assert str(caught.value).startswith("--instances: ")
     assert "\n" not in str(caught.value)
 
 
@@ -59,5 +60,6 @@ def test_what_no_name_can_be_is_named(word: str) -> None:
     """Names are asked for without TLS: a certificate is for the name, and the instances have addresses."""
     with pytest.raises(HeadwayError) as caught:
         read_instances([word])
+    assert str(caught.value).startswith("--instances: ")
     assert word.strip(" ,") in str(caught.value)
     assert "\n" not in str(caught.value)

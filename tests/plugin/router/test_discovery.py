@@ -94,15 +94,22 @@ async def test_without_an_answer_the_instances_of_before_stay(
 
 
 @on_virtual_time
-async def test_the_number_of_instances_is_bounded() -> None:
-    """Those that are known stay; of the others there is a warning."""
+async def test_the_number_of_instances_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    """Those that are known stay; of the others there is one warning for each number of them."""
     names = Names(a=["10.1.0.1"])
     pool, discovery = followed(names)
     await discovery.once()
     names.found["a"] = [f"10.0.{number // 256}.{number % 256}" for number in range(300)] + ["10.1.0.1"]
-    await discovery.once()
+    for _ in range(3):
+        await discovery.once()
     assert len(pool.links) == MAX_INSTANCES
     assert not pool.links["10.1.0.1:80"].leaving
+    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert warnings == ["45 instances are left out: at most 256 are possible"]
+    names.found["a"] = ["10.1.0.1", "10.2.0.1"]
+    await discovery.once()
+    await discovery.once()
+    assert list(pool.links) == ["10.1.0.1:80", "10.2.0.1:80"]
 
 
 @on_virtual_time

@@ -51,6 +51,7 @@ async def asked(engine: Engine, path: str = "/v1/completions") -> tuple[dict[str
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
     await endpoint.serve(scope, receive, send)
     start, *rest = sent
+    assert [one["type"] for one in sent] == ["http.response.start"] + ["http.response.body"] * len(rest)
     return start, b"".join(one["body"] for one in rest), not rest[-1].get("more_body", False)
 
 
@@ -90,6 +91,9 @@ async def test_a_body_that_breaks_has_no_end() -> None:
 async def test_without_an_answer_the_status_says_why(error: Exception, status: int, code: str) -> None:
     """Where no instance is healthy, a request without a seat is to come again."""
     start, body, ended = await asked(Engine([], error), "/v1/models")
-    assert (start["status"], json.loads(body)["error"]["code"], ended) == (status, code, True)
-    names = {name for name, _ in start["headers"]}
-    assert (b"retry-after" in names) is (status == 503)
+    said = json.loads(body)["error"]
+    assert (start["status"], said["code"], ended) == (status, code, True)
+    assert "ry again" in said["message"]
+    headers = dict(start["headers"])
+    assert (b"retry-after" in headers) is (status == 503)
+    assert (headers[b"content-type"], headers[b"content-length"]) == (b"application/json", str(len(body)).encode())

@@ -6,20 +6,22 @@ The client of the instances is a stand-in; pool, health and policies are real.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import nullcontext, suppress
 
 import pytest
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
+from headway.engine import Ended
 from headway.router.addresses import Address
 from headway.router.call import Call, InstanceLostError
-from headway.router.engine import InstancesEngine, NoInstanceError
+from headway.router.engine import InstancesAdapter, InstancesEngine, NoInstanceError
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
 from headway.router.reading import Reading
+from headway_policies import Load, Usage
 from headway_policies.routing import Demand, LeastLoaded
 
 REQUEST = Forwarded("POST", "/v1/completions", ())
@@ -34,21 +36,27 @@ class Answers:
         self.first = first
         self.refusing = refusing
         self.broken: set[str] = set()
+        self.length_s = 3600.0
         self.asked: list[str] = []
+        self.requests: list[Forwarded] = []
+        self.prompt_tokens: list[int] = []
 
     async def exchange(
         self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
     ) -> AsyncGenerator[Piece, None]:
         self.asked.append(address.name)
+        self.requests.append(request)
+        self.prompt_tokens.append(prompt_tokens)
         if address.name in self.refusing:
             status, headers = self.refusing[address.name]
-            yield Piece(b"no", status, headers, last=True)
+            yield Piece(b"no", status, headers)
+            yield Piece(b", and why", last=True)
             return
         if self.first is not None:
             yield Piece(self.first, 200)
         if address.name in self.broken:
             raise InstanceLostError(address.name, sent=True)
-        await call.step(asyncio.sleep(3600))
+        await call.step(asyncio.sleep(self.length_s))
         yield Piece(b"yes", 200 if self.first is None else None, last=True)
 
 
@@ -62,10 +70,12 @@ def engine_of(client: Answers, *names: str) -> InstancesEngine:
     return InstancesEngine(pool, client)  # type: ignore[arg-type]
 
 
-async def statuses(engine: InstancesEngine, request_id: str = "a") -> list[int]:
-    """Run one request to its end."""
-    pieces = engine.generate(REQUEST, CallParams(), request_id, demand=Demand(10))
-    return [piece.status async for piece in pieces if piece.status is not None]
+async def statuses(engine: InstancesEngine, request_id: str = "a", *, raises: bool = False) -> list[int]:
+    """Run one request to its end, which is the loss of its instances where it ``raises``."""
+    pieces, found = engine.generate(REQUEST, CallParams(), request_id, demand=Demand(10)), list[int]()
+    with pytest.raises(InstanceLostError) if raises else nullcontext():
+        found.extend([piece.status async for piece in pieces if piece.status is not None])
+    return found
 
 
 def held(engine: InstancesEngine) -> int:
@@ -258,3 +268,112 @@ async def test_progress_is_carried_over_to_another_instance() -> None:
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert engine.progress_of("a") is None
+
+
+class Listener:
+    """Keeps the loads that are reported."""
+
+    def __init__(self) -> None:
+        self.loads: list[Load | None] = []
+
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
+        assert (sequences, list(ended)) == (0, [])
+        self.loads.append(load)
+
+
+@on_virtual_time
+async def test_the_load_is_that_of_the_healthy_instances() -> None:
+    """Requests added up, those that this router has sent meanwhile among them; of the KV caches the fullest."""
+    engine, listener = engine_of(Answers(), "a", "b", "c"), Listener()
+    engine.report()
+    engine.listen(listener)
+    a, b, c = engine.pool.links.values()
+    engine.pool.read(a, Reading(running=3, waiting=1, kv_use=0.2), 0)
+    engine.pool.read(b, Reading(running=0, waiting=2, kv_use=0.6), 0)
+    engine.pool.read(c, Reading(running=9, waiting=9, kv_use=0.9), 0)
+    engine.pool.unready(c)
+    running = asyncio.create_task(statuses(engine))
+    await asyncio.sleep(0.1)
+    engine.report()
+    assert (engine.max_num_seqs, b.sent) == (12, 1)
+    assert listener.loads == [Load(4, 3, 0.6)]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@on_virtual_time
+async def test_exchanges_are_counted_by_how_they_ended() -> None:
+    """And those that were sent again; each in the series of its instance."""
+    client = Answers(None, b=(429, ()))
+    client.length_s = 0.1
+    engine = engine_of(client, "a", "b", "c")
+    client.broken = {"a"}
+    assert await statuses(engine) == [200]
+    assert client.asked == ["a", "b", "c"]
+    for _ in range(3):
+        await asyncio.sleep(1)
+        for link in engine.pool.links.values():
+            engine.pool.heard(link)
+    client.broken = {"a", "c"}
+    assert await statuses(engine, "again", raises=True) == []
+    ended = {name: dict(link.ended) for name, link in engine.pool.links.items()}
+    assert ended == {"a": {"lost": 2}, "b": {"refused": 2}, "c": {"answered": 1, "lost": 1}}
+    assert engine.pool.retried == 2
+
+
+@on_virtual_time
+async def test_a_request_that_is_aborted_ends_without_an_error() -> None:
+    """Whether it runs or waits; it is counted, and an unknown one is none."""
+    engine = engine_of(Answers(), "a")
+    running = asyncio.create_task(statuses(engine, "running"))
+    await asyncio.sleep(0.1)
+    engine.pool.links["a"].usual_seats = 1
+    waiting = asyncio.create_task(statuses(engine, "waiting"))
+    await asyncio.sleep(0.1)
+    assert engine.pool.waiting == 1
+    for name in ("waiting", "running", "unknown"):
+        await engine.abort(name)
+    assert [await running, await waiting] == [[200], []]
+    assert dict(engine.pool.links["a"].ended) == {"aborted": 1}
+
+
+@on_virtual_time
+async def test_a_lower_limit_of_tokens_is_sent() -> None:
+    """Where the server has one; otherwise the request as it came."""
+    client = Answers(None)
+    client.length_s = 0.1
+    engine = engine_of(client, "a")
+    request = Forwarded("POST", "/v1/completions", (), b'{"max_tokens":9}', 9)
+    for most in (None, 9, 5):
+        pieces = engine.generate(request, CallParams(max_tokens=most), "a", demand=Demand(10, 3))
+        assert [piece.status async for piece in pieces] == [200]
+    assert [one.body for one in client.requests] == [b'{"max_tokens":9}', b'{"max_tokens":9}', b'{"max_tokens":5}']
+    assert client.prompt_tokens == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("headers", "away"),
+    [
+        ((("x-headway-reason", "draining"),), True),
+        ((("x-headway-reason", "queue_full"),), False),
+        ((("x-other", "draining"),), False),
+        ((), False),
+    ],
+)
+@on_virtual_time
+async def test_which_refusals_mean_that_an_instance_serves_nobody(headers: Headers, away: bool) -> None:
+    """Its reason says so: it gets nothing until its next good heartbeat."""
+    client = Answers(None, a=(503, headers))
+    client.length_s = 0.1
+    engine = engine_of(client, "a", "b")
+    assert await statuses(engine) == [200]
+    assert [link.address.name for link in engine.pool.healthy()] == (["b"] if away else ["a", "b"])
+
+
+def test_what_is_particular_to_instances() -> None:
+    """Sizes come with the request, and what a response says is believed."""
+    adapter = InstancesAdapter()
+    assert adapter.seats(CallParams(3)) == 3
+    assert [adapter.unstreamed(CallParams(stream=stream)) for stream in (True, False)] == [False, True]
+    assert adapter.usage(Piece(b"", usage=Usage(1, 2))) == Usage(1, 2)
+    assert [adapter.unfinished(Piece(b"", last=last)) for last in (True, False)] == [False, True]

@@ -211,6 +211,8 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
     assert pool.open_seats() == 3 + 1 + 8
     assert (len(list(pool.healthy())), pool.working()) == (3, 2)
     assert pool.open_seats(most_each=4) == 3 + 1 + 4
+    pool.read(pool.links["2"], Reading(seats=8, running=9), 0)
+    assert pool.open_seats() == 3 + 1
 
 
 @on_virtual_time
@@ -254,3 +256,54 @@ async def test_what_ended_during_a_scrape_is_nobody_elses() -> None:
     pool = pool_of(8)
     pool.read(pool.links["0"], Reading(seats=8, running=6), sent_before=6)
     assert pool.links["0"].others == 0
+
+
+@on_virtual_time
+async def test_a_call_that_is_stopped_lets_go_only_between_two_steps() -> None:
+    """In a step what it holds is given back where the step ends; a result that comes too late is undone."""
+    call, given = Call(), list[str]()
+    call.let_go.append(lambda: given.append("let go"))
+
+    async def slow() -> str:
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+        return "late"
+
+    step = asyncio.create_task(call.step(slow(), given.append))
+    await asyncio.sleep(0.1)
+    call.stop(InstanceLostError("a", sent=True))
+    with pytest.raises(InstanceLostError, match="instance a was lost"):
+        await step
+    await asyncio.sleep(2)
+    assert given == ["late"]
+    call.again()
+    assert await call.step(slow()) == "late"
+    call.stop(AbortedError())
+    assert given == ["late", "let go"]
+
+
+@on_virtual_time
+async def test_a_step_that_fails_or_is_cancelled_is_not_undone() -> None:
+    """There is no result."""
+    undone: list[None] = []
+
+    async def fails() -> None:
+        try:
+            await asyncio.sleep(1)
+        finally:
+            raise OSError
+
+    for why in (InstanceLostError("a", sent=True), None):
+        call = Call()
+        step = asyncio.create_task(call.step(fails(), undone.append))
+        await asyncio.sleep(0.1)
+        if why is not None:
+            call.stop(why)
+        else:
+            step.cancel()
+        with pytest.raises((InstanceLostError, asyncio.CancelledError)):
+            await step
+        await asyncio.sleep(2)
+    assert undone == []
