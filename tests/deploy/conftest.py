@@ -44,7 +44,7 @@ class Manifests:
     def kustomizations(self) -> dict[Path, dict[str, Any]]:
         """Every folder that has a kustomization, and what it says."""
         found = {path.parent: yaml.safe_load(path.read_text()) for path in self.folder.rglob("kustomization.yaml")}
-        assert len(found) == 4
+        assert len(found) == 7
         return found
 
     def resources(self, kind: str = "") -> list[dict[str, Any]]:
@@ -74,12 +74,13 @@ class Manifests:
         return dict(found)
 
     def generated(self) -> dict[str, dict[str, str]]:
-        """What the generators put into ConfigMaps in the base, by the name of the ConfigMap."""
-        folder = self.folder / "base"
+        """What the generators put into ConfigMaps, by the name of the ConfigMap; not what is merged into one."""
         made: dict[str, dict[str, str]] = {}
-        for one in self.kustomizations()[folder]["configMapGenerator"]:
-            made[one["name"]] = dict(literal.split("=", 1) for literal in one.get("literals", []))
-            made[one["name"]] |= {name: (folder / name).read_text() for name in one.get("files", [])}
+        for folder, said in self.kustomizations().items():
+            for one in said.get("configMapGenerator", []):
+                if one.get("behavior") != "merge":
+                    made[one["name"]] = dict(literal.split("=", 1) for literal in one.get("literals", []))
+                    made[one["name"]] |= {name: (folder / name).read_text() for name in one.get("files", [])}
         return made
 
     def selectors(self) -> Iterator[tuple[str, dict[str, str]]]:

@@ -28,7 +28,7 @@ SECRETS = {
     "headway-keys": {"keys.toml"},
     "headway-hub": {"HF_TOKEN"},
 }
-DEPLOYMENTS = ("headway-server", "headway-dashboard")
+DEPLOYMENTS = ("headway-server", "headway-dashboard", "headway-router")
 USER = 10001
 REFERENCE = re.compile(r"\$\((\w+)\)")
 
@@ -51,7 +51,7 @@ def test_every_file_is_part_of_a_kustomization(manifests: Manifests) -> None:
     assert set(FOLDER.rglob("*.yaml")) - named == set()
 
 
-@pytest.mark.parametrize("folder", ["base", "overlays/gpu"])
+@pytest.mark.parametrize("folder", ["base", "overlays/gpu", "overlays/router"])
 def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -> None:
     """kubectl's own kustomize, without a cluster: one resource of each name, all images with a tag."""
     done = subprocess.run(
@@ -64,7 +64,7 @@ def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -
     assert {one["metadata"].get("namespace") for one in made} == {None}
     pods = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "Deployment"]
     images = [each["image"] for pod in pods for each in pod["containers"]]
-    assert len(images) == 2
+    assert len(images) == (3 if folder == "overlays/router" else 2)
     assert [image for image in images if not re.search(r":\d+\.\d+\.\d+(-gpu)?$", image)] == []
     if folder == "overlays/gpu":
         (server,) = [one for one in made if one["kind"] == "Deployment" and one["metadata"]["name"] == DEPLOYMENTS[0]]
@@ -78,7 +78,7 @@ def test_kustomize_puts_them_together(folder: str, tool: Callable[[str], str]) -
 def test_every_selector_finds_the_pods_of_one_deployment(manifests: Manifests) -> None:
     """Its labels are among those of exactly one Pod template."""
     found = dict(manifests.selectors())
-    assert len(found) == 8
+    assert len(found) == 13
     for name, labels in found.items():
         chosen = [one for one in DEPLOYMENTS if labels.items() <= manifests.template(one)["metadata"]["labels"].items()]
         assert len(chosen) == 1, name
@@ -140,7 +140,7 @@ def test_every_container_gives_up_its_rights(manifests: Manifests, name: str) ->
         "capabilities": {"drop": ["ALL"]},
     }
     assert "memory" in one["resources"]["limits"]
-    image = FOLDER.parent / f"Dockerfile.{name.removeprefix('headway-')}"
+    image = FOLDER.parent / f"Dockerfile.{one['image'].removeprefix('headway-')}"
     assert f"--uid {USER}" in image.read_text()
 
 

@@ -61,7 +61,7 @@ only_mutate = {files}
 also_copy = ["deploy", "policies", "plugin", "dashboard"]
 pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "mutant_profile"]
 pytest_add_cli_args_test_selection = {tests}
-do_not_mutate_patterns = ['\\blog\\.(debug|info|warning|error)\\(', '\\braise ValueError\\(']
+do_not_mutate_patterns = ['\\blog\\.(debug|info|warning|error|exception)\\(', '\\braise ValueError\\(']
 use_git_change_detection = false
 timeout_multiplier = 4.0
 timeout_constant = 3.0
@@ -70,10 +70,11 @@ timeout_constant = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Files of the packages, and the tests that have to notice their faults."""
+    """Files of the packages, the tests that have to notice their faults, and the least share of them to be noticed."""
 
     files: tuple[str, ...]
     tests: tuple[str, ...]
+    least_ratio: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class LoadView:
 
     def unreachable(self, name: str, now_s: float) -> None:
         """A replica did not answer."""
-        self._replica(name).health.heartbeat(now_s, good=False)
+        self._replica(name).health.broke(now_s)
 
     def keep(self, names: Iterable[str]) -> None:
         """Forget all replicas but these."""

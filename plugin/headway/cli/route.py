@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
 
-from headway.console import DEFAULT_PRESET, absolute, find_preset, open_catalogue, port, preflight, preset_dir
-from headway.router.addresses import read_addresses
+from headway.console import (
+    DEFAULT_PRESET,
+    UsageError,
+    absolute,
+    find_preset,
+    open_catalogue,
+    port,
+    preflight,
+    preset_dir,
+)
+from headway.errors import HeadwayError
+from headway.operator.scaling.variables import MAXIMUM
+from headway.router.addresses import MAX_INSTANCES, DnsName, read_instances
+from headway.router.credentials import check_tls, instance_key
+from headway.variables import whole_number
 
 NAME = "route"
 SUMMARY = "One queue in front of several vLLM servers: requests wait here, and go to the instance that has a seat."
@@ -15,17 +29,20 @@ examples:
   headway route --instances http://10.0.0.1:8000,http://10.0.0.2:8000
   headway route --instances http://big:8000=2,http://small:8000 --preset throughput --port 9000
   headway route --instances http://127.0.0.1:8001 --seats 64        plain vLLM does not say its --max-num-seqs
+  HEADWAY_SCALE_MAX=8 headway route --instances dns+http://instances:8000    instances that come and go
 
 The instances are vLLM servers that run already, with Headway or without. Classes, presets, keys, the admin API, metrics
 and the dashboard are those of `headway serve`; the seats of a preset are those of one instance. A request waits in one
 queue and is bound to an instance when it leaves it; until its first byte is sent it is tried on another instance if its
-own is lost. Instances are asked every second; one that does not answer as it should gets nothing until it does.
+own is lost. Instances are asked every second; one that does not answer as it should gets nothing until it does. Each
+address of dns+http://NAME:PORT is an instance; the name is asked for again every five seconds, and one that has left
+finishes what it runs.
 
 environment, beside that of headway serve:
   HEADWAY_INSTANCE_KEY              the API key of the instances; keys of clients are never sent to them
   HEADWAY_INSTANCE_KEY_FILE         the same, from a file
   HEADWAY_SCALE_MIN                 the fewest instances that headway_desired_instances asks for (default: 1)
-  HEADWAY_SCALE_MAX                 the most (default: all of --instances)
+  HEADWAY_SCALE_MAX                 the most (default: all of --instances); needed with dns+http://
   HEADWAY_SCALE_HOURS_A_DAY         a bound on their hours in a day, in UTC (default: none)
   HEADWAY_SCALE_START_S             how long an instance takes until it serves (default: 180)
 
@@ -37,8 +54,9 @@ exit codes: 0 stopped   1 failed   2 wrong usage, bad preset, port in use
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
-        "--instances", action="append", required=True, metavar="URL[=WEIGHT],...", help="the servers; may be repeated"
-    )
+        "--instances", action="append", required=True, metavar="URL[=WEIGHT],...",
+        help="the servers, or dns+http://NAME:PORT for every address of a name; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1)")
     parser.add_argument("--port", type=port, default=8000, help="(default: 8000)")
     parser.add_argument(
@@ -69,8 +87,14 @@ def run(chosen: argparse.Namespace) -> int:
     preflight.check_bounds(os.environ)
     preflight.check_requests(os.environ)
     preflight.try_bind(chosen.host, chosen.port)
-    instances = read_addresses(chosen.instances)
-    preflight.check_scaling(os.environ, len(instances))
+    try:
+        instances, names = read_instances(chosen.instances)
+        most = _most(names, os.environ)
+        instance_key(os.environ)
+        check_tls(chosen.ssl_certfile, chosen.ssl_keyfile)
+    except HeadwayError as error:
+        raise UsageError(str(error)) from None
+    preflight.check_scaling(os.environ, most or len(instances))
     os.environ["HEADWAY_PRESET"] = absolute(wanted)
     if folder is not None:
         os.environ["HEADWAY_PRESET_DIR"] = str(folder)
@@ -78,9 +102,26 @@ def run(chosen: argparse.Namespace) -> int:
 
     return route(
         RouteOptions(
-            instances, chosen.host, chosen.port, chosen.seats, chosen.drain, chosen.ssl_certfile, chosen.ssl_keyfile
+            instances,
+            chosen.host,
+            chosen.port,
+            chosen.seats,
+            chosen.drain,
+            chosen.ssl_certfile,
+            chosen.ssl_keyfile,
+            names,
+            most,
         )
     )
+
+
+def _most(names: Sequence[DnsName], environment: Mapping[str, str]) -> int | None:
+    """The number of instances that the limit is for, where they come and go."""
+    if not names:
+        return None
+    if not environment.get(MAXIMUM):
+        raise UsageError(f"{MAXIMUM}: the most instances that there can be is needed with dns+http://")
+    return min(whole_number(environment, MAXIMUM, 1), MAX_INSTANCES)
 
 
 def _positive(text: str) -> int:

@@ -1,6 +1,8 @@
 """The router: one desk in front of several vLLM servers that exist already.
 
     addresses   which instances there are
+    credentials the key that they get, and the files of the router's own TLS
+    discovery   instances that come and go: the addresses of DNS names
     reading     what an instance says of itself: its seats, its load, its progress
     instance    one instance: its health, its load, what was sent to it
     pool        all of them: which one takes the next request, and the requests that wait for a seat

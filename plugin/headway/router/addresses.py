@@ -1,6 +1,8 @@
 """The addresses of servers, as ``--instances`` gives them: URLs with commas, each with a weight where it has one.
 
 http://10.0.0.1:8000,http://10.0.0.2:8000=2
+
+``dns+http://NAME:8000`` stands for every address that this DNS name has, whenever it is asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from urllib.parse import urlsplit
 from headway.errors import HeadwayError
 
 MAX_INSTANCES: Final = 256
+_DNS: Final = "dns+http://"
+_HTTP_PORT: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,28 @@ class Address:
     name: str
     url: str
     weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DnsName:
+    """A name each of whose addresses is an instance, with this port and this weight."""
+
+    host: str
+    port: int
+    weight: float = 1.0
+
+    def address(self, ip: str) -> Address:
+        """The instance at one of its addresses."""
+        place = f"[{ip}]" if ":" in ip else ip
+        return Address(f"{ip}:{self.port}", f"http://{place}:{self.port}", self.weight)
+
+
+def read_instances(words: Iterable[str], option: str = "--instances") -> tuple[list[Address], list[DnsName]]:
+    """The addresses in the words of an option, and its DNS names. Raises HeadwayError in one line on the wrong one."""
+    texts = [part.strip() for word in words for part in word.split(",") if part.strip()]
+    names = [text for text in texts if text.startswith(_DNS)]
+    fixed = [text for text in texts if not text.startswith(_DNS)]
+    return read_addresses(fixed, option) if fixed or not names else [], [_dns_name(one, option) for one in names]
 
 
 def read_addresses(words: Iterable[str], option: str = "--instances") -> list[Address]:
@@ -42,6 +68,18 @@ def read_addresses(words: Iterable[str], option: str = "--instances") -> list[Ad
     return list(found.values())
 
 
+def _dns_name(text: str, option: str) -> DnsName:
+    try:
+        one = _address(text.removeprefix("dns+"), option)
+    except HeadwayError:
+        raise _wrong(text, option) from None
+    parts = urlsplit(one.url)
+    if parts.path:
+        raise HeadwayError(f"{option}: a DNS name has no path, as in dns+http://NAME:8000, not {text[:80]!r}")
+    assert parts.hostname is not None, "it was read as an address"
+    return DnsName(parts.hostname, parts.port or _HTTP_PORT, one.weight)
+
+
 def _address(text: str, option: str) -> Address:
     url, _, weight_text = text.partition("=")
     url = url.rstrip("/")
@@ -54,7 +92,9 @@ def _address(text: str, option: str) -> Address:
     if not plain or parts.username is not None or parts.password is not None:
         raise _wrong(text, option)
     return Address(
-        f"{parts.hostname}:{port or (443 if parts.scheme == 'https' else 80)}", url, _weight(weight_text, option)
+        f"{parts.hostname}:{port or (443 if parts.scheme == 'https' else _HTTP_PORT)}",
+        url,
+        _weight(weight_text, option),
     )
 
 

@@ -50,7 +50,8 @@ class RouterService:
     def _open_seats(self) -> None:
         """As many seats are open as the healthy instances have free or filled by this router, and none without one."""
         gate, pool = self.service.parts.gateway.gate, self.engine.pool
-        gate.bound_seats(pool.open_seats())
+        each = None if pool.most is None else -(-gate.desk.preset.batching.seats // pool.most)
+        gate.bound_seats(pool.open_seats(each))
         healthy = any(True for _ in pool.healthy())
         if not healthy and Hold.NO_INSTANCE not in gate.desk.holds:
             gate.pause(Hold.NO_INSTANCE)
@@ -71,7 +72,7 @@ def router_service(settings: Settings, engine: InstancesEngine, model: str) -> R
         other_model=settings.fallback,
         fleet=Fleet(
             scaling_from_environment(os.environ, len(engine.pool.links)),
-            lambda: sum(1 for _ in engine.pool.healthy()),
+            engine.pool.working,
             arrivals_file(model),
         ),
     )

@@ -19,10 +19,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
-from headway.api_errors import BadRequest, answer, error_event
+from headway.api_errors import BadRequest, answer, error_body, error_event, refusal_headers
+from headway.errors import Refused
 from headway.router.call import InstanceLostError
-from headway.router.engine import InstancesEngine
+from headway.router.engine import InstancesEngine, NoInstanceError
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece, request_headers
+from headway_policies import Reason
 from headway_policies.routing import Demand
 
 log = logging.getLogger(__name__)
@@ -82,6 +84,10 @@ class ForwardEndpoint:
                         await send(_start(piece))
                     sent = piece.body or sent
                     await send({"type": "http.response.body", "body": piece.body, "more_body": not piece.last})
+        except NoInstanceError:
+            away = Refused(Reason.NOT_READY, _ANOTHER_TRY_S)
+            body = error_body(path, away.status, str(away), away.reason)
+            await answer(send, away.status, body, refusal_headers(away, None))
         except InstanceLostError:
             lost = BadRequest(HTTPStatus.BAD_GATEWAY, _LOST, "instance_lost")
             if not started:
@@ -118,6 +124,8 @@ class ForwardEndpoint:
         return self.engine().generate(request, params, uuid.uuid4().hex, demand=demand)
 
 
+#: The advice of a refusal while no instance is healthy: they are asked every second.
+_ANOTHER_TRY_S: Final = 1
 _LOST: Final = "The instances that worked on this request were lost. Try again."
 
 

@@ -35,6 +35,10 @@ _REFUSALS: Final = frozenset({429, 500, 502, 503, 504})
 _AWAY: Final = frozenset({"draining", "not_ready", "engine_lost", "out_of_memory"})
 
 
+class NoInstanceError(Exception):
+    """No instance is healthy."""
+
+
 class InstancesEngine:
     """The engine of the router. Call it on one event loop only."""
 
@@ -70,6 +74,8 @@ class InstancesEngine:
                             if refusal or piece.status in _REFUSALS:
                                 refusal.append(piece)
                                 continue
+                            if not call.begun and piece.body and piece.status == HTTPStatus.OK:
+                                self.pool.answering(lease)
                             call.begun = True
                             yield piece
                     if not refusal:
@@ -78,7 +84,7 @@ class InstancesEngine:
                     verdict, how = self._refused(tries, lease.link, refusal), "refused"
                 except InstanceLostError as error:
                     verdict, how = Verdict.FAILURE, "lost"
-                    self.pool.unready(lease.link)
+                    self.pool.broke(lease.link)
                     tries.lost += error.sent
                     if call.begun or tries.lost >= _MOST_LOST:
                         raise
@@ -97,9 +103,10 @@ class InstancesEngine:
     async def fetch(self, request: Forwarded) -> AsyncGenerator[Piece, None]:
         """The pieces of a response that needs no seat, of the first healthy instance that gives one.
 
-        Raises InstanceLostError.
+        Raises NoInstanceError where none is healthy, and InstanceLostError where those that were asked were lost.
         """
-        last, lost = InstanceLostError("any", sent=False), 0
+        last: Exception = NoInstanceError()
+        lost = 0
         for link in sorted(self.pool.healthy(), key=lambda one: one.sent + one.others):
             call = Call()
             link.calls.add(call)
@@ -112,7 +119,7 @@ class InstancesEngine:
             except InstanceLostError as error:
                 last = error
                 lost += error.sent
-                self.pool.unready(link)
+                self.pool.broke(link)
                 if call.begun or lost >= _MOST_LOST:
                     break
             finally:
@@ -166,7 +173,7 @@ class InstancesEngine:
         name = link.address.name
         if _serves_nobody(refusal[0]) and name not in tries.away:
             tries.away.add(name)  # once for each: one that is ready and refuses again means this request
-            self.pool.unready(link)
+            self.pool.broke(link)
             return Verdict.UNDECIDED
         tries.refused[name] = refusal
         if refusal[0].status != HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -235,8 +242,7 @@ class _Tries:
 
 
 def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
-    link, read = lease.link, lease.link.progress
-    return lambda: before + link.progress - read
+    return lambda: before + lease.progress
 
 
 def _serves_nobody(first: Piece) -> bool:

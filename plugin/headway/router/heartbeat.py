@@ -3,12 +3,13 @@
     answer                                       new requests     its requests without output
     ready                                        yes              stay
     not ready (drains, warms up, has no engine)  no               stay: it may finish them
-    no answer within two seconds                 no, after three  stay
-    no answer for ten seconds                    no               are tried on another instance
+    no answer within two seconds                 yes              stay
+    no answer for ``health.SILENT_S``            no               stay
+    no answer for ``health.LOST_S``              no               are tried on another instance
     no connection, or it broke                   no               are tried on another instance
 
 A Headway instance answers ``/headway/readyz``, plain vLLM ``/health``. Each instance is asked by itself, so that a slow
-one delays no other.
+one delays no other. How long a silence may last is decided by ``headway_policies.routing.health`` alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from math import inf
 from typing import Final
 
 import aiohttp
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
 _WITHIN_S: Final = 2.0
-_LOST_AFTER_S: Final = 10.0
 _READY, _HEALTH, _METRICS = "/headway/readyz", "/health", "/metrics"
 
 
@@ -40,7 +39,7 @@ class Heartbeat:
     def __init__(self, engine: InstancesEngine) -> None:
         self._engine = engine
         self._plain: set[str] = set()
-        self._answered_s: dict[str, float] = {}
+        self._watched: dict[str, InstanceLink] = {}
 
     async def once(self) -> None:
         """Ask every instance once."""
@@ -50,42 +49,44 @@ class Heartbeat:
     async def run(self) -> None:
         """Ask for as long as the router runs."""
         async with asyncio.TaskGroup() as tasks:
-            for link in self._engine.pool.links.values():
-                tasks.create_task(self._watch(link))
-            tasks.create_task(self._report())
+            while True:
+                for name, link in self._engine.pool.links.items():
+                    if self._watched.get(name) is not link:
+                        self._watched[name] = link
+                        tasks.create_task(self._watch(link))
+                await asyncio.sleep(EVERY_S)
+                self._engine.report()
 
     async def _watch(self, link: InstanceLink) -> None:
-        asked_s = loop_time_s()
-        while True:
+        """Ask one instance every second, until it has left or another one has its name."""
+        asked_s, name, links = loop_time_s(), link.address.name, self._engine.pool.links
+        while links.get(name) is link:
             await asyncio.sleep(max(0.0, asked_s + EVERY_S - loop_time_s()))
             asked_s = loop_time_s()
             try:
                 await self._ask(link)
             except Exception:
-                log.exception("instance %s: its heartbeat failed", link.address.name)
-                self._engine.pool.unready(link)
-
-    async def _report(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
-            self._engine.report()
+                log.exception("instance %s: its heartbeat failed", name)
+                self._engine.pool.broke(link)
+        if self._watched.get(name) is link:
+            del self._watched[name]
+            self._plain.discard(name)
 
     async def _ask(self, link: InstanceLink) -> None:
-        pool, name, sent_before = self._engine.pool, link.address.name, link.sent
+        pool, name = self._engine.pool, link.address.name
         try:
-            ready = await self._ready(link)
-            self._answered_s[name] = loop_time_s()
-            if not ready:
+            if await self._ready(link):
+                pool.heard(link)
+            else:
                 pool.unready(link)
-                return
-            pool.heard(link)
+                if link.idle:
+                    return  # what it still runs is seen to make progress by its metrics
+            sent_before = link.sent
             status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
         except TimeoutError:
-            if loop_time_s() - self._answered_s.get(name, -inf) < _LOST_AFTER_S:
-                pool.late(link)
-            else:
-                pool.lost(link)
+            pool.late(link)
         except (aiohttp.ClientError, OSError):
+            self._plain.discard(name)  # what comes back there may be another server
             pool.lost(link)
         except ValueError as error:  # metrics that are too long: the load is the one of before
             log.warning("instance %s: %s", name, error)

@@ -17,8 +17,8 @@ class InstanceLink:
     """``sent`` sequences of this router run there, ``others`` of other clients did at the last reading.
 
     ``usual_seats`` is the number of seats where the instance does not say its own. ``progress`` counts the readings
-    that showed new tokens. ``calls`` are those under way there, ``leases`` the seats that they hold, and ``ended``
-    counts the exchanges by how they ended.
+    that showed new tokens. One that is ``leaving`` gets no new requests. ``calls`` are those under way there,
+    ``leases`` the seats that they hold, and ``ended`` counts the exchanges by how they ended.
     """
 
     address: Address
@@ -29,6 +29,7 @@ class InstanceLink:
     sent: int = 0
     others: int = 0
     progress: int = 0
+    leaving: bool = False
     calls: set[Call] = field(default_factory=set)
     leases: set[Lease] = field(default_factory=set)
     ended: Counter[str] = field(default_factory=Counter)
@@ -38,12 +39,19 @@ class InstanceLink:
         """Sequences that it runs at once."""
         return self.usual_seats if self.reading.seats is None else self.reading.seats
 
-    def open_seats(self, now_s: float) -> int:
-        """Seats that this router has filled there or may fill: of one on probation one more than it has filled."""
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of this router runs there."""
+        return not self.calls and not self.leases
+
+    def open_seats(self, now_s: float, most: int | None = None) -> int:
+        """Seats that this router has filled there or may fill, ``most`` at most: of one on probation one more than it
+        has filled, of one that gets nothing those that it has filled."""
         state = self.health.state(now_s)
-        if state is BreakerState.OPEN:
-            return 0
+        if state is BreakerState.OPEN or self.leaving:
+            return self.sent
         free = max(0, self.seats - self.others)
+        free = free if most is None else min(free, most)
         return free if state is BreakerState.CLOSED else min(free, self.sent + self.health.takes(now_s))
 
     def state(self) -> Instance:
@@ -67,9 +75,17 @@ class InstanceLink:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lease:
-    """The seats of one request on one instance, until they are given back."""
+    """The seats of one request on one instance, until they are given back; ``progress_before`` is what the instance had
+    when they were taken.
+    """
 
     link: InstanceLink
     seats: int
     number: int
     call: Call
+    progress_before: int
+
+    @property
+    def progress(self) -> int:
+        """The readings since then that showed new tokens."""
+        return self.link.progress - self.progress_before

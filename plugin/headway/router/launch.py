@@ -7,8 +7,7 @@ import json
 import logging
 import os
 import signal
-import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -18,14 +17,15 @@ import aiohttp
 import uvicorn
 
 from headway.admission import loop_time_s
-from headway.api.secret_text import SecretFileError, find_secret
 from headway.api_server import Settings
 from headway.api_server.protocol import bound_protocol
 from headway.errors import HeadwayError
 from headway.http import hide_queries
 from headway.logs import JsonLines, LogSettings
-from headway.router.addresses import Address
+from headway.router.addresses import Address, DnsName
 from headway.router.application import RouterService, router_service
+from headway.router.credentials import check_tls, instance_key
+from headway.router.discovery import Discovery
 from headway.router.engine import InstancesEngine
 from headway.router.exchange import InstanceClient
 from headway.router.heartbeat import Heartbeat
@@ -35,7 +35,6 @@ from headway_policies.routing import LeastLoaded
 
 log = logging.getLogger(__name__)
 
-INSTANCE_KEY: Final = "HEADWAY_INSTANCE_KEY"
 _ASK_S: Final = 5.0
 _FORMAT: Final = "%(levelname)s %(asctime)s [headway/%(filename)s:%(lineno)d] %(message)s"
 _MODELS: Final = "/v1/models"
@@ -45,8 +44,9 @@ _MODELS: Final = "/v1/models"
 class RouteOptions:
     """Where the router listens, and in front of which instances.
 
-    ``seats`` counts for an instance that does not say how many it has; ``drain_s`` is the time that running requests
-    have at the end.
+    The addresses of ``names`` are instances beside these. ``most`` is the number of instances that the limit of a
+    preset is for where there are names. ``seats`` counts for an instance that does not say how many it has; ``drain_s``
+    is the time that running requests have at the end.
     """
 
     instances: Sequence[Address]
@@ -56,43 +56,18 @@ class RouteOptions:
     drain_s: int
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
+    names: Sequence[DnsName] = ()
+    most: int | None = None
 
 
 def route(options: RouteOptions) -> int:
     """Serve until stopped; returns the exit code. Raises HeadwayError or PresetError before anything listens."""
     _log()
-    settings = Settings.from_environment(instances=len(options.instances))
-    key = _instance_key(os.environ)
-    _check_tls(options)
+    settings = Settings.from_environment(instances=options.most or len(options.instances))
+    key = instance_key(os.environ)
+    check_tls(options.ssl_certfile, options.ssl_keyfile)
     asyncio.run(_serve(options, settings, key))
     return 0
-
-
-def _instance_key(environment: Mapping[str, str]) -> str | None:
-    """The key of the instances, None where there is none. Raises HeadwayError, which does not show it."""
-    try:
-        secret = find_secret(INSTANCE_KEY, environment)
-    except SecretFileError as error:
-        raise HeadwayError(str(error)) from None
-    if secret is None:
-        return None
-    key = secret.text.strip()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise HeadwayError(f"{INSTANCE_KEY}: printable ASCII characters without blanks are needed")
-    return key
-
-
-def _check_tls(options: RouteOptions) -> None:
-    """Raises HeadwayError for files that no TLS server can use."""
-    certificate, key = options.ssl_certfile, options.ssl_keyfile
-    if certificate is None:
-        if key is not None:
-            raise HeadwayError("--ssl-keyfile: the certificate is needed as well, with --ssl-certfile")
-        return
-    try:
-        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
-    except OSError as error:
-        raise HeadwayError(f"--ssl-certfile {certificate}: {error.strerror or 'no certificate with its key'}") from None
 
 
 async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> None:
@@ -100,11 +75,17 @@ async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> 
     pool = InstancePool(
         [InstanceLink(address, options.seats) for address in options.instances], LeastLoaded(), loop_time_s
     )
+    pool.most = options.most
+    discovery = Discovery(pool, options.names, options.seats)
     try:
+        await discovery.once()
         first = InstancesEngine(pool, client)
         await Heartbeat(first).once()
         engine = InstancesEngine(pool, client)  # its ceiling is what the instances have said
+        engine.max_num_seqs = max(engine.max_num_seqs, (options.most or 0) * options.seats)
         router = router_service(settings, engine, await _model(pool, client))
+        if options.names:
+            router.service.parts.tasks.start("instance names", discovery.run())
         await _listen(options, settings, router)
     finally:
         await client.close()

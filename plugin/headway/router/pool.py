@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from headway.router.call import Call, InstanceLostError
 from headway.router.instance import InstanceLink, Lease
@@ -19,6 +20,10 @@ from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, Router
 
 log = logging.getLogger(__name__)
+
+#: So many readings with new tokens say that an instance works on its probe, whose answer may come as a whole, in the
+#: end. The first may show what was computed before the probe.
+_PROBE_READINGS: Final = 2
 
 
 class AllTriedError(Exception):
@@ -34,13 +39,17 @@ class _Waiting:
 
 
 class InstancePool:
-    """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one."""
+    """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one.
+
+    ``most`` is the number of instances that the limit of the preset is for, where they come and go.
+    """
 
     def __init__(
         self, links: Iterable[InstanceLink], router: Router, now_s: Callable[[], float], *, retried: int = 0
     ) -> None:
         self.links = {one.address.name: one for one in links}
         self.retried = retried
+        self.most: int | None = None
         self.on_change: Callable[[], None] = lambda: None
         self._router = router
         self._now_s = now_s
@@ -51,16 +60,44 @@ class InstancePool:
     def healthy(self) -> Iterator[InstanceLink]:
         """Those that may be given requests, the probes of half-open ones included."""
         now_s = self._now_s()
-        return (one for one in self.links.values() if one.health.state(now_s) is not BreakerState.OPEN)
+        return (
+            one for one in self.links.values() if not one.leaving and one.health.state(now_s) is not BreakerState.OPEN
+        )
+
+    def working(self) -> int:
+        """How many are healthy and not on probation: one on probation says nothing of what an instance serves."""
+        now_s = self._now_s()
+        return sum(one.health.state(now_s) is BreakerState.CLOSED for one in self.healthy())
 
     def seats(self) -> int:
         """The seats of the healthy instances."""
         return sum(one.seats for one in self.healthy())
 
-    def open_seats(self) -> int:
-        """The seats that this router has filled or may fill: what the desk may dispatch to."""
+    def open_seats(self, most_each: int | None = None) -> int:
+        """The seats that this router has filled or may fill, of each instance no more than that: what the desk may
+        dispatch to."""
         now_s = self._now_s()
-        return sum(one.open_seats(now_s) for one in self.links.values())
+        return sum(one.open_seats(now_s, most_each) for one in self.links.values())
+
+    def join(self, link: InstanceLink) -> None:
+        """An instance is there; one of its name that is known already stays as it is, and is not leaving."""
+        known = self.links.setdefault(link.address.name, link)
+        if known is link:
+            log.info("instance %s has come", link.address.name)
+        elif known.leaving:
+            known.leaving = False
+            self._changed(known)
+
+    def leave(self, link: InstanceLink) -> None:
+        """An instance gets no new requests any more; it is forgotten where nothing runs there. Ask again until then."""
+        name = link.address.name
+        if not link.leaving:
+            log.info("instance %s leaves", name)
+            link.leaving = True
+            self._changed(link)
+        if link.idle and self.links.get(name) is link:
+            del self.links[name]
+            self._states.pop(name, None)
 
     def all_seats(self) -> int:
         """The seats of all instances."""
@@ -111,6 +148,13 @@ class InstancePool:
         link.health.ended(lease.number, verdict, self._now_s())
         self._changed(link)
 
+    def answering(self, lease: Lease) -> None:
+        """The first bytes of a good answer have come: if it is a probe, its instance is healthy before it ends."""
+        now_s, link = self._now_s(), lease.link
+        if link.health.state(now_s) is not BreakerState.CLOSED:
+            link.health.answering(lease.number, now_s)
+            self._changed(link)
+
     def give_back(self, lease: Lease) -> None:
         """Nothing was sent with this lease."""
         self.release(lease, Verdict.UNDECIDED, "unsent")
@@ -123,20 +167,31 @@ class InstancePool:
     def read(self, link: InstanceLink, reading: Reading, sent_before: int) -> None:
         """Its metrics have come; ``sent_before``: what this router ran there when it asked for them."""
         link.read(reading, sent_before)
+        for lease in link.leases:
+            if lease.progress >= _PROBE_READINGS:
+                link.health.answering(lease.number, self._now_s())
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:
-        """A bad heartbeat, or a connection that broke: it gets no requests. Those that it has go on."""
+        """A heartbeat that says so: it gets no requests. Those that it has go on."""
         link.health.heartbeat(self._now_s(), good=False)
         self._changed(link)
 
-    def late(self, link: InstanceLink) -> None:
-        """A heartbeat without an answer: its health ends by itself some time after the last good one."""
+    def broke(self, link: InstanceLink) -> None:
+        """A request says so, by a connection that broke or a refusal: it gets no requests. Those that it has go on."""
+        link.health.broke(self._now_s())
         self._changed(link)
+
+    def late(self, link: InstanceLink) -> None:
+        """A heartbeat without an answer. Its health says what that means: nothing yet, no requests, or lost."""
+        if link.health.lost(self._now_s()):
+            self.lost(link)
+        else:
+            self._changed(link)
 
     def lost(self, link: InstanceLink) -> None:
         """Nothing is there, or it is silent for too long. Its requests without output are tried elsewhere."""
-        self.unready(link)
+        self.broke(link)
         for call in [one for one in link.calls if not one.begun]:
             call.stop(InstanceLostError(link.address.name, sent=True))
 
@@ -179,7 +234,9 @@ class InstancePool:
     def _choose(self, call: Call, demand: Demand, without: frozenset[str]) -> Lease | None:
         now_s = self._now_s()
         able = [
-            one for name, one in self.links.items() if name not in without and one.health.takes(now_s) and one.seats > 0
+            one
+            for name, one in self.links.items()
+            if name not in without and not one.leaving and one.health.takes(now_s) and one.seats > 0
         ]
         name = self._router.choose(demand, [one.state() for one in able])
         if name is None:
@@ -191,7 +248,7 @@ class InstancePool:
         link.sent += demand.seats
         link.calls.add(call)
         link.prefixes.sent(demand.prefix)
-        lease = Lease(link, demand.seats, number, call)
+        lease = Lease(link, demand.seats, number, call, link.progress)
         link.leases.add(lease)
         return lease
 

@@ -1,21 +1,28 @@
 """The health of an instance: whether it may be given requests, from its heartbeats and from its answers.
 
     state       event                                        next
-    CLOSED      no good heartbeat, or failures in a row      OPEN        it is given nothing
+    CLOSED      silence, a bad heartbeat or connection, or   OPEN        it is given nothing
+                failures in a row
     OPEN        a good heartbeat, and it has cooled          HALF_OPEN   it is given one request, the probe
-    HALF_OPEN   the probe is answered                        CLOSED
+    HALF_OPEN   the probe begins to be answered, or is       CLOSED
     HALF_OPEN   the probe fails, or no good heartbeat        OPEN        cools twice as long after each failed probe
 
-The last good heartbeat counts for ``silent_s``; a bad one ends that at once. The answers are counted by the circuit
-breaker of the fallback. Both have to agree: an engine whose health route answers while its requests fail stays out,
-and so does one that is silent.
+The last good heartbeat counts for ``silent_s``; a bad one or a broken connection ends that at once. One that has
+answered no heartbeat for ``lost_s`` is lost: what runs there is not waited for. All of a router's judgement of silence
+is here. The answers to requests are counted by the circuit breaker of the fallback. Both have to agree: an engine whose
+health route answers while its requests fail stays out, and so does one that is silent. Known weak spot: one that breaks
+in the middle of every answer does not cool for longer each time.
 """
 
 from __future__ import annotations
 
 from math import inf
+from typing import Final
 
 from headway_policies.fallback import BreakerState, CircuitBreaker, Verdict
+
+SILENT_S: Final = 3.0
+LOST_S: Final = 10.0
 
 
 class InstanceHealth:
@@ -26,20 +33,38 @@ class InstanceHealth:
     """
 
     def __init__(
-        self, *, silent_s: float = 3.0, failures: int = 3, cool_s: float = 1.0, max_cool_s: float = 30.0
+        self,
+        *,
+        silent_s: float = SILENT_S,
+        lost_s: float = LOST_S,
+        failures: int = 3,
+        cool_s: float = 1.0,
+        max_cool_s: float = 30.0,
     ) -> None:
         self._silent_s = silent_s
+        self._lost_s = lost_s
         self._breaker = CircuitBreaker(failures, cool_s, max_cool_s)
-        self._good_s = -inf
+        self._good_s = self._answered_s = -inf
         self._seen = False
         self._probe: int | None = None
 
     def heartbeat(self, now_s: float, *, good: bool) -> None:
-        """It answered that it is well; or that it is not, or not in time, or it refused the connection."""
+        """It answered that it is well, or that it is not."""
         self._look(now_s)
+        self._answered_s = now_s
         self._good_s = now_s if good else -inf
         self._seen = self._seen or good
         self._look(now_s)
+
+    def broke(self, now_s: float) -> None:
+        """A connection to it broke or could not be made, or its answer to a request was that it serves none."""
+        self._look(now_s)
+        self._good_s = -inf
+        self._look(now_s)
+
+    def lost(self, now_s: float) -> bool:
+        """Whether it has answered no heartbeat for so long that what runs there is not waited for."""
+        return now_s - self._answered_s >= self._lost_s
 
     def state(self, now_s: float) -> BreakerState:
         """Its state now. Silence makes it OPEN without a further event."""
@@ -57,6 +82,12 @@ class InstanceHealth:
             return None
         probe, self._probe = self._probe, None
         return self._breaker.begin(now_s) if probe is None else probe
+
+    def answering(self, number: int, now_s: float) -> None:
+        """The first output of that request has come. A probe has succeeded with it; its end counts no more."""
+        if self._breaker.state is BreakerState.HALF_OPEN:
+            self._breaker.ended(number, Verdict.SUCCESS, now_s)
+            self._look(now_s)
 
     def ended(self, number: int, verdict: Verdict, now_s: float) -> None:
         """That request was answered, failed because of the instance, or is undecided. Exactly once for each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.errors import HeadwayError
-from headway.router.addresses import MAX_INSTANCES, Address, read_addresses
+from headway.router.addresses import MAX_INSTANCES, Address, DnsName, read_addresses, read_instances
 
 
 def test_urls_with_and_without_a_weight() -> None:
@@ -40,4 +40,26 @@ def test_what_is_wrong_is_named(words: list[str], names: str) -> None:
     with pytest.raises(HeadwayError) as caught:
         read_addresses(words)
     assert names in str(caught.value)
+    assert str(caught.value).startswith("--instances: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_names_stand_beside_addresses() -> None:
+    """Each of their addresses is one more instance."""
+    assert read_instances(["dns+http://vllm:8000=2,http://a:1", "dns+http://b"]) == (
+        [Address("a:1", "http://a:1")],
+        [DnsName("vllm", 8000, 2.0), DnsName("b", 80)],
+    )
+    assert read_instances(["dns+http://b"]) == ([], [DnsName("b", 80)])
+    assert DnsName("b", 80, 2.0).address("10.0.0.1") == Address("10.0.0.1:80", "http://10.0.0.1:80", 2.0)
+    assert DnsName("b", 80).address("::1") == read_addresses(["http://[::1]:80"])[0]
+
+
+@pytest.mark.parametrize("word", ["dns+https://a", "dns+http://", "dns+http://a/v1", "dns+http://a:b", " , "])
+def test_what_no_name_can_be_is_named(word: str) -> None:
+    """Names are asked for without TLS: a certificate is for the name, and the instances have addresses."""
+    with pytest.raises(HeadwayError) as caught:
+        read_instances([word])
+    assert str(caught.value).startswith("--instances: ")
+    assert word.strip(" ,") in str(caught.value)
     assert "\n" not in str(caught.value)

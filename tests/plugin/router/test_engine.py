@@ -6,42 +6,58 @@ The client of the instances is a stand-in; pool, health and policies are real.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import nullcontext, suppress
 
 import pytest
 from virtual_time import on_virtual_time
 
 from headway.admission import loop_time_s
+from headway.engine import Ended
 from headway.router.addresses import Address
-from headway.router.call import Call
-from headway.router.engine import InstancesEngine
+from headway.router.call import Call, InstanceLostError
+from headway.router.engine import InstancesAdapter, InstancesEngine, NoInstanceError
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece
 from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
+from headway.router.reading import Reading
+from headway_policies import Load, Usage
 from headway_policies.routing import Demand, LeastLoaded
 
 REQUEST = Forwarded("POST", "/v1/completions", ())
 
 
 class Answers:
-    """A client of instances: those in ``refusing`` answer with that status and those headers, the others at length."""
+    """A client of instances: those in ``refusing`` answer with that status and those headers, the others at length,
+    after ``first`` at once, None for nothing. The connection to those in ``broken`` breaks after that.
+    """
 
-    def __init__(self, **refusing: tuple[int, Headers]) -> None:
+    def __init__(self, first: bytes | None = b"", **refusing: tuple[int, Headers]) -> None:
+        self.first = first
         self.refusing = refusing
+        self.broken: set[str] = set()
+        self.length_s = 3600.0
         self.asked: list[str] = []
+        self.requests: list[Forwarded] = []
+        self.prompt_tokens: list[int] = []
 
     async def exchange(
         self, address: Address, request: Forwarded, call: Call, prompt_tokens: int
     ) -> AsyncGenerator[Piece, None]:
         self.asked.append(address.name)
+        self.requests.append(request)
+        self.prompt_tokens.append(prompt_tokens)
         if address.name in self.refusing:
             status, headers = self.refusing[address.name]
-            yield Piece(b"no", status, headers, last=True)
+            yield Piece(b"no", status, headers)
+            yield Piece(b", and why", last=True)
             return
-        yield Piece(b"", 200)
-        await call.step(asyncio.sleep(3600))
-        yield Piece(b"yes", last=True)
+        if self.first is not None:
+            yield Piece(self.first, 200)
+        if address.name in self.broken:
+            raise InstanceLostError(address.name, sent=True)
+        await call.step(asyncio.sleep(self.length_s))
+        yield Piece(b"yes", 200 if self.first is None else None, last=True)
 
 
 def engine_of(client: Answers, *names: str) -> InstancesEngine:
@@ -54,10 +70,12 @@ def engine_of(client: Answers, *names: str) -> InstancesEngine:
     return InstancesEngine(pool, client)  # type: ignore[arg-type]
 
 
-async def statuses(engine: InstancesEngine, request_id: str = "a") -> list[int]:
-    """Run one request to its end."""
-    pieces = engine.generate(REQUEST, CallParams(), request_id, demand=Demand(10))
-    return [piece.status async for piece in pieces if piece.status is not None]
+async def statuses(engine: InstancesEngine, request_id: str = "a", *, raises: bool = False) -> list[int]:
+    """Run one request to its end, which is the loss of its instances where it ``raises``."""
+    pieces, found = engine.generate(REQUEST, CallParams(), request_id, demand=Demand(10)), list[int]()
+    with pytest.raises(InstanceLostError) if raises else nullcontext():
+        found.extend([piece.status async for piece in pieces if piece.status is not None])
+    return found
 
 
 def held(engine: InstancesEngine) -> int:
@@ -131,6 +149,24 @@ async def test_requests_wait_while_all_instances_drain() -> None:
     assert held(engine) == 0
 
 
+@pytest.mark.parametrize(("first", "running"), [(b"data: ", 4), (b"", 1)])
+@on_virtual_time
+async def test_the_first_bytes_of_a_probe_open_all_seats(first: bytes, running: int) -> None:
+    """Its end may be far; the head alone says nothing."""
+    engine = engine_of(Answers(first), "a")
+    link = engine.pool.links["a"]
+    engine.pool.unready(link)
+    await asyncio.sleep(2)
+    engine.pool.heard(link)
+    asked = [asyncio.create_task(statuses(engine, str(at))) for at in range(6)]
+    await asyncio.sleep(0.1)
+    assert (link.sent, engine.pool.open_seats()) == (running, running)
+    for one in asked:
+        one.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert held(engine) == 0
+
+
 @on_virtual_time
 async def test_an_instance_that_fails_gets_no_requests_after_some() -> None:
     """A 500 is tried once more, elsewhere; three in a row, and it is left alone though its health route answers."""
@@ -161,3 +197,183 @@ async def test_an_overload_is_passed_on_once_all_have_refused() -> None:
     client = Answers(a=(429, ()), b=(429, ()))
     assert await statuses(engine_of(client, "a", "b")) == [429]
     assert sorted(client.asked) == ["a", "b"]
+
+
+async def unseated(engine: InstancesEngine) -> bytes:
+    """Run one request that takes no seat to its end."""
+    return b"".join([piece.body async for piece in engine.fetch(Forwarded("GET", "/v1/models", ()))])
+
+
+@on_virtual_time
+async def test_a_request_without_a_seat_goes_on_where_its_instance_is_lost() -> None:
+    """It has none of the pool's leases, and is stopped and tried elsewhere as those that have one."""
+    client = Answers(None)
+    engine = engine_of(client, "a", "b")
+    silent = asyncio.create_task(unseated(engine))
+    await asyncio.sleep(0.1)
+    engine.pool.lost(engine.pool.links["a"])
+    await asyncio.sleep(0.1)
+    assert client.asked == ["a", "b"]
+    assert not engine.pool.links["a"].calls
+    await asyncio.sleep(3600)
+    assert await silent == b"yes"
+
+
+@on_virtual_time
+async def test_a_request_without_a_seat_is_not_tried_a_third_time() -> None:
+    """Two instances that were lost with it may have been lost by it; one whose output has begun is not tried again."""
+    client = Answers(None)
+    client.broken = {"a", "b", "c"}
+    engine = engine_of(client, "a", "b", "c")
+    with pytest.raises(InstanceLostError):
+        await unseated(engine)
+    assert client.asked == ["a", "b"]
+    client = Answers(b"data: ")
+    client.broken = {"a"}
+    with pytest.raises(InstanceLostError):
+        await unseated(engine_of(client, "a", "b"))
+    assert client.asked == ["a"]
+
+
+@on_virtual_time
+async def test_a_request_without_a_seat_does_not_wait_for_an_instance() -> None:
+    """None is healthy: no instance was asked, and none was lost."""
+    engine = engine_of(Answers(), "a")
+    engine.pool.unready(engine.pool.links["a"])
+    with pytest.raises(NoInstanceError):
+        await unseated(engine)
+
+
+@on_virtual_time
+async def test_progress_is_carried_over_to_another_instance() -> None:
+    """The gate sees progress in each larger number: another instance is one, and so are its tokens."""
+    client = Answers(None)
+    engine = engine_of(client, "a", "b")
+    running = asyncio.create_task(statuses(engine, "a"))
+    await asyncio.sleep(0.1)
+    first, other = engine.pool.links["a"], engine.pool.links["b"]
+    for tokens in range(1, 40):
+        engine.pool.read(other, Reading(tokens=tokens), 0)
+    seen = [engine.progress_of("a")]
+    for tokens in (5, 5, 9):
+        engine.pool.read(first, Reading(tokens=tokens), 1)
+        seen.append(engine.progress_of("a"))
+    engine.pool.lost(first)
+    await asyncio.sleep(0.1)
+    assert client.asked == ["a", "b"]
+    seen.append(engine.progress_of("a"))
+    engine.pool.read(other, Reading(tokens=99), 1)
+    seen.append(engine.progress_of("a"))
+    assert seen == [1, 2, 2, 3, 4, 5]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert engine.progress_of("a") is None
+
+
+class Listener:
+    """Keeps the loads that are reported."""
+
+    def __init__(self) -> None:
+        self.loads: list[Load | None] = []
+
+    def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
+        assert (sequences, list(ended)) == (0, [])
+        self.loads.append(load)
+
+
+@on_virtual_time
+async def test_the_load_is_that_of_the_healthy_instances() -> None:
+    """Requests added up, those that this router has sent meanwhile among them; of the KV caches the fullest."""
+    engine, listener = engine_of(Answers(), "a", "b", "c"), Listener()
+    engine.report()
+    engine.listen(listener)
+    a, b, c = engine.pool.links.values()
+    engine.pool.read(a, Reading(running=3, waiting=1, kv_use=0.2), 0)
+    engine.pool.read(b, Reading(running=0, waiting=2, kv_use=0.6), 0)
+    engine.pool.read(c, Reading(running=9, waiting=9, kv_use=0.9), 0)
+    engine.pool.unready(c)
+    running = asyncio.create_task(statuses(engine))
+    await asyncio.sleep(0.1)
+    engine.report()
+    assert (engine.max_num_seqs, b.sent) == (12, 1)
+    assert listener.loads == [Load(4, 3, 0.6)]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@on_virtual_time
+async def test_exchanges_are_counted_by_how_they_ended() -> None:
+    """And those that were sent again; each in the series of its instance."""
+    client = Answers(None, b=(429, ()))
+    client.length_s = 0.1
+    engine = engine_of(client, "a", "b", "c")
+    client.broken = {"a"}
+    assert await statuses(engine) == [200]
+    assert client.asked == ["a", "b", "c"]
+    for _ in range(3):
+        await asyncio.sleep(1)
+        for link in engine.pool.links.values():
+            engine.pool.heard(link)
+    client.broken = {"a", "c"}
+    assert await statuses(engine, "again", raises=True) == []
+    ended = {name: dict(link.ended) for name, link in engine.pool.links.items()}
+    assert ended == {"a": {"lost": 2}, "b": {"refused": 2}, "c": {"answered": 1, "lost": 1}}
+    assert engine.pool.retried == 2
+
+
+@on_virtual_time
+async def test_a_request_that_is_aborted_ends_without_an_error() -> None:
+    """Whether it runs or waits; it is counted, and an unknown one is none."""
+    engine = engine_of(Answers(), "a")
+    running = asyncio.create_task(statuses(engine, "running"))
+    await asyncio.sleep(0.1)
+    engine.pool.links["a"].usual_seats = 1
+    waiting = asyncio.create_task(statuses(engine, "waiting"))
+    await asyncio.sleep(0.1)
+    assert engine.pool.waiting == 1
+    for name in ("waiting", "running", "unknown"):
+        await engine.abort(name)
+    assert [await running, await waiting] == [[200], []]
+    assert dict(engine.pool.links["a"].ended) == {"aborted": 1}
+
+
+@on_virtual_time
+async def test_a_lower_limit_of_tokens_is_sent() -> None:
+    """Where the server has one; otherwise the request as it came."""
+    client = Answers(None)
+    client.length_s = 0.1
+    engine = engine_of(client, "a")
+    request = Forwarded("POST", "/v1/completions", (), b'{"max_tokens":9}', 9)
+    for most in (None, 9, 5):
+        pieces = engine.generate(request, CallParams(max_tokens=most), "a", demand=Demand(10, 3))
+        assert [piece.status async for piece in pieces] == [200]
+    assert [one.body for one in client.requests] == [b'{"max_tokens":9}', b'{"max_tokens":9}', b'{"max_tokens":5}']
+    assert client.prompt_tokens == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("headers", "away"),
+    [
+        ((("x-headway-reason", "draining"),), True),
+        ((("x-headway-reason", "queue_full"),), False),
+        ((("x-other", "draining"),), False),
+        ((), False),
+    ],
+)
+@on_virtual_time
+async def test_which_refusals_mean_that_an_instance_serves_nobody(headers: Headers, away: bool) -> None:
+    """Its reason says so: it gets nothing until its next good heartbeat."""
+    client = Answers(None, a=(503, headers))
+    client.length_s = 0.1
+    engine = engine_of(client, "a", "b")
+    assert await statuses(engine) == [200]
+    assert [link.address.name for link in engine.pool.healthy()] == (["b"] if away else ["a", "b"])
+
+
+def test_what_is_particular_to_instances() -> None:
+    """Sizes come with the request, and what a response says is believed."""
+    adapter = InstancesAdapter()
+    assert adapter.seats(CallParams(3)) == 3
+    assert [adapter.unstreamed(CallParams(stream=stream)) for stream in (True, False)] == [False, True]
+    assert adapter.usage(Piece(b"", usage=Usage(1, 2))) == Usage(1, 2)
+    assert [adapter.unfinished(Piece(b"", last=last)) for last in (True, False)] == [False, True]

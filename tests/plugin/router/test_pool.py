@@ -181,6 +181,22 @@ async def test_an_aborted_call_stays_aborted() -> None:
 
 
 @on_virtual_time
+async def test_new_tokens_in_two_readings_end_a_probation() -> None:
+    """The probe may be a long answer that comes as a whole; one reading may show what was computed before."""
+    pool = pool_of(8)
+    link = pool.links["0"]
+    pool.unready(link)
+    await asyncio.sleep(2)
+    pool.heard(link)
+    await lease(pool)
+    opened = []
+    for tokens in (10.0, 10.0, 20.0):
+        pool.read(link, Reading(seats=8, running=1, tokens=tokens), 1)
+        opened.append(pool.open_seats())
+    assert opened == [1, 1, 8]
+
+
+@on_virtual_time
 async def test_open_seats_are_those_that_requests_may_fill() -> None:
     """Without those of other clients; of an instance on probation one more than is filled, and of one that is away
     none."""
@@ -193,6 +209,45 @@ async def test_open_seats_are_those_that_requests_may_fill() -> None:
     for link in pool.links.values():
         pool.heard(link)
     assert pool.open_seats() == 3 + 1 + 8
+    assert (len(list(pool.healthy())), pool.working()) == (3, 2)
+    assert pool.open_seats(most_each=4) == 3 + 1 + 4
+    pool.read(pool.links["2"], Reading(seats=8, running=9), 0)
+    assert pool.open_seats() == 3 + 1
+
+
+@on_virtual_time
+async def test_what_an_instance_finishes_takes_no_seats_of_the_others() -> None:
+    """It is not ready, or leaves: the desk still counts its requests, so their seats are counted, too."""
+    pool = pool_of(4, 4)
+    taken = [await lease(pool) for _ in range(4)]
+    pool.unready(pool.links["0"])
+    assert pool.open_seats() == 2 + 4
+    pool.leave(pool.links["1"])
+    assert pool.open_seats() == 2 + 2
+    for one in taken:
+        pool.release(one, Verdict.SUCCESS, "answered")
+    assert pool.open_seats() == 0
+
+
+@on_virtual_time
+async def test_one_that_leaves_gets_nothing_and_is_forgotten_when_it_is_idle() -> None:
+    """Its requests go on; what comes back before is as it was."""
+    pool = pool_of(2)
+    (link,) = pool.links.values()
+    first = await lease(pool)
+    pool.leave(link)
+    assert (list(pool.healthy()), list(pool.links), first.call in link.calls) == ([], ["0"], True)
+    waiting = asyncio.create_task(lease(pool))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    pool.join(InstanceLink(Address("0", "http://0"), 2))
+    assert (await waiting).link is link
+    pool.leave(link)
+    for one in list(link.leases):
+        pool.release(one, Verdict.SUCCESS, "answered")
+    assert pool.all_seats() == 2
+    pool.leave(link)
+    assert not pool.links
 
 
 @on_virtual_time
@@ -201,3 +256,54 @@ async def test_what_ended_during_a_scrape_is_nobody_elses() -> None:
     pool = pool_of(8)
     pool.read(pool.links["0"], Reading(seats=8, running=6), sent_before=6)
     assert pool.links["0"].others == 0
+
+
+@on_virtual_time
+async def test_a_call_that_is_stopped_lets_go_only_between_two_steps() -> None:
+    """In a step what it holds is given back where the step ends; a result that comes too late is undone."""
+    call, given = Call(), list[str]()
+    call.let_go.append(lambda: given.append("let go"))
+
+    async def slow() -> str:
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+        return "late"
+
+    step = asyncio.create_task(call.step(slow(), given.append))
+    await asyncio.sleep(0.1)
+    call.stop(InstanceLostError("a", sent=True))
+    with pytest.raises(InstanceLostError, match="instance a was lost"):
+        await step
+    await asyncio.sleep(2)
+    assert given == ["late"]
+    call.again()
+    assert await call.step(slow()) == "late"
+    call.stop(AbortedError())
+    assert given == ["late", "let go"]
+
+
+@on_virtual_time
+async def test_a_step_that_fails_or_is_cancelled_is_not_undone() -> None:
+    """There is no result."""
+    undone: list[None] = []
+
+    async def fails() -> None:
+        try:
+            await asyncio.sleep(1)
+        finally:
+            raise OSError
+
+    for why in (InstanceLostError("a", sent=True), None):
+        call = Call()
+        step = asyncio.create_task(call.step(fails(), undone.append))
+        await asyncio.sleep(0.1)
+        if why is not None:
+            call.stop(why)
+        else:
+            step.cancel()
+        with pytest.raises((InstanceLostError, asyncio.CancelledError)):
+            await step
+        await asyncio.sleep(2)
+    assert undone == []

@@ -17,6 +17,8 @@ from client_connections import CONNECTIONS, drop_connections
 from running_router import RunningRouter, StandIn
 from running_server import wait_until
 
+from headway_policies import bundled_presets
+
 pytestmark = pytest.mark.slow
 
 REQUESTS = 40
@@ -142,6 +144,23 @@ async def test_a_hung_instance_loses_nothing(start: Any) -> None:
     fleet.balanced()
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_an_instance_that_is_back_is_full_before_its_first_answer_ends(start: Any, stream: bool) -> None:
+    """The probe has succeeded as soon as it is worked on: none of these answers has an end."""
+    fleet = start(StandIn(step_s=0.05))
+    back = fleet.instances[0]
+    back.end()
+    await asyncio.to_thread(wait_until, lambda: fleet.by_instance("up") == [0], "it is gone")
+    await asyncio.to_thread(back.start)
+    async with httpx.AsyncClient(timeout=120, limits=CONNECTIONS) as client:
+        asked = [asyncio.create_task(ask(client, fleet, f"{at}", 100_000, stream=stream)) for at in range(6)]
+        await asyncio.to_thread(wait_until, lambda: back.running() == 4, "it runs as many as it has seats")
+        for one in asked:
+            one.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+    fleet.balanced()
+
+
 async def test_a_storm_of_restarts_gives_every_request_one_answer(start: Any) -> None:
     """Each instance is killed and started again, one after the other, twice: a request is answered with its own prompt,
     or told that it was running on two that were lost."""
@@ -200,6 +219,22 @@ async def test_a_request_that_ends_two_instances_is_not_tried_a_third_time(start
     assert (status, '"code":"instance_lost"' in text) == (502, True)
     await asyncio.to_thread(wait_until, lambda: sum(fleet.by_instance("up")) == 1, "one is left")
     fleet.balanced()
+
+
+async def test_a_name_stands_for_the_instances_at_its_addresses(tmp_path: Path) -> None:
+    """Found at the start; the limit is the preset's for each that is there, not for the most that there can be."""
+    with StandIn() as one:
+        url = one.url.replace("http://127.0.0.1", "dns+http://localhost")
+        flags = ("--seats", "64", "--preset", "latency")
+        with RunningRouter.before(tmp_path / "router.log", [url], *flags, HEADWAY_SCALE_MAX="5") as router:
+            fleet = Fleet(router, [one])
+            own_answers(await ask_all(fleet))
+            assert fleet.by_instance("up") == [1]
+            seats = bundled_presets()["latency"].batching.seats
+            limit = router.status()["limit"]
+            assert (limit["live"], limit["ceiling"]) == (seats, 5 * 64)
+            fleet.balanced()
+        drop_connections()
 
 
 async def test_a_slow_instance_gets_less(start: Any) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import InstanceHealth
+from headway_policies.routing.health import LOST_S, SILENT_S
 
 
 def well(now_s: float = 0.0) -> InstanceHealth:
@@ -57,6 +58,26 @@ def test_a_bad_heartbeat_takes_it_out_at_once() -> None:
     assert not health.takes(0.5)
 
 
+def test_a_broken_connection_takes_it_out_at_once() -> None:
+    """It is no answer: its silence lasts on."""
+    health = well()
+    health.broke(0.5)
+    assert not health.takes(0.5)
+    assert (health.lost(9.9), health.lost(10.0)) == (False, True)
+
+
+def test_it_is_lost_after_a_longer_silence_than_the_one_that_takes_it_out() -> None:
+    """Any answer to a heartbeat ends the silence, a bad one too; one that never answered is lost."""
+    health = InstanceHealth()
+    assert health.lost(0.0)
+    health.heartbeat(0.0, good=True)
+    assert SILENT_S < LOST_S
+    assert (health.takes(SILENT_S), health.lost(SILENT_S)) == (False, False)
+    assert (health.lost(LOST_S - 0.1), health.lost(LOST_S)) == (False, True)
+    health.heartbeat(LOST_S, good=False)
+    assert not health.lost(2 * LOST_S - 0.1)
+
+
 def test_failures_in_a_row_take_it_out_though_its_heart_beats() -> None:
     """A success between them does not; a failed probe makes it cool for longer."""
     health = well()
@@ -80,6 +101,35 @@ def test_a_probe_without_a_result_is_followed_by_another() -> None:
     assert health.takes(1.0)
     send(health, 1.0, Verdict.SUCCESS)
     assert health.state(1.0) is BreakerState.CLOSED
+
+
+def test_a_probe_has_succeeded_with_its_first_output() -> None:
+    """However it ends; the output of a request from before says nothing of the instance as it is now."""
+    health = well()
+    old = health.begin(0.0)
+    assert old is not None
+    health.heartbeat(0.5, good=False)
+    health.heartbeat(2.0, good=True)
+    probe = health.begin(2.0)
+    assert probe is not None
+    health.answering(old, 2.1)
+    assert health.state(2.1) is BreakerState.HALF_OPEN
+    health.answering(probe, 2.2)
+    assert (health.state(2.2), health.takes(2.2)) == (BreakerState.CLOSED, True)
+    for _ in range(3):
+        health.ended(probe, Verdict.FAILURE, 2.3)
+    assert health.takes(2.3)
+
+
+def test_the_output_of_a_probe_does_not_break_a_silence() -> None:
+    """Without good heartbeats nothing is sent."""
+    health = well()
+    health.heartbeat(0.5, good=False)
+    health.heartbeat(2.0, good=True)
+    probe = health.begin(2.0)
+    assert probe is not None
+    health.answering(probe, 9.0)
+    assert (health.state(9.0), health.takes(9.0)) == (BreakerState.OPEN, False)
 
 
 def test_a_late_failure_from_before_does_not_count_against_the_probe() -> None:

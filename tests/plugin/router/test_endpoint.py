@@ -1,0 +1,99 @@
+"""The forwarded routes as an ASGI application: what a client gets where an instance is lost, or none is there.
+
+The engine of the router is a stand-in that gives pieces, and may break off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+
+from headway.router.call import InstanceLostError
+from headway.router.endpoint import ForwardEndpoint
+from headway.router.engine import NoInstanceError
+from headway.router.forwarded import Forwarded, Piece
+
+STREAM = (("content-type", "text/event-stream; charset=utf-8"),)
+WHOLE = b'data: {"a":1}\n\n'
+
+
+class Engine:
+    """Gives these pieces, then fails with this error."""
+
+    def __init__(self, pieces: Sequence[Piece], error: Exception) -> None:
+        self.pieces, self.error = pieces, error
+
+    async def fetch(self, request: Forwarded) -> AsyncGenerator[Piece, None]:
+        for piece in self.pieces:
+            yield piece
+        raise self.error
+
+
+async def asked(engine: Engine, path: str = "/v1/completions") -> tuple[dict[str, Any], bytes, bool]:
+    """The start of the answer, its body, and whether it has an end."""
+    sent: list[dict[str, Any]] = []
+    messages = [{"type": "http.request", "body": b"{}"}]
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop()
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("the client stays")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    endpoint = ForwardEndpoint(lambda: engine)  # type: ignore[arg-type, return-value]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    await endpoint.serve(scope, receive, send)
+    start, *rest = sent
+    assert [one["type"] for one in sent] == ["http.response.start"] + ["http.response.body"] * len(rest)
+    return start, b"".join(one["body"] for one in rest), not rest[-1].get("more_body", False)
+
+
+@pytest.mark.parametrize(
+    ("parts", "between"),
+    [
+        ((WHOLE,), b""),
+        ((WHOLE, b""), b""),
+        ((b'data: {"a":1}\r\n\r\n',), b""),
+        ((WHOLE, b'data: {"b'), b"\n\n"),
+        ((WHOLE, b'data: {"b":2}\n'), b"\n\n"),
+        ((b"",), b"\n\n"),
+    ],
+)
+async def test_an_error_event_is_an_event_of_its_own(parts: Sequence[bytes], between: bytes) -> None:
+    """Where a stream breaks in the middle of an event, that event is closed first: the error is not a part of it."""
+    pieces = [Piece(part, 200 if not at else None, STREAM if not at else ()) for at, part in enumerate(parts)]
+    _, body, ended = await asked(Engine(pieces, InstanceLostError("a", sent=True)))
+    sent = b"".join(parts)
+    assert (body[: len(sent) + len(between)], ended) == (sent + between, True)
+    event = body[len(sent) + len(between) :]
+    assert event.startswith(b"data: ")
+    assert json.loads(event.split(b"\n\n")[0].removeprefix(b"data: "))["error"]["code"] == "instance_lost"
+
+
+async def test_a_body_that_breaks_has_no_end() -> None:
+    """Nothing can be said in it: the connection is closed, so that its client notices."""
+    pieces = [Piece(b'{"choices":', 200, (("content-type", "application/json"),))]
+    _, body, ended = await asked(Engine(pieces, InstanceLostError("a", sent=True)))
+    assert (body, ended) == (b'{"choices":', False)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [(InstanceLostError("a", sent=True), 502, "instance_lost"), (NoInstanceError(), 503, "not_ready")],
+)
+async def test_without_an_answer_the_status_says_why(error: Exception, status: int, code: str) -> None:
+    """Where no instance is healthy, a request without a seat is to come again."""
+    start, body, ended = await asked(Engine([], error), "/v1/models")
+    said = json.loads(body)["error"]
+    assert (start["status"], said["code"], ended) == (status, code, True)
+    assert "ry again" in said["message"]
+    headers = dict(start["headers"])
+    assert (b"retry-after" in headers) is (status == 503)
+    assert (headers[b"content-type"], headers[b"content-length"]) == (b"application/json", str(len(body)).encode())

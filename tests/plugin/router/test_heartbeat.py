@@ -1,0 +1,239 @@
+"""The heartbeat: what an instance's health route and its metrics say, late or not at all, decides what it is sent.
+
+The client of the instances is a stand-in; pool, health and engine are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from virtual_time import on_virtual_time
+
+from headway.admission import loop_time_s
+from headway.router.addresses import Address
+from headway.router.call import Call, InstanceLostError
+from headway.router.engine import InstancesEngine
+from headway.router.heartbeat import Heartbeat
+from headway.router.instance import InstanceLink, Lease
+from headway.router.pool import InstancePool
+from headway_policies.fallback import BreakerState, Verdict
+from headway_policies.routing import Demand, LeastLoaded
+from headway_policies.routing.health import LOST_S, SILENT_S
+
+METRICS = "vllm:kv_cache_usage_perc 0.5\nvllm:generation_tokens_total {}\n"
+LATE = 1e9
+
+
+class Instance:
+    """What an instance answers its heartbeat: the status of its health route, and after how long each is answered."""
+
+    def __init__(self) -> None:
+        self.ready = 200
+        self.ready_s = self.metrics_s = 0.0
+        self.tokens = 0
+        self.missing: set[str] = set()
+        self.asked: list[str] = []
+        self.error: Exception | None = None
+
+    async def get(self, address: Address, path: str, within_s: float) -> tuple[int, str]:
+        self.asked.append(path)
+        if self.error is not None:
+            raise self.error
+        if path in self.missing:
+            return 404, ""
+        async with asyncio.timeout(within_s):
+            await asyncio.sleep(self.metrics_s if path == "/metrics" else self.ready_s)
+        self.tokens += 1
+        return (200, METRICS.format(self.tokens)) if path == "/metrics" else (self.ready, "")
+
+
+class Watched:
+    """One instance with four seats whose heartbeat runs."""
+
+    def __init__(self) -> None:
+        self.instance = Instance()
+        self.link = InstanceLink(Address("a", "http://a"), 4)
+        self.pool = InstancePool([self.link], LeastLoaded(), loop_time_s)
+
+    async def begin(self, *, begun: bool = False) -> tuple[Lease, asyncio.Task[None]]:
+        """A request that runs there, with output already or without."""
+        call = Call()
+        async with asyncio.timeout(LOST_S):
+            lease = await self.pool.lease(call, Demand(10), frozenset())
+        call.begun = begun
+        return lease, asyncio.create_task(call.step(asyncio.sleep(LATE)))
+
+    @property
+    def state(self) -> BreakerState:
+        return self.link.health.state(loop_time_s())
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[Watched]:
+    """For the length of a block; its first heartbeat was good."""
+    one = Watched()
+    heartbeat = Heartbeat(InstancesEngine(one.pool, one.instance))  # type: ignore[arg-type]
+    await heartbeat.once()
+    running = asyncio.create_task(heartbeat.run())
+    try:
+        yield one
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@on_virtual_time
+async def test_one_that_is_not_ready_gets_nothing_though_its_requests_succeed() -> None:
+    """What runs there ends as it may; neither its output nor its end lets the next request in."""
+    async with watched() as one:
+        lease, running = await one.begin()
+        one.instance.ready = 503
+        await asyncio.sleep(SILENT_S / 2)
+        assert one.state is BreakerState.OPEN
+        await asyncio.sleep(LOST_S * 2)
+        assert (one.state, running.done()) == (BreakerState.OPEN, False)
+        one.pool.answering(lease)
+        one.pool.release(lease, Verdict.SUCCESS, "answered")
+        assert (one.state, one.pool.open_seats()) == (BreakerState.OPEN, 0)
+        running.cancel()
+
+
+@on_virtual_time
+async def test_silence_takes_its_seats_and_then_its_requests_without_output() -> None:
+    """In two steps; a request whose output has begun is left alone, and its success does not end the silence."""
+    async with watched() as one:
+        (_, fresh), (lease, begun) = await one.begin(), await one.begin(begun=True)
+        one.instance.ready_s = LATE
+        await asyncio.sleep(SILENT_S - 0.5)
+        assert one.pool.open_seats() == 4
+        await asyncio.sleep(1.5)
+        assert (one.state, one.pool.open_seats()) == (BreakerState.OPEN, 2)
+        assert not fresh.done()
+        await asyncio.sleep(LOST_S)
+        assert (fresh.done(), begun.done()) == (True, False)
+        with pytest.raises(InstanceLostError):
+            await fresh
+        one.pool.release(lease, Verdict.SUCCESS, "answered")
+        assert one.state is BreakerState.OPEN
+        begun.cancel()
+
+
+@on_virtual_time
+async def test_instances_that_come_and_go_are_asked_while_they_are_there() -> None:
+    """One that leaves, too, for as long as something runs there."""
+    async with watched() as one:
+        other = InstanceLink(Address("b", "http://b"), 4)
+        one.pool.join(other)
+        await asyncio.sleep(2)
+        assert other.health.state(loop_time_s()) is BreakerState.CLOSED
+        lease, running = await one.begin()
+        one.pool.leave(one.link)
+        await asyncio.sleep(LOST_S)
+        assert (one.state, running.done()) == (BreakerState.CLOSED, False)
+        running.cancel()
+        one.pool.release(lease, Verdict.SUCCESS, "answered")
+        one.pool.leave(one.link)
+        await asyncio.sleep(2)
+        asked = one.instance.tokens
+        one.pool.leave(other)
+        await asyncio.sleep(2)
+        before = one.instance.tokens
+        await asyncio.sleep(LOST_S)
+        assert asked < one.instance.tokens == before
+        again = InstanceLink(Address("a", "http://a"), 4)
+        one.pool.join(again)
+        await asyncio.sleep(2)
+        assert again.health.state(loop_time_s()) is BreakerState.CLOSED
+
+
+@on_virtual_time
+async def test_metrics_that_come_late_take_nothing_from_it() -> None:
+    """It is healthy by its health route; its load is that of the last metrics that came."""
+    async with watched() as one:
+        await asyncio.sleep(2)
+        _, running = await one.begin()
+        seen = one.link.progress
+        assert seen >= 2
+        one.instance.metrics_s = LATE
+        for _ in range(60):
+            await asyncio.sleep(0.5)
+            assert one.state is BreakerState.CLOSED
+        assert (running.done(), one.link.progress, one.link.reading.kv_use) == (False, seen, 0.5)
+        one.instance.metrics_s = 0.0
+        await asyncio.sleep(3)
+        assert one.link.progress > seen
+        running.cancel()
+
+
+@on_virtual_time
+async def test_what_one_that_drains_still_runs_makes_progress() -> None:
+    """Without it an answer that comes as a whole would be taken for stalled. Where nothing runs no metrics are read."""
+    async with watched() as one:
+        lease, running = await one.begin()
+        one.instance.ready = 503
+        await asyncio.sleep(2)
+        seen = one.link.progress
+        await asyncio.sleep(3)
+        assert (one.state, one.link.progress) == (BreakerState.OPEN, seen + 3)
+        running.cancel()
+        one.pool.release(lease, Verdict.SUCCESS, "answered")
+        one.link.calls.clear()
+        await asyncio.sleep(2)
+        one.instance.asked.clear()
+        await asyncio.sleep(3)
+        assert set(one.instance.asked) == {"/headway/readyz"}
+
+
+@on_virtual_time
+async def test_plain_vllm_is_asked_for_its_health_until_another_server_is_there() -> None:
+    """One with Headway has a warm-up, which only its own route tells."""
+    async with watched() as one:
+        one.instance.missing = {"/headway/readyz"}
+        await asyncio.sleep(2)
+        one.instance.asked.clear()
+        await asyncio.sleep(3)
+        assert set(one.instance.asked) == {"/health", "/metrics"}
+        one.instance.error = aiohttp.ClientConnectionError()
+        await asyncio.sleep(1.5)
+        one.instance.error, one.instance.missing = None, set()
+        one.instance.asked.clear()
+        await asyncio.sleep(3)
+        assert set(one.instance.asked) == {"/headway/readyz", "/metrics"}
+
+
+@on_virtual_time
+async def test_no_connection_is_a_loss_at_once() -> None:
+    """Nothing is there that could answer."""
+    async with watched() as one:
+        _, running = await one.begin()
+        one.instance.error = aiohttp.ClientConnectionError()
+        await asyncio.sleep(1.5)
+        assert one.state is BreakerState.OPEN
+        with pytest.raises(InstanceLostError):
+            await running
+
+
+@on_virtual_time
+async def test_an_error_of_the_heartbeat_itself_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, the instance gets nothing, and is asked on."""
+    async with watched() as one:
+        one.instance.error = RuntimeError("unexpected")
+        await asyncio.sleep(1.5)
+        assert one.state is BreakerState.OPEN
+        assert "its heartbeat failed" in caplog.text
+        one.instance.error = None
+        await asyncio.sleep(5)
+        assert one.state is BreakerState.HALF_OPEN
+
+
+def test_the_readme_gives_the_two_times_of_silence() -> None:
+    """As the policy has them."""
+    readme = Path(__file__).resolve().parents[3] / "plugin" / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    assert f"silent for {SILENT_S:g} s, gets nothing" in text
+    assert f"{LOST_S:g} s of silence" in text
