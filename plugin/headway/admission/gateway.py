@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from math import isnan, nan
 from typing import Any, TypeVar
 
 from headway.admission.diversion import Diversion
@@ -164,10 +165,11 @@ class Gateway:
         permit.check()
         if call.outlived:
             return False
-        if permit.token_s is None:
-            permit.first_token(self.link.adapter.first_token_delay_s(output))
-        else:
+        delay_s = self.link.adapter.first_token_delay_s(output) if permit.token_s is None else nan
+        if delay_s is not None and isnan(delay_s):  # seen already, or known to nobody
             permit.progress()
+        else:
+            permit.first_token(delay_s)
         call.shown = True
         return True
 

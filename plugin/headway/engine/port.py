@@ -58,7 +58,8 @@ class EngineAdapter(Protocol):
         ...
 
     def first_token_delay_s(self, output: Any) -> float | None:
-        """Time to first token in seconds where only the engine knows it; None when the output is that first token."""
+        """Time to first token in seconds where only the engine knows it; None when the output is that first token, NaN
+        where nobody knows it."""
         ...
 
     def unfinished(self, output: Any) -> bool:

@@ -115,9 +115,10 @@ class ForwardEndpoint:
             return _refused("the body must be application/json", "content-type")
         if context.detached:
             return _refused("background responses are kept by one instance, and cannot be asked for here", "background")
-        sequences = 1 if path.endswith(_ONE_SEAT) else max(1, context.prompts * context.answers)
+        pooled = path.endswith(_ONE_SEAT)
+        sequences = 1 if pooled else max(1, context.prompts * context.answers)
         context.prompts = 1  # all of them are one call of the engine
-        params = CallParams(sequences, context.max_tokens, context.streams)
+        params = CallParams(sequences, context.max_tokens, context.streams or pooled)
         demand = Demand(
             context.prompt_tokens + (context.max_tokens or 0), context.prompt_tokens, context.prefix, sequences
         )

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from math import nan
 from typing import Any, Final
 
 from headway.engine import PlainAdapter, StepListener
@@ -77,7 +79,7 @@ class InstancesEngine:
                             if not call.begun and piece.body and piece.status == HTTPStatus.OK:
                                 self.pool.answering(lease)
                             call.begun = True
-                            yield piece
+                            yield piece if sampling_params.stream else replace(piece, whole=True)
                     if not refusal:
                         verdict, how = Verdict.SUCCESS, "answered"
                         return
@@ -217,6 +219,10 @@ class InstancesAdapter(PlainAdapter):
 
     async def catch_up(self, engine: Any) -> None:
         """A call whose connection is closed is gone: there is nothing to wait for, least of all a lost instance."""
+
+    def first_token_delay_s(self, output: Piece) -> float | None:
+        """The first bytes of a stream are the first token; when that of a whole body came is not known here."""
+        return nan if output.whole else None
 
     def unfinished(self, output: Piece) -> bool:
         """Without its last piece it was cut short."""

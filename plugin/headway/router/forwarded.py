@@ -57,7 +57,8 @@ class Forwarded:
 
 @dataclass(frozen=True, slots=True)
 class CallParams:
-    """What the gate needs of a request: ``n`` sequences, its limit of tokens, and whether it streams."""
+    """What the gate needs of a request: ``n`` sequences, its limit of tokens, and whether its output comes at once: it
+    streams, or has no tokens."""
 
     n: int = 1
     max_tokens: int | None = None
@@ -68,7 +69,8 @@ class CallParams:
 class Piece:
     """A part of a response. The first one has its ``status`` and ``headers``, the last one is ``last``.
 
-    ``usage`` is that of the whole request, in the last piece, where it is known.
+    ``usage`` is that of the whole request, in the last piece, where it is known. ``whole``: of a body that comes when
+    all of it is there, so that its first bytes say nothing of the first token.
     """
 
     body: bytes
@@ -76,6 +78,7 @@ class Piece:
     headers: Headers = ()
     last: bool = False
     usage: Usage | None = None
+    whole: bool = False
 
 
 def beyond_connection(headers: Iterable[tuple[str, str]]) -> Headers:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import logging
+import math
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
@@ -412,18 +413,23 @@ async def test_an_engine_without_a_ceiling_gets_the_seats_of_the_preset() -> Non
 
 @on_virtual_time
 async def test_the_first_token_is_timed_by_the_engine_where_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The adapter's reading of the first output counts; for an engine without one, the time since arrival."""
+    """The adapter's reading of the first output counts; for an engine without one, the time since arrival.
+
+    Where nobody knows it, none is measured.
+    """
     measured: list[float] = []
     monkeypatch.setattr(Gate, "report_first_token", lambda _, permit, delay_s: measured.append(delay_s))
 
     class Telling(PlainAdapter):
         def first_token_delay_s(self, output: Any) -> float | None:
-            return 0.25 * len(output.tokens) if output.request_id == "timed" else None
+            told = {"timed": 0.25 * len(output.tokens), "hidden": math.nan}
+            return told.get(output.request_id)
 
     engine, control = behind_a_gate(2, kind=Telling())
     await asyncio.sleep(10.0)
     await read(engine, "timed")
     await read(engine, "limit_pending")
+    await read(engine, "hidden")
     assert measured == [0.25, 1.0]
     await assert_no_residue(control)
 

@@ -85,7 +85,10 @@ def own_answers(answers: list[tuple[int, str]]) -> None:
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) -> None:
-    """No more at once on each than it has seats, each prompt to one of them, and the rest waits in the one queue."""
+    """No more at once on each than it has seats, each prompt to one of them, and the rest waits in the one queue.
+
+    The time to the first token is measured of streams alone: nobody knows when that of a whole answer came.
+    """
     fleet = start(StandIn(), StandIn(), StandIn())
     answers = await ask_all(fleet, stream=stream)
     own_answers(answers)
@@ -95,6 +98,8 @@ async def test_requests_are_spread_over_the_instances(start: Any, stream: bool) 
     assert sum(fleet.by_instance("exchanges_total", ended="answered")) == REQUESTS
     assert fleet.router.scrape()("headway_limit", kind="live") == 12
     assert fleet.router.scrape()("headway_desired_instances") == 3  # what ran when it began is held for minutes
+    first_tokens = fleet.router.scrape()("headway_time_to_first_token_seconds_count", **{"class": "normal"})
+    assert first_tokens == (REQUESTS if stream else 0)
     fleet.balanced()
 
 
