@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
@@ -25,6 +27,7 @@ from headway.admission import loop_time_s
 from headway.router.engine import InstancesEngine
 from headway.router.instance import InstanceLink
 from headway.router.reading import read
+from headway_policies.fallback import BreakerState
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +46,9 @@ class Heartbeat:
 
     async def once(self) -> None:
         """Ask every instance once."""
-        await asyncio.gather(*(self._ask(link) for link in self._engine.pool.links.values()))
+        links = list(self._engine.pool.links.values())
+        for ask in (self._ask, self._read):
+            await asyncio.gather(*(ask(link) for link in links))
         self._engine.report()
 
     async def run(self) -> None:
@@ -53,46 +58,61 @@ class Heartbeat:
                 for name, link in self._engine.pool.links.items():
                     if self._watched.get(name) is not link:
                         self._watched[name] = link
-                        tasks.create_task(self._watch(link))
+                        tasks.create_task(self._watch(link, self._ask))
+                        tasks.create_task(self._watch(link, self._read))
                 await asyncio.sleep(EVERY_S)
                 self._engine.report()
 
-    async def _watch(self, link: InstanceLink) -> None:
-        """Ask one instance every second, until it has left or another one has its name."""
+    async def _watch(self, link: InstanceLink, ask: Callable[[InstanceLink], Awaitable[None]]) -> None:
+        """Ask one instance every second, until it has left or another one has its name.
+
+        Health and metrics are asked for each by itself: metrics that come late are no silence.
+        """
         asked_s, name, links = loop_time_s(), link.address.name, self._engine.pool.links
         while links.get(name) is link:
             await asyncio.sleep(max(0.0, asked_s + EVERY_S - loop_time_s()))
             asked_s = loop_time_s()
             try:
-                await self._ask(link)
+                await ask(link)
             except Exception:
                 log.exception("instance %s: its heartbeat failed", name)
-                self._engine.pool.broke(link)
+                self._engine.pool.late(link)
         if self._watched.get(name) is link:
             del self._watched[name]
             self._plain.discard(name)
 
     async def _ask(self, link: InstanceLink) -> None:
-        pool, name = self._engine.pool, link.address.name
+        """Its health."""
+        pool = self._engine.pool
         try:
-            if await self._ready(link):
-                pool.heard(link)
-            else:
-                pool.unready(link)
-                if link.idle:
-                    return  # what it still runs is seen to make progress by its metrics
-            sent_before = link.sent
-            status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
+            ready = await self._ready(link)
         except TimeoutError:
             pool.late(link)
         except (aiohttp.ClientError, OSError):
-            self._plain.discard(name)  # what comes back there may be another server
+            self._plain.discard(link.address.name)  # what comes back there may be another server
             pool.lost(link)
-        except ValueError as error:  # metrics that are too long: the load is the one of before
-            log.warning("instance %s: %s", name, error)
         else:
+            if ready:
+                pool.heard(link)
+            else:
+                pool.unready(link)
+
+    async def _read(self, link: InstanceLink) -> None:
+        """Its metrics, also of one that is not ready while something runs there: they show its progress.
+
+        Without an answer the load is the one of before; what that means is for its health to say.
+        """
+        if link.idle and link.health.state(loop_time_s()) is BreakerState.OPEN:
+            return
+        sent_before = link.sent
+        with suppress(aiohttp.ClientError, OSError):
+            try:
+                status, text = await self._engine.client.get(link.address, _METRICS, _WITHIN_S)
+            except ValueError as error:
+                log.warning("instance %s: %s", link.address.name, error)
+                return
             if status == HTTPStatus.OK:
-                pool.read(link, read(text), sent_before)
+                self._engine.pool.read(link, read(text), sent_before)
 
     async def _ready(self, link: InstanceLink) -> bool:
         client, name = self._engine.client, link.address.name

@@ -39,11 +39,14 @@ class Instance:
         self.missing: set[str] = set()
         self.asked: list[str] = []
         self.error: Exception | None = None
+        self.metrics_error: Exception | None = None
 
     async def get(self, address: Address, path: str, within_s: float) -> tuple[int, str]:
         self.asked.append(path)
         if self.error is not None:
             raise self.error
+        if path == "/metrics" and self.metrics_error is not None:
+            raise self.metrics_error
         if path in self.missing:
             return 404, ""
         async with asyncio.timeout(within_s):
@@ -127,11 +130,11 @@ async def test_silence_takes_its_seats_and_then_its_requests_without_output() ->
 async def test_instances_that_come_and_go_are_asked_while_they_are_there() -> None:
     """One that leaves, too, for as long as something runs there."""
     async with watched() as one:
+        lease, running = await one.begin()
         other = InstanceLink(Address("b", "http://b"), 4)
         one.pool.join(other)
         await asyncio.sleep(2)
         assert other.health.state(loop_time_s()) is BreakerState.CLOSED
-        lease, running = await one.begin()
         one.pool.leave(one.link)
         await asyncio.sleep(LOST_S)
         assert (one.state, running.done()) == (BreakerState.CLOSED, False)
@@ -167,6 +170,31 @@ async def test_metrics_that_come_late_take_nothing_from_it() -> None:
         one.instance.metrics_s = 0.0
         await asyncio.sleep(3)
         assert one.link.progress > seen
+        running.cancel()
+
+
+@on_virtual_time
+async def test_an_instance_that_answers_each_in_its_time_is_not_silent() -> None:
+    """Health and metrics both just in time: together they would take longer than a silence may."""
+    async with watched() as one:
+        one.instance.ready_s = one.instance.metrics_s = 1.9
+        _, running = await one.begin()
+        for _ in range(60):
+            await asyncio.sleep(0.5)
+            assert one.state is BreakerState.CLOSED
+        assert not running.done()
+        running.cancel()
+
+
+@pytest.mark.parametrize("error", [aiohttp.ServerDisconnectedError(), ValueError("too long"), OSError()])
+@on_virtual_time
+async def test_metrics_that_fail_take_nothing_from_it(error: Exception) -> None:
+    """It has no load that could be read, and is as healthy as it says."""
+    async with watched() as one:
+        _, running = await one.begin()
+        one.instance.metrics_error = error
+        await asyncio.sleep(5)
+        assert (one.state, running.done()) == (BreakerState.CLOSED, False)
         running.cancel()
 
 
@@ -223,7 +251,7 @@ async def test_an_error_of_the_heartbeat_itself_does_not_end_it(caplog: pytest.L
     """It is logged, the instance gets nothing, and is asked on."""
     async with watched() as one:
         one.instance.error = RuntimeError("unexpected")
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(SILENT_S + 0.5)
         assert one.state is BreakerState.OPEN
         assert "its heartbeat failed" in caplog.text
         one.instance.error = None

@@ -58,6 +58,19 @@ def test_a_bad_heartbeat_takes_it_out_at_once() -> None:
     assert not health.takes(0.5)
 
 
+def test_a_probe_that_was_not_used_before_a_silence_is_offered_again() -> None:
+    """The silence counts as its failure."""
+    health = well()
+    health.broke(0.5)
+    health.heartbeat(2.0, good=True)
+    assert health.state(2.0) is BreakerState.HALF_OPEN
+    health.heartbeat(10.0, good=True)
+    assert health.state(10.0) is BreakerState.OPEN
+    for now_s in (11.0, 12.0):
+        health.heartbeat(now_s, good=True)
+    assert (health.state(12.0), health.takes(12.0)) == (BreakerState.HALF_OPEN, True)
+
+
 def test_a_broken_connection_takes_it_out_at_once() -> None:
     """It is no answer: its silence lasts on."""
     health = well()
