@@ -22,7 +22,7 @@ from headway_policies import Outcome, bundled_presets, conformance, parse_preset
 
 FOLDERS = [*ROOT.glob("[!.]*/README.md"), *ROOT.glob("plugin/*/README.md"), *ROOT.glob("plugin/docs/*.md")]
 DOCUMENTS = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *FOLDERS])
-SOURCES = [*ROOT.glob("plugin/headway/**/*.py"), *ROOT.glob("dashboard/**/*.py")]
+SOURCES = [one for folder in ("plugin/headway", "policies", "dashboard") for one in ROOT.glob(f"{folder}/**/*.py")]
 
 
 def _read(path: str | Path) -> str:
