@@ -51,6 +51,8 @@ examples:
   headway serve ./my-model --preset balanced
   headway serve Qwen/Qwen3-8B --preset throughput --host 127.0.0.1 --port 9000 --tensor-parallel-size 2
   headway serve ./my-model --preset ./night.toml --preset-dir ./presets
+  headway serve ./my-model --api-server-count 4   four API servers of one engine behind one queue, where one of them
+                                                  is too slow to feed it
 
 The admin API (status, preset switch, dashboard control) is on if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is
 set to a secret of at least 32 characters. HEADWAY_VIEWER_TOKEN(_FILE) adds a read-only token.
@@ -60,6 +62,8 @@ HEADWAY_MAX_BODIES_BYTES (all bodies in transit), HEADWAY_BODY_TIMEOUT_S, HEADWA
 exit codes: 0 stopped   1 the engine failed   2 wrong usage, bad preset, missing model, port in use
 """
 _HELP_ALL = "--help="
+_API_SERVERS = ("--api-server-count", "-asc")
+_MOST_API_SERVERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +99,13 @@ def run(words: Sequence[str]) -> int:
         return 0
     if any(word.startswith(_HELP_ALL) for word in ours.engine):
         preflight.check_vllm()
-        return _serve(ours.engine)
+        return _serve(ours.engine, 1)
     plan = make_plan(ours, os.environ)
     os.environ.update(plan.environment)
     print(banner(plan), file=sys.stderr)
     for warning in plan.warnings:
         print(f"headway: warning: {warning}", file=sys.stderr, flush=True)
-    return _serve(plan.engine)
+    return _serve(plan.engine, api_servers(plan.engine))
 
 
 def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
@@ -194,13 +198,25 @@ def _ceiling(engine: Sequence[str], chosen: Listed, catalogue: PresetCatalogue) 
     return f"{asks}, more than --max-num-seqs {given}: {given} is the limit"
 
 
+def api_servers(engine: Sequence[str]) -> int:
+    """How many API servers are asked for, on the command line or in ``--config``; 1 for what vLLM will refuse."""
+    config = config_text(engine)
+    given = [value_of(engine, flag) or value_in(config, flag) for flag in _API_SERVERS]
+    text = next((one for one in given if one), "1")
+    return int(text) if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= _MOST_API_SERVERS else 1
+
+
 def _print_help() -> None:
     parser = Parser(prog="headway serve", description=SUMMARY, epilog=EPILOG, formatter_class=formatter)
     configure(parser)
     parser.print_help()
 
 
-def _serve(engine: Sequence[str]) -> int:
+def _serve(engine: Sequence[str], api_servers: int) -> int:
+    if api_servers > 1:
+        from headway.front_ends.launch import serve
+
+        return serve(engine, api_servers)
     from headway.vllm_adapter import launch
 
     return launch.serve(engine)

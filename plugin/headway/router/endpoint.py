@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest, answer, error_event
-from headway.router.call import InstanceLostError
+from headway.router.call import EngineGoneError, InstanceLostError
 from headway.router.engine import InstancesEngine
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece, request_headers
 from headway_policies.routing import Demand
@@ -82,7 +82,7 @@ class ForwardEndpoint:
                         await send(_start(piece))
                     sent = piece.body or sent
                     await send({"type": "http.response.body", "body": piece.body, "more_body": not piece.last})
-        except InstanceLostError:
+        except (InstanceLostError, EngineGoneError):
             lost = BadRequest(HTTPStatus.BAD_GATEWAY, _LOST, "instance_lost")
             if not started:
                 await answer(send, lost.status, lost.body(path), lost.headers)

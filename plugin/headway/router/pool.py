@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from headway.router.call import Call, InstanceLostError
 from headway.router.instance import InstanceLink, Lease
 from headway.router.reading import Reading
+from headway_policies import Load
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, Router
 
@@ -34,13 +35,24 @@ class _Waiting:
 
 
 class InstancePool:
-    """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one."""
+    """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one.
+
+    ``shared_seats``: the instances are API servers of one engine, which has so many seats: each of them may fill them,
+    and all together not more. What one of them says of its load is that of the engine.
+    """
 
     def __init__(
-        self, links: Iterable[InstanceLink], router: Router, now_s: Callable[[], float], *, retried: int = 0
+        self,
+        links: Iterable[InstanceLink],
+        router: Router,
+        now_s: Callable[[], float],
+        *,
+        retried: int = 0,
+        shared_seats: int | None = None,
     ) -> None:
         self.links = {one.address.name: one for one in links}
         self.retried = retried
+        self._shared_seats = shared_seats
         self.on_change: Callable[[], None] = lambda: None
         self._router = router
         self._now_s = now_s
@@ -55,16 +67,28 @@ class InstancePool:
 
     def seats(self) -> int:
         """The seats of the healthy instances."""
-        return sum(one.seats for one in self.healthy())
+        return self._at_most_shared(sum(one.seats for one in self.healthy()))
 
     def open_seats(self) -> int:
         """The seats that this router has filled or may fill: what the desk may dispatch to."""
         now_s = self._now_s()
-        return sum(one.open_seats(now_s) for one in self.links.values())
+        return self._at_most_shared(sum(one.open_seats(now_s) for one in self.links.values()))
 
     def all_seats(self) -> int:
         """The seats of all instances."""
-        return sum(one.seats for one in self.links.values())
+        return self._at_most_shared(sum(one.seats for one in self.links.values()))
+
+    def load(self) -> Load:
+        """The sequences that run in the healthy instances, those that wait there or for them, and the fullest KV cache;
+        by their last readings."""
+        links = list(self.healthy())
+        kv_use = max((one.reading.kv_use for one in links), default=0.0)
+        if self._shared_seats is None:
+            running = sum(max(one.reading.running, one.sent) for one in links)
+            return Load(running, sum(one.reading.waiting for one in links) + self.waiting, kv_use)
+        read = max((one.reading.running for one in links), default=0)
+        waiting = max((one.reading.waiting for one in links), default=0)
+        return Load(max(read, sum(one.sent for one in self.links.values())), waiting + self.waiting, kv_use)
 
     @property
     def waiting(self) -> int:
@@ -123,6 +147,8 @@ class InstancePool:
     def read(self, link: InstanceLink, reading: Reading, sent_before: int) -> None:
         """Its metrics have come; ``sent_before``: what this router ran there when it asked for them."""
         link.read(reading, sent_before)
+        if self._shared_seats is not None:
+            link.others = 0  # what runs beside its own are those of the other API servers
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:
@@ -141,6 +167,9 @@ class InstancePool:
             call.stop(InstanceLostError(link.address.name, sent=True))
 
     # ------------------------------------------------------------------ inside
+
+    def _at_most_shared(self, seats: int) -> int:
+        return seats if self._shared_seats is None else min(seats, self._shared_seats)
 
     def _changed(self, link: InstanceLink) -> None:
         self._log_state(link)

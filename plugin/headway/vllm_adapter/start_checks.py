@@ -26,6 +26,8 @@ from headway.release import vllm_version
 log = logging.getLogger(__name__)
 
 ALLOW_DEV_MODE: Final = "HEADWAY_ALLOW_DEV_MODE"
+#: Set by ``headway serve`` for several API servers that have one queue, before them.
+FRONT_END: Final = "HEADWAY_FRONT_END"
 
 _OLDEST_VLLM = (0, 29)
 _OLDEST_STARLETTE = (1, 0, 1)
@@ -129,9 +131,11 @@ def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Ch
     if given("size_local") not in (None, ranks) or (getattr(args, "nnodes", None) or 1) > 1:
         what = "the ranks of --data-parallel-size are on several machines, which Headway does not supervise"
         yield Caution(what, "start a server on each machine, and headway route in front of them", refuses=True)
-    if (getattr(args, "api_server_count", None) or 1) > 1:
+    if (getattr(args, "api_server_count", None) or 1) > 1 and not _on(environment, FRONT_END):
         what = f"{args.api_server_count} API servers for {ranks} ranks: each would give out all seats of all ranks"
-        yield Caution(what, "add --api-server-count 1", refuses=True)
+        yield Caution(
+            what, "add --api-server-count 1, or start it with headway serve: one queue for all of them", refuses=True
+        )
 
 
 def _check_dev_mode(args: Namespace, environment: Mapping[str, str]) -> _Checks:
