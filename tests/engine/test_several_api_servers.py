@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ import psutil
 import pytest
 import requests
 from client_accounting import ROUTE, Client, ClientGroup, mixed
-from engine_parts import engine_core, engine_processes, kill, ready, session
+from engine_parts import engine_core, engine_processes, kill, long_form, ready, session
 from running_server import RunningServer, Scrape, core_for_engine, wait_until
 
 SEATS = 4  # of the preset, over both API servers
@@ -34,11 +35,8 @@ def pair_server(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def pair(pair_server: RunningServer) -> RunningServer:
-    """That server, ready, with both API servers and at rest."""
-    if ready(pair_server) and healthy(pair_server) < len(NAMES):
-        answer = pair_server.admin("POST", "recycle", json={"reason": "an API server was killed"})
-        assert answer.status_code == requests.codes.accepted, answer.text
-    wait_until(lambda: ready(pair_server) and healthy(pair_server) == len(NAMES), "both API servers are there", 240)
+    """That server, ready and at rest."""
+    wait_until(lambda: ready(pair_server), "it is ready", 120)
     pair_server.use("chaos")
     pair_server.settle()
     return pair_server
@@ -131,9 +129,30 @@ async def test_a_preset_switch_is_one_revision_for_both(pair: RunningServer) -> 
     assert await settled(group) == {"completed": 8}
 
 
-@pytest.mark.parametrize("name", NAMES)
+async def test_an_engine_that_is_stopped_receives_nothing_until_it_goes_on(pair: RunningServer) -> None:
+    """Its API servers answer all the while; then all requests are served."""
+    group = ClientGroup(pair, [Client(number, "normal", False, 1500) for number in range(SEATS)])
+    load = asyncio.create_task(group.run())
+    await asyncio.to_thread(wait_until, lambda: pair.status()["in_flight"] == SEATS, "it is at work")
+    core = engine_core(pair)
+    core.send_signal(signal.SIGSTOP)
+    try:
+        silent = ["the engine is unresponsive"]
+        await asyncio.to_thread(wait_until, lambda: pair.not_ready() == silent, "it is noticed", 30)
+    finally:
+        core.send_signal(signal.SIGCONT)
+    await load
+    assert await settled(group) == {"completed": SEATS}
+
+
+@pytest.mark.parametrize("name", [NAMES[0], pytest.param(NAMES[1], marks=long_form("the other takes the same way"))])
 async def test_the_death_of_an_api_server_is_survived_by_the_other(pair: RunningServer, name: str) -> None:
     """What had sent nothing is answered by the other one; the engine drops what the dead one ran; the desk goes on."""
+    if healthy(pair) < len(NAMES):
+        answer = pair.admin("POST", "recycle", json={"reason": "an API server was killed"})
+        assert answer.status_code == requests.codes.accepted, answer.text
+        both = len(NAMES)
+        await asyncio.to_thread(wait_until, lambda: healthy(pair) == both, "both API servers are there", 240)
     group = ClientGroup(pair, mixed(24, sizes=(100, 300)))
     load = asyncio.create_task(group.run())
     await asyncio.to_thread(wait_until, lambda: _busy(pair, group), "four run, text flows, others wait")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 import aiohttp
 
 from headway.admission import loop_time_s
-from headway.engine import EngineSettings
+from headway.engine import Answer, EngineSettings
 from headway.errors import NoEngineError
 from headway.front_ends.group import Group, instance_name
 from headway.router.addresses import Address
@@ -22,10 +22,13 @@ from headway.router.instance import InstanceLink
 from headway.router.pool import InstancePool
 from headway.router.reading import Reading
 from headway.vllm_adapter.process.death_cause import read_death_cause
-from headway_policies import Cause
+from headway.vllm_adapter.process.progress import ProgressReader
+from headway_policies import Cause, Hold, Progress
 from headway_policies.routing import InstanceHealth, LeastLoaded
 
 _FACTS: Final = "/headway/front-end"
+_PING: Final = "/headway/front-end/ping"
+_PING_WITHIN_S: Final = 600.0  # an engine that is stopped answers when it goes on
 _ASK_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.2
 
@@ -49,10 +52,24 @@ class EngineFacts:
 
 
 class GroupAdapter(InstancesAdapter):
-    """As for instances, with what is known of their one engine."""
+    """As for instances, with what is known of their one engine, which answers pings and reports its progress."""
 
     def __init__(self, facts: EngineFacts) -> None:
         self._facts = facts
+        self._progress = ProgressReader.from_environment()
+
+    async def ping(self, engine: Any) -> Answer | None:
+        """Through the first healthy API server; None where there is none."""
+        for link in engine.pool.healthy():
+            status, text = await engine.client.get(link.address, _PING, _PING_WITHIN_S)
+            if status != HTTPStatus.OK:
+                raise NoEngineError(f"{link.address.name} could not ask the engine")
+            return Answer(frozenset(Hold(one) for one in json.loads(text)["holds"]))
+        return None
+
+    def progress(self, engine: Any) -> Sequence[Progress]:
+        """From the file that EngineCore writes, also during a step."""
+        return () if self._progress is None else self._progress.read()
 
     def settings(self, engine: Any) -> EngineSettings:
         """As an API server has said."""

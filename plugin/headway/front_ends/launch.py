@@ -22,6 +22,7 @@ from headway.router.launch import RouteOptions, check_tls, listen, set_up_log
 from headway.vllm_adapter.process.death_cause import forget_death_cause, prepare_death_cause
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED
 from headway.vllm_adapter.process.parent_watch import watch_this_process
+from headway.vllm_adapter.process.progress import prepare_progress
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ def serve(words: Sequence[str], count: int) -> int:
     settings = Settings.from_environment(instances=1)
     watch_this_process()
     prepare_death_cause()
+    prepare_progress()
     try:
         return asyncio.run(_until_stopped(words, count, settings))
     finally:

@@ -61,6 +61,7 @@ class InstancesEngine:
         self.max_num_seqs = max(1, pool.all_seats())
         self._calls: dict[str, tuple[Call, Callable[[], int]]] = {}
         self._listener: StepListener | None = None
+        self._reported = 0
 
     @property
     def errored(self) -> bool:
@@ -163,7 +164,10 @@ class InstancesEngine:
         """Every instance was read: tell the listener."""
         if self._listener is None:
             return
-        self._listener.step(self.pool.load(), 0, ())
+        load, progress = self.pool.load(), sum(one.progress for one in self.pool.links.values())
+        if self._shared is None or not load.running or progress != self._reported:  # a hung engine makes no steps
+            self._listener.step(load, 0, ())
+        self._reported = progress
 
     def progress_of(self, request_id: str) -> int | None:
         """The readings of its instance, since it began there, that showed progress; None for an id not known."""

@@ -5,7 +5,7 @@ The desk is in the process that forwards, so this one has no gate. What the endp
     a key           every route wants that of the group, which only its processes know
     a fast end      this process ends with the engine, so that the desk sees a broken connection and not an error
     the class       of a request is the engine's priority, as the desk says it in a header
-    two routes      what the engine is, and the end of what a lost API server ran
+    three routes    what the engine is, its answer to a ping, and the end of what a lost API server ran
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 KEY: Final = "HEADWAY_INSTANCE_KEY"
 FACTS_ROUTE: Final = "/headway/front-end"
+PING_ROUTE: Final = "/headway/front-end/ping"
 ABORT_ROUTE: Final = "/headway/front-end/abort"
 PRIORITY_HEADER: Final = "x-headway-priority"
 
@@ -51,6 +52,7 @@ class FrontEnd:
         self._facts: dict[str, Any] = {}
         app.add_middleware(FrontEndGuard, key=os.environ[KEY], dead=self._dead)
         app.router.routes.insert(0, Route(FACTS_ROUTE, self._answer_facts))
+        app.router.routes.insert(0, Route(PING_ROUTE, self._ping))
         app.router.routes.insert(0, Route(ABORT_ROUTE, self._abort, methods=["POST"]))
 
     def serve(self, engine: Any) -> None:
@@ -65,6 +67,11 @@ class FrontEnd:
 
     async def _answer_facts(self, request: Request) -> Response:
         return JSONResponse(self._facts)
+
+    async def _ping(self, request: Request) -> Response:
+        """When the engine answers: what keeps it from running."""
+        answer = await VllmAdapter().ping(self._engine)
+        return JSONResponse({"holds": sorted(one.value for one in answer.holds)})
 
     async def _abort(self, request: Request) -> Response:
         """End the sequences of another API server, by its number: it is gone, and reads no output any more."""

@@ -30,6 +30,7 @@ from headway.vllm_adapter.front_end_processes import (
 )
 from headway.vllm_adapter.launch import cause_of_failure, parse, set_up_log, silence_resource_trackers
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
+from headway.vllm_adapter.process.progress import keep_progress
 from headway.vllm_adapter.start_checks import check_start, inference_keys
 
 #: What is the parent's alone.
@@ -89,6 +90,7 @@ def _serve(words: Sequence[str], count: int, channel: Channel) -> None:
     for name in _SECRETS:
         os.environ.pop(name, None)
     silence_resource_trackers()
+    keep_progress()
     args.api_server_count = count
     args.api_key = args.ssl_certfile = args.ssl_keyfile = None
     args.disable_uvicorn_access_log = True  # of the heartbeat, mostly

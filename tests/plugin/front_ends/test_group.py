@@ -12,9 +12,10 @@ import pytest
 import stand_in_group
 
 from headway.errors import NoEngineError
-from headway.front_ends.engine import GroupReplacer, addresses_of, engine_of, wait_until_up
+from headway.front_ends.engine import GroupAdapter, GroupReplacer, addresses_of, engine_of, wait_until_up
 from headway.front_ends.group import Group
 from headway.router.exchange import InstanceClient
+from headway_policies import Hold
 
 STAND_IN = (sys.executable, str(Path(stand_in_group.__file__)))
 KEY = "k" * 32
@@ -63,6 +64,20 @@ async def test_it_says_where_its_api_servers_listen_and_they_say_what_their_engi
     facts = await wait_until_up(group, client, addresses)
     assert (facts.seats, facts.device, facts.settings.max_model_len) == (8, "cpu", 2048)
     assert engine_of(group, client, addresses, facts).max_num_seqs == 8
+
+
+async def test_an_api_server_passes_pings_on(group_of: Start, client: InstanceClient) -> None:
+    """With what keeps the engine from running; without a healthy one nobody can be asked."""
+    group = group_of()
+    addresses = addresses_of(await group.start())
+    facts = await wait_until_up(group, client, addresses)
+    engine, adapter = engine_of(group, client, addresses, facts), GroupAdapter(facts)
+    assert await adapter.ping(engine) is None
+    for link in engine.pool.links.values():
+        engine.pool.heard(link)
+    answer = await adapter.ping(engine)
+    assert answer is not None
+    assert answer.holds == {Hold.ENGINE_PAUSED}
 
 
 async def test_a_key_that_is_not_the_groups_gets_no_facts(group_of: Start) -> None:

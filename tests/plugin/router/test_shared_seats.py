@@ -145,6 +145,32 @@ async def test_every_call_ends_when_the_engine_is_gone() -> None:
         await asked
 
 
+class Steps:
+    """What the engine reports."""
+
+    def __init__(self) -> None:
+        self.loads: list[Load] = []
+
+    def step(self, load: Load | None, sequences: int, ended: object) -> None:
+        assert load is not None
+        self.loads.append(load)
+
+
+@on_virtual_time
+async def test_an_engine_that_computes_nothing_while_it_has_requests_reports_no_step() -> None:
+    """Or a hang would look like work; while nothing runs each reading is one."""
+    engine, steps = engine_of(Breaking(), OneEngine()), Steps()
+    engine.listen(steps)
+    link = engine.pool.links["0"]
+    for reading in (Reading(), Reading(), Reading(running=2, tokens=5), Reading(running=2, tokens=5)):
+        engine.pool.read(link, reading, 0)
+        engine.report()
+    assert [one.running for one in steps.loads] == [0, 0, 2]
+    engine.pool.read(link, Reading(running=2, tokens=6), 0)
+    engine.report()
+    assert len(steps.loads) == 4
+
+
 @on_virtual_time
 async def test_the_class_is_the_engines_priority() -> None:
     """The API server has no gate that would know it; an instance of another server is told nothing."""

@@ -13,8 +13,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from headway.vllm_adapter.engine_core_hooks import ABORT_CLIENT, abort_client
-from headway.vllm_adapter.front_end import ABORT_ROUTE, FACTS_ROUTE, KEY, FrontEnd, FrontEndGuard, is_front_end
+from headway.vllm_adapter.engine_core_hooks import ABORT_CLIENT, GET_HOLDS, abort_client
+from headway.vllm_adapter.front_end import (
+    ABORT_ROUTE,
+    FACTS_ROUTE,
+    KEY,
+    PING_ROUTE,
+    FrontEnd,
+    FrontEndGuard,
+    is_front_end,
+)
+from headway_policies import Hold
 
 SECRET = "s" * 64
 AUTH = {"Authorization": f"Bearer {SECRET}"}
@@ -33,7 +42,9 @@ class Engine:
             scheduler_config=scheduler, device_config=SimpleNamespace(device_type="cpu"), model_config=None
         )
 
-    async def call(self, method: str, *arguments: Any) -> list[int]:
+    async def call(self, method: str, *arguments: Any) -> list[Any]:
+        if method == GET_HOLDS:
+            return [[], [Hold.ENGINE_PAUSED.value]]
         self.aborted.append((method, *arguments))
         return [2, 1]
 
@@ -91,6 +102,12 @@ async def test_the_sequences_of_a_lost_api_server_are_ended(served: tuple[Engine
         for wrong in ("", "?client=x", "?client=-1", "?client=99999"):
             assert (await client.post(ABORT_ROUTE + wrong)).status_code == httpx.codes.BAD_REQUEST
     assert engine.aborted == [(ABORT_CLIENT, 1)]
+
+
+async def test_a_ping_is_answered_by_every_rank(served: tuple[Engine, Starlette]) -> None:
+    """A pause of one is a pause of the engine."""
+    async with client_of(served[1]) as client:
+        assert (await client.get(PING_ROUTE)).json() == {"holds": [Hold.ENGINE_PAUSED.value]}
 
 
 class Ended(Exception):
