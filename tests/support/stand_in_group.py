@@ -1,7 +1,8 @@
 """A stand-in for the process of a group: API servers that answer what a real one says of its engine, and nothing more.
 
-Run as ``python stand_in_group.py DESCRIPTOR COUNT WORDS...``; the words say what happens after the start:
-``refuse`` an error in place of it, ``vanish`` an end without a word, ``lose 1`` an API server ends, ``die`` the engine.
+Run as ``python stand_in_group.py DESCRIPTOR COUNT WORDS...``; the words say what happens: ``refuse`` an error in place
+of the start, ``misuse`` the exit code for that, ``vanish`` an end without a word, ``lose 1`` the end of an API server,
+``die`` that of the engine.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def main(descriptor: str, count: str, *words: str) -> None:
 
     if "vanish" in words:
         return
+    if "misuse" in words:
+        sys.exit(2)
     if "refuse" in words:
         say(error="--max-num-seqs: no seats")
         return

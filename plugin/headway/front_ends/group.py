@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from headway.errors import NoEngineError
+from headway.errors import HeadwayError, NoEngineError
 from headway.vllm_adapter.process.core_start import family, kill
 from headway.vllm_adapter.start_checks import FRONT_END
 
 log = logging.getLogger(__name__)
 
+#: The exit code for wrong usage, that of argparse.
+USAGE: Final = 2
 _COMMAND: Final = (sys.executable, "-m", "headway.vllm_adapter.front_end_group")
 _KEY: Final = "HEADWAY_INSTANCE_KEY"
 _NAME: Final = "api-server-"
@@ -31,6 +33,10 @@ _MAX_LINE_BYTES: Final = 1 << 20
 def instance_name(number: int) -> str:
     """The name of an API server in metrics and in the log."""
     return f"{_NAME}{number}"
+
+
+class ArgumentsRefusedError(HeadwayError):
+    """vLLM has refused its arguments, and said why in the log."""
 
 
 class Group:
@@ -75,7 +81,7 @@ class Group:
     async def start(self) -> Mapping[str, Any]:
         """Start it; returns what it says of its arguments and ports, before its engine is up.
 
-        What is left of one before is ended first. Raises NoEngineError with one line.
+        What is left of one before is ended first. Raises NoEngineError with one line, or ArgumentsRefusedError.
         """
         await self.end()
         reading, writing = os.pipe()
@@ -95,6 +101,8 @@ class Group:
         self._reading = asyncio.create_task(self._read(reading), name="headway group")
         while not settings.done():
             if self.gone:
+                if self._process.returncode == USAGE:
+                    raise ArgumentsRefusedError("vLLM refused its arguments; the reason is above")
                 raise NoEngineError(self.why)
             await asyncio.wait({settings}, timeout=_POLL_S)
         return settings.result()
@@ -102,8 +110,9 @@ class Group:
     def kill(self) -> None:
         """End all its processes at once."""
         if self._process is not None:
-            kill(family(self._process.pid))
             self._dead = True
+            if self._process.poll() is None:  # else its number may be another process's; its orphans end by themselves
+                kill(family(self._process.pid))
 
     async def end(self, within_s: float = 0.0) -> None:
         """End it, in order where there is time for that, and wait until it has ended."""

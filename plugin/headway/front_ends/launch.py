@@ -14,7 +14,7 @@ from typing import Any, Final
 from headway.api_server import Settings
 from headway.errors import NoEngineError
 from headway.front_ends.engine import GroupAdapter, GroupReplacer, addresses_of, engine_of, wait_until_up
-from headway.front_ends.group import Group
+from headway.front_ends.group import USAGE, ArgumentsRefusedError, Group
 from headway.router.application import OneEngine, router_service
 from headway.router.exchange import InstanceClient
 from headway.router.heartbeat import Heartbeat
@@ -61,6 +61,9 @@ async def _until_stopped(words: Sequence[str], count: int, settings: Settings) -
         await serving
     except asyncio.CancelledError:
         sys.stderr.write("headway: stopped before the server was ready\n")
+    except ArgumentsRefusedError as error:
+        sys.stderr.write(f"headway: error: {error}\n")
+        return USAGE
     return code
 
 

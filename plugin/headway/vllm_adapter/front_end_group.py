@@ -66,7 +66,9 @@ def main(words: Sequence[str]) -> int:
         _serve(words[2:], count, channel)
     except EngineEndedError:
         return 1
-    except (KeyboardInterrupt, SystemExit):
+    except SystemExit as ended:  # of the parser with its code, of a signal without one
+        return ended.code if isinstance(ended.code, int) else 0
+    except KeyboardInterrupt:
         return 0
     except HeadwayError as error:
         channel.send(error=str(error))

@@ -13,7 +13,7 @@ import stand_in_group
 
 from headway.errors import NoEngineError
 from headway.front_ends.engine import GroupAdapter, GroupReplacer, addresses_of, engine_of, wait_until_up
-from headway.front_ends.group import Group
+from headway.front_ends.group import ArgumentsRefusedError, Group
 from headway.router.exchange import InstanceClient
 from headway_policies import Hold
 
@@ -97,6 +97,12 @@ async def test_one_that_does_not_start_ends_with_one_line(group_of: Start, word:
     """Its own, where it has said one."""
     with pytest.raises(NoEngineError, match=text):
         await group_of(word).start()
+
+
+async def test_arguments_that_vllm_refuses_are_no_engine_that_failed(group_of: Start) -> None:
+    """By its exit code."""
+    with pytest.raises(ArgumentsRefusedError):
+        await group_of("misuse").start()
 
 
 async def test_the_end_of_an_api_server_is_passed_on(group_of: Start) -> None:
