@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.cli.cpu_start import CpuStart, choose
-from headway.cli.environment import config_text, engine_defaults, plugin_environment, value_in
+from headway.cli.environment import api_servers, config_text, engine_defaults, plugin_environment, value_in
 from headway.console import (
     DEFAULT_PRESET,
     Parser,
@@ -62,8 +62,6 @@ HEADWAY_MAX_BODIES_BYTES (all bodies in transit), HEADWAY_BODY_TIMEOUT_S, HEADWA
 exit codes: 0 stopped   1 the engine failed   2 wrong usage, bad preset, missing model, port in use
 """
 _HELP_ALL = "--help="
-_API_SERVERS = ("--api-server-count", "-asc")
-_MOST_API_SERVERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ def run(words: Sequence[str]) -> int:
     print(banner(plan), file=sys.stderr)
     for warning in plan.warnings:
         print(f"headway: warning: {warning}", file=sys.stderr, flush=True)
-    return _serve(plan.engine, api_servers(plan.engine))
+    return _serve(plan.engine, api_servers(plan.engine, config_text(plan.engine)))
 
 
 def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
@@ -147,7 +145,7 @@ def _cpu_start(engine: Sequence[str], environ: Mapping[str, str]) -> CpuStart:
 
 def banner(plan: Plan) -> str:
     """A few lines about what is about to run."""
-    preset = plan.chosen.preset
+    preset, servers = plan.chosen.preset, api_servers(plan.engine, config_text(plan.engine))
     admin = "on" if plan.admin_on else "off; set HEADWAY_ADMIN_TOKEN (32 characters or more) to turn it on"
     return "\n".join(
         [
@@ -155,6 +153,7 @@ def banner(plan: Plan) -> str:
             f"  preset     {preset.name}: {preset.batching.seats} seats ({plan.chosen.source})",
             f"  classes    {' > '.join(preset.by_urgency())}; without one: {preset.default_class}",
             f"  admin API  {admin}",
+            *([f"  front end  {servers} API servers behind one queue"] if servers > 1 else []),
             *([f"  CPU start  {plan.cpu}"] if plan.cpu else []),
         ]
     )
@@ -196,14 +195,6 @@ def _ceiling(engine: Sequence[str], chosen: Listed, catalogue: PresetCatalogue) 
     if largest is chosen and _too_few_seats(engine, chosen):
         return None  # said already
     return f"{asks}, more than --max-num-seqs {given}: {given} is the limit"
-
-
-def api_servers(engine: Sequence[str]) -> int:
-    """How many API servers are asked for, on the command line or in ``--config``; 1 for what vLLM will refuse."""
-    config = config_text(engine)
-    given = [value_of(engine, flag) or value_in(config, flag) for flag in _API_SERVERS]
-    text = next((one for one in given if one), "1")
-    return int(text) if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= _MOST_API_SERVERS else 1
 
 
 def _print_help() -> None:
