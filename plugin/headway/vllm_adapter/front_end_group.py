@@ -38,8 +38,6 @@ _SECRETS: Final = (
     "VLLM_API_KEY", "HEADWAY_ADMIN_TOKEN", "HEADWAY_ADMIN_TOKEN_FILE", "HEADWAY_VIEWER_TOKEN",
     "HEADWAY_VIEWER_TOKEN_FILE", "HEADWAY_KEYS_FILE", "HEADWAY_FALLBACK_API_KEY", "HEADWAY_FALLBACK_API_KEY_FILE",
 )  # fmt: skip
-#: Flags of vLLM's own socket that Headway's cannot have.
-_NOT_HERE: Final = ("uds", "root_path", "ssl_ca_certs", "ssl_cert_reqs", "enable_ssl_refresh", "headless")
 _ABORT_WITHIN_S: Final = 5.0
 _ABORT_AGAIN_S: Final = 1.0
 
@@ -85,7 +83,6 @@ def _serve(words: Sequence[str], count: int, channel: Channel) -> None:
     log_json_lines()
     log_as_vllm_does()
     check_start(args, os.environ)
-    _check_flags(args)
     sockets = loopback_sockets(count)
     ports = [one.getsockname()[1] for one in sockets]
     channel.send(settings={"ports": ports, **_settings(args, os.environ)})
@@ -99,15 +96,6 @@ def _serve(words: Sequence[str], count: int, channel: Channel) -> None:
     args.host, args.port = "127.0.0.1", 0  # of the socket that vLLM shares, which nothing listens on
     reports = Reports(lambda lost: _lost(channel, lost, ports), lambda why: channel.send(dead=why))
     run_api_servers(args, sockets, reports)
-
-
-def _check_flags(args: Any) -> None:
-    """Raises HeadwayError for a flag that would be without effect."""
-    for name in _NOT_HERE:
-        if getattr(args, name, None):
-            flag = f"--{name.replace('_', '-')}"
-            what = f"{flag} cannot be used with several API servers"
-            raise HeadwayError(f"{what}; remove it, or add --api-server-count 1")
 
 
 def _settings(args: Any, environment: Mapping[str, str]) -> dict[str, Any]:
