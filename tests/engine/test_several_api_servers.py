@@ -8,26 +8,36 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 import requests
 from client_accounting import ROUTE, Client, ClientGroup, mixed
 from engine_parts import engine_core, engine_processes, kill, long_form, ready, session
-from running_server import RunningServer, Scrape, core_for_engine, wait_until
+from running_server import PRESETS, RunningServer, Scrape, core_for_engine, wait_until
 
 SEATS = 4  # of the preset, over both API servers
 NAMES = ("api-server-0", "api-server-1")
 IN_ENGINE = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 
+def patient_presets(folder: Path) -> dict[str, str]:
+    """The environment with a preset like `chaos`, under which a request waits while several processes import vLLM."""
+    text = (PRESETS / "chaos.toml").read_text().replace('"chaos"', '"patient"')
+    folder.mkdir()
+    (folder / "patient.toml").write_text(text.replace("_timeout_s = 1", "_timeout_s = 9"))
+    return {"HEADWAY_PRESET_DIR": str(folder)}
+
+
 @pytest.fixture(scope="module")
 def pair_server(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Two API servers of an engine that could run twice the seats of the preset."""
-    core = core_for_engine()
-    environment = {"VLLM_CPU_OMP_THREADS_BIND": str(max(os.sched_getaffinity(0))) if core == "auto" else core}
-    flags = ("--preset", "chaos", "--api-server-count", "2", "--max-num-seqs", "8")
-    server = RunningServer.headway(tmp_path_factory.mktemp("pair") / "server.log", *flags, **environment)
+    core, folder = core_for_engine(), tmp_path_factory.mktemp("pair")
+    binding = {"VLLM_CPU_OMP_THREADS_BIND": str(max(os.sched_getaffinity(0))) if core == "auto" else core}
+    flags = ("--preset", "patient", "--api-server-count", "2", "--max-num-seqs", "8")
+    environment = {**binding, **patient_presets(folder / "presets")}
+    server = RunningServer.headway(folder / "server.log", *flags, **environment)
     server.start_s *= 2  # five processes import vLLM
     with server:
         yield server
@@ -37,7 +47,7 @@ def pair_server(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> 
 def pair(pair_server: RunningServer) -> RunningServer:
     """That server, ready and at rest."""
     wait_until(lambda: ready(pair_server), "it is ready", 120)
-    pair_server.use("chaos")
+    pair_server.use("patient")
     pair_server.settle()
     return pair_server
 
@@ -212,3 +222,30 @@ def test_no_process_outlives_a_killed_server(pair: RunningServer) -> None:
     pair.process.wait(10)
     wait_until(lambda: not any(one.is_running() for one in found), "nothing is left of it", 30)
     assert session(pair) == []
+
+
+@long_form("each of the two alone is tried in the short form, and this starts seven processes")
+async def test_two_ranks_behind_two_api_servers(real_engine: None, tmp_path: Path) -> None:
+    """All four work; the death of one rank is that of the engine, and loses nothing that waits."""
+    core = max(os.sched_getaffinity(0))
+    flags = ("--preset", "patient", "--api-server-count", "2", "--data-parallel-size", "2", "--max-num-seqs", "3")
+    environment = {"VLLM_CPU_OMP_THREADS_BIND": f"{core}|{core}", **patient_presets(tmp_path / "presets")}
+    server = RunningServer.headway(tmp_path / "server.log", *flags, **environment)
+    server.start_s *= 3
+    with server:
+        assert server.status()["limit"]["ceiling"] == 6
+        group = ClientGroup(server, mixed(24))
+        await group.run()
+        counts = await asyncio.to_thread(group.audit)
+        assert (counts["completed"], counts["doubled"]) == (24, 0)
+        scrape = await asyncio.to_thread(server.scrape)
+        assert min(exchanges(scrape, "answered")) > 0
+        assert min(scrape("vllm:generation_tokens_total", engine=rank) for rank in "01") > 0
+        again = ClientGroup(server, mixed(24, sizes=(100, 300)))
+        load = asyncio.create_task(again.run())
+        await asyncio.to_thread(wait_until, lambda: _busy(server, again), "four run, text flows, others wait")
+        (rank,) = [one for one in engine_processes(server) if "EngineCore_DP1" in " ".join(one.cmdline())]
+        kill(rank)
+        await load
+        await settled(again)
+        assert_broken_only_after_output(again)
