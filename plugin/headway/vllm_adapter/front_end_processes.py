@@ -106,7 +106,8 @@ def wait_for_processes(
             number, process = servers.pop(sentinel)
             process.join(_JOINED_WITHIN_S)
             log.error(
-                "API server %d (process %s) has ended with %s: %d of %d are left; headway recycle starts all of them anew",
+                "API server %d (process %s) has ended with %s: %d of %d are left; "
+                "headway recycle starts all of them anew",
                 number, process.pid, process.exitcode, len(servers), len(api_server_manager.processes),
             )  # fmt: skip
             if servers:

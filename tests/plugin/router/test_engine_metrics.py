@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from virtual_time import on_virtual_time
 
@@ -67,6 +68,26 @@ def test_a_family_that_is_known_is_left_out_with_all_its_samples() -> None:
     left = list(other_families(OF_ENGINE, frozenset({"http_seconds", "process_open_fds"})))
     assert left == OF_ENGINE.splitlines()[:3]
     assert families(OF_ENGINE) == {"vllm:prompt_tokens_total", "process_open_fds", "http_seconds"}
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("# HELP a Words of help, HELP and TYPE among them.", {"a"}),
+        ("# TYPE a counter", {"a"}),
+        ("# HELP a", {"a"}),
+        ("# EOF", set()),
+        ("# UNIT a seconds", set()),
+        ("a 1.0 1700000000000", set()),
+        ("TYPE HELP a", set()),
+        ("", set()),
+    ],
+)
+def test_a_family_is_named_by_its_comments_alone(line: str, named: set[str]) -> None:
+    """Not by samples, which may have a time behind their value."""
+    assert families(line) == named
+    left = list(other_families(f"# TYPE b gauge\n{line}\nb 1.0\n", frozenset(named)))
+    assert left == ["# TYPE b gauge", *([] if named else [line] if line else []), *([] if named else ["b 1.0"])]
 
 
 @on_virtual_time
