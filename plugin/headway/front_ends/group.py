@@ -27,6 +27,7 @@ _NAME: Final = "api-server-"
 _POLL_S: Final = 0.02
 _SETTLED_WITHIN_S: Final = 0.5
 _KILLED_WITHIN_S: Final = 5.0
+_ENDS_WITHIN_S: Final = 3.0
 _MAX_LINE_BYTES: Final = 1 << 20
 
 
@@ -83,6 +84,8 @@ class Group:
 
         What is left of one before is ended first. Raises NoEngineError with one line, or ArgumentsRefusedError.
         """
+        if self._process is not None:  # one that is about to end removes its own temporary files
+            await _ended(self._process, _ENDS_WITHIN_S)
         await self.end()
         reading, writing = os.pipe()
         try:

@@ -235,6 +235,11 @@ def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
             "several API servers: each has a queue of its own, and /metrics lacks the ticket counts; "
             "headway serve --api-server-count N has one queue for all of them"
         )
+    warn_of_flags(args)
+
+
+def warn_of_flags(args: Namespace) -> None:
+    """One warning for each flag that takes something from the desk, or that it lacks."""
     if getattr(args, "disable_log_stats", False):
         log.warning(
             "--disable-log-stats: adaptive limits do not adapt, and first-token and stall time-outs may end requests "

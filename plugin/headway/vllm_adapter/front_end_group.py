@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from headway.errors import HeadwayError
+from headway.vllm_adapter.endpoint import warn_of_flags
 from headway.vllm_adapter.front_end import ABORT_ROUTE, KEY
 from headway.vllm_adapter.front_end_processes import (
     EngineEndedError,
@@ -83,6 +84,7 @@ def _serve(words: Sequence[str], count: int, channel: Channel) -> None:
     log_json_lines()
     log_as_vllm_does()
     check_start(args, os.environ)
+    warn_of_flags(args)
     sockets = loopback_sockets(count)
     ports = [one.getsockname()[1] for one in sockets]
     channel.send(settings={"ports": ports, **_settings(args, os.environ)})
