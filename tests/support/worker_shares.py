@@ -27,6 +27,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 ALONE: tuple[str, ...] = (
     "tests/engine/test_starting_and_stopping.py",
     "tests/engine/test_data_parallel.py",
+    "tests/engine/test_several_api_servers.py",
     "tests/chaos/test_orphans.py",
     "tests/browser/test_dashboard_page.py",
     "tests/engine/test_warmup.py",

@@ -24,11 +24,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.cli.environment import value_in
+from headway.cli.environment import api_servers, value_in
 from headway.console import Machine, has, model_of, value_of
 
 _GIB = 2**30
 _PROCESSES_BYTES = 3 * _GIB  # API server, EngineCore and a worker, without weights: 2.6 GiB was seen
+_API_SERVER_BYTES = _GIB  # each beside the first: 0.75 GiB was seen
 _WEIGHTS_GROWTH = 1.2  # weights in memory, beside what loading them takes
 _FEW_CPUS = 8
 _WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
@@ -75,14 +76,15 @@ def choose(machine: Machine, engine: Sequence[str], config: str, environ: Mappin
         return any(has(engine, name) or value_in(config, name) is not None for name in names)
 
     workers = math.prod(_whole(_first(engine, config, names)) for names in _WORKER_FLAGS)
+    processes = _PROCESSES_BYTES + _API_SERVER_BYTES * (api_servers(engine, config) - 1) // workers
     free, weights = _free_by_worker(machine, workers), _WEIGHTS_GROWTH * _weight_bytes(engine) / workers
-    fits = free - _PROCESSES_BYTES - 2 * weights >= _GIB
+    fits = free - processes - 2 * weights >= _GIB
     if machine.slow_16bit and fits and not given(*_TYPE_FLAGS) and _has_16bit_weights(engine):
         weights *= 2
         flags += ["--dtype", "float32"]
         reasons.append("--dtype float32 (without AVX-512 16-bit floats are several times slower)")
     if not environ.get(_SPACE) and not given(*_SPACE_FLAGS):
-        left = free - _PROCESSES_BYTES - int(weights)
+        left = free - processes - int(weights)
         space = max(1, left // (2 * _GIB))
         environment[_SPACE] = str(space)
         reasons.append(f"{_SPACE}={space} (GiB, of {free / _GIB:.1f} free)")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 from headway.cli.cpu_start import choose
-from headway.cli.environment import config_text, value_in
+from headway.cli.environment import api_servers, config_text, value_in
 from headway.console import (
     Exit,
     Machine,
@@ -109,6 +109,10 @@ def arguments(engine: Sequence[str]) -> Namespace:
         api_key=_keys(engine) or ([key] if (key := value_in(config, "--api-key")) else None),
         shutdown_timeout=int(timeout) if timeout is not None and timeout.isdecimal() else None,
         grpc=has(engine, "--grpc"),
+        root_path=given("--root-path"),
+        ssl_ca_certs=given("--ssl-ca-certs"),
+        enable_ssl_refresh=has(engine, "--enable-ssl-refresh"),
+        behind_one_queue=api_servers(engine, config) > 1,
     )
 
 

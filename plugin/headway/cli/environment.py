@@ -10,6 +10,8 @@ from pathlib import Path
 from headway.console import absolute, has, value_of
 
 PLUGIN = "headway"
+MOST_API_SERVERS = 64
+_API_SERVERS = ("--api-server-count", "-asc")
 #: Groups of which vLLM loads every plugin as long as VLLM_PLUGINS is unset.
 _LOADED_BY_DEFAULT = (
     "vllm.general_plugins",
@@ -66,6 +68,13 @@ def config_text(engine: Sequence[str]) -> str:
         return Path(file).read_text(encoding="utf-8") if file else ""
     except (OSError, UnicodeDecodeError):
         return ""  # vLLM explains what is wrong with it
+
+
+def api_servers(engine: Sequence[str], config: str) -> int:
+    """How many API servers are asked for, by these words or this text of ``--config``; 1 for what vLLM will refuse."""
+    given = [value_of(engine, flag) or value_in(config, flag) for flag in _API_SERVERS]
+    text = next((one for one in given if one), "1")
+    return int(text) if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= MOST_API_SERVERS else 1
 
 
 def value_in(config: str, flag: str) -> str | None:

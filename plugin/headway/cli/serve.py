@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.cli.cpu_start import CpuStart, choose
-from headway.cli.environment import config_text, engine_defaults, plugin_environment, value_in
+from headway.cli.environment import api_servers, config_text, engine_defaults, plugin_environment, value_in
 from headway.console import (
     DEFAULT_PRESET,
     Parser,
@@ -51,6 +51,8 @@ examples:
   headway serve ./my-model --preset balanced
   headway serve Qwen/Qwen3-8B --preset throughput --host 127.0.0.1 --port 9000 --tensor-parallel-size 2
   headway serve ./my-model --preset ./night.toml --preset-dir ./presets
+  headway serve ./my-model --api-server-count 4   four API servers of one engine behind one queue, where one of them
+                                                  is too slow to feed it
 
 The admin API (status, preset switch, dashboard control) is on if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is
 set to a secret of at least 32 characters. HEADWAY_VIEWER_TOKEN(_FILE) adds a read-only token.
@@ -95,13 +97,13 @@ def run(words: Sequence[str]) -> int:
         return 0
     if any(word.startswith(_HELP_ALL) for word in ours.engine):
         preflight.check_vllm()
-        return _serve(ours.engine)
+        return _serve(ours.engine, 1)
     plan = make_plan(ours, os.environ)
     os.environ.update(plan.environment)
     print(banner(plan), file=sys.stderr)
     for warning in plan.warnings:
         print(f"headway: warning: {warning}", file=sys.stderr, flush=True)
-    return _serve(plan.engine)
+    return _serve(plan.engine, api_servers(plan.engine, config_text(plan.engine)))
 
 
 def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
@@ -143,7 +145,7 @@ def _cpu_start(engine: Sequence[str], environ: Mapping[str, str]) -> CpuStart:
 
 def banner(plan: Plan) -> str:
     """A few lines about what is about to run."""
-    preset = plan.chosen.preset
+    preset, servers = plan.chosen.preset, api_servers(plan.engine, config_text(plan.engine))
     admin = "on" if plan.admin_on else "off; set HEADWAY_ADMIN_TOKEN (32 characters or more) to turn it on"
     return "\n".join(
         [
@@ -151,6 +153,7 @@ def banner(plan: Plan) -> str:
             f"  preset     {preset.name}: {preset.batching.seats} seats ({plan.chosen.source})",
             f"  classes    {' > '.join(preset.by_urgency())}; without one: {preset.default_class}",
             f"  admin API  {admin}",
+            *([f"  front end  {servers} API servers behind one queue"] if servers > 1 else []),
             *([f"  CPU start  {plan.cpu}"] if plan.cpu else []),
         ]
     )
@@ -200,7 +203,11 @@ def _print_help() -> None:
     parser.print_help()
 
 
-def _serve(engine: Sequence[str]) -> int:
+def _serve(engine: Sequence[str], api_servers: int) -> int:
+    if api_servers > 1:
+        from headway.front_ends.launch import serve
+
+        return serve(engine, api_servers)
     from headway.vllm_adapter import launch
 
     return launch.serve(engine)

@@ -29,7 +29,7 @@ KNOWN: Final = frozenset({
     "PROMETHEUS_URL", "REFRESH_S",
 })  # fmt: skip
 #: Set by Headway itself for the processes that it starts.
-INTERNAL: Final = frozenset({"ENGINE_PROGRESS", "DEATH_CAUSE", "SERVER_MARKS"})
+INTERNAL: Final = frozenset({"ENGINE_PROGRESS", "DEATH_CAUSE", "SERVER_MARKS", "FRONT_END"})
 
 
 def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:

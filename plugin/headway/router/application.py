@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -21,8 +22,10 @@ from headway.http.inference import Retries
 from headway.operator import Fleet, ServerIdentity, arrivals_file, scaling_from_environment
 from headway.router.endpoint import ForwardEndpoint
 from headway.router.engine import InstancesAdapter, InstancesEngine
+from headway.router.engine_metrics import EngineMetrics
 from headway.router.heartbeat import Heartbeat
 from headway.router.metrics import InstancesCollector
+from headway.supervision import Replacer
 from headway_policies import Hold
 
 
@@ -59,22 +62,34 @@ class RouterService:
             gate.resume(Hold.NO_INSTANCE)
 
 
-def router_service(settings: Settings, engine: InstancesEngine, model: str) -> RouterService:
-    """Everything around these instances, which were asked once before: their seats are the ceiling."""
+@dataclass(frozen=True, slots=True)
+class OneEngine:
+    """The instances are API servers of one engine, on ``device``, which this process has started and can replace."""
+
+    adapter: InstancesAdapter
+    device: str
+    replacer: Replacer
+    api_keys: Sequence[str]
+
+
+def router_service(
+    settings: Settings, engine: InstancesEngine, model: str, one: OneEngine | None = None
+) -> RouterService:
+    """Everything around these instances, which were asked once before: their seats are the ceiling.
+
+    ``one`` is their engine, None where each has its own.
+    """
     service = EngineService(
         engine,
-        InstancesAdapter(),
+        InstancesAdapter() if one is None else one.adapter,
         settings.preset,
         settings.catalogue,
         registry=REGISTRY,
-        identity=ServerIdentity(model, "router"),
+        identity=ServerIdentity(model, "router" if one is None else one.device),
         max_request_seats=settings.max_request_seats,
         other_model=settings.fallback,
-        fleet=Fleet(
-            scaling_from_environment(os.environ, len(engine.pool.links)),
-            engine.pool.working,
-            arrivals_file(model),
-        ),
+        replacer=None if one is None else one.replacer,
+        fleet=_fleet(engine, model) if one is None else None,
     )
     control = service.control
     control.audit.write_to(settings.audit_file)
@@ -89,13 +104,14 @@ def router_service(settings: Settings, engine: InstancesEngine, model: str) -> R
         rules=settings.request_rules,
         retries=retries,
     )
-    own = [Route("/metrics", _metrics), Route("/health", _Health(engine).answer)]
+    of_engine = None if one is None else EngineMetrics(engine)
+    own = [Route("/metrics", _Metrics(of_engine).answer), Route("/health", _Health(engine).answer)]
     forwarded = ForwardEndpoint(lambda: engine).routes()
     application = Starlette(
         routes=[*own, *routes(lambda: control, settings.tokens, settings.admin_rules), *forwarded],
         middleware=[middleware],
     )
-    api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key]
+    api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if one is None else one.api_keys
     guarded = protected(application, settings, settings.bounds, lambda: control.preset, retries.ended, api_keys)
     return RouterService(guarded, service, engine, Heartbeat(engine))
 
@@ -110,5 +126,18 @@ class _Health:
         return Response(status_code=HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-async def _metrics(request: Request) -> Response:
-    return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+@dataclass(frozen=True, slots=True)
+class _Metrics:
+    of_engine: EngineMetrics | None
+
+    async def answer(self, request: Request) -> Response:
+        """Those of this process, and of the one engine behind all instances where there is one."""
+        text = generate_latest(REGISTRY).decode()
+        if self.of_engine is not None:
+            text += await self.of_engine.beside(text)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+def _fleet(engine: InstancesEngine, model: str) -> Fleet:
+    settings = scaling_from_environment(os.environ, len(engine.pool.links))
+    return Fleet(settings, engine.pool.working, arrivals_file(model))

@@ -18,6 +18,10 @@ class InstanceLostError(Exception):
         self.sent = sent
 
 
+class EngineGoneError(Exception):
+    """The one engine behind all instances has ended, and with it everything that it ran."""
+
+
 class AbortedError(Exception):
     """The call was aborted where it was made."""
 

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from headway.admission import REQUEST_CONTEXT, RequestContext
 from headway.api_errors import BadRequest, answer, error_body, error_event, refusal_headers
 from headway.errors import Refused
-from headway.router.call import InstanceLostError
+from headway.router.call import EngineGoneError, InstanceLostError
 from headway.router.engine import InstancesEngine, NoInstanceError
 from headway.router.forwarded import CallParams, Forwarded, Headers, Piece, request_headers
 from headway_policies import Reason
@@ -88,7 +88,7 @@ class ForwardEndpoint:
             away = Refused(Reason.NOT_READY, _ANOTHER_TRY_S)
             body = error_body(path, away.status, str(away), away.reason)
             await answer(send, away.status, body, refusal_headers(away, None))
-        except InstanceLostError:
+        except (InstanceLostError, EngineGoneError):
             lost = BadRequest(HTTPStatus.BAD_GATEWAY, _LOST, "instance_lost")
             if not started:
                 await answer(send, lost.status, lost.body(path), lost.headers)

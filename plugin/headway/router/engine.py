@@ -18,15 +18,15 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from math import nan
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from headway.engine import PlainAdapter, StepListener
-from headway.router.call import AbortedError, Call, InstanceLostError
+from headway.router.call import AbortedError, Call, EngineGoneError, InstanceLostError
 from headway.router.exchange import InstanceClient
 from headway.router.forwarded import CallParams, Forwarded, Piece
 from headway.router.instance import InstanceLink, Lease
 from headway.router.pool import AllTriedError, InstancePool
-from headway_policies import Load, Usage
+from headway_policies import Usage
 from headway_policies.fallback import Verdict
 from headway_policies.routing import Demand
 
@@ -41,28 +41,49 @@ class NoInstanceError(Exception):
     """No instance is healthy."""
 
 
-class InstancesEngine:
-    """The engine of the router. Call it on one event loop only."""
+class SharedEngine(Protocol):
+    """The one engine behind all instances, where they are its API servers."""
 
-    def __init__(self, pool: InstancePool, client: InstanceClient) -> None:
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended. Another one may follow."""
+        ...
+
+    async def settled(self, name: str) -> None:
+        """The instance of that name was lost: wait for a moment, until it is known whether the engine has ended."""
+        ...
+
+
+class InstancesEngine:
+    """The engine of the router. Call it on one event loop only.
+
+    ``shared`` is the engine of all instances, None where each has its own.
+    """
+
+    def __init__(self, pool: InstancePool, client: InstanceClient, shared: SharedEngine | None = None) -> None:
         self.pool = pool
         self.client = client
+        self._shared = shared
         self.max_num_seqs = max(1, pool.all_seats())
         self._calls: dict[str, tuple[Call, Callable[[], int]]] = {}
         self._listener: StepListener | None = None
+        self._reported = 0
 
     @property
     def errored(self) -> bool:
-        """It is never dead: instances come back."""
-        return False
+        """Never dead where each instance has an engine: instances come back."""
+        return self._shared is not None and self._shared.gone
 
     async def generate(
         self, prompt: Forwarded, sampling_params: CallParams, request_id: str, *, demand: Demand, **options: Any
     ) -> AsyncGenerator[Piece, None]:
-        """The pieces of one response. Raises InstanceLostError where no instance could give all of it."""
+        """The pieces of one response. Raises InstanceLostError where no instance could give all of it, EngineGoneError
+        where the one engine of all of them ended first."""
         call, tries = Call(), _Tries()
         most = sampling_params.max_tokens
         request = prompt if most is None or most == prompt.max_tokens else prompt.at_most(most)
+        if self._shared is not None:
+            request = request.ranked(options.get("priority", 0))
         self._calls[request_id] = call, lambda: 0
         try:
             while tries.failed < _MOST_LOST and (lease := await self._lease(call, demand, tries)) is not None:
@@ -87,6 +108,7 @@ class InstancesEngine:
                 except InstanceLostError as error:
                     verdict, how = Verdict.FAILURE, "lost"
                     self.pool.broke(lease.link)
+                    await self._still_there(lease.link.address.name)
                     tries.lost += error.sent
                     if call.begun or tries.lost >= _MOST_LOST:
                         raise
@@ -128,6 +150,11 @@ class InstancesEngine:
                 link.calls.discard(call)
         raise last
 
+    def engine_gone(self) -> None:
+        """The one engine of all instances has ended: end every call, so that it is tried again with the next one."""
+        for call, _ in list(self._calls.values()):
+            call.stop(EngineGoneError())
+
     async def abort(self, request_id: str) -> None:
         """Stop a request; its connection is closed, which the instance notices. An id that is not known is ignored."""
         found = self._calls.get(request_id)
@@ -146,11 +173,10 @@ class InstancesEngine:
         """Every instance was read: tell the listener."""
         if self._listener is None:
             return
-        links = list(self.pool.healthy())
-        running = sum(max(one.reading.running, one.sent) for one in links)
-        waiting = sum(one.reading.waiting for one in links) + self.pool.waiting
-        kv_use = max((one.reading.kv_use for one in links), default=0.0)
-        self._listener.step(Load(running, waiting, kv_use), 0, ())
+        load, progress = self.pool.load(), sum(one.progress for one in self.pool.links.values())
+        if self._shared is None or not load.running or progress != self._reported:  # a hung engine makes no steps
+            self._listener.step(load, 0, ())
+        self._reported = progress
 
     def progress_of(self, request_id: str) -> int | None:
         """The readings of its instance, since it began there, that showed progress; None for an id not known."""
@@ -159,6 +185,14 @@ class InstancesEngine:
 
     def shutdown(self, timeout: float | None = None) -> None:
         """There is nothing to stop: the instances belong to others."""
+
+    async def _still_there(self, lost: str) -> None:
+        """An instance was lost. Raises EngineGoneError where the engine of all of them was."""
+        if self._shared is None:
+            return
+        await self._shared.settled(lost)
+        if self._shared.gone:
+            raise EngineGoneError
 
     async def _lease(self, call: Call, demand: Demand, tries: _Tries) -> Lease | None:
         """Seats on an instance, as soon as there are any; None where all healthy ones have refused this request."""

@@ -19,12 +19,14 @@ _OF_CONNECTION: Final = frozenset({
 #: Headers of a request that mean its client or this server, and not the instance.
 _NOT_FORWARDED: Final = frozenset({
     "accept-encoding", "authorization", "content-length", "cookie", "expect", "forwarded", "host", "x-api-key",
-    "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
+    "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-headway-priority", "x-real-ip",
 })  # fmt: skip
 #: Of a response; what Headway says of a request it says itself.
 _NOT_RETURNED: Final = frozenset({
     "date", "server", "x-headway-class", "x-headway-preset", "x-headway-queue-ms", "x-request-id",
 })  # fmt: skip
+#: Of this server to an API server that it has started itself.
+PRIORITY: Final = "x-headway-priority"
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
@@ -40,6 +42,10 @@ class Forwarded:
     headers: Headers
     body: bytes = b""
     max_tokens: int | None = None
+
+    def ranked(self, priority: int) -> Forwarded:
+        """The same request with the engine's priority of its class, 0 the most urgent, for an API server of ours."""
+        return replace(self, headers=(*self.headers, (PRIORITY, str(priority))))
 
     def at_most(self, tokens: int) -> Forwarded:
         """The same request with at most this many output tokens, whatever it asks for; unchanged if it is no JSON."""

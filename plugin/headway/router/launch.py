@@ -62,7 +62,7 @@ class RouteOptions:
 
 def route(options: RouteOptions) -> int:
     """Serve until stopped; returns the exit code. Raises HeadwayError or PresetError before anything listens."""
-    _log()
+    set_up_log()
     settings = Settings.from_environment(instances=options.most or len(options.instances))
     key = instance_key(os.environ)
     check_tls(options.ssl_certfile, options.ssl_keyfile)
@@ -86,12 +86,13 @@ async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> 
         router = router_service(settings, engine, await _model(pool, client))
         if options.names:
             router.service.parts.tasks.start("instance names", discovery.run())
-        await _listen(options, settings, router)
+        await listen(options, settings, router)
     finally:
         await client.close()
 
 
-async def _listen(options: RouteOptions, settings: Settings, router: RouterService) -> None:
+async def listen(options: RouteOptions, settings: Settings, router: RouterService) -> None:
+    """Serve until stopped, or until there is no engine any more. Raises HeadwayError where it cannot listen."""
     bound_protocol(settings.bounds)
     config = uvicorn.Config(
         router.application,
@@ -142,6 +143,10 @@ class _Server(uvicorn.Server):
             for number in numbers:
                 loop.remove_signal_handler(number)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to end: also where there is no engine any more, and none will follow."""
+        return await super().on_tick(counter) or self._router.service.parts.gateway.link.engine_lost
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """SIGINT or SIGTERM."""
         self._router.service.parts.gateway.link.close_from_any_thread(None)
@@ -159,7 +164,8 @@ async def _model(pool: InstancePool, client: InstanceClient) -> str:
     return ""
 
 
-def _log() -> None:
+def set_up_log() -> None:
+    """Write the log to the standard error, in the form that the environment asks for."""
     logging.basicConfig(level=logging.INFO, format=_FORMAT, datefmt="%m-%d %H:%M:%S")
     if LogSettings.from_environment(os.environ).json:
         for handler in logging.getLogger().handlers:

@@ -16,6 +16,7 @@ from typing import Final
 from headway.router.call import Call, InstanceLostError
 from headway.router.instance import InstanceLink, Lease
 from headway.router.reading import Reading
+from headway_policies import Load
 from headway_policies.fallback import BreakerState, Verdict
 from headway_policies.routing import Demand, Router
 
@@ -42,14 +43,23 @@ class InstancePool:
     """All instances, by name. ``on_change`` is called when the number of healthy seats may be another one.
 
     ``most`` is the number of instances that the limit of the preset is for, where they come and go.
+    ``shared_seats``: the instances are API servers of one engine, which has so many seats: each of them may fill them,
+    and all together not more. What one of them says of its load is that of the engine.
     """
 
     def __init__(
-        self, links: Iterable[InstanceLink], router: Router, now_s: Callable[[], float], *, retried: int = 0
+        self,
+        links: Iterable[InstanceLink],
+        router: Router,
+        now_s: Callable[[], float],
+        *,
+        retried: int = 0,
+        shared_seats: int | None = None,
     ) -> None:
         self.links = {one.address.name: one for one in links}
         self.retried = retried
         self.most: int | None = None
+        self._shared_seats = shared_seats
         self.on_change: Callable[[], None] = lambda: None
         self._router = router
         self._now_s = now_s
@@ -71,13 +81,13 @@ class InstancePool:
 
     def seats(self) -> int:
         """The seats of the healthy instances."""
-        return sum(one.seats for one in self.healthy())
+        return self._at_most_shared(sum(one.seats for one in self.healthy()))
 
     def open_seats(self, most_each: int | None = None) -> int:
         """The seats that this router has filled or may fill, of each instance no more than that: what the desk may
         dispatch to."""
         now_s = self._now_s()
-        return sum(one.open_seats(now_s, most_each) for one in self.links.values())
+        return self._at_most_shared(sum(one.open_seats(now_s, most_each) for one in self.links.values()))
 
     def join(self, link: InstanceLink) -> None:
         """An instance is there; one of its name that is known already stays as it is, and is not leaving."""
@@ -101,7 +111,19 @@ class InstancePool:
 
     def all_seats(self) -> int:
         """The seats of all instances."""
-        return sum(one.seats for one in self.links.values())
+        return self._at_most_shared(sum(one.seats for one in self.links.values()))
+
+    def load(self) -> Load:
+        """The sequences that run in the healthy instances, those that wait there or for them, and the fullest KV cache;
+        by their last readings."""
+        links = list(self.healthy())
+        kv_use = max((one.reading.kv_use for one in links), default=0.0)
+        if self._shared_seats is None:
+            running = sum(max(one.reading.running, one.sent) for one in links)
+            return Load(running, sum(one.reading.waiting for one in links) + self.waiting, kv_use)
+        read = max((one.reading.running for one in links), default=0)
+        waiting = max((one.reading.waiting for one in links), default=0)
+        return Load(max(read, sum(one.sent for one in self.links.values())), waiting + self.waiting, kv_use)
 
     @property
     def waiting(self) -> int:
@@ -170,6 +192,8 @@ class InstancePool:
         for lease in link.leases:
             if lease.progress >= _PROBE_READINGS:
                 link.health.answering(lease.number, self._now_s())
+        if self._shared_seats is not None:
+            link.others = 0  # what runs beside its own are those of the other API servers
         self._changed(link)
 
     def unready(self, link: InstanceLink) -> None:
@@ -196,6 +220,9 @@ class InstancePool:
             call.stop(InstanceLostError(link.address.name, sent=True))
 
     # ------------------------------------------------------------------ inside
+
+    def _at_most_shared(self, seats: int) -> int:
+        return seats if self._shared_seats is None else min(seats, self._shared_seats)
 
     def _changed(self, link: InstanceLink) -> None:
         self._log_state(link)

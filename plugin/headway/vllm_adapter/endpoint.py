@@ -40,6 +40,7 @@ from headway.operator import Control, Listed, ServerIdentity
 from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
+from headway.vllm_adapter.front_end import FrontEnd, is_front_end
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
@@ -65,6 +66,7 @@ class HeadwayEndpoint:
         self._app: Any = None
         self._retries = Retries()
         self._context_tokens: int | None = None
+        self._front_end: FrontEnd | None = None
 
     def attach_router(self, app: Any) -> None:
         """Add the routes, and the middleware as the innermost middleware: inside vLLM's authentication and metrics.
@@ -74,6 +76,9 @@ class HeadwayEndpoint:
         log_json_lines()
         log_as_vllm_does()
         hide_queries()
+        if is_front_end():
+            self._front_end = FrontEnd(app)
+            return
         self._app, args = app, getattr(app.state, "args", None)
         if args is not None:
             check_start(args)
@@ -98,6 +103,11 @@ class HeadwayEndpoint:
 
         Where the warm-up fails vLLM listens all the same: the server is not ready, and retries.
         """
+        if self._front_end is not None:
+            hide_content()
+            self._front_end.serve(engine_client)
+            fail_fast(self._front_end.app)
+            return
         settings = self._settings
         if settings is None:
             return
@@ -221,7 +231,15 @@ def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
             ceiling, largest.preset.name, largest.source, wanted, wanted,
         )  # fmt: skip
     if (getattr(args, "api_server_count", None) or 1) > 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        log.warning("several API servers: each has a queue of its own, and /metrics lacks the ticket counts")
+        log.warning(
+            "several API servers: each has a queue of its own, and /metrics lacks the ticket counts; "
+            "headway serve --api-server-count N has one queue for all of them"
+        )
+    warn_of_flags(args)
+
+
+def warn_of_flags(args: Namespace) -> None:
+    """One warning for each flag that takes something from the desk, or that it lacks."""
     if getattr(args, "disable_log_stats", False):
         log.warning(
             "--disable-log-stats: adaptive limits do not adapt, and first-token and stall time-outs may end requests "

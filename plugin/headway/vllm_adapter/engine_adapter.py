@@ -14,7 +14,14 @@ from typing import Any
 
 from headway.engine import Answer, EngineSettings, StepListener, prompt_tokens
 from headway.errors import Refused
-from headway.vllm_adapter.engine_core_hooks import CLEAR_WORKERS, GET_HOLDS, GET_LIMITS, GET_MEMORY, SET_LIMITS
+from headway.vllm_adapter.engine_core_hooks import (
+    ABORT_CLIENT,
+    CLEAR_WORKERS,
+    GET_HOLDS,
+    GET_LIMITS,
+    GET_MEMORY,
+    SET_LIMITS,
+)
 from headway.vllm_adapter.process.progress import ProgressReader
 from headway.vllm_adapter.process.ranks import ranks_of
 from headway_policies import Hold, Progress, Usage
@@ -212,6 +219,11 @@ class VllmAdapter:
         for one in loggers:
             one.listener = listener
         return True
+
+
+async def abort_client(engine: Any, client: int) -> int:
+    """End the sequences that one of several API servers, by its number, has in the engine; returns how many."""
+    return sum(await _ask_ranks(engine.engine_core, ABORT_CLIENT, client))
 
 
 async def _ask_ranks(core: Any, method: str, *arguments: Any) -> list[Any]:

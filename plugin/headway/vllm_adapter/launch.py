@@ -45,18 +45,18 @@ def serve(vllm_argv: Sequence[str]) -> int:
 
     Raises NoEngineError, HeadwayError or PresetError with one line when the server does not start.
     """
-    args = _parse(vllm_argv)
+    args = parse(vllm_argv)
     if found := refusals(args, os.environ):
         raise HeadwayError("; ".join(found))
     log_json_lines()
     if (getattr(args, "api_server_count", None) or 1) > 1 or getattr(args, "headless", False):
-        raise HeadwayError("headway serve runs one API server; for several use vllm serve with VLLM_PLUGINS=headway")
+        raise HeadwayError("headway serve takes no --headless, and --api-server-count from 1 to 64, written in full")
     import uvloop
 
     run_server = _find(_SERVERS, "run_server")
     HeadwayEndpoint.replaces_engine = True
     prepare_death_cause()
-    _silence_resource_trackers()
+    silence_resource_trackers()
     interruptible.armed = True
     try:
         uvloop.run(run_server(args))
@@ -68,7 +68,7 @@ def serve(vllm_argv: Sequence[str]) -> int:
     except OSError as error:
         raise HeadwayError(f"the server could not start: {error}") from error
     except Exception as error:
-        raise NoEngineError(f"the engine did not start: {_cause(error)}") from error
+        raise NoEngineError(f"the engine did not start: {cause_of_failure(error)}") from error
     finally:
         forget_death_cause()
     control = HeadwayEndpoint.serving
@@ -82,7 +82,7 @@ def show_help() -> None:
     _parser().print_help(sys.stdout)
 
 
-def _silence_resource_trackers() -> None:
+def silence_resource_trackers() -> None:
     """Keep multiprocessing's warnings of shared memory out of the log: they come after the end, behind its last line.
 
     The trackers remove the memory of processes that were killed all the same.
@@ -91,7 +91,8 @@ def _silence_resource_trackers() -> None:
     os.environ["PYTHONWARNINGS"] = ",".join([*others, "ignore:resource_tracker:UserWarning"])
 
 
-def _parse(vllm_argv: Sequence[str]) -> Any:
+def parse(vllm_argv: Sequence[str]) -> Any:
+    """The arguments of ``vllm serve``, with the time to drain that ``headway serve`` gives by default."""
     parser = _parser()
     args = parser.parse_args(list(vllm_argv))
     if getattr(args, "model_tag", None) is not None:
@@ -101,6 +102,13 @@ def _parse(vllm_argv: Sequence[str]) -> Any:
     if getattr(args, "shutdown_timeout", None) == 0 and not any(one.startswith(_DRAIN) for one in vllm_argv):
         args.shutdown_timeout = DRAIN_S
     return args
+
+
+def set_up_log(args: Any) -> None:
+    """Set up vLLM's log in a process that has not started a server yet; releases before 0.32 do so when imported."""
+    set_up = getattr(importlib.import_module("vllm.logger"), "configure_logging_from_args", None)
+    if set_up is not None:
+        set_up(args)
 
 
 def _parser() -> Any:
@@ -122,8 +130,9 @@ def _find(modules: Sequence[str], name: str) -> Any:
     raise NoEngineError(f"this release of vLLM has no {name} where Headway knows to look; tried {', '.join(modules)}")
 
 
-def _cause(error: BaseException) -> str:
-    """One line: what a validation found, or the error of the process that failed and where the details are."""
+def cause_of_failure(error: BaseException) -> str:
+    """Why the engine did not start, in one line: what a validation found, or the error of the process that failed, and
+    where the details are."""
     findings = getattr(error, "errors", None)
     if callable(findings):
         text = "; ".join(str(one.get("msg", one)).removeprefix("Value error, ") for one in findings())

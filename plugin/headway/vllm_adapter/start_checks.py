@@ -26,12 +26,16 @@ from headway.release import vllm_version
 log = logging.getLogger(__name__)
 
 ALLOW_DEV_MODE: Final = "HEADWAY_ALLOW_DEV_MODE"
+#: Set by ``headway serve`` for several API servers that have one queue, before them.
+FRONT_END: Final = "HEADWAY_FRONT_END"
 
 _OLDEST_VLLM = (0, 29)
 _OLDEST_STARLETTE = (1, 0, 1)
 _DEV_ROUTES = "/pause, /sleep, /abort_requests, /collective_rpc and others"
 #: Flags of ``--data-parallel-``: each server has some of the ranks, and something else divides the requests.
 _OTHER_BALANCERS = ("external-lb", "multi-port-external-lb", "hybrid-lb", "rank", "start-rank")
+#: Flags of vLLM's own port that Headway's does not have.
+_OF_VLLM_PORT = ("uds", "root_path", "ssl_ca_certs", "ssl_cert_reqs", "enable_ssl_refresh", "headless")
 _TOKENS = ("HEADWAY_ADMIN_TOKEN", "HEADWAY_VIEWER_TOKEN")
 
 
@@ -129,9 +133,21 @@ def _check_data_parallel(args: Namespace, environment: Mapping[str, str]) -> _Ch
     if given("size_local") not in (None, ranks) or (getattr(args, "nnodes", None) or 1) > 1:
         what = "the ranks of --data-parallel-size are on several machines, which Headway does not supervise"
         yield Caution(what, "start a server on each machine, and headway route in front of them", refuses=True)
-    if (getattr(args, "api_server_count", None) or 1) > 1:
+    if (getattr(args, "api_server_count", None) or 1) > 1 and not _on(environment, FRONT_END):
         what = f"{args.api_server_count} API servers for {ranks} ranks: each would give out all seats of all ranks"
-        yield Caution(what, "add --api-server-count 1", refuses=True)
+        yield Caution(
+            what, "add --api-server-count 1, or start it with headway serve: one queue for all of them", refuses=True
+        )
+
+
+def _check_api_servers(args: Namespace, environment: Mapping[str, str]) -> _Checks:
+    """What several API servers behind one queue cannot have: their public port is Headway's, not vLLM's."""
+    if not (_on(environment, FRONT_END) or getattr(args, "behind_one_queue", False)):
+        return
+    for name in _OF_VLLM_PORT:
+        if getattr(args, name, None):
+            what = f"--{name.replace('_', '-')} cannot be used with several API servers"
+            yield Caution(what, "remove it, or add --api-server-count 1", refuses=True)
 
 
 def _check_dev_mode(args: Namespace, environment: Mapping[str, str]) -> _Checks:
@@ -202,8 +218,8 @@ def _check_drain(args: Namespace, environment: Mapping[str, str]) -> _Checks:
 
 
 CHECKS: Final[tuple[Callable[[Namespace, Mapping[str, str]], _Checks], ...]] = (
-    _check_versions, _check_front_ends, _check_data_parallel, _check_dev_mode, _check_serialisation,
-    _check_stored_responses, _check_tokens, _check_keys, _check_drain,
+    _check_versions, _check_front_ends, _check_data_parallel, _check_api_servers, _check_dev_mode,
+    _check_serialisation, _check_stored_responses, _check_tokens, _check_keys, _check_drain,
 )  # fmt: skip
 
 

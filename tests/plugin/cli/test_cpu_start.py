@@ -29,6 +29,12 @@ def test_a_small_machine_gets_all_of_it_in_one_line() -> None:
     )
 
 
+def test_each_further_api_server_takes_memory_of_its_own() -> None:
+    """17 GiB free, 3 for vLLM's processes, 2 for two more API servers: half of the other 12."""
+    assert choose(SMALL, ["m", "--api-server-count", "3"], "", {}).environment[SPACE] == "6"
+    assert choose(SMALL, ["m"], "api-server-count: 3\n", {}).environment[SPACE] == "6"
+
+
 def test_many_cores_compile() -> None:
     """There vLLM's own way is kept; its memory is still bounded, by the node with least."""
     chosen = choose(LARGE, ["m"], "", {})

@@ -76,6 +76,7 @@ def test_a_running_server_is_asked_and_its_port_may_be_taken(capsys: pytest.Capt
         (["m", "--api_key=a", "--uds", "/s"], {"api_key": ["a"], "uds": "/s"}),
         (["m", "--shutdown-timeout", "30"], {"shutdown_timeout": 30}),
         (["m", "--shutdown-timeout", "soon"], {"shutdown_timeout": None}),
+        (["m", "-asc", "2", "--root-path", "/a"], {"behind_one_queue": True, "root_path": "/a"}),
     ],
 )
 def test_the_arguments_of_vllm_are_read_from_its_words(words: list[str], expected: dict[str, object]) -> None:
@@ -89,7 +90,16 @@ def test_the_arguments_of_vllm_are_read_from_its_file_as_well(tmp_path: Path) ->
     file.write_text("host: 10.0.0.1\napi-key: secret\nshutdown-timeout: 0\n")
     found = doctor.arguments(["m", "--config", str(file), "--host", "127.0.0.1"])
     assert found == Namespace(
-        host="127.0.0.1", uds=None, ssl_certfile=None, api_key=["secret"], shutdown_timeout=0, grpc=False
+        host="127.0.0.1",
+        uds=None,
+        ssl_certfile=None,
+        api_key=["secret"],
+        shutdown_timeout=0,
+        grpc=False,
+        root_path=None,
+        ssl_ca_certs=None,
+        enable_ssl_refresh=False,
+        behind_one_queue=False,
     )
 
 

@@ -231,3 +231,38 @@ def test_the_help_of_vllm_is_its_own(launched: list[tuple[str, ...]]) -> None:
     """``--help=all`` needs no model and no preset."""
     assert main(["serve", "--help=all"]) == 0
     assert launched == [("--help=all",)]
+
+
+@pytest.mark.parametrize(
+    ("words", "config", "count"),
+    [
+        ([], "", 1),
+        (["--api-server-count", "3"], "", 3),
+        (["--api_server_count=2"], "", 2),
+        (["-asc", "4"], "", 4),
+        ([], "api-server-count: 5\n", 5),
+        (["--api-server-count", "2"], "api-server-count: 5\n", 2),
+        (["--api-server-count", "0"], "", 1),
+        (["--api-server-count", "many"], "", 1),
+        (["--api-server-count", "99999"], "", 1),
+    ],
+)
+def test_several_api_servers_are_started_by_their_own_launcher(
+    launched: list[tuple[str, ...]],
+    tmp_path: Path,
+    port: str,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    config: str,
+    count: int,
+) -> None:
+    """As many as the command line or the file says; what vLLM refuses is left to it."""
+    groups: list[int] = []
+    module = types.ModuleType("headway.front_ends.launch")
+    module.serve = lambda words, count: groups.append(count) or 0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "headway.front_ends.launch", module)
+    if config:
+        (tmp_path / "serve.yaml").write_text(config)
+        words = [*words, "--config", str(tmp_path / "serve.yaml")]
+    assert main(["serve", str(tmp_path), "--port", port, *words]) == 0
+    assert (groups, len(launched)) == (([], 1) if count == 1 else ([count], 0))

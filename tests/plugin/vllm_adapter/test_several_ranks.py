@@ -190,3 +190,9 @@ def test_a_form_of_data_parallelism_that_is_not_supported_is_refused(given: dict
 def test_several_ranks_of_one_machine_behind_one_server_may_start(given: dict[str, object]) -> None:
     """And one rank, whatever else is said of ranks."""
     assert refusals(Namespace(host="127.0.0.1", **given), {"HEADWAY_KEYS_FILE": "keys.toml"}) == []
+
+
+def test_several_api_servers_behind_one_queue_may_have_several_ranks() -> None:
+    """As `headway serve` starts them: the seats are counted before them."""
+    server = Namespace(host="127.0.0.1", data_parallel_size=2, api_server_count=2)
+    assert refusals(server, {"HEADWAY_KEYS_FILE": "keys.toml", "HEADWAY_FRONT_END": "1"}) == []

@@ -38,6 +38,9 @@ def test_a_good_configuration_has_no_findings() -> None:
         ),
         ({}, {"VLLM_USE_RUST_FRONTEND": "1"}, "VLLM_USE_RUST_FRONTEND=1"),
         ({"grpc": True}, {}, "--grpc"),
+        ({"uds": "/a"}, {"HEADWAY_FRONT_END": "1"}, "--uds cannot be used with several API servers"),
+        ({"root_path": "/a", "behind_one_queue": True}, {}, "--root-path cannot be used with several API servers"),
+        ({"enable_ssl_refresh": True}, {"HEADWAY_FRONT_END": "1"}, "--enable-ssl-refresh cannot"),
         ({"api_key": ["x", TOKEN]}, {"HEADWAY_ADMIN_TOKEN": TOKEN}, "HEADWAY_ADMIN_TOKEN: the token is also"),
         ({}, {"HEADWAY_VIEWER_TOKEN": TOKEN, "VLLM_API_KEY": TOKEN}, "HEADWAY_VIEWER_TOKEN: the token is also"),
         ({}, {"HEADWAY_ADMIN_TOKEN_FILE": "/no/such/file"}, "HEADWAY_ADMIN_TOKEN_FILE (/no/such/file)"),
@@ -50,6 +53,12 @@ def test_a_server_does_not_start_with(given: dict[str, object], environment: dic
     assert "; " in line
     assert "\n" not in line
     assert TOKEN not in line
+
+
+@pytest.mark.parametrize("given", [{"uds": "/a"}, {"root_path": "/a"}, {"enable_ssl_refresh": True}])
+def test_one_api_server_has_what_several_cannot_have(given: dict[str, object]) -> None:
+    """Its public port is vLLM's own."""
+    assert refusals(args(**given), GOOD) == []
 
 
 def test_a_token_file_that_is_empty_is_refused(tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def prepare_progress() -> None:
     _prepared_by = os.getpid()
 
 
+def keep_progress() -> None:
+    """The file of the process above this one is that of its engine, too: make no other."""
+    global _prepared_by
+    if VARIABLE in os.environ:
+        _prepared_by = os.getpid()
+
+
 def report_progress(core: type[Any], proc: type[Any] | None) -> None:
     """In EngineCore's process: record each step, and each call it answers between two steps."""
     if VARIABLE not in os.environ or hasattr(core, "headway_reports_progress"):

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import pytest
 from vllm_source import VllmSource
 
+from headway.vllm_adapter.front_end_processes import LAUNCHER, WAIT, WORKER
+
 SOURCE = VllmSource.found()
 
 pytestmark = pytest.mark.skipif(SOURCE is None, reason="there is no vLLM")
@@ -57,6 +59,16 @@ def exports(module: str, *metrics: str) -> Check:
     def missing(source: VllmSource) -> list[str]:
         text = source.text(module) or ""
         return [f"{module}:{name}" for name in metrics if f'"{name}"' not in text]
+
+    return missing
+
+
+def has_words(module: str, *words: str) -> Check:
+    """The source of a module has these words: what it calls by name, and what it passes on."""
+
+    def missing(source: VllmSource) -> list[str]:
+        text = source.text(module) or ""
+        return [f"{module}: {word}" for word in words if word not in text]
 
     return missing
 
@@ -194,6 +206,13 @@ USED: list[tuple[str, str, Check]] = [
         members("vllm.sampling_params", "SamplingParams", "ignore_eos", "logprobs", "structured_outputs"),
     ),
     ("warm-up", "prefix cache", members(*CLIENT, "reset_prefix_cache")),
+    ("API servers", "launcher", defines(*LAUNCHER)),
+    ("API servers", "wait", defines(*WAIT)),
+    ("API servers", "worker", defines(*WORKER)),
+    ("API servers", "its arguments", has_words(WORKER[0], "client_index", "run_api_server_worker_proc,")),
+    ("API servers", "processes", members("vllm.v1.utils", "APIServerProcessManager", "processes")),
+    ("API servers", "sequences", members("vllm.v1.request", "Request", "client_index")),
+    ("API servers", "their end", takes(*CORE, "abort_requests", "request_ids")),
     ("memory", "workers", members(*CORE, "collective_rpc")),
     ("memory", "yielding", defines("vllm.distributed.device_communicators.shm_broadcast", "sched_yield")),
 ]

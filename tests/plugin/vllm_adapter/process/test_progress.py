@@ -94,6 +94,19 @@ def test_each_engine_of_a_server_has_its_own_report(file: Path, core_class: type
     assert os.environ[progress.VARIABLE] != str(file)
 
 
+def test_a_process_between_the_server_and_its_engine_keeps_the_servers_file(file: Path) -> None:
+    """It is asked to, since the variable alone may be that of a server above; without a file it makes one."""
+    progress._prepared_by = None
+    progress.keep_progress()
+    progress.prepare_progress()
+    assert os.environ[progress.VARIABLE] == str(file)
+    del os.environ[progress.VARIABLE]
+    progress._prepared_by = None
+    progress.keep_progress()
+    progress.prepare_progress()
+    assert os.environ[progress.VARIABLE] != str(file)
+
+
 def test_an_engine_whose_file_is_gone_works_on(
     file: Path, core_class: type[Core], caplog: pytest.LogCaptureFixture
 ) -> None:
