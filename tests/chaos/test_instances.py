@@ -61,7 +61,7 @@ async def test_the_death_of_a_real_server_loses_and_doubles_nothing(router: Runn
         asked = [asyncio.create_task(ask(client, router, number)) for number in range(REQUESTS)]
 
         def runs() -> bool:
-            return router.scrape()("headway_instance_running", instance_name=name, whose="own") > 0
+            return router.scrape()("headway_instance_running", instance_name=name, sent_by="router") > 0
 
         await asyncio.to_thread(wait_until, runs, "the server that will die runs some")
         assert bare.process is not None

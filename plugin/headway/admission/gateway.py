@@ -166,7 +166,7 @@ class Gateway:
         if call.outlived:
             return False
         delay_s = self.link.adapter.first_token_delay_s(output) if permit.token_s is None else nan
-        if delay_s is not None and isnan(delay_s):  # seen already, or known to nobody
+        if delay_s is not None and isnan(delay_s):  # seen already, or not known
             permit.progress()
         else:
             permit.first_token(delay_s)

@@ -52,7 +52,7 @@ examples:
   headway serve Qwen/Qwen3-8B --preset throughput --host 127.0.0.1 --port 9000 --tensor-parallel-size 2
   headway serve ./my-model --preset ./night.toml --preset-dir ./presets
   headway serve ./my-model --api-server-count 4   four API servers of one engine behind one queue, where one of them
-                                                  is too slow to feed it
+                                                  is the bottleneck
 
 The admin API (status, preset switch, dashboard control) is on if HEADWAY_ADMIN_TOKEN or HEADWAY_ADMIN_TOKEN_FILE is
 set to a secret of at least 32 characters. HEADWAY_VIEWER_TOKEN(_FILE) adds a read-only token.

@@ -59,7 +59,7 @@ class EngineAdapter(Protocol):
 
     def first_token_delay_s(self, output: Any) -> float | None:
         """Time to first token in seconds where only the engine knows it; None when the output is that first token, NaN
-        where nobody knows it."""
+        where it is not known."""
         ...
 
     def unfinished(self, output: Any) -> bool:
@@ -158,6 +158,10 @@ class StepListener(Protocol):
 
     def step(self, load: Load | None, sequences: int, ended: Sequence[Ended]) -> None:
         """One step: its load where known, the number of sequences in it, and those that ended in it."""
+        ...
+
+    def seen(self, load: Load) -> None:
+        """The load was read, which says nothing of whether the engine makes steps."""
         ...
 
 

@@ -168,7 +168,7 @@ class Control:
         said = f"{order.words}, {'until the next switch' if expires_s is None else f'for {expires_s:g} s'}"
         try:
             self._check_revision(expected_revision)
-            after = self._limited(order)
+            after, taken_over = self._limited(order), order.takes_over(self.orders.in_force)
             same = not changes(before, after)
             revision = self.revision if same else self._put_in_force(after)
         except HeadwayError as error:
@@ -176,7 +176,7 @@ class Control:
             raise
         self.orders.adopt(order, now_s, self._expire)
         if same:
-            if expires_s is None:
+            if expires_s is None or taken_over:
                 self._record("order_limit", caller, words, said, reason, APPLIED, revision)
             return self._nothing_changed()
         return await self._tell_engine("order_limit", caller, before, (words, said), reason, revision)

@@ -40,6 +40,10 @@ class OrderedLimit:
         window = "" if self.window_ms is None else f", window {self.window_ms:g} ms"
         return f"{self.own.name}: {self.seats} seats{window}"
 
+    def takes_over(self, other: OrderedLimit | None) -> bool:
+        """Whether it has another author, or another reason, than the order before it."""
+        return other is not None and (self.actor, self.reason) != (other.actor, other.reason)
+
 
 class LimitOrders:
     """The order in force, and the task that ends it. Call it on the event loop's thread only."""

@@ -127,7 +127,7 @@ class InstancesEngine:
     async def fetch(self, request: Forwarded) -> AsyncGenerator[Piece, None]:
         """The pieces of a response that needs no seat, of the first healthy instance that gives one.
 
-        Raises NoInstanceError where none is healthy, and InstanceLostError where those that were asked were lost.
+        Raises NoInstanceError where none is there, and InstanceLostError where those that had the request were lost.
         """
         last: Exception = NoInstanceError()
         lost = 0
@@ -141,7 +141,8 @@ class InstancesEngine:
                         yield piece
                 return
             except InstanceLostError as error:
-                last = error
+                if error.sent:
+                    last = error
                 lost += error.sent
                 self.pool.broke(link)
                 if call.begun or lost >= _MOST_LOST:
@@ -170,12 +171,15 @@ class InstancesEngine:
         self._listener = listener
 
     def report(self) -> None:
-        """Every instance was read: tell the listener."""
+        """Every instance was read: tell the listener. Of one engine behind all of them only new tokens are a step: else
+        one that hangs would seem to work."""
         if self._listener is None:
             return
         load, progress = self.pool.load(), sum(one.progress for one in self.pool.links.values())
-        if self._shared is None or not load.running or progress != self._reported:  # a hung engine makes no steps
+        if self._shared is None or progress != self._reported:
             self._listener.step(load, 0, ())
+        else:
+            self._listener.seen(load)
         self._reported = progress
 
     def progress_of(self, request_id: str) -> int | None:
@@ -207,7 +211,7 @@ class InstancesEngine:
     def _refused(self, tries: _Tries, link: InstanceLink, refusal: list[Piece]) -> Verdict:
         """Note a refusal, and what it says of the instance."""
         name = link.address.name
-        if _serves_nobody(refusal[0]) and name not in tries.away:
+        if _serves_none(refusal[0]) and name not in tries.away:
             tries.away.add(name)  # once for each: one that is ready and refuses again means this request
             self.pool.broke(link)
             return Verdict.UNDECIDED
@@ -268,8 +272,8 @@ class InstancesAdapter(PlainAdapter):
 
 
 class _Tries:
-    """What became of a request so far: the refusals by instance, the instances that said to serve nobody, how often an
-    instance failed with it, and how often one was lost."""
+    """What became of a request so far: the refusals by instance, the instances that said to serve no request, how often
+    an instance failed with it, and how often one was lost."""
 
     def __init__(self) -> None:
         self.refused: dict[str, list[Piece]] = {}
@@ -285,6 +289,6 @@ def _progress_since(lease: Lease, before: int) -> Callable[[], int]:
     return lambda: before + lease.progress
 
 
-def _serves_nobody(first: Piece) -> bool:
+def _serves_none(first: Piece) -> bool:
     """Whether a refusal says that the instance serves no request at the moment."""
     return any(name == "x-headway-reason" and value in _AWAY for name, value in first.headers)

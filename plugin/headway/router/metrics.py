@@ -26,13 +26,13 @@ class InstancesCollector(Collector):
         healthy = {one.address.name for one in self._pool.healthy()}
         up = gauge("headway_instance_up", "instance_name")
         seats = gauge("headway_instance_seats", "instance_name")
-        running = gauge("headway_instance_running", "instance_name", "whose")
+        running = gauge("headway_instance_running", "instance_name", "sent_by")
         kv_use = gauge("headway_instance_kv_cache_usage_ratio", "instance_name")
         exchanges = counter("headway_instance_exchanges_total", "instance_name", "ended")
         for name, link in self._pool.links.items():
             up.add_metric([name], float(name in healthy))
             seats.add_metric([name], link.seats)
-            running.add_metric([name, "own"], link.sent)
+            running.add_metric([name, "router"], link.sent)
             running.add_metric([name, "others"], link.others)
             kv_use.add_metric([name], link.reading.kv_use)
             for how in ("answered", "refused", "lost", "aborted"):

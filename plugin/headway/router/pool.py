@@ -121,9 +121,9 @@ class InstancePool:
         if self._shared_seats is None:
             running = sum(max(one.reading.running, one.sent) for one in links)
             return Load(running, sum(one.reading.waiting for one in links) + self.waiting, kv_use)
-        read = max((one.reading.running for one in links), default=0)
+        # What runs there was sent from here; the engine's own figures may be those of a step before the last one.
         waiting = max((one.reading.waiting for one in links), default=0)
-        return Load(max(read, sum(one.sent for one in self.links.values())), waiting + self.waiting, kv_use)
+        return Load(sum(one.sent for one in self.links.values()), waiting + self.waiting, kv_use)
 
     @property
     def waiting(self) -> int:

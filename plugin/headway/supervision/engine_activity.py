@@ -72,6 +72,10 @@ class EngineActivity:
                 busy = self.gpu_busy_ratio
                 self._gateway.gate.observe(load if busy is None else replace(load, gpu_busy_ratio=busy))
 
+    def seen(self, load: Load) -> None:
+        """Keep the load that was read between two steps."""
+        self.load = load
+
     @property
     def internal(self) -> bool:
         """Whether the server's own requests are running: a warm-up, or one that keeps the engine warm."""

@@ -9,9 +9,9 @@
 
 The last good heartbeat counts for ``silent_s``; a bad one or a broken connection ends that at once. One that has
 answered no heartbeat for ``lost_s`` is lost: what runs there is not waited for. All of a router's judgement of silence
-is here. The answers to requests are counted by the circuit breaker of the fallback. Both have to agree: an engine whose
-health route answers while its requests fail stays out, and so does one that is silent. Known weak spot: one that breaks
-in the middle of every answer does not cool for longer each time.
+is here. The answers to requests are counted by the circuit breaker of the fallback. Both have to agree: one that
+answers its health route while its requests fail stays out, and so does one that is silent. Known weak spot: one that
+breaks in the middle of every answer does not cool for longer each time.
 """
 
 from __future__ import annotations

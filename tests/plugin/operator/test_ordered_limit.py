@@ -97,6 +97,17 @@ async def test_a_trial_is_prolonged_without_a_revision() -> None:
 
 
 @on_virtual_time
+async def test_an_order_that_another_client_takes_over_is_recorded() -> None:
+    """The same seats: nothing changes but the author and the end, which the status names."""
+    control = served()
+    await order(control, 9, 30)
+    await control.order_limit(9, expires_s=30, expected_revision=2, caller=Caller("another"))
+    assert [actor for actor, *_ in lines(control)] == [ME.actor, "another"]
+    ordered = control.status()["limit"]["ordered"]
+    assert (control.revision, ordered["actor"]) == (2, "another")
+
+
+@on_virtual_time
 async def test_a_trial_of_the_seats_in_force_changes_nothing() -> None:
     """No revision, no line, no count; it is shown until it ends, and a later trial goes back to the preset."""
     control = served()

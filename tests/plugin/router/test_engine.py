@@ -29,13 +29,15 @@ REQUEST = Forwarded("POST", "/v1/completions", ())
 
 class Answers:
     """A client of instances: those in ``refusing`` answer with that status and those headers, the others at length,
-    after ``first`` at once, None for nothing. The connection to those in ``broken`` breaks after that.
+    after ``first`` at once, None for nothing. The connection to those in ``broken`` breaks after that; ``sent`` says
+    whether they had the request then.
     """
 
     def __init__(self, first: bytes | None = b"", **refusing: tuple[int, Headers]) -> None:
         self.first = first
         self.refusing = refusing
         self.broken: set[str] = set()
+        self.sent = True
         self.length_s = 3600.0
         self.asked: list[str] = []
         self.requests: list[Forwarded] = []
@@ -55,7 +57,7 @@ class Answers:
         if self.first is not None:
             yield Piece(self.first, 200)
         if address.name in self.broken:
-            raise InstanceLostError(address.name, sent=True)
+            raise InstanceLostError(address.name, sent=self.sent)
         await call.step(asyncio.sleep(self.length_s))
         yield Piece(b"yes", 200 if self.first is None else None, last=True)
 
@@ -242,6 +244,16 @@ async def test_a_request_without_a_seat_does_not_wait_for_an_instance() -> None:
     engine.pool.unready(engine.pool.links["a"])
     with pytest.raises(NoInstanceError):
         await unseated(engine)
+
+
+@on_virtual_time
+async def test_an_instance_that_takes_no_connection_is_none() -> None:
+    """It has not seen the request: there is no instance, and none that was lost with it."""
+    client = Answers(None)
+    client.broken, client.sent = {"a"}, False
+    with pytest.raises(NoInstanceError):
+        await unseated(engine_of(client, "a"))
+    assert client.asked == ["a"]
 
 
 @on_virtual_time

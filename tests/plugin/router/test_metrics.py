@@ -37,8 +37,8 @@ async def test_every_instance_has_every_series_from_the_start() -> None:
     assert {one.name for one in first.samples} == {name for name in METRIC_NAMES if name.startswith("headway_instance")}
     assert [first("headway_instance_up", instance_name=name) for name in ("a:1", "b:2")] == [1, 0]
     assert [first("headway_instance_seats", instance_name=name) for name in ("a:1", "b:2")] == [3, 4]
-    assert first("headway_instance_running", instance_name="a:1", whose="own") == 1
-    assert first("headway_instance_running", instance_name="a:1", whose="others") == 2
+    assert first("headway_instance_running", instance_name="a:1", sent_by="router") == 1
+    assert first("headway_instance_running", instance_name="a:1", sent_by="others") == 2
     assert first("headway_instance_kv_cache_usage_ratio", instance_name="a:1") == 0.5
     for ended in ("answered", "refused", "lost", "aborted"):
         assert first("headway_instance_exchanges_total", instance_name="b:2", ended=ended) == 0

@@ -149,26 +149,44 @@ class Steps:
     """What the engine reports."""
 
     def __init__(self) -> None:
-        self.loads: list[Load] = []
+        self.steps: list[Load] = []
+        self.between: list[Load] = []
 
     def step(self, load: Load | None, sequences: int, ended: object) -> None:
         assert load is not None
-        self.loads.append(load)
+        self.steps.append(load)
+
+    def seen(self, load: Load) -> None:
+        self.between.append(load)
 
 
 @on_virtual_time
-async def test_an_engine_that_computes_nothing_while_it_has_requests_reports_no_step() -> None:
-    """Or a hang would look like work; while nothing runs each reading is one."""
+async def test_an_engine_that_computes_nothing_reports_no_step() -> None:
+    """With requests or without: or a hang would look like work. Its load is known all the same."""
     engine, steps = engine_of(Breaking(), OneEngine()), Steps()
     engine.listen(steps)
     link = engine.pool.links["0"]
-    for reading in (Reading(), Reading(), Reading(running=2, tokens=5), Reading(running=2, tokens=5)):
+    for reading in (Reading(), Reading(tokens=5), Reading(tokens=5)):
         engine.pool.read(link, reading, 0)
         engine.report()
-    assert [one.running for one in steps.loads] == [0, 0, 2]
-    engine.pool.read(link, Reading(running=2, tokens=6), 0)
+    assert (len(steps.steps), len(steps.between)) == (1, 2)
+    lease = await engine.pool.lease(Call(), Demand(10, seats=2), frozenset())
     engine.report()
-    assert len(steps.loads) == 4
+    engine.pool.give_back(lease)
+    engine.report()
+    assert [one.running for one in steps.between[2:]] == [2, 0]
+    engine.pool.read(link, Reading(tokens=6), 0)
+    engine.report()
+    assert len(steps.steps) == 2
+
+
+@on_virtual_time
+async def test_the_figures_of_a_step_before_the_last_one_are_no_load() -> None:
+    """The engine reports a step to one API server, which may be one that has ended: only what was sent counts."""
+    pool = shared_pool()
+    for link in pool.links.values():
+        pool.read(link, Reading(running=3), 0)
+    assert pool.load().running == 0
 
 
 @on_virtual_time

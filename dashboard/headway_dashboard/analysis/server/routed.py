@@ -6,7 +6,7 @@ from headway_dashboard.analysis.queries.expressions import Expression, Gauge, Me
 from headway_dashboard.analysis.queries.reading import Reading
 from headway_dashboard.analysis.units import compact, written
 
-_NAME, _ENDED, _WHOSE = "instance_name", "ended", "whose"
+_NAME, _ENDED, _SENT_BY = "instance_name", "ended", "sent_by"
 
 
 def _of_each(name: str, *labels: str) -> Metric:
@@ -15,7 +15,7 @@ def _of_each(name: str, *labels: str) -> Metric:
 
 UP = Gauge(_of_each("up"), least=True)
 SEATS = Gauge(_of_each("seats"), least=True)
-RUNNING = Gauge(_of_each("running", _WHOSE))
+RUNNING = Gauge(_of_each("running", _SENT_BY))
 KV_USE = Gauge(_of_each("kv_cache_usage_ratio"), largest=True)
 EXCHANGES = Rate(_of_each("exchanges_total", _ENDED))
 EXPRESSIONS: tuple[Expression, ...] = (UP, SEATS, RUNNING, KV_USE, EXCHANGES)
@@ -52,6 +52,6 @@ def _row(reading: Reading, name: str) -> dict[str, str]:
 
 
 def _running(reading: Reading, name: str) -> str:
-    own, others = (reading[RUNNING].latest(name, whose) for whose in ("own", "others"))
+    own, others = (reading[RUNNING].latest(name, sent_by) for sent_by in ("router", "others"))
     beside = f" + {compact(others)} of others" if others else ""
     return f"{written(own, 'count')}{beside} / {written(reading[SEATS].latest(name), 'count')}"

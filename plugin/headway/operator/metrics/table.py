@@ -81,7 +81,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_gc_longest_pause_seconds": ("gauge", "Longest pause by the garbage collector in the last 30 to 60 s."),
     "headway_instance_up": ("gauge", "Router: 1 while the instance is healthy and may receive requests."),
     "headway_instance_seats": ("gauge", "Router: sequences that the instance runs at once."),
-    "headway_instance_running": ("gauge", "Router: sequences at the instance, by whose they are."),
+    "headway_instance_running": (
+        "gauge",
+        "Router: sequences at the instance, by what has sent them: this router, or others.",
+    ),
     "headway_instance_kv_cache_usage_ratio": ("gauge", "Router: KV-cache use of the instance, 0 to 1."),
     "headway_instance_exchanges_total": ("counter", "Router: exchanges with the instance, by how they ended."),
     "headway_instance_retries_total": ("counter", "Router: requests tried again because their instance was lost."),

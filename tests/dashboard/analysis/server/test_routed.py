@@ -29,7 +29,7 @@ def test_each_instance_has_a_row_with_its_load_and_its_endings() -> None:
         reading(
             up={("b:2",): 0.0, ("a:1",): 1.0, ("gone:3",): None},
             seats={("a:1",): 8.0, ("b:2",): 4.0},
-            running={("a:1", "own"): 3.0, ("a:1", "others"): 2.0, ("b:2", "own"): 0.0, ("b:2", "others"): 0.0},
+            running={("a:1", "router"): 3.0, ("a:1", "others"): 2.0, ("b:2", "router"): 0.0, ("b:2", "others"): 0.0},
             kv={("a:1",): 0.5},
             ended={("a:1", "answered"): 2.0, ("a:1", "lost"): 0.0},
         )
