@@ -199,19 +199,19 @@ class InstancePool:
     def unready(self, link: InstanceLink) -> None:
         """A heartbeat that says so: it gets no requests. Those that it has go on."""
         link.health.heartbeat(self._now_s(), good=False)
-        self._changed(link)
+        self._changed(link, "it says that it is not ready")
 
     def broke(self, link: InstanceLink) -> None:
         """A request says so, by a connection that broke or a refusal: it gets no requests. Those that it has go on."""
         link.health.broke(self._now_s())
-        self._changed(link)
+        self._changed(link, "there is no connection, it broke, or a request was refused")
 
     def late(self, link: InstanceLink) -> None:
         """A heartbeat without an answer. Its health says what that means: nothing yet, no requests, or lost."""
         if link.health.lost(self._now_s()):
             self.lost(link)
         else:
-            self._changed(link)
+            self._changed(link, "it does not answer its health route in time")
 
     def lost(self, link: InstanceLink) -> None:
         """Nothing is there, or it is silent for too long. Its requests without output are tried elsewhere."""
@@ -224,21 +224,21 @@ class InstancePool:
     def _at_most_shared(self, seats: int) -> int:
         return seats if self._shared_seats is None else min(seats, self._shared_seats)
 
-    def _changed(self, link: InstanceLink) -> None:
-        self._log_state(link)
+    def _changed(self, link: InstanceLink, why: str = "it is silent, or its requests fail") -> None:
+        self._log_state(link, why)
         if any(True for _ in self.healthy()):
             self._healthy.set()
         self._serve()
         self.on_change()
 
-    def _log_state(self, link: InstanceLink) -> None:
+    def _log_state(self, link: InstanceLink, why: str) -> None:
         name, state = link.address.name, link.health.state(self._now_s())
         before = self._states.get(name)
         self._states[name] = state
         if state is before:
             return
         if state is BreakerState.OPEN:
-            log.warning("instance %s does not answer as it should: it receives no requests", name)
+            log.warning("instance %s receives no requests: %s", name, why)
         elif state is BreakerState.CLOSED:
             log.info("instance %s is healthy: %d seats", name, link.seats)
 
