@@ -156,9 +156,11 @@ class GroupReplacer:
         """Start another group, and take its API servers for the instances. Raises NoEngineError."""
         pool = self._engine.pool
         addresses = addresses_of(await self._group.start())
+        for address in addresses:  # at once: from now on there is a key, which is not for the ports of before
+            pool.links[address.name].address = address
         await wait_until_up(self._group, self._engine.client, addresses)
         for address in addresses:
             link = pool.links[address.name]
-            link.address, link.health, link.reading = address, InstanceHealth(), Reading()
+            link.health, link.reading = InstanceHealth(), Reading()
             if address.name not in self._group.lost:
                 pool.heard(link)

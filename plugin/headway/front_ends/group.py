@@ -74,13 +74,13 @@ class Group:
         return frozenset(self._lost)
 
     def key(self) -> str:
-        """The key of its API servers, another one for each start.
+        """The key of its API servers, another one for each start; there is one from the return of ``start`` on.
 
-        Raises ConnectionRefusedError while it is gone: its ports may be those of another program, which must be sent
-        neither a key nor a request.
+        Raises ConnectionRefusedError while there is none: the ports of one that is gone may be those of another
+        program, which must be sent neither a key nor a request.
         """
-        if self.gone:
-            raise ConnectionRefusedError("the engine's process has ended")
+        if self.gone or not self._key:
+            raise ConnectionRefusedError("the engine's process has ended, or does not listen yet")
         return self._key
 
     @property
@@ -96,19 +96,19 @@ class Group:
                     await asyncio.sleep(_POLL_S)
 
     async def start(self) -> Mapping[str, Any]:
-        """Start it; returns what it says of its arguments and ports, before its engine is up.
+        """Start it; returns what it says of its arguments and ports, before its engine is up. Take those ports at once.
 
         What is left of one before is ended first. Raises NoEngineError with one line, or ArgumentsRefusedError.
         """
         if self._process is not None:  # one that is about to end removes its own temporary files
             await _ended(self._process, _ENDS_WITHIN_S)
         await self.end()
-        self._key = secrets.token_hex(32)
+        key, self._key = secrets.token_hex(32), ""
         reading, writing = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes milliseconds; our own module
                 [*self._command, str(writing), str(self.count), *self._words],
-                env={**os.environ, FRONT_END: "1", _KEY: self._key},
+                env={**os.environ, FRONT_END: "1", _KEY: key},
                 stdin=subprocess.DEVNULL,
                 pass_fds=(writing,),
                 start_new_session=True,  # Ctrl-C in a terminal is for this process, which drains first
@@ -127,6 +127,7 @@ class Group:
                     raise ArgumentsRefusedError("vLLM refused its arguments; the reason is above")
                 raise NoEngineError(self.why)
             await asyncio.wait({settings}, timeout=_POLL_S)
+        self._key = key
         return settings.result()
 
     def kill(self) -> None:
