@@ -75,6 +75,13 @@ def test_there_is_time_to_drain(folder: Path) -> None:
     assert value(unit, "Restart") == "always"
 
 
+@pytest.mark.parametrize("name", ["headway.service", "headway@.service"])
+def test_a_process_killed_for_want_of_memory_ends_no_other(name: str, folder: Path) -> None:
+    """Headway replaces an engine, and other API servers serve on; with the main process the unit ends and restarts."""
+    unit = (folder / name).read_text()
+    assert (value(unit, "OOMPolicy"), value(unit, "Restart")) == ("continue", "always")
+
+
 def test_every_variable_of_the_unit_is_in_the_example(folder: Path) -> None:
     """A new variable must not be forgotten in the file people copy."""
     unit = (folder / "headway.service").read_text()

@@ -101,7 +101,7 @@ def arguments(engine: Sequence[str]) -> Namespace:
     def given(flag: str) -> str | None:
         return value_of(engine, flag) or value_in(config, flag)
 
-    timeout = given("--shutdown-timeout")
+    timeout, checked = given("--shutdown-timeout"), given("--ssl-cert-reqs")
     return Namespace(
         host=given("--host"),
         uds=given("--uds"),
@@ -111,7 +111,9 @@ def arguments(engine: Sequence[str]) -> Namespace:
         grpc=has(engine, "--grpc"),
         root_path=given("--root-path"),
         ssl_ca_certs=given("--ssl-ca-certs"),
+        ssl_cert_reqs=int(checked) if checked is not None and checked.isdecimal() else checked,
         enable_ssl_refresh=has(engine, "--enable-ssl-refresh"),
+        headless=has(engine, "--headless"),
         behind_one_queue=api_servers(engine, config) > 1,
     )
 

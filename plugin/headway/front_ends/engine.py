@@ -59,12 +59,22 @@ class GroupAdapter(InstancesAdapter):
         self._progress = ProgressReader.from_environment()
 
     async def ping(self, engine: Any) -> Answer | None:
-        """Through the first healthy API server; None where there is none."""
-        for link in engine.pool.healthy():
-            status, text = await engine.client.get(link.address, _PING, _PING_WITHIN_S)
-            if status != HTTPStatus.OK:
-                raise NoEngineError(f"{link.address.name} could not ask the engine")
-            return Answer(frozenset(Hold(one) for one in json.loads(text)["holds"]))
+        """The first answer through any healthy API server, since one that hangs is no engine that hangs; None where
+        none is healthy. Raises what the last one to fail did, where all of them have."""
+        asked = [asyncio.ensure_future(_ping(engine.client, link.address)) for link in engine.pool.healthy()]
+        failed: Exception | None = None
+        try:
+            for one in asyncio.as_completed(asked):
+                try:
+                    return await one
+                except Exception as error:
+                    failed = error
+        finally:
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        if failed is not None:
+            raise failed
         return None
 
     def progress(self, engine: Any) -> Sequence[Progress]:
@@ -80,11 +90,23 @@ class GroupAdapter(InstancesAdapter):
         return self._facts.fingerprint
 
 
+async def _ping(client: InstanceClient, address: Address) -> Answer:
+    """What the engine answers through one API server. Raises NoEngineError, OSError, aiohttp.ClientError, ValueError or
+    KeyError."""
+    status, text = await client.get(address, _PING, _PING_WITHIN_S)
+    if status != HTTPStatus.OK:
+        raise NoEngineError(f"{address.name} could not ask the engine")
+    return Answer(frozenset(Hold(one) for one in json.loads(text)["holds"]))
+
+
 async def wait_until_up(group: Group, client: InstanceClient, addresses: list[Address]) -> EngineFacts:
-    """Wait until every API server answers. Raises NoEngineError, in one line, where the group ends first."""
+    """Wait until every API server answers, or has ended.
+
+    Raises NoEngineError, in one line, where the group or the last API server ends first.
+    """
     facts: EngineFacts | None = None
     for address in addresses:
-        while True:
+        while address.name not in group.lost:
             if group.gone:
                 raise NoEngineError(group.why)
             try:
@@ -95,7 +117,8 @@ async def wait_until_up(group: Group, client: InstanceClient, addresses: list[Ad
             except (aiohttp.ClientError, OSError, TimeoutError):
                 pass
             await asyncio.sleep(_POLL_S)
-    assert facts is not None, "a group has API servers"
+    if facts is None:
+        raise NoEngineError("every API server ended before it answered; the cause is in the log above")
     return facts
 
 
@@ -133,8 +156,11 @@ class GroupReplacer:
         """Start another group, and take its API servers for the instances. Raises NoEngineError."""
         pool = self._engine.pool
         addresses = addresses_of(await self._group.start())
+        for address in addresses:  # at once: from now on there is a key, which is not for the ports of before
+            pool.links[address.name].address = address
         await wait_until_up(self._group, self._engine.client, addresses)
         for address in addresses:
             link = pool.links[address.name]
-            link.address, link.health, link.reading = address, InstanceHealth(), Reading()
-            pool.heard(link)
+            link.health, link.reading = InstanceHealth(), Reading()
+            if address.name not in self._group.lost:
+                pool.heard(link)

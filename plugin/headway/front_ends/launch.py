@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -69,8 +68,8 @@ async def _until_stopped(words: Sequence[str], count: int, settings: Settings) -
 
 
 async def _serve(words: Sequence[str], count: int, settings: Settings) -> None:
-    key = secrets.token_hex(32)
-    group, client = Group(words, count, key), InstanceClient(key)
+    group = Group(words, count)
+    client = InstanceClient(group.key)
     within_s = 0.0
     try:
         said = await group.start()

@@ -6,7 +6,7 @@ longer than two seconds is not used again, since servers close theirs after five
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -22,15 +22,19 @@ _IDLE_S: Final = 2.0
 _MAX_LINE_BYTES: Final = 32 * 1024
 _MAX_METRICS_BYTES: Final = 8 * 1024 * 1024
 
-#: What aiohttp raises where no connection was made: the instance has not seen the request.
-_UNSENT: Final = (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError)
+#: What is raised where no connection was made: the instance has not seen the request.
+_UNSENT: Final = (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError, ConnectionRefusedError)
 
 
 class InstanceClient:
-    """The HTTP client of all instances. ``key`` is sent as theirs. Use it on one event loop, and ``close`` it there."""
+    """The HTTP client of all instances. Use it on one event loop, and ``close`` it there.
 
-    def __init__(self, key: str | None = None) -> None:
-        self._own: Headers = () if key is None else (("authorization", f"Bearer {key}"),)
+    ``key`` is sent as theirs. It may be a function that is called before each request, and raises
+    ConnectionRefusedError where nothing may be sent.
+    """
+
+    def __init__(self, key: str | Callable[[], str] | None = None) -> None:
+        self._key = key
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> aiohttp.ClientSession:
@@ -48,6 +52,10 @@ class InstanceClient:
             )
         return self._session
 
+    def _own(self) -> Headers:
+        key = self._key() if callable(self._key) else self._key
+        return () if key is None else (("authorization", f"Bearer {key}"),)
+
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:
@@ -61,7 +69,7 @@ class InstanceClient:
         """
         within = aiohttp.ClientTimeout(total=within_s)
         async with self.open().get(
-            f"{address.url}{path}", headers=dict(self._own), timeout=within, allow_redirects=False
+            f"{address.url}{path}", headers=dict(self._own()), timeout=within, allow_redirects=False
         ) as response:
             text = bytearray()
             async for part in response.content.iter_chunked(64 * 1024):
@@ -100,7 +108,7 @@ class InstanceClient:
         return await self.open().request(
             request.method,
             f"{address.url}{request.target}",
-            headers=[*request.headers, *self._own],
+            headers=[*request.headers, *self._own()],
             data=request.body or None,
             allow_redirects=False,
         )

@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.vllm_adapter.engine_adapter import VllmAdapter, abort_client
+from headway.vllm_adapter.front_end_processes import ENGINE_DIED
 from headway.vllm_adapter.start_checks import FRONT_END
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class FrontEndGuard:
     """Refuses a request without the key. Ends this process in place of an answer of an engine that is dead.
 
     A connection that breaks off is one that the desk tries again elsewhere, or when there is another engine; an error
-    from here would be passed on to the client.
+    from here would be passed on to the client. The exit code says that it was the engine's end, and not its own.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class FrontEndGuard:
 
         async def answer(message: Message) -> None:
             if self._dead():
-                self._end(1)
+                self._end(ENGINE_DIED)
             await send(message)
 
         said = headers.get(PRIORITY_HEADER.encode(), b"")

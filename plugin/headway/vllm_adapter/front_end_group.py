@@ -60,7 +60,8 @@ class Channel:
 
 def main(words: Sequence[str]) -> int:
     """Serve until the engine has ended, or a signal came; returns the exit code."""
-    channel, count = Channel(int(words[0])), int(words[1])
+    channel, count = Channel(descriptor := int(words[0])), int(words[1])
+    os.register_at_fork(after_in_child=lambda: os.close(descriptor))  # so that the messages end with this process
     try:
         _serve(words[2:], count, channel)
     except EngineEndedError:
@@ -96,7 +97,7 @@ def _serve(words: Sequence[str], count: int, channel: Channel) -> None:
     args.api_key = args.ssl_certfile = args.ssl_keyfile = None
     args.disable_uvicorn_access_log = True  # of the heartbeat, mostly
     args.host, args.port = "127.0.0.1", 0  # of the socket that vLLM shares, which nothing listens on
-    reports = Reports(lambda lost: _lost(channel, lost, ports), lambda why: channel.send(dead=why))
+    reports = Reports(LostServers(channel, ports).report, lambda why: channel.send(dead=why))
     run_api_servers(args, sockets, reports)
 
 
@@ -114,11 +115,23 @@ def _settings(args: Any, environment: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _lost(channel: Channel, lost: int, ports: Sequence[int]) -> None:
-    """Tell the parent, and have the engine drop what that API server ran there: in a thread, nothing waits for it."""
-    channel.send(lost=lost)
-    others = [port for at, port in enumerate(ports) if at != lost]
-    threading.Thread(target=_abort, args=[lost, others], name="headway-abort-lost", daemon=True).start()
+class LostServers:
+    """Reports API servers that have ended. Those before it are asked for nothing more: their ports still take
+    connections, since this process has the sockets."""
+
+    def __init__(self, channel: Channel, ports: Sequence[int]) -> None:
+        self._channel = channel
+        self._left = dict(enumerate(ports))
+
+    def report(self, lost: int) -> None:
+        """Tell the parent, and have the engine drop what that API server ran there: in a thread, nothing waits for it.
+
+        It runs a second or two, unless the API servers that are asked hang.
+        """
+        self._channel.send(lost=lost)
+        self._left.pop(lost, None)
+        others = list(self._left.values())
+        threading.Thread(target=_abort, args=[lost, others], name="headway-abort-lost", daemon=True).start()
 
 
 def _abort(lost: int, ports: Sequence[int]) -> None:

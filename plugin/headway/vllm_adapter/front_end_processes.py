@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 WORKER: Final = ("vllm.v1.utils", "run_api_server_worker_proc")
 WAIT: Final = ("vllm.entrypoints.cli.serve", "wait_for_completion_or_failure")
 LAUNCHER: Final = ("vllm.entrypoints.cli.serve", "run_multi_api_server")
+#: The exit code of an API server that has found its engine dead, whose process may live on for seconds.
+ENGINE_DIED: Final = 70
 _LOADS: Final = "api_server_loads"  # with which vLLM's API servers divide the connections of one socket
 _JOINED_WITHIN_S: Final = 1.0
 
@@ -85,9 +87,10 @@ def run_worker(
 def wait_for_processes(
     api_server_manager: Any, engine_manager: Any = None, coordinator: Any = None, *, reports: Reports
 ) -> None:
-    """Wait until an engine has ended, or all API servers have. Raises EngineEndedError.
+    """Wait until an engine has ended, or an API server says so with ``ENGINE_DIED``, or all API servers have ended.
 
-    With an engine the API servers are killed at once: what they would answer from then on are errors.
+    Raises EngineEndedError. With an engine the API servers are killed at once: what they would answer from then on are
+    errors, and each of them would seem to be lost by itself.
     """
     servers = {one.sentinel: (at, one) for at, one in enumerate(api_server_manager.processes)}
     engines = {one.sentinel: one for one in getattr(engine_manager, "processes", ())}
@@ -95,16 +98,22 @@ def wait_for_processes(
         engines[coordinator.proc.sentinel] = coordinator.proc
     while servers:
         ended = connection.wait([*servers, *engines])
-        dead = [engines[one] for one in ended if one in engines]
-        if dead:
-            why = f"{dead[0].name} (process {dead[0].pid}) has ended"
+        gone = [engines.pop(one) for one in ended if one in engines]
+        lost = [servers.pop(one) for one in ended if one in servers]
+        for _, process in lost:
+            process.join(_JOINED_WITHIN_S)
+        found = [number for number, process in lost if process.exitcode == ENGINE_DIED]
+        if gone or found:
+            why = (
+                f"{gone[0].name} (process {gone[0].pid}) has ended"
+                if gone
+                else f"the engine died of an error of its own, as API server {found[0]} has found"
+            )
             reports.dead(why)
             _kill([one for _, one in servers.values()])
-            _kill([one for one in engines.values() if one not in dead])
+            _kill(list(engines.values()))
             raise EngineEndedError(why)
-        for sentinel in [one for one in ended if one in servers]:
-            number, process = servers.pop(sentinel)
-            process.join(_JOINED_WITHIN_S)
+        for number, process in lost:
             log.error(
                 "API server %d (process %s) has ended with %s: %d of %d are left; "
                 "headway recycle starts all of them anew",

@@ -77,6 +77,8 @@ def test_a_running_server_is_asked_and_its_port_may_be_taken(capsys: pytest.Capt
         (["m", "--shutdown-timeout", "30"], {"shutdown_timeout": 30}),
         (["m", "--shutdown-timeout", "soon"], {"shutdown_timeout": None}),
         (["m", "-asc", "2", "--root-path", "/a"], {"behind_one_queue": True, "root_path": "/a"}),
+        (["m", "--ssl-cert-reqs", "2", "--headless"], {"ssl_cert_reqs": 2, "headless": True}),
+        (["m", "--ssl-cert-reqs=0"], {"ssl_cert_reqs": 0, "headless": False}),
     ],
 )
 def test_the_arguments_of_vllm_are_read_from_its_words(words: list[str], expected: dict[str, object]) -> None:
@@ -98,7 +100,9 @@ def test_the_arguments_of_vllm_are_read_from_its_file_as_well(tmp_path: Path) ->
         grpc=False,
         root_path=None,
         ssl_ca_certs=None,
+        ssl_cert_reqs=None,
         enable_ssl_refresh=False,
+        headless=False,
         behind_one_queue=False,
     )
 

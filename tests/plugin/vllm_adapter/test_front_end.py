@@ -23,6 +23,7 @@ from headway.vllm_adapter.front_end import (
     FrontEndGuard,
     is_front_end,
 )
+from headway.vllm_adapter.front_end_processes import ENGINE_DIED
 from headway_policies import Hold
 
 SECRET = "s" * 64
@@ -115,7 +116,7 @@ class Ended(Exception):
 
 
 async def test_the_process_ends_before_it_answers_for_a_dead_engine() -> None:
-    """The desk sees a connection that broke, and not an answer that would be passed on."""
+    """The desk sees a connection that broke, and not an answer that would be passed on; its code says why."""
     dead = False
     sent: list[Any] = []
 
@@ -126,7 +127,7 @@ async def test_the_process_ends_before_it_answers_for_a_dead_engine() -> None:
         await send({"type": "http.response.body", "body": b"EngineDeadError"})
 
     def end(code: int) -> None:
-        assert code != 0
+        assert code == ENGINE_DIED
         raise Ended
 
     async def send(message: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from headway.vllm_adapter.front_end_processes import (
+    ENGINE_DIED,
     WORKER,
     EngineEndedError,
     Reports,
@@ -84,6 +86,22 @@ def test_the_end_of_an_engine_process_is_the_end_of_all(processes: Processes, wh
     waiting.join(30)
     assert isinstance(processes.error, EngineEndedError)
     assert (processes.lost, len(processes.dead)) == ([], 1)
+    for one in (*processes.servers, processes.engine, processes.coordinator):
+        one.join(10)
+        assert not one.is_alive()
+
+
+def test_an_api_server_that_found_its_engine_dead_is_the_end_of_all(processes: Processes) -> None:
+    """The engine's process may live on for seconds, in which the others would be lost one by one."""
+    found = multiprocessing.get_context("spawn").Process(target=os._exit, args=(ENGINE_DIED,), daemon=True)
+    found.start()
+    processes.servers.insert(1, found)
+    processes.wait().join(30)
+    assert isinstance(processes.error, EngineEndedError)
+    assert (processes.lost, processes.dead) == (
+        [],
+        ["the engine died of an error of its own, as API server 1 has found"],
+    )
     for one in (*processes.servers, processes.engine, processes.coordinator):
         one.join(10)
         assert not one.is_alive()
