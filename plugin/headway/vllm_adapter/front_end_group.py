@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from headway.errors import HeadwayError
@@ -58,10 +58,21 @@ class Channel:
             return
 
 
+def closing(descriptor: int) -> Callable[[], None]:
+    """Closes the descriptor in a child. In a child of that one its number may be another file's: nothing is closed."""
+    open_here = [descriptor]
+
+    def close() -> None:
+        while open_here:
+            os.close(open_here.pop())
+
+    return close
+
+
 def main(words: Sequence[str]) -> int:
     """Serve until the engine has ended, or a signal came; returns the exit code."""
     channel, count = Channel(descriptor := int(words[0])), int(words[1])
-    os.register_at_fork(after_in_child=lambda: os.close(descriptor))  # so that the messages end with this process
+    os.register_at_fork(after_in_child=closing(descriptor))  # so that the messages end with this process
     try:
         _serve(words[2:], count, channel)
     except EngineEndedError:

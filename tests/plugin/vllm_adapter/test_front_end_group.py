@@ -1,4 +1,4 @@
-"""The process of a group: which API servers are asked to end what a lost one ran."""
+"""The process of a group: what its children keep of it, and which API servers are asked to end what a lost one ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from headway.vllm_adapter.front_end import ABORT_ROUTE, KEY
-from headway.vllm_adapter.front_end_group import Channel, LostServers
+from headway.vllm_adapter.front_end_group import Channel, LostServers, closing
 
 
 class ApiServers:
@@ -64,3 +64,16 @@ def test_no_lost_api_server_is_asked_to_end_what_another_one_ran(servers: ApiSer
     os.close(writing)
     with os.fdopen(reading) as lines:
         assert [json.loads(line) for line in lines] == [{"lost": 0}, {"lost": 1}]
+
+
+def test_a_descriptor_is_closed_in_children_and_not_in_theirs() -> None:
+    """Its number may be that of another file by then."""
+    reading, writing = os.pipe()
+    close = closing(writing)
+    close()
+    another, other_end = os.pipe()
+    assert writing in (another, other_end)
+    close()
+    os.fstat(writing)
+    for one in (reading, another, other_end):
+        os.close(one)
