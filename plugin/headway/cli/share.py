@@ -34,9 +34,9 @@ examples:
       --urgent http://127.0.0.1:8000 --pause http://127.0.0.1:8001                 pause the other model for this one
 
 Each server is a `headway serve` of its own. Every second the status of each is read, and the --seats are divided by
-weighted max-min fairness: a model gets no more than its demand while another one wants more, what nobody wants is
+weighted max-min fairness: a model gets no more than its demand while another one wants more, what none wants is
 headroom for all, and every model keeps one seat. Each share is an ordered limit: no restart, and no request is dropped;
-more seats fill, fewer drain, and a limit is raised only into seats that nobody holds.
+more seats fill, fewer drain, and a limit is raised only into seats that no server holds.
 
 A model of --urgent gets its demand first while its longest wait is at least half of the first-token objective of the
 class (ttft_slo_s), until that was under a quarter for 10 seconds. Models of --pause are paused meanwhile, for

@@ -88,7 +88,7 @@ class Group:
         """Why it has ended, or did not start."""
         return self._error or "its process has ended; the cause is in the log above"
 
-    async def settled(self, name: str) -> None:
+    async def wait_for_report(self, name: str) -> None:
         """The connection to the API server of that name broke: wait until it is known whether the engine has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_SETTLED_WITHIN_S):

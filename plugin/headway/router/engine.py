@@ -49,7 +49,7 @@ class SharedEngine(Protocol):
         """Whether it has ended. Another one may follow."""
         ...
 
-    async def settled(self, name: str) -> None:
+    async def wait_for_report(self, name: str) -> None:
         """The instance of that name was lost: wait for a moment, until it is known whether the engine has ended."""
         ...
 
@@ -194,7 +194,7 @@ class InstancesEngine:
         """An instance was lost. Raises EngineGoneError where the engine of all of them was."""
         if self._shared is None:
             return
-        await self._shared.settled(lost)
+        await self._shared.wait_for_report(lost)
         if self._shared.gone:
             raise EngineGoneError
 

@@ -72,10 +72,8 @@ def route(options: RouteOptions) -> int:
 
 async def _serve(options: RouteOptions, settings: Settings, key: str | None) -> None:
     client = InstanceClient(key)
-    pool = InstancePool(
-        [InstanceLink(address, options.seats) for address in options.instances], LeastLoaded(), loop_time_s
-    )
-    pool.most = options.most
+    links = [InstanceLink(address, options.seats) for address in options.instances]
+    pool = InstancePool(links, LeastLoaded(), loop_time_s, most=options.most)
     discovery = Discovery(pool, options.names, options.seats)
     try:
         await discovery.once()

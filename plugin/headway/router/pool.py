@@ -55,10 +55,11 @@ class InstancePool:
         *,
         retried: int = 0,
         shared_seats: int | None = None,
+        most: int | None = None,
     ) -> None:
         self.links = {one.address.name: one for one in links}
         self.retried = retried
-        self.most: int | None = None
+        self.most = most
         self._shared_seats = shared_seats
         self.on_change: Callable[[], None] = lambda: None
         self._router = router

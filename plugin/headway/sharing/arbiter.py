@@ -1,7 +1,7 @@
 """One step of sharing: read all servers, decide, order lower limits first and higher ones into what they leave.
 
-A limit is raised only into seats that nobody holds: ``total`` less, for every other server, the larger of its limit and
-its taken seats. So once the servers have come within the total they stay there, running requests included, while a
+A limit is raised only into seats that no server holds: ``total`` less, for every other server, the larger of its limit
+and its taken seats. So once the servers have come within the total they stay there, running requests included, while a
 server whose limit was lowered still drains.
 
     a server that does not answer    keeps its seats for EXPIRES_S, the time in which its order ends; then it has none
@@ -112,7 +112,7 @@ class Arbiter:
         return seen
 
     def _committed(self, url: str, answers: bool, now_s: float) -> int:
-        """The seats of a server that nobody else may have."""
+        """The seats of a server that no other one may have."""
         last = self._last.get(url)
         if last is None or (not answers and now_s - last[1] >= EXPIRES_S):
             return 0

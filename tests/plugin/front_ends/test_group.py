@@ -192,7 +192,7 @@ async def test_the_end_of_an_api_server_is_passed_on(group_of: Start) -> None:
     await group.start()
     await until(lambda: lost == [1])
     async with asyncio.timeout(0.3):
-        await group.settled("api-server-1")
+        await group.wait_for_report("api-server-1")
     assert not group.gone
 
 

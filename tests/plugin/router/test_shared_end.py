@@ -55,7 +55,7 @@ class OneEngine:
             link.health = InstanceHealth(silent_s=1000.0)
             self.pool.heard(link)
 
-    async def settled(self, name: str) -> None:
+    async def wait_for_report(self, name: str) -> None:
         await asyncio.sleep(0.5)
 
     async def exchange(

@@ -73,7 +73,7 @@ class OneEngine:
         self.gone = False
         self.asked: list[str] = []
 
-    async def settled(self, name: str) -> None:
+    async def wait_for_report(self, name: str) -> None:
         self.asked.append(name)
         await asyncio.sleep(0.5)
 

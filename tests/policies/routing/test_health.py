@@ -18,6 +18,15 @@ def well(now_s: float = 0.0) -> InstanceHealth:
     return health
 
 
+def probing(health: InstanceHealth) -> int:
+    """It was not ready at 0.5 s, is back at 2 s, and has been given its probe."""
+    health.heartbeat(0.5, good=False)
+    health.heartbeat(2.0, good=True)
+    probe = health.begin(2.0)
+    assert probe is not None
+    return probe
+
+
 def send(health: InstanceHealth, now_s: float, verdict: Verdict) -> None:
     """A request that ends at once."""
     number = health.begin(now_s)
@@ -121,10 +130,7 @@ def test_a_probe_has_succeeded_with_its_first_output() -> None:
     health = well()
     old = health.begin(0.0)
     assert old is not None
-    health.heartbeat(0.5, good=False)
-    health.heartbeat(2.0, good=True)
-    probe = health.begin(2.0)
-    assert probe is not None
+    probe = probing(health)
     health.answering(old, 2.1)
     assert health.state(2.1) is BreakerState.HALF_OPEN
     health.answering(probe, 2.2)
@@ -137,11 +143,7 @@ def test_a_probe_has_succeeded_with_its_first_output() -> None:
 def test_the_output_of_a_probe_does_not_break_a_silence() -> None:
     """Without good heartbeats nothing is sent."""
     health = well()
-    health.heartbeat(0.5, good=False)
-    health.heartbeat(2.0, good=True)
-    probe = health.begin(2.0)
-    assert probe is not None
-    health.answering(probe, 9.0)
+    health.answering(probing(health), 9.0)
     assert (health.state(9.0), health.takes(9.0)) == (BreakerState.OPEN, False)
 
 
@@ -150,11 +152,8 @@ def test_a_late_failure_from_before_does_not_count_against_the_probe() -> None:
     health = well()
     old = health.begin(0.0)
     assert old is not None
-    health.heartbeat(0.5, good=False)
-    health.heartbeat(2.0, good=True)
-    probe = health.begin(2.0)
+    probe = probing(health)
     health.ended(old, Verdict.FAILURE, 2.1)
-    assert probe is not None
     health.ended(probe, Verdict.SUCCESS, 2.2)
     assert health.state(2.2) is BreakerState.CLOSED
 
