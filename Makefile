@@ -1,7 +1,7 @@
 # Every target sets up what it needs; a set-up that is there already costs about a second.
 .DEFAULT_GOAL := help
 .ONESHELL:
-.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet check audit format lock clean
+.PHONY: help setup demo fleet fleet-test test test-fast test-long test-versions mutants bench bench-batching bench-forecasts bench-prefixes bench-policies bench-engine bench-dashboard bench-fleet bench-engines check audit format lock clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -29,7 +29,7 @@ demo: setup ## vLLM with a small real model, the dashboard and sample traffic; C
 	@$(BIN)/python deploy/models.py smollm2 && exec $(BIN)/headway demo $(ARGS)
 
 fleet: setup ## two servers with a small real model behind Ray Serve, until Ctrl-C; ARGS: --replicas, --most, --port
-	@$(BIN)/python deploy/ray_serve/install.py && $(BIN)/python deploy/models.py smollm2 && PYTHONPATH=deploy/ray_serve exec $(FLEET_BIN)/python -m headway_fleet $(ARGS) -- .models/SmolLM2-135M-Instruct --served-model-name smollm2 --preset balanced
+	@$(BIN)/python deploy/ray_serve/install.py && $(BIN)/python deploy/models.py smollm2 && PYTHONPATH=deploy/ray_serve exec $(FLEET_BIN)/python -m headway_fleet $(ARGS) -- .models/SmolLM2-135M-Instruct --served-model-name smollm2 --preset balanced --quick-start
 
 fleet-test: setup ## the tests of that, with Ray and real servers: spread, a replica killed, scaling; about ten minutes
 	@set -e
@@ -78,6 +78,9 @@ bench-dashboard: setup ## what the dashboard costs, in a real browser, ten minut
 
 bench-fleet: setup ## routing, cost and scaling of several instances on the simulator; ARGS: --strict, --only routing
 	@exec $(BIN)/python tests/benchmarks/fleet.py $(ARGS)
+
+bench-engines: setup ## the bundled presets on a family of engines, beside each engine alone, on the simulator, ten minutes; ARGS: --strict, --write
+	@PYTHONPATH=tests/support exec $(BIN)/python tests/benchmarks/engines.py $(ARGS)
 
 check: setup ## lint, format check, types, import contracts
 	@set -e

@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "desk/objectives",
         "waits are cut in every burst",
-        "if delay is None or not delay.stands(now_s):",
+        "if delay is None or not delay.overloaded(now_s) or not self._forecast.waits_known:",
         "if delay is None:",
     ),
     Mutant(
@@ -155,8 +155,8 @@ MUTANTS = [
     Mutant(
         "desk/objectives",
         "a seat is held for a demand of almost nothing",
-        "        if offered < _NEGLIGIBLE_SEATS:\n            return 0\n",
-        "",
+        "if offered < _NEGLIGIBLE_SEATS or self",
+        "if self",
     ),
     Mutant(
         "desk/admit",
@@ -167,8 +167,8 @@ MUTANTS = [
     Mutant(
         "desk/dispatch",
         "the last one waiting is cut as any other",
-        "alone = self._scheduler.queue.total.requests == 1",
-        "alone = False",
+        "if not objectives.contested(name, now_s) or",
+        "if not objectives.overloaded(name, now_s) or",
     ),
     Mutant(
         "queueing/safe_order",
@@ -325,9 +325,9 @@ MUTANTS = [
     Mutant("desk/capacity", "the ceiling is no ceiling", "max(1, min(seats, self.ceiling))", "seats"),
     Mutant(
         "desk/dispatch",
-        "a doomed head is dispatched",
-        "elif sheds and (hopeless := self._hopeless(record, now_s)) is not None:",
-        "elif (hopeless := None) is not None:",
+        "a late head is dispatched",
+        "if self._too_late(record, now_s) or self._gives_way(record, now_s):",
+        "if self._too_late(record, now_s):",
     ),
     Mutant(
         "desk/dispatch",
@@ -506,11 +506,11 @@ MUTANTS = [
         "urgent",
     ),
     Mutant("limits/pacing", "a silent engine is paced", " or now_s >= self.stale_s or", " or"),
-    Mutant("limits/pacing", "what is urgent is never paced", "> -_MARGIN_STEPS * self", "> -math.inf * self"),
+    Mutant("limits/pacing", "what is urgent is never paced", "> -_URGENT_STEPS * self", "> -math.inf * self"),
     Mutant(
         "desk/scheduler",
         "what is urgent may take all that the pace has",
-        "max(1, int(shares_of[urgent] / present * (taken + 1))) - seats_of(urgent)",
+        "max(1, int(shares_of[urgent] / present * max(taken + 1, self.limit))) - seats_of(urgent)",
         "self.limit",
     ),
     Mutant("desk/scheduler", "batches are paced", "None if self.strategy.barrier else self.pacer", "self.pacer"),
@@ -628,7 +628,7 @@ MUTANTS = [
     Mutant(
         "desk/lifecycle",
         "a recalled ticket is charged twice",
-        "record.lane.order.correct(ticket, record.queue_class, -record.expected_tokens)",
+        "record.lane.order.correct(record.ticket, record.queue_class, -record.expected_tokens)",
         "pass",
     ),
     Mutant("desk/lifecycle", "no request becomes a suspect", "        self.crash_suspects.suspect(ticket.id)\n", ""),
@@ -716,7 +716,7 @@ MUTANTS = [
     Mutant(
         "desk/lifecycle",
         "a running deadline holds for a replay",
-        "        self.deadlines.drop(ticket.id)\n        if record.queue_due_s",
+        "        self.deadlines.drop(record.ticket.id)\n        if record.queue_due_s",
         "        if record.queue_due_s",
     ),
     Mutant("desk/desk", "a switch keeps the old rungs", "fall_back(rungs)", "fall_back(self.mode.in_force)"),
@@ -778,9 +778,24 @@ MUTANTS = [
     Mutant(
         "desk/dispatch",
         "the only waiting request is shed",
-        "self._mode.preset.queue.shed_unreachable and self._scheduler.queue.total.requests > 1",
-        "self._mode.preset.queue.shed_unreachable",
+        "        if not self._others_in_time(record):\n            return self._is_last_and_lost(record, now_s)\n",
+        "",
     ),
+    Mutant(
+        "desk/dispatch",
+        "late tickets are refused before the seats of the event are given",
+        "            if scheduler.below_waits(record.queue_class):\n",
+        "            if False:\n",
+    ),
+    Mutant("desk/dispatch", "a ticket that was passed over is refused", "if passed or not self", "if not self"),
+    Mutant(
+        "desk/scheduler",
+        "the most urgent class passes the limit out of its turn",
+        "if ticket is None or self.class_of(ticket) != self._urgent:",
+        "if ticket is None:",
+    ),
+    Mutant("desk/capacity", "a fixed limit is passed", "if fixed or opening.held", "if opening.held"),
+    Mutant("limits/model_fit", "a limit is stuck at a single seat", "if seats >= allowed + 1:", "if False:"),
     Mutant(
         "desk/retry_after",
         "all requests get the same Retry-After",

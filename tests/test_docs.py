@@ -40,7 +40,7 @@ def test_the_readme_names_every_metric_and_no_other() -> None:
 
 def test_the_readme_shows_the_presets_as_they_are() -> None:
     """Name, seats and batching strategy of each bundled preset stand in README.md."""
-    rows = re.findall(r"^\| `([a-z]+)` \| (\d+) \| (static|dynamic|continuous) \|", _read("README.md"), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z-]+)` \| (\d+) \| (static|dynamic|continuous) \|", _read("README.md"), re.MULTILINE)
     presets = bundled_presets().values()
     expected = {(one.name, str(one.batching.seats), one.batching.strategy) for one in presets}
     assert set(rows) == expected

@@ -22,7 +22,7 @@ def make_engine(model: str | None) -> tuple[Any, Any]:
     from vllm import AsyncEngineArgs, SamplingParams
     from vllm.engine.async_llm_engine import AsyncLLMEngine
 
-    args = AsyncEngineArgs(model=model, max_num_seqs=64, max_model_len=1024, scheduling_policy="priority")
+    args = AsyncEngineArgs(model=model, max_model_len=1024, scheduling_policy="priority")
     return AsyncLLMEngine.from_engine_args(args), SamplingParams(max_tokens=16)
 
 

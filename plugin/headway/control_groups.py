@@ -18,6 +18,12 @@ def memory_limit(root: Path = Path("/")) -> int | None:
     return min((most for most, _ in _memory_limits(root)), default=None)
 
 
+def outermost_memory_limit(root: Path = Path("/")) -> int | None:
+    """The limit of memory in bytes that vLLM looks at: that of the outermost group, in a container its own."""
+    limits = [_number(root / "sys/fs/cgroup" / file) for file in ("memory.max", "memory/memory.limit_in_bytes")]
+    return next((most for most in limits if most is not None and most < _UNLIMITED), None)
+
+
 def cpu_quota(root: Path = Path("/")) -> float:
     """The processors that the quotas of processor time allow; infinity without one."""
     return min(_quotas(root))

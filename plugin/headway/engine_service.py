@@ -21,6 +21,7 @@ from headway.operator import Fleet, Meters, MetricsCollector, PresetCatalogue, S
 from headway.supervision import (
     LearntLimit,
     MemoryMaintenance,
+    ObjectivesLog,
     OverloadLog,
     Replacer,
     Supervisor,
@@ -33,9 +34,9 @@ from headway_policies import Hold, Preset
 _UNNAMED = ServerIdentity()
 
 
-def _meters(catalogue: PresetCatalogue, registry: CollectorRegistry) -> Meters:
+def _meters(catalogue: PresetCatalogue, registry: CollectorRegistry, ceiling: int | None) -> Meters:
     try:
-        return Meters.for_presets(catalogue, registry)
+        return Meters.for_presets(catalogue, registry, ceiling)
     except ValueError as error:
         text = "the registry has the metrics of another engine already: give each engine a registry of its own"
         raise ValueError(text) from error
@@ -157,6 +158,7 @@ class EngineService:
             tasks.start("keep-warm", self._keep_warm.run())
         tasks.start("supervisor", self.supervisor.run())
         tasks.start("overload_log", OverloadLog(gateway.gate).run())
+        tasks.start("objectives_log", ObjectivesLog(gateway.gate).run())
         tasks.start("window_log", WindowLog(gateway.gate).run())
         tasks.start("fallback_controller", control.fallback_controller.run())
         tasks.start("diagnostics", control.diagnostics.run())

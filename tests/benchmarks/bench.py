@@ -1,10 +1,14 @@
 """``make bench``: Headway and plain vLLM side by side on the real engine, with the same arrivals.
 
-About fourteen minutes on two cores, with SmolLM2-135M, more where other programs disturb it. ``--long`` plays every
-load, a changing mix, tenants, bursts and a recorded trace, takes about ten hours, and goes on where it was stopped. The
-results are kept in tests/benchmarks/results; the chart and the table of the README are drawn from them.
+The default preset as it comes, beside vLLM as it comes and with caps, at 0.5, 0.9, 1.5 and 2.5 times what the engine
+can serve, and once while two other programs take the processors for 40 s. About a quarter of an hour on two cores, with
+SmolLM2-135M, more where other programs disturb it. ``--long`` adds other arms and loads, a changing mix, tenants,
+bursts and a recorded trace, takes about ten hours, and goes on where it was stopped. The results are kept in
+tests/benchmarks/results; the chart and the table of the README are drawn from them.
 
-    bench.py --long --only W3 W6 --rounds 1           some parts of it, fewer rounds
+    bench.py --only spinning                          one part of the short run
+    bench.py --only W1 --loads 1.5 --once             one load, and nothing again that was disturbed
+    bench.py --long --only W3 W6 --rounds 1           some parts of the long run, fewer rounds
     bench.py --long --only trace --trace day.csv      the arrivals of a recorded day, lengths divided by 8
 """
 
@@ -30,7 +34,7 @@ from headway.simulator import TraceError, read_trace
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).resolve().parent / "results"
 MODEL = ROOT / ".models" / "SmolLM2-135M-Instruct"
-_PARTS = [one.workload for one in LONG.parts]
+_PARTS = list(dict.fromkeys(one.workload for one in (*SHORT.parts, *LONG.parts)))
 _TITLES = {False: "The short run of `make bench`", True: "The long run of `make bench`"}
 
 
@@ -38,11 +42,12 @@ def main(words: list[str]) -> int:
     """0; with ``--strict`` 1 where a goal is missed that is not listed as accepted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="all arms and loads; goes on where it was stopped")
-    parser.add_argument("--only", nargs="+", choices=_PARTS, metavar="PART", help=f"of --long: {', '.join(_PARTS)}")
-    parser.add_argument("--loads", nargs="+", type=float, metavar="LOAD", help="of --long: these loads alone")
-    parser.add_argument("--arms", nargs="+", metavar="ARM", help="of --long: these arms alone, without a grid of caps")
-    parser.add_argument("--rounds", type=int, metavar="N", help="of --long: fewer rounds, or more")
+    parser.add_argument("--only", nargs="+", choices=_PARTS, metavar="PART", help=f"these alone: {', '.join(_PARTS)}")
+    parser.add_argument("--loads", nargs="+", type=float, metavar="LOAD", help="these loads alone")
+    parser.add_argument("--arms", nargs="+", metavar="ARM", help="these arms alone, without a grid of caps")
+    parser.add_argument("--rounds", type=int, metavar="N", help="fewer rounds, or more")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="of --long: a trace as `headway simulate` reads it")
+    parser.add_argument("--once", action="store_true", help="play nothing again that other programs disturbed")
     parser.add_argument("--fresh", action="store_true", help="forget what a stopped run has measured")
     parser.add_argument("--model", type=Path, default=MODEL, metavar="DIR", help="another model's folder")
     parser.add_argument("--results", type=Path, metavar="FILE", help="where the results are kept")
@@ -66,7 +71,7 @@ def main(words: list[str]) -> int:
         if not velocity.installed():
             print(f"VelocityLLM is not installed, its arm is left out: {velocity.INSTALL}", file=sys.stderr)
         with Bar(sys.stderr) as bar:
-            asyncio.run(Run(chosen.model, form, results, bar.show, trace).play())
+            asyncio.run(Run(chosen.model, form, results, bar.show, trace, again=not chosen.once).play())
     found = report(results)
     sys.stdout.write(found.text)
     if chosen.write:
@@ -77,9 +82,9 @@ def main(words: list[str]) -> int:
 
 
 def _form(chosen: argparse.Namespace) -> Form:
-    if not chosen.long:
-        return SHORT
-    form = LONG if chosen.only is None else LONG.only(tuple(chosen.only))
+    form = LONG if chosen.long else SHORT
+    if chosen.only is not None:
+        form = form.only(tuple(chosen.only))
     if chosen.loads is not None:
         parts = (replace(one, loads=tuple(load for load in one.loads if load in chosen.loads)) for one in form.parts)
         form = replace(form, parts=tuple(one for one in parts if one.loads))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -57,10 +57,10 @@ def _without_objectives(preset: Preset) -> Preset:
 async def _overload() -> tuple[float, float, float]:
     """Served at all, and within the objective without and with objectives, each as a share of the capacity.
 
-    The capacity is measured anew before each arm.
+    The capacity is measured anew before each arm. Both have the objectives that ``balanced`` has on this engine.
     """
     balanced = bundled_presets()["balanced"]
-    without, shares = _without_objectives(balanced), []
+    without, blocks = _without_objectives(balanced), list[tuple[float, list[Answer]]]()
     async with started(TINY, without, SEATS, MODEL_LEN) as engine:
         for preset in (without, balanced):
             await engine.use(without)
@@ -68,8 +68,9 @@ async def _overload() -> tuple[float, float, float]:
             capacity = sum(one.end == "completed" for one in full) / CAPACITY_S
             await engine.use(preset)
             answers = await open_loop(engine.gated, list(_arrivals(LOAD * capacity)), OVERLOAD_S + SETTLE_S)
-            shares.append([rate / capacity for rate in _rates(answers, balanced)])
-    (_, late), (served, cut) = shares
+            blocks.append((capacity, answers))
+        slo_s = {name: engine.first_token_slo_s(name) for name in balanced.classes}
+    (_, late), (served, cut) = [[rate / capacity for rate in _rates(answers, slo_s)] for capacity, answers in blocks]
     return served, late, cut
 
 
@@ -80,12 +81,11 @@ def _arrivals(rate_per_s: float) -> Iterator[Request]:
         yield _classes(random)._replace(at_s=at_s)
 
 
-def _rates(answers: list[Answer], preset: Preset) -> tuple[float, float]:
+def _rates(answers: list[Answer], slo_s: Mapping[str, float]) -> tuple[float, float]:
     """Requests a second that were served, and that were served within the objectives, once the queue could stand."""
     began_s = min(one.sent_s for one in answers) + BEGIN_S
     served = [one for one in answers if one.sent_s >= began_s and one.end == "completed"]
     length_s = OVERLOAD_S - BEGIN_S
-    slo_s = {name: one.ttft_slo_s or float("inf") for name, one in preset.classes.items()}
     in_time = sum((one.ttft_s or 0.0) <= slo_s[one.class_name] for one in served)
     return len(served) / length_s, in_time / length_s
 

@@ -36,7 +36,7 @@ def starvation() -> Iterator[Goal]:
         strict = simulate(requests, _seats("strict"), MODEL, clients=_PATIENT)
         served = Counter[str]()
         for visit in weighted.visits:
-            if visit.ended_s is not None and 30 <= visit.ended_s <= _SPAN_S:
+            if visit.dispatched_s is not None and visit.ended_s is not None and 30 <= visit.ended_s <= _SPAN_S:
                 served[visit.request.class_name] += visit.request.prompt_tokens + visit.made_tokens
         shares.append(served["normal"] / served.total())
         ratios.append(_urgent_p99_s(weighted.visits) / _urgent_p99_s(strict.visits))

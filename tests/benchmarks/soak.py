@@ -32,6 +32,7 @@ from headway.operator.install import install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import PresetCatalogue
 from headway.supervision.gc_control import GcControl
+from headway_policies.preset import with_fixed_limit
 from headway_policies.request.outcome import REFUSED
 
 CLIENTS_PER_SEAT = 4
@@ -88,7 +89,7 @@ class Soak:
     def __init__(self) -> None:
         self.registry, self.engine, catalogue = CollectorRegistry(), SwiftEngine(), PresetCatalogue()
         meters = Meters.for_presets(catalogue, self.registry)
-        preset = catalogue.get("latency")
+        preset = with_fixed_limit(catalogue.get("latency"), 8)
         self.control: Control = install(prepare(self.engine, PlainAdapter(), preset, meters=meters), catalogue)
         self.registry.register(MetricsCollector(self.control.snapshot, asyncio.get_running_loop()))
         self.clients = CLIENTS_PER_SEAT * preset.batching.seats

@@ -50,7 +50,7 @@ def test_some_parts_of_the_long_form_can_be_chosen() -> None:
 def test_a_slow_engine_has_longer_to_learn_and_to_count() -> None:
     """A limit learns by steps, and a figure needs as many requests as on a quick one."""
     slow, quick = SHORT.on(2 * 0.033, 1.0), SHORT.on(0.01, 10.0)
-    assert (slow.span.lead_s, slow.span.count_s) == (2 * SHORT.span.lead_s, 72.0)
+    assert (slow.span.lead_s, slow.span.count_s) == (2 * SHORT.span.lead_s, 60.0)
     assert quick == SHORT
 
 

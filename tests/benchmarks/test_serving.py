@@ -155,7 +155,7 @@ def test_the_report_states_each_goal_and_fails_on_a_miss(tmp_path: Path) -> None
     assert goal in found.text
     assert "missed, and not accepted: G7 pace of the tokens through Headway : bare vLLM, 1 at once" in found.text
     assert found.missed
-    assert "| vLLM, as it comes | 25% (25% to 25%) | 100% (100% to 100%) | 0% (0% to 0%) | 0.55 s |" in found.table
+    assert "| 1.5 | vLLM, as it comes | 25% | 11 | 100% | 0% | 100% | 100% | 0.55 s |" in found.table
 
 
 def test_the_chart_is_a_picture(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ async def test_everything_else_of_the_engine_is_as_before() -> None:
 async def test_the_control_room_answers_and_switches() -> None:
     """engine.headway shows the state, the ceiling is the engine's own, and a switch takes effect at once."""
     engine: Any = headway.wrap(FakeEngine(max_num_seqs=16), preset="latency")
-    limit = {"live": 8, "proposed": 8, "ceiling": 16, "reason": "fixed", "ordered": None}
+    limit = {"live": 8, "proposed": 8, "ceiling": 16, "reason": "start", "ordered": None}
     assert engine.headway.status()["limit"] == limit | {
         "kv_seats": None,
         "kv_seats_tokens": 1024,

@@ -1,4 +1,4 @@
-"""Starvation: two tenants of one class, one far over its share, one under it.
+"""Starvation: two tenants of one class, or two classes, one far over its share, one under it.
 
 Kubernetes has this test for API Priority and Fairness and has skipped it since 2020 as flaky (issue 96710). Time is
 virtual here, so that nothing can be flaky.
@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 from closed_loop import ClosedLoop, Record, percentile
-from small_presets import small_preset
+from small_presets import small_preset, terms
 
 from headway_policies import Preset, bundled_presets
 
@@ -22,11 +22,11 @@ SERVICE_S, SEATS = 0.25, 16  # 64 requests a second; half of them is a fair shar
 HEAVY_PER_S, LIGHT_PER_S = 90.0, 4.0
 
 
-def poisson(loop: ClosedLoop, random: Random, tenant: str, per_s: float) -> None:
-    """Poisson arrivals of a tenant, independent of the outcomes."""
+def poisson(loop: ClosedLoop, random: Random, tenant: str, per_s: float, name: str = "normal") -> None:
+    """Poisson arrivals of a tenant in a class, independent of the outcomes."""
 
     def ask() -> None:
-        loop.ask("normal", tenant=tenant, prompt_tokens=50, max_tokens=100)
+        loop.ask(name, tenant=tenant, prompt_tokens=50, max_tokens=100)
         loop.at(loop.now_s + random.expovariate(per_s), ask)
 
     loop.at(random.expovariate(per_s), ask)
@@ -62,6 +62,23 @@ def test_an_overload_does_not_starve_the_light_tenant(name: str, seed: int) -> N
     usual_s = percentile([one.took_s for one in alone], 0.99)
     assert slowest_s <= 2 * usual_s, (seed, slowest_s, usual_s)
     assert sum(one.completed for one in requests) / (FOR_S - 15.0) >= 0.95 * SEATS / SERVICE_S
+
+
+@pytest.mark.parametrize("make_room", [False, True])
+def test_an_urgent_class_in_excess_leaves_the_other_its_share(make_room: bool) -> None:
+    """It offers 1.4 times what the server can do, beside 0.3 times of the other class, whose share is a tenth: whether
+    or not the urgent class may take the place of what has no token yet.
+    """
+    classes = {name: terms(rank, places=10_000) for rank, name in enumerate(("batch", "realtime"))}
+    queue = {"make_room": make_room}
+    preset = small_preset(SEATS, most_waiting=10_000, classes=classes, between="weighted", queue=queue)
+    random = Random(0)
+    loop = ClosedLoop(preset, lambda record: SERVICE_S * random.uniform(0.5, 1.5))
+    poisson(loop, random, "a", HEAVY_PER_S, "realtime")
+    poisson(loop, random, "b", 20.0, "batch")
+    loop.run(FOR_S)
+    served = [one.ticket.class_name for one in loop.records if one.completed]
+    assert served.count("batch") / len(served) > 0.09
 
 
 def test_without_fair_shares_the_overload_does_starve_it() -> None:

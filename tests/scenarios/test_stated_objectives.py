@@ -53,7 +53,7 @@ def test_a_cold_start_under_load_does_not_close_the_seats(engine: str) -> None:
     for seed in (1, 2, 3):
         result, _ = ran(engine, 1.5, seed)
         first = [moment.limit for moment in result.moments if moment.at_s <= 20]
-        assert first[0] == 16
+        assert first[0] >= 16
         assert min(first) >= 8
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 from desk_rules import Rules, Sitting, shortest
 
@@ -21,6 +22,7 @@ from headway_policies import (
     Expire,
     Outcome,
     Reason,
+    Recall,
     Reject,
     Requeue,
     Ticket,
@@ -29,8 +31,21 @@ from headway_policies import (
 )
 
 EPSILON_S = 1e-9
+#: A class whose first tokens have been seen so often may have them predicted.
+PREDICTED_AFTER = 8
+#: What has waited for this part of its objective gives way to others of its class.
+SURELY_LATE = 0.75
+FOR_OBJECTIVES = (Reason.OBJECTIVE_INFEASIBLE, Reason.OBJECTIVE_UNREACHABLE)
 #: An overload is remembered for 16 objectives.
 REMEMBERED_TARGETS = 32
+
+
+class Sent(NamedTuple):
+    """A dispatch: its time, its class, and when the ticket arrived that waited longest in that class."""
+
+    at_s: float
+    line: str
+    oldest_s: float
 
 
 @dataclass
@@ -49,6 +64,8 @@ class Oracle:
     alone: tuple[int, float] | None = None
     crashes: int = 0
     retryable: set[int] = field(default_factory=set)
+    recalled: set[int] = field(default_factory=set)
+    made_room: bool = False
     unharmed: set[int] = field(default_factory=set)
     harmed: set[int] = field(default_factory=set)
     to_blame: int | None = None
@@ -58,6 +75,8 @@ class Oracle:
     short_s: dict[str, float] = field(default_factory=dict)
     stood_s: dict[str, float] = field(default_factory=dict)
     stepped_s: float = -inf
+    dispatches: list[Sent] = field(default_factory=list)
+    first_tokens: Counter[str] = field(default_factory=Counter)
     _revision: int = 1
 
     def __post_init__(self) -> None:
@@ -94,6 +113,8 @@ class Oracle:
     def token(self, ticket_id: int, now_s: float) -> None:
         """The engine produced tokens for a ticket."""
         if ticket_id in self.running:
+            if ticket_id not in self.token_s:
+                self.first_tokens[self.tickets[ticket_id].class_name] += 1
             self.token_s[ticket_id] = now_s
 
     def reseated(self, ticket_id: int, seats: int, now_s: float) -> None:
@@ -118,8 +139,13 @@ class Oracle:
     def follow(self, effects: list[Effect], now_s: float) -> None:
         """After the event: update the records, and check all that can be checked of each effect."""
         rules, before = self.rules, self.rules.sums()
+        if rules.order_changes(self.desk.preset):
+            rules.relegated.clear()
         rules.preset, rules.limit, rules.held = self.desk.preset, self.desk.limit, self.desk.held_seats()
+        rules.ceiling = self.desk.ceiling
         self._check_held()
+        self._note_lateness(now_s)
+        dispatched_before = len(self.dispatches)
         arrival = self.arrival
         if arrival is not None:
             self._takes_place(arrival, effects)
@@ -139,6 +165,9 @@ class Oracle:
                 case Abort(ticket_id, reason):
                     assert ticket_id not in self.unharmed, "given up for an engine that had nothing of it"
                     self._aborted(ticket_id, reason, now_s)
+                case Recall(ticket_id):
+                    self._made_room(ticket_id)
+                    before = {}
                 case Requeue(ticket_id):
                     assert ticket_id not in self.unharmed, "queued again for an engine that had nothing of it"
                     self._recalled(ticket_id)
@@ -147,6 +176,7 @@ class Oracle:
                     assert self.wake_s is None or at_s < self.wake_s, "asked to wake later than already promised"
                     self.wake_s = at_s
         self._clear(now_s)
+        self._check_refusals_for_objectives(effects, self.dispatches[dispatched_before:], now_s)
         self._check_growth(before if self._revision == self.desk.revision else {})
         assert not self.harmed & self.running, "runs on in an engine that is gone"
         self.unharmed, self.harmed = set(), set()
@@ -213,6 +243,7 @@ class Oracle:
         """Whether the next ticket would fit, and its batch would have to be dispatched."""
         rules = self.rules
         rules.limit = self.desk.limit
+        self._note_lateness(now_s)
         next_ones = rules.may_be_next()
         if not self._open() or not next_ones:
             return False
@@ -241,6 +272,8 @@ class Oracle:
     def _in_turn(self, ticket: Ticket) -> bool:
         rules, next_ones = self.rules, self.rules.may_be_next()
         if ticket in next_ones or any(rules.may_pass(ticket, head) for head in next_ones):
+            return True
+        if rules.may_be_beyond(ticket):
             return True
         return self.desk.paced and rules.may_overdraw(ticket)
 
@@ -274,8 +307,11 @@ class Oracle:
             self.alone = ticket_id, now_s + self.desk.preset.recovery.probation_s
             self._seat(ticket, revision, batch, now_s)
             return
-        assert self._in_turn(ticket), "a ticket was dispatched out of turn"  # I6
-        assert rules.fits(ticket), "dispatched beyond the limit, a reserve or the token budget"  # I2
+        takes_room, self.made_room = self.made_room, False  # the seats of another one, which was recalled for it
+        assert takes_room or self._in_turn(ticket), "a ticket was dispatched out of turn"  # I6
+        in_limit = takes_room or rules.fits(ticket) or rules.may_be_beyond(ticket)
+        assert in_limit, "dispatched beyond the limit, a reserve or the token budget"  # I2
+        rules.passes_late(ticket)
         line = rules.line(ticket)
         oldest_s = min(one.arrived_s for one in self.waiting.values() if rules.line(one) == line)
         if now_s - oldest_s <= self._target_s(ticket) / 2:
@@ -292,7 +328,10 @@ class Oracle:
         rules, seats = self.rules, self.rules.wanted(ticket)
         if not rules.taken() and self.stepped_s > -inf:
             self.stepped_s = now_s  # an idle engine reports nothing; from now on it is expected to
+        line = rules.line(ticket)
+        self.dispatches.append(Sent(now_s, line, rules.oldest_s(line)))
         del self.waiting[ticket.id]
+        rules.relegated.discard(ticket.id)
         self.running.add(ticket.id)
         self.revisions[ticket.id] = revision
         rules.sitting[ticket.id] = Sitting(ticket, rules.line(ticket), seats, seats, batch, ticket.seats)
@@ -307,7 +346,24 @@ class Oracle:
         self.token_s.pop(ticket_id, None)
         self.rules.sitting.pop(ticket_id)
         self.waiting[ticket_id] = self.tickets[ticket_id]
+        self.rules.relegated.discard(ticket_id)
         self.was_running_at[ticket_id] = self.suspects[ticket_id] = self.crashes
+
+    def _made_room(self, ticket_id: int) -> None:
+        """It ran, has sent no token, has never made room before, and a more urgent ticket takes its seats."""
+        ticket = self.tickets[ticket_id]
+        assert ticket_id in self.running, "recalled what was not running"
+        assert ticket_id not in self.token_s, "recalled what had sent a token"
+        assert ticket_id not in self.recalled, "recalled a second time"
+        classes = self.desk.preset.classes
+        urgency = classes[self.rules.line(ticket)].priority
+        above = [one for one in self.waiting.values() if classes[self.rules.line(one)].priority > urgency]
+        assert above, "recalled for no more urgent ticket"
+        self.recalled.add(ticket_id)
+        self.running.discard(ticket_id)
+        self.rules.sitting.pop(ticket_id)
+        self.waiting[ticket_id] = ticket
+        self.made_room = True
 
     def _clear(self, now_s: float) -> None:
         """A ticket that has run alone for long enough is cleared."""
@@ -344,18 +400,97 @@ class Oracle:
                 assert queue.shed_unreachable
                 assert min(self.run_due_s(ticket_id).values()) < inf
             case Reason.OBJECTIVE_INFEASIBLE:
-                assert self._stands(ticket, now_s), "a burst was refused"
+                assert self._stands(ticket, now_s) or self._stood_lately(ticket, now_s), "a burst was refused"
+                assert ticket is self.arrival, "refused as if it arrived"
                 assert not self._goes_at_once(ticket), "refused although it need not wait"
             case Reason.OBJECTIVE_UNREACHABLE:
                 assert self._stands(ticket, now_s) or self._stood_lately(ticket, now_s), "a burst was refused"
-                assert self.waiting, "the last one waiting was refused"
+                waited_s = now_s - ticket.arrived_s
+                assert waited_s > self._slo_s(ticket) or self.stepped_s > -inf, "its objective has not passed"
             case Reason.DRAINING | Reason.ENGINE_LOST | Reason.OUT_OF_MEMORY:
                 assert not self._open()
         self.waiting[ticket_id] = ticket
 
+    def _check_refusals_for_objectives(self, effects: list[Effect], sent: list[Sent], now_s: float) -> None:
+        """5a: no seat that a ticket refused for its objective could have had goes to a less urgent one, in that event
+        or since it arrived, but for what the order between the classes grants those; where the order is strict nothing
+        is granted. 5d: at dispatch another of its class went in that event, or it is late even in an idle engine.
+        """
+        for effect in effects:
+            if not isinstance(effect, Reject | Expire) or effect.reason not in FOR_OBJECTIVES:
+                continue
+            ticket = self.tickets[effect.ticket_id]
+            line = self.rules.line(ticket)
+            at_once = effect.reason is Reason.OBJECTIVE_INFEASIBLE
+            since = [one for one in self.dispatches if one.at_s >= ticket.arrived_s]
+            below = [one for one in (sent if at_once else since) if self._is_below(one.line, line)]
+            if at_once:
+                assert not below, "refused on arrival while a less urgent one was dispatched"
+                continue
+            assert all(self._granted(ticket, one) for one in below), "refused although a less urgent one was served"
+            alike = any(one.line == line for one in sent)
+            late_alone = now_s - ticket.arrived_s + self._alone_s(ticket) > self._slo_s(ticket)
+            assert alike or (late_alone and not below), "refused, and none of its class was served for it"
+
+    def _is_below(self, name: str, line: str) -> bool:
+        classes = self.desk.preset.classes
+        return name in classes and classes[name].priority < classes[line].priority
+
+    def _granted(self, ticket: Ticket, sent: Sent) -> bool:
+        """Whether the order between the classes gave a less urgent ticket its turn before this one: by shares, to a
+        class that is behind, when the class of this one has had tickets before; by age, to a class that is older by a
+        step for each class between them. A custom order may do anything.
+        """
+        ordering, ranked = self.desk.preset.ordering, self.desk.preset.by_urgency()
+        line = self.rules.line(ticket)
+        if ":" in ordering.between:
+            return True
+        if ordering.between == "weighted":
+            return any(one.line == line for one in self.dispatches if one.at_s <= sent.at_s)
+        steps = ranked.index(sent.line) - ranked.index(line)
+        aged = sent.oldest_s + steps * ordering.ageing_step_s <= ticket.arrived_s
+        return ordering.between == "ageing" and aged
+
+    def _alone_s(self, ticket: Ticket) -> float:
+        """When its first token would come in an idle engine, as far as the engine's steps tell."""
+        unloaded = self.desk.engine_fit.unloaded
+        return 0.0 if unloaded is None else unloaded.first_token_s(ticket.prompt_tokens)
+
+    def _note_lateness(self, now_s: float) -> None:
+        """Which waiting tickets may have been put behind the others of their class, and which have to be."""
+        rules = self.rules
+        rules.relegated &= rules.waiting.keys()
+        rules.may_be_late = {
+            one.id for one in rules.waiting.values() if self._may_be_late(one, now_s) and one.id not in self.suspects
+        }
+        rules.surely_late = {
+            one
+            for one in rules.may_be_late
+            if now_s - self.tickets[one].arrived_s > SURELY_LATE * self._slo_s(self.tickets[one])
+        }
+
+    def _may_be_late(self, ticket: Ticket, now_s: float) -> bool:
+        """Whether its first token may be taken to come after three quarters of its objective. The desk predicts it once
+        it has seen some of that class; how, is not known here.
+        """
+        slo_s = self._slo_s(ticket)
+        predicted = self.first_tokens[ticket.class_name] >= PREDICTED_AFTER
+        return slo_s < inf and (predicted or now_s - ticket.arrived_s > SURELY_LATE * slo_s)
+
+    def _slo_s(self, ticket: Ticket) -> float:
+        """Its objective, by the class in whose queue it waits; infinite where there is none, for one that was running
+        at a crash, and where the engine could not keep it for one alone.
+        """
+        slo_s = self.desk.preset.classes[self.rules.line(ticket)].ttft_slo_s
+        assert not isinstance(slo_s, str), "the oracle knows absolute objectives"
+        if slo_s is None or ticket.id in self.was_running_at:
+            return inf
+        return inf if self._alone_s(ticket) >= slo_s else slo_s
+
     def _target_s(self, ticket: Ticket) -> float:
         """How long it may wait while the queue of its class stands: half of the objective."""
         slo_s = self.desk.preset.classes[self.rules.line(ticket)].ttft_slo_s
+        assert not isinstance(slo_s, str), "the oracle knows absolute objectives"
         return inf if slo_s is None else slo_s / 2
 
     def _is_short(self, ticket: Ticket, now_s: float) -> None:

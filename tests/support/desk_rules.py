@@ -1,5 +1,9 @@
 """The rules of a preset as formulas over plain lists: the oracle's own implementation of what is permitted.
 
+A ticket that is late for its objective waits behind all others of its class. When exactly the desk takes it for late
+depends on a prediction, which is not repeated here: tickets that may be late may have been passed, and one that was
+passed for that goes when no other of its class is left. The order of all others is exact.
+
 Nothing here is shared with the desk but the preset and the tickets. Everything is computed anew from scratch.
 """
 
@@ -7,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf
+from math import ceil, inf, sqrt
 
 from headway_policies import Preset, Ticket
 from headway_policies.queueing import shares
@@ -42,6 +46,10 @@ class Rules:
     held: Mapping[str, int] = field(default_factory=dict)
     waiting: dict[int, Ticket] = field(default_factory=dict)
     sitting: dict[int, Sitting] = field(default_factory=dict)
+    ceiling: int | None = None
+    relegated: set[int] = field(default_factory=set)
+    may_be_late: set[int] = field(default_factory=set)
+    surely_late: set[int] = field(default_factory=set)
 
     # ------------------------------------------------------------------ seats
 
@@ -85,10 +93,12 @@ class Rules:
 
     # ------------------------------------------------------------------ order
 
-    def may_be_next(self) -> list[Ticket]:
-        """The tickets of which one is next, as far as the preset's order can be computed without its records."""
-        able = [one for one in self.waiting.values() if self.room(self.line(one)) >= 1]
-        if self.preset.ordering.between == "strict":
+    def may_be_next(self, *, full: bool = False) -> list[Ticket]:
+        """The tickets of which one is next, as far as the preset's order can be computed without its records; ``full``:
+        of all that wait, whether they have room or not.
+        """
+        able = [one for one in self.waiting.values() if full or self.room(self.line(one)) >= 1]
+        if self.preset.ordering.between == "strict" and self._bins == 1:  # each bin has a line of its own
             able = _greatest(able, self.urgency)
         if (self.preset.ordering.between, self.preset.ordering.inside) == ("ageing", "fifo"):
             able = [one for one in able if not any(self._ahead_of(other, one) for other in able)]
@@ -98,11 +108,58 @@ class Rules:
             return able
         place = self._arrival if self.preset.ordering.inside == "fifo" else self._due_s
         lines = {self.line(one) for one in able}
-        return [
-            first
-            for line in lines
-            for first in _greatest([one for one in able if self.line(one) == line], lambda one: -place(one))
-        ]
+        return [one for line in lines for one in self._firsts([one for one in able if self.line(one) == line], place)]
+
+    def _firsts(self, waiting: list[Ticket], place: Callable[[Ticket], float]) -> list[Ticket]:
+        """The next of a line: the first in place; the one behind it too, where that one may be late; those that were
+        passed for that once there are no others.
+        """
+        found: list[Ticket] = []
+        left = [one for one in waiting if one.id not in self.relegated]
+        while left:
+            firsts = _greatest(left, lambda one: -place(one))
+            found += firsts
+            left = [one for one in left if one not in firsts]
+            if not all(one.id in self.may_be_late for one in firsts):
+                return found
+        last = [one for one in waiting if one.id in self.relegated]
+        return found + _greatest(last, lambda one: -one.arrived_s)
+
+    def passes_late(self, ticket: Ticket) -> None:
+        """A ticket is dispatched: those of its class before it have been put behind it, for they are late."""
+        inside, between = self.preset.ordering.inside, self.preset.ordering.between
+        if inside not in ("fifo", "edf") or ":" in between or self._bins > 1 or ticket.id in self.relegated:
+            return
+        place = self._arrival if inside == "fifo" else self._due_s
+        mine = [one for one in self.waiting.values() if self.line(one) == self.line(ticket)]
+        behind = {one.id for one in mine if place(one) < place(ticket)}
+        assert behind - self.relegated <= self.may_be_late, "passed by one of its class although it is in time"
+        self.relegated |= behind
+        others = {one.id for one in mine if place(one) > place(ticket)} - self.relegated
+        assert not others or ticket.id not in self.surely_late, "a late ticket goes before one that may be in time"
+
+    def may_be_beyond(self, ticket: Ticket) -> bool:
+        """Whether it may have a seat beyond the limit: one of the most urgent class, within the share of that class and
+        the square root of it, where the limit is one that moves, and not beyond its highest.
+        """
+        preset, line = self.preset, self.line(ticket)
+        if preset.limit.policy == "fixed" or preset.limit.shadow or self.gathers or len(preset.classes) < 2:
+            return False
+        share = shares(preset.classes)[line] * self.limit
+        held = sum(one.seats for one in self.sitting.values() if one.line == line)
+        highest = min((one for one in (preset.limit.max_seats, self.ceiling) if one is not None), default=inf)
+        within = held + ticket.seats <= ceil(share + sqrt(share)) and self.taken() + ticket.seats <= highest
+        is_next = ticket in self.may_be_next(full=True)
+        return line == preset.by_urgency()[0] and within and is_next and self.within_budget(ticket)
+
+    def order_changes(self, preset: Preset) -> bool:
+        """Whether all that wait take a new place under another preset."""
+        return self._order_of(self.preset) != self._order_of(preset)
+
+    def _order_of(self, preset: Preset) -> object:
+        classes = {name: (one.priority, one.share, one.timeouts()) for name, one in preset.classes.items()}
+        batches = preset.batching.strategy != "continuous"
+        return preset.ordering, classes, preset.default_class, batches, preset.batching.bins
 
     def may_pass(self, ticket: Ticket, head: Ticket) -> bool:
         """Whether it may go before a head that lacks seats: into what its own, more urgent class has reserved."""
@@ -113,7 +170,8 @@ class Rules:
         return in_reserve and lacks_seats and self.urgency(ticket) > self.urgency(head) and self.fits(ticket)
 
     def may_overdraw(self, ticket: Ticket) -> bool:
-        """Whether it may go although the pace is to be kept: the most urgent class, within its share of what runs.
+        """Whether it may go although the pace is to be kept: the most urgent class, within its share of the limit, or
+        of what runs where that is more.
 
         The shares are those between the classes that run or wait.
         """
@@ -122,10 +180,18 @@ class Rules:
         present = {one.line for one in self.sitting.values() if one.seats}
         present |= {self.line(one) for one in self.waiting.values()}
         share = share_of[line] / sum(share_of[name] for name in share_of if name in present)
-        return line == self.preset.by_urgency()[0] and held + ticket.seats <= max(1, share * (self.taken() + 1))
+        return line == self.preset.by_urgency()[0] and held + ticket.seats <= max(
+            1, share * max(self.taken() + 1, self.limit)
+        )
 
     def _ahead_of(self, other: Ticket, one: Ticket) -> bool:
-        return self.urgency(other) > self.urgency(one) and other.arrived_s <= one.arrived_s and self._bins == 1
+        """Whether the class of the other is more urgent and as old: a class is as old as what waits longest in it."""
+        older = other.arrived_s <= self.oldest_s(self.line(one))
+        return self.urgency(other) > self.urgency(one) and older and self._bins == 1
+
+    def oldest_s(self, line: str) -> float:
+        """When the ticket arrived that waits longest in a line."""
+        return min((one.arrived_s for one in self.waiting.values() if self.line(one) == line), default=inf)
 
     def _arrival(self, ticket: Ticket) -> float:
         return ticket.id

@@ -74,6 +74,7 @@ BACKGROUND = {
     for name in (
         "supervisor",
         "overload_log",
+        "objectives_log",
         "window_log",
         "fallback_controller",
         "diagnostics",

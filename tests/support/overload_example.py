@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.demo.overload.figures import ClassInOverload, Delays, OverloadFigures
+from headway.demo.overload.shares import ClassShare
 
 OVERLOAD = OverloadFigures(
     length_s=10.0,
@@ -16,4 +17,6 @@ OVERLOAD = OverloadFigures(
     before=Delays(0.004, 0.2),
     during=Delays(0.15, None),
     rungs=["cap", "shed"],
+    shares=[ClassShare("realtime", 100, 98, 97, 96, 0.45), ClassShare("batch", 200, 120, 80, 90, None)],
+    without=[ClassShare("realtime", 100, 100, 60, 7, 0.45), ClassShare("batch", 200, 200, 110, 200, None)],
 )

@@ -48,6 +48,8 @@ OFFLINE = {
     "TORCHDYNAMO_DISABLE": "1",  # else the first logprobs request compiles, for seconds, also under --enforce-eager
 }
 ENGINE_FLAGS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1", "--disable-uvicorn-access-log")
+#: Fewer than vLLM's own number: the ceiling is the same on every machine.
+SEATS = ("--max-num-seqs", "64")
 START_S = 240.0
 
 
@@ -96,7 +98,7 @@ class RunningServer:
     port: int = field(default_factory=free_port)
     access_log: bool = False
     ready_path: ClassVar[str] = "/headway/readyz"
-    chooses: bool = False  # `headway serve` chooses what makes the CPU backend start
+    chooses: bool = False  # it starts as `headway serve` does by itself: compiled, with the memory that is free here
     process: subprocess.Popen[bytes] | None = None
     children: list[psutil.Process] = field(default_factory=list)
     start_s: float = START_S
@@ -104,7 +106,7 @@ class RunningServer:
     @classmethod
     def headway(cls, log_path: Path, *flags: str, model: Path = TINY_MODEL, **environment: str) -> RunningServer:
         """`headway serve` on the tiny model."""
-        command = [sys.executable, "-m", "headway", "serve", str(model), "--served-model-name", "tiny", *flags]
+        command = [sys.executable, "-m", "headway", "serve", str(model), "--served-model-name", "tiny", *SEATS, *flags]
         return cls(command, log_path, {"HEADWAY_PRESET_DIR": str(PRESETS), **environment})
 
     @classmethod

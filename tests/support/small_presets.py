@@ -28,6 +28,32 @@ def balanced_without_fallback(text: str = "") -> Preset:
     return Preset.model_validate(merged(table, tomllib.loads(text)))
 
 
+#: Absolute objectives and a fixed limit for ``balanced``, which a test can count on.
+ABSOLUTE = """
+[batching]
+seats = 32
+
+[limit]
+policy = "fixed"
+memory_aware = false
+
+[classes.realtime]
+ttft_slo_s = 1
+inter_token_slo_ms = 100
+
+[classes.normal]
+ttft_slo_s = 2
+burst_s = 30
+inter_token_slo_ms = 200
+"""
+
+
+def balanced_with_absolute_objectives() -> Preset:
+    """``balanced`` on exactly 32 seats, with objectives of 1, 2 and 60 s."""
+    table = tomllib.loads((BUNDLED / "balanced.toml").read_text(encoding="utf-8"))
+    return Preset.model_validate(merged(table, tomllib.loads(ABSOLUTE)))
+
+
 def terms(
     priority: int,
     *,
@@ -62,15 +88,15 @@ def small_preset(
 ) -> Preset:
     """Three classes with the usual names, 10 s in the queue and 60 s in all, unless ``classes`` says otherwise.
 
-    The plainest policies: strict order, first come first served, no eviction, no prediction. ``batching`` and
-    ``queue`` are further keys of those tables.
+    The plainest policies: strict order, first come first served, no eviction, no prediction, no room made.
+    ``batching`` and ``queue`` are further keys of those tables.
     """
     usual = {
         "realtime": terms(3, tiers=("priority",)),
         "normal": terms(2, tiers=("auto",)),
         "batch": terms(1, tiers=("flex",)),
     }
-    plain = {"evict": False, "refuse_infeasible": False, "shed_unreachable": False}
+    plain = {"evict": False, "refuse_infeasible": False, "shed_unreachable": False, "make_room": False}
     return Preset(
         name=name,
         default_class="normal" if classes is None else next(iter(classes)),

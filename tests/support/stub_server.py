@@ -25,11 +25,13 @@ from pydantic import BaseModel
 
 from headway.admission import EndedRequest
 from headway.api import schema
-from headway.operator.attainment import objectives_s
+from headway.operator.attainment import FIRST_TOKEN, INTER_TOKEN, objectives_s
 from headway.operator.metrics import Meters
+from headway.operator.status import objectives_answer
 from headway_policies import Cause, Outcome, Reason, Usage, bundled_presets, changes
 from headway_policies.fallback.degradation import Degradation
 from headway_policies.fallback.rungs import Rung, Trigger
+from headway_policies.limits import ObjectivesNow, Unloaded
 from headway_policies.memory.policy import Cache
 from headway_policies.request.outcome import REFUSED
 
@@ -40,6 +42,8 @@ GIB = 1024.0**3
 GC_BOUNDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 PREFILL_S, PACE_S = 0.03, 0.045
 PROMPT_TOKENS, OUTPUT_TOKENS = 60, 40
+#: What the engine takes for one request alone.
+UNLOADED = Unloaded(0.03, 0.0005)
 
 WARM = schema.WarmupStatus(
     state="done",
@@ -189,11 +193,13 @@ class World:
         completed = outcome is Outcome.COMPLETED
         delay_s, pace_s = self._wait_s(name) + PREFILL_S, PACE_S * self.random.uniform(0.8, 1.3)
         decode_s = pace_s * (OUTPUT_TOKENS - 1)
+        own = self._objectives_s(name)
         self.meters.ended(
             EndedRequest(
                 class_name=name,
                 outcome=outcome,
-                terms=self.presets[self.preset].classes.get(name),
+                ttft_slo_s=own.get(FIRST_TOKEN),
+                inter_token_slo_s=own.get(INTER_TOKEN),
                 dispatched=completed or outcome is Outcome.FAILED,
                 first_token_s=delay_s if completed else None,
                 decode_s=decode_s if completed else None,
@@ -203,6 +209,15 @@ class World:
                 finish_reasons=("length",) if completed else (),
             )
         )
+
+    def _objectives(self, name: str) -> ObjectivesNow | None:
+        """The objectives of a class of the preset in force, on this engine."""
+        terms = self.presets[self.preset].classes.get(name)
+        return None if terms is None else ObjectivesNow.of(terms, UNLOADED, PROMPT_TOKENS)
+
+    def _objectives_s(self, name: str) -> dict[str, float]:
+        own = self._objectives(name)
+        return {} if own is None else objectives_s(own.found)
 
     def _poisson(self, mean: float) -> int:
         whole = int(mean)
@@ -288,7 +303,7 @@ class World:
         return schema.PresetStatus(name=self.preset, revision=self.revision, trial=self.trial)
 
     def _class(self, name: str) -> schema.ClassStatus:
-        terms = self.presets[self.preset].classes
+        terms, own = self.presets[self.preset].classes, self._objectives(name)
         return schema.ClassStatus(
             name=name,
             priority=terms[name].priority if name in terms else None,
@@ -297,6 +312,7 @@ class World:
             in_flight=self.in_flight[name],
             arrived=self.arrived[name],
             outcomes={outcome: self.outcomes[name, outcome] for outcome in Outcome},
+            objectives=None if own is None else schema.ClassObjectives(**objectives_answer(name, own, self.preset)),
         )
 
     def reasons(self) -> list[str]:
@@ -368,7 +384,7 @@ class World:
         yield from self.meters.collect()
         objectives = GaugeMetricFamily("headway_objective_seconds", "-", labels=("class", "objective"))
         for name in CLASSES:
-            for objective, seconds in objectives_s(self.presets[self.preset].classes.get(name)).items():
+            for objective, seconds in self._objectives_s(name).items():
                 objectives.add_metric([name, objective], seconds)
         yield objectives
 

@@ -11,6 +11,7 @@ from headway_dashboard.analysis.server import newest_values, tile_notes
 from headway_dashboard.analysis.server.condition import Condition
 from headway_dashboard.analysis.server.engine_steps import without_dead_steps
 from headway_dashboard.analysis.server.last_changes import EXPRESSIONS, change_rows
+from headway_dashboard.analysis.server.objectives import objective_lines
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.analysis.server.stop_words import limit_order_words
 from headway_dashboard.analysis.view import Span, View
@@ -43,7 +44,7 @@ def _live(source: Source, server_status: StatusSource, chosen: View) -> None:
     tiles(newest, status, state, chosen)
     if chosen.span.live and (words := limit_order_words(status)):
         st.caption(plain(words))
-    _class_table(newest, chosen.known)
+    _class_table(newest, chosen.known, status if chosen.span.live else Status())
     shown = tuple(newest_values.limited_to(panel, chosen.classes) for panel in PANELS)
     charts(shown, source, chosen.span, key="headway-charts")
     _last_changes(read(source, EXPRESSIONS, Span(max(chosen.range_s, CHANGES_S), chosen.end_s)))
@@ -69,12 +70,14 @@ def tiles(
             tile(text.label, text.value, explanation=text.explanation, course=course, note=text.note, tone=text.tone)
 
 
-def _class_table(newest: Reading, classes: tuple[str, ...]) -> None:
+def _class_table(newest: Reading, classes: tuple[str, ...], status: Status) -> None:
     if not classes:
         return
     with st.container(border=True, gap="xsmall"):
         st.markdown("**Classes**", help="The newest numbers of each priority class; rates over the last 30 s.")
         st.table(newest_values.class_rows(newest, classes), border="horizontal", hide_index=True)
+        for line in objective_lines(status.objectives, classes):
+            st.caption(plain(line))
 
 
 def _last_changes(history: Reading) -> None:

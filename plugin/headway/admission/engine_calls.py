@@ -39,7 +39,7 @@ class Call:
 
     @property
     def outlived(self) -> bool:
-        """Whether the engine died under it and its request was queued again since."""
+        """Whether its request has been queued again since: the engine died under it, or it made room for another."""
         return self.permit.requeues != self.requeues
 
 

@@ -32,6 +32,7 @@ from headway_policies import (
     Outcome,
     Preset,
     Reason,
+    Recall,
     Reject,
     Requeue,
     Ticket,
@@ -62,7 +63,7 @@ class Meter(Protocol):
 
 
 class TrafficLog(Protocol):
-    """Receives each request at its arrival, at its first token, and once or twice at its end."""
+    """Receives each request at its arrival, at its first token, and once or twice at its end; and each step."""
 
     def arrived(self, ticket: Ticket) -> None:
         """A request arrived, whatever becomes of it."""
@@ -78,6 +79,10 @@ class TrafficLog(Protocol):
 
     def ended(self, ticket: Ticket, outcome: Outcome, now_s: float, tokens: int = 0, pace_s: float = 0.0) -> None:
         """A request ended, however it did, after so many tokens, with so long between two of them; 0: not known."""
+        ...
+
+    def stepped(self, load: Load, now_s: float) -> None:
+        """The engine made a step."""
         ...
 
 
@@ -188,7 +193,10 @@ class Gate:
 
     def observe(self, load: Load) -> None:
         """Pass an engine step's figures to the limit policy."""
-        self._carry_out(self.desk.observe(load, self.now_s()))
+        now_s = self.now_s()
+        if self._traffic is not None:
+            self._traffic.stepped(load, now_s)
+        self._carry_out(self.desk.observe(load, now_s))
 
     def pause(self, hold: Hold = Hold.OPERATOR) -> None:
         """Suspend dispatch for this cause."""
@@ -319,6 +327,8 @@ class Gate:
                     self._permits[effect.ticket_id].most_tokens = effect.max_tokens
                 case Requeue():
                     self._permits[effect.ticket_id].requeue()
+                case Recall():
+                    self._recall(effect)
                 case WakeAt():
                     self._arm(effect.at_s)
                 case _:
@@ -352,11 +362,13 @@ class Gate:
                 self._traffic.completed(ticket, usage)
             self._traffic.ended(ticket, outcome, now_s, tokens, pace_s)
         if self._meter is not None:
+            ttft_slo_s, inter_token_slo_s = self._objectives_s(ticket)
             self._meter.ended(
                 EndedRequest(
                     class_name=ticket.class_name,
                     outcome=outcome,
-                    terms=self.desk.preset.classes.get(ticket.class_name),
+                    ttft_slo_s=ttft_slo_s,
+                    inter_token_slo_s=inter_token_slo_s,
                     dispatched=permit.dispatched_s is not None,
                     first_token_s=permit.first_token_s,
                     decode_s=decode_s,
@@ -367,11 +379,25 @@ class Gate:
                 )
             )
 
+    def _objectives_s(self, ticket: Ticket) -> tuple[float | None, float | None]:
+        """The objectives that a request is judged by: first token, and between tokens."""
+        desk = self.desk
+        if ticket.class_name not in desk.preset.classes:
+            return None, None
+        found = desk.objectives(ticket.class_name, ticket.prompt_tokens)
+        return found.ttft_s, found.inter_token_s
+
     def _abort(self, effect: Abort) -> None:
         permit = self._permits[effect.ticket_id]
         permit.refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
         if permit.on_abort is not None:
             permit.on_abort()
+
+    def _recall(self, effect: Recall) -> None:
+        permit = self._permits[effect.ticket_id]
+        permit.requeue()
+        if permit.on_recall is not None:
+            permit.on_recall()
 
     def _arm(self, at_s: float) -> None:
         """Tick at that time. One that has come already ticks at the loop's next turn, after all that is ready now."""

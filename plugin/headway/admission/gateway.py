@@ -68,6 +68,7 @@ class Gateway:
             self._check_width(sequences)
             permit = self._enter(context, sequences)
             permit.on_abort = lambda: self._give_up_on(context, permit)
+            permit.on_recall = lambda: self._stop_calls(permit)
             context.permit = permit
             if context.on_entered is not None:
                 context.on_entered()
@@ -242,6 +243,9 @@ class Gateway:
     def _give_up_on(self, context: RequestContext, permit: Permit) -> None:
         if context.on_given_up is not None:
             context.on_given_up()
+        self._stop_calls(permit)
+
+    def _stop_calls(self, permit: Permit) -> None:
         for call in self.link.calls.of(permit):
             self.link.loop.run_apart(self._abort_until_over(call))
 

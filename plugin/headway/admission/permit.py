@@ -42,8 +42,9 @@ class Permit:
     """One request's way through the gate. The caller of ``Gate.enter`` must call ``leave`` in the end.
 
     Ownership: the gate settles refusals and time-outs by itself; the caller settles every other end. Only the first
-    counts. ``on_abort`` is called once, synchronously, when the desk aborts a request that the engine may still run.
-    A dispatched request whose engine died may be queued again: then ``waiting`` is true and ``admitted`` waits, too.
+    counts. ``on_abort`` is called once, synchronously, when the desk aborts a request that the engine may still run,
+    ``on_recall`` when it makes room for a more urgent one and has to leave the engine. Such a request, and one whose
+    engine died, is queued again: then ``waiting`` is true and ``admitted`` waits, too.
     ``wake``, ``refuse`` and ``requeue`` are for the gate.
     """
 
@@ -63,6 +64,7 @@ class Permit:
         "left",
         "most_tokens",
         "on_abort",
+        "on_recall",
         "preset_name",
         "requeues",
         "stalls",
@@ -89,6 +91,7 @@ class Permit:
         self.preset_name = preset_name
         self._why: tuple[Reason, int] | None = None
         self.on_abort: Callable[[], None] | None = None
+        self.on_recall: Callable[[], None] | None = None
         self.left = False
         self.requeues = 0
         self.ended_sequences = 0
@@ -191,7 +194,7 @@ class Permit:
                 self._turn.cancel()  # another call of this request may still wait
 
     def requeue(self) -> None:
-        """The engine that ran the request died: it waits for another dispatch."""
+        """The engine that ran the request died, or it made room: it waits for another dispatch."""
         self.dispatched_s, self.batch, self._turn = None, None, None
         self.begun, self.ended_sequences, self.in_engine = False, 0, 0
         self.ended_s, self.finish_reasons = None, ()

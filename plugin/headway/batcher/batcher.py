@@ -33,6 +33,7 @@ from headway_policies import (
     Ending,
     Expire,
     Reason,
+    Recall,
     Reject,
     Requeue,
     Ticket,
@@ -250,6 +251,8 @@ class Batcher(Generic[T, R]):
                     self._arm(effect.at_s)
                 case Degrade():
                     raise AssertionError("only a fallback ladder degrades requests, and a batcher has none")
+                case Recall():
+                    raise AssertionError("no ticket makes room for another where its batch cannot be stopped")
                 case Requeue():
                     raise AssertionError(
                         "a request is requeued only when its engine died, and a batch function never does"

@@ -10,11 +10,13 @@ from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
-from headway.cli.cpu_start import choose
+from headway.cli.compilation import compiles
+from headway.cli.cpu_start import choose, workers
 from headway.cli.environment import api_servers, config_text, value_in
 from headway.console import (
     Exit,
     Machine,
+    ServeWords,
     add_json,
     add_url,
     cpu_backend,
@@ -44,7 +46,8 @@ examples:
   headway doctor --url http://10.0.0.5:8000         and what that server answers to a client without a key
   headway doctor --json | python3 -m json.tool
 
-A finding fails where a server would not start, or is open to strangers; a warning names what could be safer or faster.
+A finding fails where a server would not start, or is open to strangers; a warning names what could be safer, an info
+what a choice of yours costs.
 Nothing is started, generated or changed.
 exit codes: 0 nothing failed   1 something did   2 wrong usage
 """
@@ -83,10 +86,10 @@ def examine(words: Sequence[str], url: str | None, environ: Mapping[str, str]) -
     sections = {
         "installed": check_versions(),
         "machine": check_machine(
-            machine, ours.engine, environment, _kv_space(machine, ours.engine, environment), port=url is None
+            machine, ours.engine, environment, _cpu_start(machine, ours, environment), port=url is None
         ),
         "configuration": check_configuration(
-            arguments(ours.engine), environment, preset_dir(ours.preset_dir, environment)
+            arguments(ours.engine, quick_start=ours.quick_start), environment, preset_dir(ours.preset_dir, environment)
         ),
     }
     if url is not None:
@@ -94,20 +97,27 @@ def examine(words: Sequence[str], url: str | None, environ: Mapping[str, str]) -
     return {name: list(findings) for name, findings in sections.items()}
 
 
-def arguments(engine: Sequence[str]) -> Namespace:
-    """What the checks of the start need of vLLM's arguments, from its words and its ``--config`` file."""
+def arguments(engine: Sequence[str], *, quick_start: bool = False) -> Namespace:
+    """What the checks need of vLLM's arguments, from its words and its ``--config`` file.
+
+    ``quick_start``: a start without compilation is asked for, unless those say otherwise.
+    """
     config = config_text(engine)
 
     def given(flag: str) -> str | None:
         return value_of(engine, flag) or value_in(config, flag)
 
-    timeout, checked = given("--shutdown-timeout"), given("--ssl-cert-reqs")
+    timeout, checked, seats = (given(flag) for flag in ("--shutdown-timeout", "--ssl-cert-reqs", "--max-num-seqs"))
+    compiled = compiles(engine, config)
     return Namespace(
         host=given("--host"),
         uds=given("--uds"),
         ssl_certfile=given("--ssl-certfile"),
         api_key=_keys(engine) or ([key] if (key := value_in(config, "--api-key")) else None),
         shutdown_timeout=int(timeout) if timeout is not None and timeout.isdecimal() else None,
+        max_num_seqs=int(seats) if seats is not None and seats.isdecimal() else None,
+        workers=workers(engine, config),
+        enforce_eager=compiled is False or (quick_start and compiled is None),
         grpc=has(engine, "--grpc"),
         root_path=given("--root-path"),
         ssl_ca_certs=given("--ssl-ca-certs"),
@@ -130,14 +140,14 @@ def _keys(engine: Sequence[str]) -> list[str]:
     return found
 
 
-def _kv_space(machine: Machine, engine: Sequence[str], environment: Mapping[str, str]) -> Finding | None:
-    """What vLLM's CPU backend would be given for its KV cache; None for any other."""
+def _cpu_start(machine: Machine, ours: ServeWords, environment: Mapping[str, str]) -> Finding | None:
+    """What vLLM's CPU backend would be given; None for any other."""
     if not (has_vllm() and cpu_backend()):
         return None
-    start = choose(machine, engine, config_text(engine), environment)
+    start = choose(machine, ours.engine, config_text(ours.engine), environment, quick=ours.quick_start)
     if start.warning is not None:
         return Finding(Severity.WARN, start.warning, "set VLLM_CPU_KVCACHE_SPACE to what is left, in GiB")
-    return Finding(Severity.OK, f"CPU start: {start.line() or 'all of it is set already'}")
+    return Finding(Severity.OK, f"CPU start: {start.line() or 'as vLLM starts by itself, or as you have set it'}")
 
 
 def text(found: Sections) -> str:

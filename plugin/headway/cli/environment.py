@@ -49,16 +49,19 @@ def installed_plugins() -> set[str]:
     return {point.name for group in _LOADED_BY_DEFAULT for point in metadata.entry_points(group=group)}
 
 
-def engine_defaults(engine: Sequence[str], seats: int) -> list[str]:
-    """The vLLM flags Headway adds, unless the user gave them, on the command line or in ``--config``."""
-    config = config_text(engine)
-    defaults = {"--scheduling-policy": "priority", "--max-num-seqs": str(seats)}
-    return [
-        word
-        for flag, value in defaults.items()
-        if not has(engine, flag) and value_in(config, flag) is None
-        for word in (flag, value)
-    ]
+def engine_defaults(engine: Sequence[str]) -> list[str]:
+    """The vLLM flags Headway adds, unless the user gave them, on the command line or in ``--config``.
+
+    The numbers of sequences and of tokens in a step are not among them: they are vLLM's, by its hardware.
+    """
+    return [] if setting_of(engine, "--scheduling-policy") is not None else ["--scheduling-policy", "priority"]
+
+
+def setting_of(engine: Sequence[str], flag: str) -> str | None:
+    """The value of a vLLM flag, on the command line or in ``--config``; None where neither sets it."""
+    if has(engine, flag):
+        return value_of(engine, flag) or ""
+    return value_in(config_text(engine), flag)
 
 
 def config_text(engine: Sequence[str]) -> str:

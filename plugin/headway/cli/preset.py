@@ -23,7 +23,7 @@ from headway.console import (
     table,
 )
 from headway.operator import Listed
-from headway_policies.preset import effective, without_effect
+from headway_policies.preset import effective, seat_words, without_effect
 
 NAME = "preset"
 SUMMARY = "List, show, compare, check and recommend presets; switch a running server to another."
@@ -81,7 +81,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(chosen: argparse.Namespace) -> int:
-    current, entries = _entries(chosen)
+    current, entries, ceiling = _entries(chosen)
     if chosen.json:
         _print_json({"current": current, "presets": [entry.model_dump() for entry in entries]})
         return 0
@@ -89,7 +89,7 @@ def _list(chosen: argparse.Namespace) -> int:
         [
             "*" if entry.name == current else "",
             entry.name,
-            setting_text(entry.settings.get("batching.seats")),
+            seat_words(entry.settings, ceiling),
             _batching(entry),
             entry.source,
             entry.description,
@@ -108,11 +108,11 @@ def _batching(entry: PresetEntry) -> str:
 
 
 def _show_one(chosen: argparse.Namespace) -> int:
-    entry = _entry(chosen)
+    entry, ceiling = _entry(chosen)
     if chosen.json:
         _print_json(entry.model_dump())
         return 0
-    print(f"{entry.name}  ({entry.source})\n{entry.description}\n")
+    print(f"{entry.name}  ({entry.source})\n{entry.description}\nseats: {seat_words(entry.settings, ceiling)}\n")
     ignored = without_effect(entry.settings)
     rows = [
         [key, setting_text(value) + (f"  # no effect {ignored[key]}" if key in ignored else "")]
@@ -122,24 +122,24 @@ def _show_one(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _entries(chosen: argparse.Namespace) -> tuple[str | None, list[PresetEntry]]:
-    """The name in force (None without a server) and all presets."""
+def _entries(chosen: argparse.Namespace) -> tuple[str | None, list[PresetEntry], int | None]:
+    """The name in force, all presets, and the engine's ceiling; without a server neither name nor ceiling is known."""
     if chosen.url is not None:
         with connect(chosen.url, os.environ) as client:
-            answer = client.presets()
-        return answer.current.name, answer.presets
-    return None, [_as_entry(one) for one in open_catalogue(preset_dir(chosen.preset_dir, os.environ))]
+            answer, status = client.presets(), client.status()
+        return answer.current.name, answer.presets, status.limit.ceiling
+    return None, [_as_entry(one) for one in open_catalogue(preset_dir(chosen.preset_dir, os.environ))], None
 
 
-def _entry(chosen: argparse.Namespace) -> PresetEntry:
+def _entry(chosen: argparse.Namespace) -> tuple[PresetEntry, int | None]:
     if chosen.url is None:
         catalogue = open_catalogue(preset_dir(chosen.preset_dir, os.environ))
-        return _as_entry(find_preset(chosen.name, catalogue))
-    _, entries = _entries(chosen)
+        return _as_entry(find_preset(chosen.name, catalogue)), None
+    _, entries, ceiling = _entries(chosen)
     named = {entry.name: entry for entry in entries}
     if chosen.name not in named:
         raise UsageError(unknown_preset(chosen.name, list(named)))
-    return named[chosen.name]
+    return named[chosen.name], ceiling
 
 
 def _as_entry(listed: Listed) -> PresetEntry:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from headway.api import Status
 from headway.cli.status import remedy_line
 from headway.console import add_json, add_url, connect
-from headway_policies.preset import Needs, Recommendation, recommend
+from headway_policies.preset import Needs, Recommendation, bundled_presets, recommend, seat_words
 
 SUMMARY = "Recommend a preset for your needs; with --url, also say what limits a running server and what would help."
 EPILOG = """\
@@ -66,7 +66,8 @@ def run(chosen: argparse.Namespace) -> int:
 
 def text(found: Recommendation, status: Status | None = None) -> str:
     """The recommendation as text, with the diagnosis of a server."""
-    lines = [f"{found.preset}\n  {found.because}"]
+    settings, ceiling = bundled_presets()[found.preset].settings(), None if status is None else status.limit.ceiling
+    lines = [f"{found.preset}\n  {found.because}\n  seats: {seat_words(settings, ceiling)}"]
     if status is not None:
         lines.append(f"\nthe server, under {status.preset.name}")
         lines += [f"  {line}" for line in _server(status)]

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.cli.cpu_start import CpuStart, choose
-from headway.cli.environment import api_servers, config_text, engine_defaults, plugin_environment, value_in
+from headway.cli.compilation import COMPILED, QUICK_PRICE, Uncompiled, quick_start
+from headway.cli.cpu_start import NOTHING, CpuStart, choose
+from headway.cli.environment import api_servers, config_text, engine_defaults, plugin_environment
+from headway.cli.seats import seats_line, seats_warning
 from headway.console import (
     DEFAULT_PRESET,
     Parser,
@@ -27,7 +29,7 @@ from headway.console import (
     value_of,
     with_defaults,
 )
-from headway.operator import Listed, PresetCatalogue
+from headway.operator import Listed
 from headway.release import version
 
 NAME = "serve"
@@ -38,19 +40,23 @@ All other flags are passed to vLLM unchanged and in order, also --flag=value; al
 
 Added for vLLM, unless you give them or your --config FILE sets them:
   --scheduling-policy priority      a shortage of KV space affects the least urgent class
-  --max-num-seqs N                  N = the most seats of any known preset, so that presets can be switched live
-  --enforce-eager                   on the CPU backend with few cores, where a compiled start takes minutes
   --dtype float32                   on a CPU without AVX-512, where 16-bit floats are several times slower
+  --enforce-eager                   on a CPU without a C++ compiler, and with --quick-start
+
+How many sequences the engine can run (--max-num-seqs) is vLLM's own choice for its hardware, and the ceiling of every
+preset.
 
 Set for vLLM's CPU backend, unless your environment or flags do, and shown in one line at the start:
-  VLLM_CPU_KVCACHE_SPACE            half of the free memory beside weights and processes, in GiB
-  VLLM_CPU_OMP_THREADS_BIND         leaves a core to the front end
-  TORCHDYNAMO_DISABLE               with --enforce-eager, or without a C++ compiler
+  VLLM_CPU_KVCACHE_SPACE            half of the free memory beside weights and processes, in GiB, where vLLM's own
+                                    choice (92 % of all memory) is not free, and with --quick-start
+  VLLM_CPU_OMP_THREADS_BIND         for several workers on one memory node, and under a quota of processor time
+  TORCHDYNAMO_DISABLE               without a C++ compiler, and with --quick-start
 
 examples:
   headway serve ./my-model --preset balanced
   headway serve Qwen/Qwen3-8B --preset throughput --host 127.0.0.1 --port 9000 --tensor-parallel-size 2
   headway serve ./my-model --preset ./night.toml --preset-dir ./presets
+  headway serve ./my-model --quick-start          for a first look: sooner ready, slower tokens
   headway serve ./my-model --api-server-count 4   four API servers of one engine behind one queue, where one of them
                                                   is the bottleneck
 
@@ -62,6 +68,7 @@ HEADWAY_MAX_BODIES_BYTES (all bodies in transit), HEADWAY_BODY_TIMEOUT_S, HEADWA
 exit codes: 0 stopped   1 the engine failed   2 wrong usage, bad preset, missing model, port in use
 """
 _HELP_ALL = "--help="
+_COMPILED = "a flag, the --config file or TORCHDYNAMO_DISABLE=0 asks for compilation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +81,13 @@ class Plan:
     admin_on: bool
     warnings: tuple[str, ...]
     cpu: str = ""  # what was chosen for the CPU backend
+    quick: str | None = None  # what a quick start has set; None: it is none
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Describe our options; ``run`` reads the words itself, see ``split``."""
-    parser.usage = "headway serve MODEL [--preset NAME|FILE] [--preset-dir DIR] [--no-warmup] [any vllm serve flag]"
+    own = "[--preset NAME|FILE] [--preset-dir DIR] [--no-warmup] [--quick-start]"
+    parser.usage = f"headway serve MODEL {own} [any vllm serve flag]"
     parser.add_argument("model", metavar="MODEL", help="a model as vLLM takes it (--model MODEL works, too)")
     parser.add_argument(
         "--preset",
@@ -87,6 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--preset-dir", metavar="DIR", help="a folder with your own preset files")
     parser.add_argument("--no-warmup", action="store_true", help="listen at once, without warm-up requests")
+    parser.add_argument("--quick-start", action="store_true", help=f"do not compile the model: {QUICK_PRICE}")
 
 
 def run(words: Sequence[str]) -> int:
@@ -119,28 +129,38 @@ def make_plan(ours: ServeWords, environ: Mapping[str, str]) -> Plan:
     preflight.check_bounds(environ)
     preflight.check_requests(environ)
     preflight.check_vllm()
-    defaults = engine_defaults(ours.engine, catalogue.max_seats())
-    cpu = _cpu_start(ours.engine, environ)
+    quick = _quick_start(ours, environ)
+    engine = with_defaults(ours.engine, quick.flags)
+    cpu = _cpu_start(engine, {**environ, **quick.environment}, quick=quick.asked)
     warnings = (
+        f"--quick-start has no effect: {_COMPILED}" if ours.quick_start and not quick.asked else None,
         cpu.warning,
-        _too_few_seats(ours.engine, chosen),
-        _ceiling(ours.engine, chosen, catalogue),
+        seats_warning(engine, chosen, catalogue),
     )
+    variables = plugin_environment(wanted, folder, environ, warmup=ours.warmup)
     return Plan(
         chosen=chosen,
-        engine=with_defaults(ours.engine, [*defaults, *cpu.flags]),
-        environment={**plugin_environment(wanted, folder, environ, warmup=ours.warmup), **cpu.environment},
+        engine=with_defaults(engine, [*engine_defaults(engine), *cpu.flags]),
+        environment={**variables, **quick.environment, **cpu.environment},
         admin_on=admin_on,
         warnings=tuple(text for text in warnings if text),
         cpu=cpu.line(),
+        quick=quick.words() if quick.asked else None,
     )
 
 
-def _cpu_start(engine: Sequence[str], environ: Mapping[str, str]) -> CpuStart:
+def _quick_start(ours: ServeWords, environ: Mapping[str, str]) -> Uncompiled:
+    """What ``--quick-start`` sets; nothing without it."""
+    if not ours.quick_start:
+        return COMPILED
+    return quick_start(ours.engine, config_text(ours.engine), environ, cpu=cpu_backend())
+
+
+def _cpu_start(engine: Sequence[str], environ: Mapping[str, str], *, quick: bool) -> CpuStart:
     """What the CPU backend is given; nothing for any other."""
     if not cpu_backend():
-        return CpuStart({}, (), ())
-    return choose(read_machine(environ), engine, config_text(engine), environ)
+        return NOTHING
+    return choose(read_machine(environ), engine, config_text(engine), environ, quick=quick)
 
 
 def banner(plan: Plan) -> str:
@@ -150,10 +170,11 @@ def banner(plan: Plan) -> str:
     return "\n".join(
         [
             f"headway {version()} serves {model_of(plan.engine) or 'the model of --config'} at {_url(plan.engine)}",
-            f"  preset     {preset.name}: {preset.batching.seats} seats ({plan.chosen.source})",
+            f"  preset     {preset.name}: {seats_line(plan.engine, preset, servers)} ({plan.chosen.source})",
             f"  classes    {' > '.join(preset.by_urgency())}; without one: {preset.default_class}",
             f"  admin API  {admin}",
             *([f"  front end  {servers} API servers behind one queue"] if servers > 1 else []),
+            *([] if plan.quick is None else [f"  start      quick: {QUICK_PRICE}; {plan.quick or 'all of it is set'}"]),
             *([f"  CPU start  {plan.cpu}"] if plan.cpu else []),
         ]
     )
@@ -167,34 +188,6 @@ def _url(engine: Sequence[str]) -> str:
     host = value_of(engine, "--host") or "0.0.0.0"  # noqa: S104  # nosec B104 - vLLM's default, only shown
     scheme = "https" if has(engine, "--ssl-certfile") else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{preflight.port_of(engine)}"
-
-
-def _too_few_seats(engine: Sequence[str], chosen: Listed) -> str | None:
-    text = value_of(engine, "--max-num-seqs") or ""
-    seats = chosen.preset.batching.seats
-    if text.isascii() and text.isdigit() and int(text) < seats:
-        return (
-            f"--max-num-seqs {text} is less than the {seats} seats of preset {chosen.preset.name}: {text} is the limit"
-        )
-    return None
-
-
-def _ceiling(engine: Sequence[str], chosen: Listed, catalogue: PresetCatalogue) -> str | None:
-    """What a file of the user's asks for beyond the bundled presets, or beyond the seats that vLLM is given."""
-    largest, usual = catalogue.largest(), catalogue.bundled_seats()
-    seats = largest.preset.max_seats()
-    if not largest.is_file:
-        return None
-    given = value_of(engine, "--max-num-seqs") or value_in(config_text(engine), "--max-num-seqs")
-    asks = f"{largest.source} asks for {seats} seats (preset {largest.preset.name})"
-    if given is None:
-        raised = f"--max-num-seqs is {seats}, and the engine sets memory aside for them under every preset"
-        return f"{asks}, the bundled presets for {usual} at most: {raised}" if seats > usual else None
-    if not (given.isascii() and given.isdecimal()) or seats <= int(given):
-        return None
-    if largest is chosen and _too_few_seats(engine, chosen):
-        return None  # said already
-    return f"{asks}, more than --max-num-seqs {given}: {given} is the limit"
 
 
 def _print_help() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headway.cli.simulate_instances import check_instances, run_instances
+from headway.cli.simulate_variation import add_variation, check_variation, variation_of
 from headway.cli.simulated import need_plotly, show, show_sweep, show_timeline
 from headway.console import Bar, UsageError, add_json, find_preset, open_catalogue, preset_dir, seconds
 from headway.simulator.engine_model.capacity import Slo
@@ -32,6 +33,7 @@ examples:
   headway simulate --preset balanced --trace day.csv --scale-lengths 0.0625 --load 1.2
   headway simulate --strategies 32 --workload W4                     serial, static, dynamic, continuous
   headway simulate --sweep                                           1 to 128 seats: throughput, latency, the knee
+  headway simulate --slow 6x:60s-90s --jitter 0.2 --pause 10s@120s   an engine that varies, as real ones do
   headway simulate --timeline                                        seven sequences on four seats
   headway simulate --instances 4 --load 0.9 --slow-instance 2        four engines, one twice as slow: routers compared
 
@@ -43,6 +45,10 @@ routers:
   round-robin     a desk for each instance, as for the next two: a request is bound to each in turn as it arrives
   random          to the emptier of two that are drawn at random
   jsq             to the one with the shortest wait, which is known exactly: no real router knows it
+
+Disturbances change the time of the steps that begin while they last; factors at the same time are multiplied. They
+strike every preset alike, and every instance at the same times, each with a jitter and a neighbour of its own. The
+ceiling, and loads with it, stay those of the undisturbed engine, and jsq knows the wait of an undisturbed one.
 
 A load of 1.0 is the fluid ceiling: the most requests a second that any policy could serve within the objectives.
 Goodput and ceiling are by the same objectives for all presets. What each states for its classes (ttft_slo_s,
@@ -65,6 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_what(parser.add_argument_group("what is compared"))
     _add_traffic(parser.add_argument_group("what arrives"))
     _add_engine(parser.add_argument_group("objectives and engine"))
+    add_variation(parser.add_argument_group("what disturbs the engine (by default nothing)"))
     output = parser.add_argument_group("output")
     output.add_argument("--csv", metavar="FILE", help="write one row for each preset and class")
     output.add_argument("--html", metavar="FILE", help="write a page with charts that needs no network (needs plotly)")
@@ -182,6 +189,7 @@ def run(chosen: argparse.Namespace) -> int:
 def _check_output(chosen: argparse.Namespace) -> None:
     """Refuse combinations of options that would be ignored. Raises UsageError."""
     check_instances(chosen)
+    check_variation(chosen)
     if chosen.sweep and chosen.timeline:
         raise UsageError("give either --sweep or --timeline")
     if chosen.sweep and (chosen.trace or chosen.csv or chosen.html or chosen.preset or chosen.strategies):
@@ -200,6 +208,7 @@ def _engine(chosen: argparse.Namespace, workload: Workload) -> EngineModel:
         seat_s=chosen.seat_ms / 1000,
         prefill_s=chosen.prefill_ms / 1000,
         max_num_seqs=chosen.max_num_seqs,
+        variation=variation_of(chosen),
     )
     if workload.prefixes and not chosen.trace:
         model = replace(model, prefix_cache=True)

@@ -12,12 +12,14 @@ from headway.console import UsageError, milliseconds, table
 from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.report.charts import Chart, charts
 from headway.simulator.report.class_slo import ClassSlo
+from headway.simulator.report.engine_words import engine_words
 from headway.simulator.report.page import NoPlotlyError, page, plotly_js
 from headway.simulator.report.report import Comparison, as_csv, as_json, text_rows, text_table
 from headway.simulator.studies.knee import RULE
 from headway.simulator.studies.picture import text_timeline, timeline_chart
 from headway.simulator.studies.timeline import timelines
 from headway.simulator.studies.tuning import Point, knee, most_within
+from headway_policies.units import compact
 
 
 def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
@@ -37,14 +39,14 @@ def show(chosen: argparse.Namespace, comparison: Comparison) -> int:
 
 
 def _facts(comparison: Comparison) -> list[str]:
-    model, slo = comparison.model, comparison.slo
+    slo = comparison.slo
     return [
         f"{comparison.workload}, seed {comparison.seed}",
-        f"engine: {milliseconds(model.base_s)} ms a step + {milliseconds(model.seat_s)} ms a sequence + "
-        f"{milliseconds(model.prefill_s)} ms a prompt token; {model.kv_tokens} tokens of KV space",
+        *engine_words(comparison.model),
         f"objectives for all alike: first token within {milliseconds(slo.ttft_s)} ms, "
         f"{milliseconds(slo.inter_token_s)} ms between tokens",
         *(f"  {run.name} states its own: {_stated(run.summary.own)}" for run in comparison.runs if run.summary.own),
+        *(f"seats of {run.name}: {run.seats}" for run in comparison.runs if run.seats),
         *(
             f"{run.name}: a custom policy failed and was replaced by a built-in one ({run.summary.policy_failures})"
             for run in comparison.runs
@@ -59,7 +61,7 @@ def _stated(own: Mapping[str, ClassSlo]) -> str:
 
 
 def _ms(slo_s: float | None) -> str:
-    return "-" if slo_s is None else f"{milliseconds(slo_s)} ms"
+    return "-" if slo_s is None else f"{compact(round(1000 * slo_s, 1))} ms"
 
 
 def _explanations(comparison: Comparison) -> list[str]:
@@ -70,6 +72,8 @@ def _explanations(comparison: Comparison) -> list[str]:
             "goodput: requests served in time, within both objectives; the ceiling is the most that any policy could",
             f"reach on this engine ({comparison.ceiling_per_s:.2f}/s): beyond that load some requests must fail",
         ]
+        if comparison.model.variation is not None:
+            lines.append("the ceiling, and loads with it, are those of the undisturbed engine")
         if any(run.summary.own for run in comparison.runs):
             lines += [
                 "by its own objectives: those that the preset states for the class; longer ones are easier to keep, so",
@@ -104,7 +108,7 @@ def show_sweep(chosen: argparse.Namespace, points: Sequence[Point], slo: Slo) ->
     print(f"\nThe knee: {'none' if bend is None else f'{bend.seats} seats'}, {RULE}.")
     print(
         f"The most seats whose 95th percentile stays within {milliseconds(slo.inter_token_s)} ms: {best.seats}. "
-        f"As a preset:\n\n[batching]\nseats = {best.seats}"
+        f'As a preset:\n\n[batching]\nseats = {best.seats}\n\n[limit]\npolicy = "fixed"'
     )
     return 0
 

@@ -65,6 +65,7 @@ def text(status: Status, url: str) -> str:
         ("preset", f"{status.preset.name}  (revision {status.preset.revision})"),
         ("seats", _seats(status) + _ordered(status)),
         *_caps(status),
+        *_objectives(status),
         ("requests", f"{status.queued} queued, {status.in_flight} in flight"),
     ]
     if status.engine.dtype:
@@ -76,9 +77,8 @@ def text(status: Status, url: str) -> str:
             ("retries", f"{suspects} that were running when the engine died: one at a time, before all others")
         )
     lines = [f"{name:<9} {value}" for name, value in facts]
-    ranked = sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
     head = ["class", "queued", "oldest wait", "in flight", "arrived", "outcomes"]
-    return "\n".join([*lines, "", table(head, [_row(one) for one in ranked], indent="")])
+    return "\n".join([*lines, "", table(head, [_row(one) for one in _by_urgency(status)], indent="")])
 
 
 def _stopped(stop: OrderedStop | None) -> list[tuple[str, str]]:
@@ -139,6 +139,23 @@ def _caps(status: Status) -> list[tuple[str, str]]:
     limit = status.limit
     bounds = SeatBounds(limit.kv_seats, limit.kv_seats_tokens, limit.kv_seats_recorded, limit.knee_seats)
     return [("bounds", "; ".join(bounds.words))] if bounds.words else []
+
+
+def _objectives(status: Status) -> list[tuple[str, str]]:
+    """The objectives of each class on this engine, the most urgent class first, and those that it misses even alone."""
+    known = [(one.name, one.objectives) for one in _by_urgency(status) if one.objectives is not None]
+    said = [f"{name}: {now.words}" for name, now in known if now.words]
+    missed = [sentence for _, now in known for sentence in now.missed_alone]
+    head = ("objective", "note")
+    return [
+        (name if place == 0 else "", line)
+        for name, lines in zip(head, (said, missed), strict=True)
+        for place, line in enumerate(lines)
+    ]
+
+
+def _by_urgency(status: Status) -> list[ClassStatus]:
+    return sorted(status.classes, key=lambda one: -math.inf if one.priority is None else one.priority, reverse=True)
 
 
 def _ordered(status: Status) -> str:

@@ -91,7 +91,7 @@ def run(chosen: argparse.Namespace) -> int:
         said = _said(chosen, live, sweep.swept, found)
         if found is not None and chosen.apply:
             live.keep(found.step.seats, found.window_ms)
-            said = f"{said}\n\nin force: {live.name} on {found.step.seats} seats, until the next switch"
+            said = f"{said}\n\nin force: {live.name} fixed at {found.step.seats} seats, until the next switch"
     if chosen.html:
         _write(chosen.html, _page(live, sweep.swept))
     if chosen.json:
@@ -106,7 +106,7 @@ def run(chosen: argparse.Namespace) -> int:
 def _sweep(chosen: argparse.Namespace, live: Live) -> tuple[Sweep, bool]:
     """All steps, and whether they were interrupted; afterwards the preset of before is in force again."""
     within = Range.of(live.settings, live.current, live.ceiling, chosen.seats)
-    objectives = Objectives.of(live.settings)
+    objectives = Objectives.of(live.settings, live.client.status())
     if chosen.inter_token_slo_ms is not None:
         objectives = replace(objectives, inter_token_s=chosen.inter_token_slo_ms / 1000)
     with Bar(sys.stderr) as bar, _interruptible():
@@ -175,7 +175,7 @@ def _said(chosen: argparse.Namespace, live: Live, swept: Swept, found: Choice | 
         parts.append("no suggestion: no step was measured to the end, or none keeps the objectives")
     else:
         toml = preset_text(live.name, live.source, live.settings, swept, found, live.client.url)
-        parts.append(f"suggested: {found.step.seats} seats: {found.because}")
+        parts.append(f"suggested: fixed at {found.step.seats} seats: {found.because}")
         if chosen.out:
             _write(chosen.out, toml)
             parts.append(f"written to {chosen.out}; check it with: headway preset diff {live.name} {chosen.out}")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from headway.control_groups import cpu_quota, memory_left
+from headway.control_groups import cpu_quota, memory_left, outermost_memory_limit
 
 _FREE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 _COMPILERS = ("g++", "c++", "clang++")
@@ -26,7 +26,8 @@ class Machine:
     """The cores this process may use, and the free bytes of each memory node; a quota may allow fewer ``cpus``.
 
     ``slow_16bit``: an x86 processor without AVX-512, where vLLM's products of 16-bit floats take several times as long
-    as those of 32-bit floats.
+    as those of 32-bit floats. ``node_sizes`` are the bytes of each memory node as vLLM counts them: no more than the
+    limit of the outermost control group; empty where they are not known.
     """
 
     cores: tuple[int, ...]
@@ -35,6 +36,7 @@ class Machine:
     group_bytes: int | None  # what the limits of control groups leave; None: no limit
     compiles: bool
     slow_16bit: bool = False
+    node_sizes: tuple[int, ...] = ()
 
     @property
     def free_bytes(self) -> int:
@@ -51,10 +53,13 @@ def cpu_backend() -> bool:
 def read_machine(environ: Mapping[str, str], root: Path = Path("/")) -> Machine:
     """The present state of this machine; ``root`` is where ``/proc`` and ``/sys`` are."""
     cores = tuple(sorted(os.sched_getaffinity(0)))
+    memory, nodes, limit = psutil.virtual_memory(), _nodes(root), outermost_memory_limit(root)
+    sizes = [size for size, _ in nodes] or [memory.total]
     return Machine(
         cores=cores,
         cpus=min(float(len(cores)), cpu_quota(root)),
-        node_bytes=_nodes(root) or (psutil.virtual_memory().available,),
+        node_bytes=tuple(free for _, free in nodes) or (memory.available,),
+        node_sizes=tuple(size if limit is None else min(size, limit) for size in sizes),
         group_bytes=memory_left(root),
         compiles="CXX" in environ or any(shutil.which(name) for name in _COMPILERS),
         slow_16bit=_slow_16bit(root),
@@ -75,15 +80,15 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _nodes(root: Path) -> tuple[int, ...]:
-    """The free bytes of each node that has memory."""
+def _nodes(root: Path) -> list[tuple[int, int]]:
+    """The size and the free bytes of each node that has memory."""
     found = []
     for file in sorted((root / "sys/devices/system/node").glob("node[0-9]*/meminfo")):
         lines = [line.split() for line in _text(file).splitlines()]
         kib = {words[2].rstrip(":"): int(words[3]) for words in lines if len(words) > 3 and words[3].isdecimal()}
-        if kib.get("MemTotal"):
-            found.append(1024 * sum(kib.get(name, 0) for name in _FREE))
-    return tuple(found)
+        if size := kib.get("MemTotal"):
+            found.append((1024 * size, 1024 * sum(kib.get(name, 0) for name in _FREE)))
+    return found
 
 
 def _text(file: Path) -> str:

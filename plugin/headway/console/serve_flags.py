@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from headway.console.exits import UsageError
 
 DEFAULT_PRESET = "balanced"
+#: Flags of ours without a value.
+_SWITCHES = ("--no-warmup", "--quick-start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class ServeWords:
     preset: str | None = None
     preset_dir: str | None = None
     warmup: bool = True
+    quick_start: bool = False
     show_help: bool = False
     engine: tuple[str, ...] = ()
 
@@ -38,10 +41,10 @@ def split(words: Sequence[str]) -> ServeWords:
             ours = replace(ours, preset=value if has_value else _next(flag, rest))
         elif flag == "--preset-dir":
             ours = replace(ours, preset_dir=value if has_value else _next(flag, rest))
-        elif flag == "--no-warmup":
+        elif flag in _SWITCHES:
             if has_value:
-                raise UsageError("--no-warmup takes no value")
-            ours = replace(ours, warmup=False)
+                raise UsageError(f"{flag} takes no value")
+            ours = replace(ours, warmup=False) if flag == "--no-warmup" else replace(ours, quick_start=True)
         elif word in {"-h", "--help"}:
             ours = replace(ours, show_help=True)
         else:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 import openai
 
+from headway.demo.token_lengths import TokenLengths
 from headway.demo.traffic import Arrival
 from headway.load.sender import Sender
 from headway.load.served import COMPLETED, FAILED, REFUSED, Served
@@ -22,10 +23,13 @@ _REFUSALS = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, HTTPS
 
 
 class Driver(Sender[Arrival]):
-    """Sends arrivals to one server and reports each end to ``record``."""
+    """Sends arrivals to one server and reports each end to ``record``; ``lengths`` learns from each that completed."""
 
-    def __init__(self, url: str, model: str, record: Callable[[Served], None]) -> None:
+    def __init__(
+        self, url: str, model: str, record: Callable[[Served], None], lengths: TokenLengths | None = None
+    ) -> None:
         super().__init__(self._chat, record)
+        self.lengths = TokenLengths() if lengths is None else lengths
         self._model = model
         self._client = openai.AsyncOpenAI(
             base_url=f"{url}/v1",
@@ -57,7 +61,7 @@ class Driver(Sender[Arrival]):
         begin_s = clock()
         ttft_s: float | None = None
         finish: str | None = None
-        tokens = 0
+        prompt_tokens = tokens = 0
         stream = await self._client.chat.completions.create(
             model=self._model,
             messages=[{"role": "user", "content": arrival.prompt}],
@@ -65,6 +69,7 @@ class Driver(Sender[Arrival]):
             stream=True,
             stream_options={"include_usage": True},
             extra_headers={"x-headway-class": arrival.class_name},
+            extra_body={"ignore_eos": True} if arrival.exact else None,
         )
         async for chunk in stream:
             for choice in chunk.choices:
@@ -72,9 +77,10 @@ class Driver(Sender[Arrival]):
                     ttft_s = clock() - begin_s
                 finish = choice.finish_reason or finish
             if chunk.usage is not None:
-                tokens = chunk.usage.completion_tokens
+                prompt_tokens, tokens = chunk.usage.prompt_tokens, chunk.usage.completion_tokens
         if finish is None:
             return Served(arrival.class_name, FAILED, ttft_s, tokens, "the stream ended early")
         if finish == "abort":  # vLLM ends a stream so when it stops
             return Served(arrival.class_name, FAILED, ttft_s, tokens, "aborted by the engine")
+        self.lengths.learn(arrival, prompt_tokens, tokens)
         return Served(arrival.class_name, COMPLETED, ttft_s, tokens)

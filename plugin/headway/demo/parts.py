@@ -25,8 +25,11 @@ def write_token(folder: Path) -> Path:
 
 
 def server_command(options: Options) -> list[str]:
-    """``headway serve`` by this same interpreter, which chooses what makes it start on this machine."""
-    command = [sys.executable, "-m", "headway", "serve", options.model, "--preset", options.preset]
+    """``headway serve`` by this same interpreter, which chooses what makes it start on this machine.
+
+    A demo is short: what a compiled model would save does not make up for its start.
+    """
+    command = [sys.executable, "-m", "headway", "serve", options.model, "--preset", options.preset, "--quick-start"]
     command += ["--host", HOST, "--port", str(options.server_port)]
     command += ["--served-model-name", options.model_name, "--max-model-len", _MAX_MODEL_LEN_TOKENS]
     return [*command, "--disable-uvicorn-access-log"]

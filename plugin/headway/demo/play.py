@@ -22,6 +22,7 @@ from headway.demo.overload.report import overload_lines
 from headway.demo.parts import dashboard_command, environment, own_command, server_command, write_token
 from headway.demo.server import Servers
 from headway.demo.summary import Check, PresetSeen, Summary, check_that, checks, summarise
+from headway.demo.token_lengths import TokenLengths
 from headway.demo.traffic import CLASSES, between
 from headway.load.scrape import Counts
 
@@ -51,6 +52,7 @@ class Play:
         self._records: deque[Served] = deque(maxlen=_KEPT_RECORDS if options.exit_after_s is None else None)
         self._dropped: Counter[str] = Counter()
         self._drivers: list[Driver] = []
+        self._token_lengths = TokenLengths()
         self._begin_s = 0.0
         self._first: Counts | None = None
         self._before: PresetSeen | None = None
@@ -93,6 +95,7 @@ class Play:
     async def _start(self) -> None:
         environ = environment(os.environ, self._token_file)
         self._say(f"Loading {self._options.model} into vLLM on {'the CPU' if cpu_backend() else 'the GPU'}")
+        self._say("  a quick start: the model is not compiled, so its tokens take longer than those of `headway serve`")
         log = self._folder / "server.log"
         self._family.start("server", server_command(self._options), environ, log)
         progress = Progress(self._out)
@@ -133,9 +136,8 @@ class Play:
         assert self._first is not None
         now = await self._servers.counts()
         lengths = Lengths(min(_MEASURE_WITHIN_S, part_s), min(_EXCEED_S, part_s * 4 / 3))
-        seats = (await self._servers.preset_seen()).limit
         overload = Overload(self._servers, self._driver_for, self._say, SEED)
-        self._overload = await overload.run(lengths, seats, now.since(self._first))
+        self._overload = await overload.run(lengths, now.since(self._first))
 
     async def _switched(self, light: Driver, part_s: float) -> tuple[Summary, list[Check]]:
         """The second part of the light traffic, under another preset; then the figures and the checks."""
@@ -160,7 +162,7 @@ class Play:
             self._records.append(one)
             record(one)
 
-        driver = Driver(self._options.server_url, self._options.model_name, recorded)
+        driver = Driver(self._options.server_url, self._options.model_name, recorded, self._token_lengths)
         self._drivers.append(driver)
         return driver
 

@@ -9,6 +9,7 @@ import requests
 from headway.api import AdminClient
 from headway.console import fetch_metrics
 from headway.demo.options import Options
+from headway.demo.overload.without import EngineSeen, engine_seen
 from headway.demo.summary import PresetSeen
 from headway.load.scrape import Counts, read
 
@@ -39,6 +40,10 @@ class Servers:
         """The preset in force and its limit."""
         status = await asyncio.to_thread(self._admin.status)
         return PresetSeen(status.preset.name, status.preset.revision, status.limit.live)
+
+    async def engine_seen(self) -> EngineSeen:
+        """The engine as the server has measured it, and the objectives of the classes on it."""
+        return engine_seen(await asyncio.to_thread(self._admin.status))
 
     async def switch(self) -> str:
         """Switch to a bundled preset with another number of seats, through the admin API; returns its name."""

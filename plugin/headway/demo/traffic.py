@@ -25,7 +25,7 @@ _ROLL_CALL_GAP_S = 0.3
 _BURST_GAP_S = 0.05
 
 #: The mix of ``CLASSES`` in the overload: little is urgent, and `normal` alone asks for most of the engine.
-OVERLOAD_WEIGHTS = (0.25, 0.55, 0.2)
+OVERLOAD_WEIGHTS = (0.12, 0.63, 0.25)
 
 #: Output lengths by class, as (least, most).
 MAX_TOKENS = {"realtime": (8, 16), "normal": (16, 32), "batch": (24, 48)}
@@ -33,12 +33,13 @@ MAX_TOKENS = {"realtime": (8, 16), "normal": (16, 32), "batch": (24, 48)}
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request to send, this long after the traffic began."""
+    """One request to send, this long after the traffic began. ``exact``: its answer has ``max_tokens``, no fewer."""
 
     at_s: float
     class_name: str
     prompt: str
     max_tokens: int
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +80,20 @@ def between(seed: int, rate_per_s: float, begin_s: float, end_s: float = math.in
         yield dataclasses.replace(one, at_s=one.at_s - begin_s)
 
 
-def overload(seed: int, rate_per_s: float, length_s: float, at_once: int) -> Iterator[Arrival]:
-    """The requests of an overload: some at once, one of each class, and a Poisson process of a constant rate."""
+def overload(seed: int, rate_per_s: float, length_s: float, stretch: float = 1.0) -> Iterator[Arrival]:
+    """The requests of an overload: one of each class, and a Poisson process of a constant rate.
+
+    Answers are ``stretch`` times as long as those of the light traffic.
+    """
     rng = random.Random(seed)
-    first = [dataclasses.replace(one, at_s=0.0) for one in itertools.islice(mix(seed + 1), at_once)]
     steady = _mixed(random.Random(rng.random()), rate_per_s)
-    mixed = heapq.merge(first, _roll_call(rng), steady, key=lambda one: one.at_s)
-    return itertools.takewhile(lambda one: one.at_s < length_s, mixed)
+    mixed = heapq.merge(_roll_call(rng), steady, key=lambda one: one.at_s)
+    return _stretched(itertools.takewhile(lambda one: one.at_s < length_s, mixed), stretch)
 
 
-def mix(seed: int) -> Iterator[Arrival]:
+def mix(seed: int, stretch: float = 1.0) -> Iterator[Arrival]:
     """Requests of the mix of the overload, without end, for clients that send when they are free."""
-    return _mixed(random.Random(seed), 1.0)
+    return _stretched(_mixed(random.Random(seed), 1.0), stretch)
 
 
 def phase_at(at_s: float) -> Phase:
@@ -123,6 +126,13 @@ def _mixed(rng: random.Random, rate_per_s: float) -> Iterator[Arrival]:
     while True:
         at_s += rng.expovariate(rate_per_s)
         yield _request(rng, at_s, rng.choices(CLASSES, OVERLOAD_WEIGHTS)[0])
+
+
+def _stretched(requests: Iterator[Arrival], stretch: float) -> Iterator[Arrival]:
+    for one in requests:
+        yield (
+            one if stretch == 1.0 else dataclasses.replace(one, max_tokens=round(stretch * one.max_tokens), exact=True)
+        )
 
 
 def _bursts(rng: random.Random) -> Iterator[Arrival]:

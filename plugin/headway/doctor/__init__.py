@@ -1,6 +1,7 @@
 """``headway doctor``: checks of the configuration, the machine and a running server, each with its remedy.
 
     configuration  what a server would refuse to start with or warn of; files, tokens and variables
+    engine_flags   what makes the engine smaller or slower than vLLM's own choices, with its price
     machine        cores, memory, KV space, GPU, disk and port
     versions       Python, Headway, vLLM, and the packages of the dashboard
     server         what a running server answers to a client without a key

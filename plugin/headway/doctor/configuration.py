@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.console import DEFAULT_PRESET, UsageError, find_preset, open_catalogue
+from headway.doctor.engine_flags import check_engine_flags
 from headway.doctor.finding import Finding, fail, ok, warn
 from headway.doctor.variables import check_variables
 from headway.errors import HeadwayError
@@ -36,6 +37,7 @@ _READERS: tuple[tuple[str, Callable[[Mapping[str, str]], Any]], ...] = (
 def check_configuration(args: Namespace, environment: Mapping[str, str], folder: Path | None) -> Iterator[Finding]:
     """All of them. ``args`` are those of ``vllm serve``, ``folder`` that of the operator's presets."""
     yield from check_start(args, environment)
+    yield from check_engine_flags(args)
     yield from check_keys_file(environment)
     yield from check_tokens(environment)
     yield from check_presets(environment, folder)

@@ -11,6 +11,7 @@ class Severity(StrEnum):
     """How bad a finding is: a server does not start, or is not safe, with one that fails."""
 
     OK = "ok"
+    INFO = "info"
     WARN = "warn"
     FAIL = "fail"
 
@@ -27,6 +28,11 @@ class Finding:
 def ok(what: str) -> Finding:
     """All is well."""
     return Finding(Severity.OK, what)
+
+
+def info(what: str, remedy: str) -> Finding:
+    """A choice of the user's has a price; all is well if that is wanted."""
+    return Finding(Severity.INFO, what, remedy)
 
 
 def warn(what: str, remedy: str) -> Finding:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -12,14 +11,13 @@ from typing import Final
 from headway.console import Machine, UsageError, cpu_backend, has_vllm
 from headway.console.preflight import check_address
 from headway.doctor.finding import Finding, fail, ok, warn
+from headway.doctor.gpus import gpus
 
 _GIB: Final = 2**30
 _FEW_GIB: Final = 4
 _LEAST_GIB: Final = 2
 _FEW_DISK_GIB: Final = 5
 _LEAST_DISK_GIB: Final = 0.5
-_QUERY = ("--query-gpu=name,memory.total,memory.free,driver_version", "--format=csv,noheader")
-_QUERY_S = 20.0
 
 
 def check_machine(
@@ -62,7 +60,7 @@ def check_gpu(environment: Mapping[str, str]) -> Iterator[Finding]:
         yield ok("vLLM's CPU build: no GPU is used")
         return
     try:
-        lines = _gpus()
+        lines = gpus()
     except OSError as error:
         yield fail(f"no NVIDIA GPU: {error}", "install the driver, or vLLM's CPU build: vllm-headway[cpu]")
         return
@@ -101,19 +99,3 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     """The folder of vLLM's caches (vllm/envs.py: VLLM_CACHE_ROOT)."""
     caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(environment.get("VLLM_CACHE_ROOT") or f"{caches}/vllm").expanduser().absolute()
-
-
-def _gpus() -> list[str]:
-    """A line for each GPU: name, total and free memory, driver. Raises OSError."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        raise FileNotFoundError("nvidia-smi is not there")
-    try:
-        done = subprocess.run(  # noqa: S603 - a program of the system, with fixed words
-            [program, *_QUERY], capture_output=True, text=True, timeout=_QUERY_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise OSError(f"nvidia-smi does not answer in {_QUERY_S:g} s") from None
-    if done.returncode != 0:
-        raise OSError(f"nvidia-smi failed: {' '.join((done.stderr or done.stdout).split())[:200]}")
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, Final
@@ -10,11 +11,13 @@ from urllib.parse import urlsplit
 import requests
 
 from headway.api import bounded_session, is_loopback
+from headway.doctor.engine_flags import CPU_SEATS, GPU_SEATS, LARGE_GPU_SEATS, fewer_seats
 from headway.doctor.finding import Finding, fail, ok, warn
 
 _MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 _TIMEOUT_S: Final = 10.0
 _CLOSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_CEILING = re.compile(r'^headway_limit\{kind="ceiling"\} ([0-9.e+]+)$', re.MULTILINE)
 _SET_KEYS = "make keys with: headway keys add --tenant NAME, and set HEADWAY_KEYS_FILE"
 
 
@@ -26,6 +29,7 @@ def check_server(url: str) -> Iterator[Finding]:
             yield from _check_health(session, url)
             yield _check_admin(session, url)
             yield _check_metrics(session, url, public=public)
+            yield from _check_ceiling(session, url)
             yield _check_inference(session, url, public=public)
             yield _check_operator_routes(session, url)
         except requests.RequestException as error:
@@ -64,6 +68,14 @@ def _check_metrics(session: requests.Session, url: str, *, public: bool) -> Find
             return ok("/metrics is open, on this machine only")
         return warn("/metrics is open to every client", "set HEADWAY_CLOSED_ROUTES=/metrics, and scrape with a token")
     return ok("/metrics wants a key or a token") if status in _CLOSED else _odd("/metrics", status)
+
+
+def _check_ceiling(session: requests.Session, url: str) -> Iterator[Finding]:
+    """The seats that the engine was started with, where ``/metrics`` can be read."""
+    found = _CEILING.search(session.get(f"{url}/metrics", timeout=_TIMEOUT_S).text)
+    if found is not None and (seats := int(float(found[1]))) < CPU_SEATS:
+        usual = f"vLLM's own number is {CPU_SEATS} on a CPU, {GPU_SEATS} or {LARGE_GPU_SEATS} on a GPU"
+        yield fewer_seats("the engine was started with a small --max-num-seqs", seats, usual)
 
 
 def _check_inference(session: requests.Session, url: str, *, public: bool) -> Finding:

@@ -13,7 +13,7 @@ from typing import Any
 
 from headway.errors import HeadwayError
 from headway.recorder import Recording
-from headway.simulator import EngineModel
+from headway.simulator import EngineModel, Variation
 from headway_policies import Preset
 
 #: The most sequences of one replay: the newest ones. A core simulates some thousand a second.
@@ -77,4 +77,17 @@ class Job:
             column.frombytes(rest[:size])
             rest = rest[size:]
         recording = Recording(head["now_s"], head["span_s"], head["whole"], tuple(head["class_names"]), **columns)
-        return cls(recording, EngineModel(**head["model"]), presets, head["seeds"], head["share"])
+        return cls(recording, _model(head["model"]), presets, head["seeds"], head["share"])
+
+
+def _model(table: dict[str, Any]) -> EngineModel:
+    """The model of its packed form, in which a tuple is a list."""
+    varied = table.pop("variation")
+    if varied is None:
+        return EngineModel(**table)
+    parts = {name: _tuples(value) for name, value in varied.items()}
+    return EngineModel(**table, variation=Variation(**parts))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -2,8 +2,8 @@
 
 The first replay has the requests as they were recorded; what is not known, the lengths of the answers that were not
 completed, is drawn from the known ones of their class. In each further one the known lengths are shuffled within their
-class too, as parts of what the clients said where they said a length: how far the figures move shows what chance there
-is in them.
+class too, as parts of what the clients said where they said a length. The speed of an unsteady engine varies in another
+way in each replay. How far the figures move shows what chance there is in them.
 
 The first tenth of the time, at most 30 s, fills the engine and is not counted.
 """
@@ -11,6 +11,7 @@ The first tenth of the time, at most 30 s, fills the engine and is not counted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from headway.forecast.figures import ClassFigures, Figures
@@ -79,9 +80,11 @@ def replay(
     model: EngineModel,
     seed: int,
 ) -> Figures:
-    """Serve the requests, which arrived in ``span_s`` seconds, under a preset."""
+    """Serve the requests, which arrived in ``span_s`` seconds, under a preset. ``seed`` draws how the engine varies."""
+    if model.variation is not None:
+        model = replace(model, variation=replace(model.variation, seed=seed))
     result = simulate(requests, preset, model, seed=seed)
-    begin_s, own = warmup_s_of(span_s), stated_by(preset)
+    begin_s, own = warmup_s_of(span_s), stated_by(preset, model, requests)
     counted = [one for one in result.visits if one.arrived_s >= begin_s] or result.visits
     by_class: dict[str, list[Visit]] = {}
     for visit in counted:

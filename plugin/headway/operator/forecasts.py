@@ -1,7 +1,8 @@
 """Forecasts of one server: the presets that are asked for, its recent traffic, and the model of its engine as it runs.
 
 The model is what the server has fitted from its own steps, with the KV space that the engine reports: nothing is sent
-to the engine for it.
+to the engine for it. Its speed varies as far, and for as long at a time, as that of the engine did while the traffic
+arrived (``recorder.speed``): in each replay another way, so an unsteady engine has wider intervals.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from headway.forecast import (
 )
 from headway.operator.presets import PresetCatalogue
 from headway.recorder import Recorder
-from headway.simulator import EngineModel
+from headway.simulator import EngineModel, Variation
 from headway.supervision import EngineActivity
 from headway_policies import Preset, PresetError, parse_preset
+from headway_policies.limits import StepTime
 
 SEEDS = 3
 _SOURCE = "toml"
@@ -94,9 +96,10 @@ class PresetForecasts:
         """The traffic and the engine as they are now, to be replayed later. Raises ForecastError."""
         if self._gate.desk.engine_fit.error_ratio is None:
             raise ForecastError("the engine's step time is not known yet: it has served too few requests")
-        recording = self._recorder.recording(self._gate.now_s(), span_s, MOST_SEQUENCES + 1)
+        now_s = self._gate.now_s()
+        recording = self._recorder.recording(now_s, span_s, MOST_SEQUENCES + 1)
         share = share_of(len(os.sched_getaffinity(0)), busy=self._gate.desk.seats_taken > 0)
-        return Job(recording, self._model(), presets, SEEDS, share)
+        return Job(recording, self._model(now_s - recording.span_s), presets, SEEDS, share)
 
     async def compute(self, job: Job, within_s: float = WITHIN_S) -> Forecasts:
         """The forecasts of a job, which ``recent`` knows from then on. Raises ForecastError or BusyError."""
@@ -117,8 +120,8 @@ class PresetForecasts:
         since_s, known = self._gate.now_s() - within_s, {one.preset.name: one.preset for one in self._catalogue}
         return [(of, found) for at_s, of, found in self._made.values() if at_s >= since_s and known.get(of.name) == of]
 
-    def _model(self) -> EngineModel:
-        """The engine as it was fitted; what it does not tell has the model's default."""
+    def _model(self, since_s: float) -> EngineModel:
+        """The engine as it was fitted, as unsteady as since then; what it does not tell has the model's default."""
         costs, ceiling = self._gate.desk.engine_fit.step_costs, self._gate.desk.ceiling
         given: dict[str, Any] = {
             "step_tokens": self._settings.step_tokens,
@@ -127,8 +130,18 @@ class PresetForecasts:
         }
         known = {name: value for name, value in given.items() if value}
         return EngineModel(
-            base_s=costs.base_s, seat_s=costs.sequence_s, prefill_s=costs.prefill_token_s, order="priority", **known
+            base_s=costs.base_s,
+            seat_s=costs.sequence_s,
+            prefill_s=costs.prefill_token_s,
+            order="priority",
+            variation=self._variation(costs, since_s),
+            **known,
         )
+
+    def _variation(self, costs: StepTime, since_s: float) -> Variation | None:
+        """The unsteadiness as a jitter; not one of each step, which would be averaged out, and cost a replay more."""
+        seen = self._recorder.speed.unsteadiness(costs, since_s)
+        return Variation(jitter_ratio=seen.ratio, jitter_hold_s=seen.hold_s) if seen.ratio else None
 
 
 def unsaved_preset(text: str) -> Preset:

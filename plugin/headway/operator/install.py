@@ -62,19 +62,19 @@ def prepare(
     adapter: EngineAdapter,
     preset: Preset,
     *,
-    meters: Meters | Callable[[], Meters | None] | None = None,
+    meters: Meters | Callable[[int | None], Meters] | None = None,
     max_request_seats: int | None = None,
     warm_up: bool = False,
 ) -> EngineParts:
     """The parts around an engine, which itself is not changed. Raises ValueError where it has a gate already.
 
-    ``meters`` are made here, where a function makes them, once nothing can fail any more. ``warm_up``: the server is
-    not ready before a warm-up.
+    ``meters`` are made here, where a function makes them of the engine's seats, once nothing can fail any more.
+    ``warm_up``: the server is not ready before a warm-up.
     """
     if hasattr(engine, "headway"):
         raise ValueError("this engine is behind a Headway gate already")
     ceiling = adapter.engine_seats(engine)
-    meters = meters() if callable(meters) else meters
+    meters = meters(ceiling) if callable(meters) else meters
     recorder = Recorder()
     gate = Gate(preset, ceiling=ceiling, meter=meters, traffic=recorder)
     gateway = Gateway(gate, adapter, engine, max_request_seats=max_request_seats)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.errors import UnknownPresetError
+from headway.operator.reach import stated_seats
 from headway_policies import Preset, PresetError, bundled_presets, load_preset
 from headway_policies.preset import with_fixed_limit
-from headway_policies.request import PriorityClass
+from headway_policies.request import PriorityClass, relative
 
 #: The most presets in the operator's folder: each is read at the start, and listed in every answer.
 MAX_FILES = 100
@@ -104,25 +105,36 @@ class PresetCatalogue:
         return list(dict.fromkeys(name for one in self for name in one.preset.by_urgency()))
 
     def times_s(self) -> set[float]:
-        """The objectives for a first token, and the time-outs before one, of every class."""
+        """The absolute objectives for a first token, and the time-outs before one, of every class."""
         named = [(one.ttft_slo_s, one.first_token_timeout_s, one.queue_timeout_s) for one in self._terms()]
-        return {time_s for times_s in named for time_s in times_s if time_s is not None}
+        return {time_s for times_s in named for time_s in times_s if isinstance(time_s, int | float)}
 
     def inter_token_times_s(self) -> set[float]:
-        """The objectives for the time between tokens of every class."""
-        return {one.inter_token_slo_ms / 1000 for one in self._terms() if one.inter_token_slo_ms is not None}
+        """The absolute objectives for the time between tokens of every class."""
+        stated = (one.inter_token_slo_ms for one in self._terms())
+        return {slo_ms / 1000 for slo_ms in stated if isinstance(slo_ms, int | float)}
+
+    def ranges_s(self) -> set[tuple[float, float]]:
+        """The least and the most that each relative objective for a first token may come to; infinite: no bound."""
+        return {_range(one.ttft_slo_s, 1.0) for one in self._terms() if isinstance(one.ttft_slo_s, str)}
+
+    def inter_token_ranges_s(self) -> set[tuple[float, float]]:
+        """The same for the time between tokens."""
+        stated = (one.inter_token_slo_ms for one in self._terms())
+        return {_range(slo_ms, 0.001) for slo_ms in stated if isinstance(slo_ms, str)}
 
     def _terms(self) -> Iterator[PriorityClass]:
         return (terms for one in self for terms in one.preset.classes.values())
 
     def largest(self) -> Listed:
-        """The preset that may come to ask for the most seats; of several, the first."""
-        return max(self, key=lambda one: one.preset.max_seats())
+        """The preset that states the most seats; of several, the first."""
+        return max(self, key=lambda one: stated_seats(one.preset))
 
-    def max_seats(self) -> int:
-        """The largest number of seats any preset may come to ask for."""
-        return self.largest().preset.max_seats()
+    def stated_seats(self) -> int:
+        """The largest number of seats that any preset states; one that follows the engine may come to more."""
+        return stated_seats(self.largest().preset)
 
-    def bundled_seats(self) -> int:
-        """The same of the bundled presets, also of one that a file replaces."""
-        return max(preset.max_seats() for preset in bundled_presets().values())
+
+def _range(stated: str, unit_s: float) -> tuple[float, float]:
+    found = relative(stated)
+    return found.least * unit_s, found.most * unit_s

@@ -17,7 +17,7 @@ from headway.forecast import ClassForecast, Interval, PresetForecast
 from headway.operator.forecasts import PresetForecasts
 from headway.recorder import ServedLog
 from headway.supervision import EngineActivity, EngineRecycle
-from headway_policies import AdmissionState, Desk, EngineState, Hold, Outcome, Preset, PriorityClass, Reason
+from headway_policies import AdmissionState, Desk, EngineState, Hold, Outcome, Preset, Reason
 from headway_policies.diagnosis import (
     BY_REASON,
     IN_ENGINE,
@@ -29,6 +29,7 @@ from headway_policies.diagnosis import (
     refused_for_load,
     words,
 )
+from headway_policies.limits import Resolved
 from headway_policies.trial import ALL, Served
 
 #: The figures are of so many seconds.
@@ -151,7 +152,7 @@ class FactsReader:
             rung_ordered=ladder.ordered is not None,
             ttft_p95_s=served[ALL].ttft_p95_s,
             classes=tuple(
-                _class_facts(name, preset, served.get(name, _NOTHING), counts, name in standing, name not in busy)
+                _class_facts(name, desk, served.get(name, _NOTHING), counts, name in standing, name not in busy)
                 for name, counts in ends.classes.items()
             ),
             forecast=self._forecast(preset),
@@ -174,14 +175,15 @@ class FactsReader:
 
     def _forecast(self, preset: Preset) -> Forecasted | None:
         found = self.forecasts.recent(preset, FORECAST_MAX_AGE_S)
-        return None if found is None else _forecasted(preset, found, preset)
+        return None if found is None else _forecasted(preset, found, self.gate.desk)
 
     def _other_forecasts(self, preset: Preset) -> tuple[Forecasted, ...]:
         made = self.forecasts.made(FORECAST_MAX_AGE_S)
-        return tuple(_forecasted(one, found, preset) for one, found in made if one.name != preset.name)
+        return tuple(_forecasted(one, found, self.gate.desk) for one, found in made if one.name != preset.name)
 
 
 _NOTHING = Served()
+_NO_OBJECTIVES = Resolved(None, None, relative=False, kept_alone=True)
 
 
 def _warms_up(desk: Desk) -> bool:
@@ -234,44 +236,49 @@ def _gathering_s(preset: Preset, window_s: float) -> float:
     return (preset.batching.flush_after_s or inf) if preset.batching.strategy == "static" else window_s
 
 
-def _class_facts(
-    name: str, preset: Preset, served: Served, grown: ClassCounts, standing: bool, idle: bool
-) -> ClassFacts:
-    terms = preset.classes.get(name)
-    slo_ms = None if terms is None else terms.inter_token_slo_ms
+def _class_facts(name: str, desk: Desk, served: Served, grown: ClassCounts, standing: bool, idle: bool) -> ClassFacts:
+    terms, found = desk.preset.classes.get(name), _objectives(desk, name)
     return ClassFacts(
         name,
         ttft_p95_s=served.ttft_p95_s,
         inter_token_p95_s=served.inter_token_p95_s,
         error_share=_share(grown.failures.total(), grown.ended),
-        ttft_slo_s=inf if terms is None or terms.ttft_slo_s is None else terms.ttft_slo_s,
+        ttft_slo_s=_bound(found.ttft_s, None if terms is None else terms.ttft_slo_s),
         first_token_timeout_s=inf if terms is None else terms.first_token_timeout_s or inf,
-        inter_token_slo_s=inf if slo_ms is None else slo_ms / 1000,
+        inter_token_slo_s=_bound(found.inter_token_s, None if terms is None else terms.inter_token_slo_ms),
         overloaded=standing,
         idle=idle,
     )
 
 
-def _forecasted(preset: Preset, found: PresetForecast, present: Preset) -> Forecasted:
+def _objectives(desk: Desk, name: str) -> Resolved:
+    """The objectives of a class on this engine, for a prompt of the usual length; none where the preset lacks it."""
+    return desk.objectives(name) if name in desk.preset.classes else _NO_OBJECTIVES
+
+
+def _bound(slo_s: float | None, stated: float | str | None) -> float | None:
+    """An objective as a fact: infinite where none is stated, None where it is relative and not known yet."""
+    return inf if stated is None else slo_s
+
+
+def _forecasted(preset: Preset, found: PresetForecast, desk: Desk) -> Forecasted:
     """A forecast, measured by the objectives of the preset in force."""
     whole = found.all
     return Forecasted(
         name=preset.name,
         seats=preset.batching.seats,
         completed_ratio=whole.completed_ratio.value,
-        keeps_objectives=all(_keeps(one, present.classes.get(name)) for name, one in found.classes.items()),
+        keeps_objectives=all(_keeps(one, _objectives(desk, name)) for name, one in found.classes.items()),
         ttft_p95_s=_value(whole.ttft_s.p95),
         inter_token_p95_s=_value(whole.inter_token_s.p95),
     )
 
 
-def _keeps(found: ClassForecast, terms: PriorityClass | None) -> bool:
+def _keeps(found: ClassForecast, objectives: Resolved) -> bool:
     """Whether first tokens and times between tokens of a class keep its objectives by their p95."""
-    if terms is None:
-        return True
-    slo_ms, ttft_s, between_s = terms.inter_token_slo_ms, _value(found.ttft_s.p95), _value(found.inter_token_s.p95)
-    late = terms.ttft_slo_s is not None and (ttft_s is None or ttft_s > terms.ttft_slo_s)
-    slow = slo_ms is not None and between_s is not None and 1000 * between_s > slo_ms
+    ttft_s, between_s = _value(found.ttft_s.p95), _value(found.inter_token_s.p95)
+    late = objectives.ttft_s is not None and (ttft_s is None or ttft_s > objectives.ttft_s)
+    slow = objectives.inter_token_s is not None and between_s is not None and between_s > objectives.inter_token_s
     return not late and not slow
 
 

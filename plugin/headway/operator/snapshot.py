@@ -16,7 +16,7 @@ from headway.supervision import WarmupReport
 from headway_policies import AdmissionState, Cause, ClassLedger, EngineState, Hold, Load
 from headway_policies.diagnosis import Diagnosis
 from headway_policies.fallback import Degradation, Rung, Trigger
-from headway_policies.limits import StepTime
+from headway_policies.limits import ObjectivesNow, StepTime, Unloaded
 from headway_policies.memory import Cache
 from headway_policies.prediction import Accuracy
 from headway_policies.preset import SeatBounds
@@ -35,7 +35,8 @@ class ClassReading:
     """One priority class: its place where the preset has it (larger is more urgent), its counts, its oldest wait.
 
     ``overloaded``: its queue stands, so that waits are cut to its objective. ``held_seats`` are kept from the classes
-    below it. ``objectives_s``: what its terms state, by name.
+    below it. ``objectives`` are those of its terms on this engine, for a prompt of the usual length; None where the
+    preset does not have the class.
     """
 
     priority: int | None
@@ -43,7 +44,7 @@ class ClassReading:
     overloaded: bool
     held_seats: int
     counts: ClassLedger
-    objectives_s: Mapping[str, float]
+    objectives: ObjectivesNow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,8 @@ class SupervisorReading:
 @dataclass(frozen=True, slots=True)
 class EngineReading:
     """The engine: its state, whether requests go to it, its own limit, its last step, its fitted step time with the
-    error of the fit (None: not known yet), its settings, its supervisor where one runs.
+    error of the fit (None: not known yet), its settings, its supervisor where one runs. ``unloaded`` is what a request
+    alone takes, ``unloaded_from`` what that rests on (``limits.EngineFit``).
 
     One that is gone has no last step: nothing runs in it, and nothing waits.
     """
@@ -167,6 +169,8 @@ class EngineReading:
     load: Load
     costs: StepTime
     error_ratio: float | None
+    unloaded: Unloaded | None
+    unloaded_from: str
     settings: EngineSettings
     preemptions: int
     supervisor: SupervisorReading | None

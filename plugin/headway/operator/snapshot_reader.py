@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from headway.admission import Gateway
 from headway.fallback import FallbackController
-from headway.operator.attainment import objectives_s
 from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
 from headway.operator.ordered_limit import LimitOrders
@@ -39,8 +38,9 @@ from headway.supervision import (
     not_ready,
 )
 from headway_policies import Cause, Desk, Load, Preset
+from headway_policies.limits import ObjectivesNow
 from headway_policies.memory import Cache
-from headway_policies.preset import SeatBounds, typical_tokens
+from headway_policies.preset import SeatBounds, best_seats, typical_tokens
 
 _MOST_SEATS = 65_536
 _NO_LOAD = Load(running=0, waiting=0, kv_usage_ratio=0.0)
@@ -106,11 +106,10 @@ class SnapshotReader:
         return PresetReading(desk.preset.name, desk.revision, history.last_change_s, switches, back_to, left_s)
 
     def _limit(self, desk: Desk, now_s: float) -> LimitReading:
-        ceiling = self.catalogue.max_seats() if desk.ceiling is None else desk.ceiling
         return LimitReading(
             live=desk.limit,
             proposed=desk.proposed_limit(now_s),
-            ceiling=ceiling,
+            ceiling=self._ceiling(desk),
             why=desk.limit_reason,
             scale_ratio=desk.scale_ratio(now_s),
             desired_instances=self.scale_signal.instances,
@@ -118,6 +117,10 @@ class SnapshotReader:
             ordered_left_s=self.orders.left_s(now_s),
             bounds=self.seat_bounds(desk.preset),
         )
+
+    def _ceiling(self, desk: Desk) -> int:
+        """The engine's; where it has not said so, no less than what is in force and what any preset states."""
+        return max(desk.limit, self.catalogue.stated_seats()) if desk.ceiling is None else desk.ceiling
 
     def seat_bounds(self, preset: Preset) -> SeatBounds:
         """What this engine has seats for, at the recorded lengths, or before there are any at those of the preset."""
@@ -131,6 +134,7 @@ class SnapshotReader:
             sequence_tokens=tokens,
             recorded=recorded,
             knee_seats=None if knee is None else max(1, min(round(knee), _MOST_SEATS)),
+            best_seats=best_seats(preset, desk.engine_fit),
         )
 
     def _fallback(self) -> FallbackReading:
@@ -171,6 +175,8 @@ class SnapshotReader:
             load=load,
             costs=fit.step_costs,
             error_ratio=fit.error_ratio,
+            unloaded=fit.unloaded,
+            unloaded_from=fit.unloaded_from,
             settings=settings,
             preemptions=self.activity.preemptions,
             supervisor=reading,
@@ -204,7 +210,12 @@ def _classes(desk: Desk, now_s: float) -> dict[str, ClassReading]:
             overloaded=name in standing,
             held_seats=held.get(name, 0),
             counts=counts.copy(),
-            objectives_s=objectives_s(terms.get(name)),
+            objectives=_objectives(desk, name),
         )
         for name, counts in desk.ledger.classes.items()
     }
+
+
+def _objectives(desk: Desk, name: str) -> ObjectivesNow | None:
+    terms = desk.preset.classes.get(name)
+    return None if terms is None else ObjectivesNow.of(terms, desk.engine_fit.unloaded, desk.usual_prompt_tokens)

@@ -18,6 +18,7 @@ from headway.operator.snapshot import (
 from headway.release import version, vllm_version
 from headway.supervision import WarmupReport
 from headway_policies.diagnosis import Diagnosis
+from headway_policies.limits import ObjectivesNow
 
 
 def status_of(shot: Snapshot) -> dict[str, Any]:
@@ -49,7 +50,7 @@ def status_of(shot: Snapshot) -> dict[str, Any]:
         "queued_tokens": queue.tokens,
         "queued_bytes": queue.size_bytes,
         "in_flight": shot.in_flight,
-        "classes": [_class(name, one) for name, one in shot.classes.items()],
+        "classes": [_class(name, one, shot.preset.name) for name, one in shot.classes.items()],
         "prediction": {
             of: {"samples": one.samples, "error_ratio": round(one.error_ratio, 4)} for of, one in shot.accuracy.items()
         },
@@ -115,7 +116,7 @@ def _limit(limit: LimitReading) -> dict[str, Any]:
     }
 
 
-def _class(name: str, reading: ClassReading) -> dict[str, Any]:
+def _class(name: str, reading: ClassReading, preset: str) -> dict[str, Any]:
     counts = reading.counts
     return {
         "name": name,
@@ -127,6 +128,23 @@ def _class(name: str, reading: ClassReading) -> dict[str, Any]:
         "in_flight": counts.in_flight,
         "arrived": counts.arrived,
         "outcomes": {str(outcome): number for outcome, number in counts.outcomes.items()},
+        "objectives": None if reading.objectives is None else objectives_answer(name, reading.objectives, preset),
+    }
+
+
+def objectives_answer(name: str, now: ObjectivesNow, preset: str) -> dict[str, Any]:
+    """The objectives of a class of this preset, as in ``ClassObjectives`` of the contract."""
+    found = now.found
+    return {
+        "ttft_s": _rounded(found.ttft_s),
+        "inter_token_s": None if found.inter_token_s is None else round(found.inter_token_s, 6),
+        "prompt_tokens": round(now.prompt_tokens, 1),
+        "ttft_stated": now.ttft,
+        "inter_token_stated": now.inter_token,
+        "follows_engine": found.relative,
+        "kept_alone": found.kept_alone,
+        "words": now.words,
+        "missed_alone": now.missed_alone(preset, name),
     }
 
 
@@ -168,6 +186,7 @@ def _engine(backend: str, engine: EngineReading) -> dict[str, Any]:
         "kv_cache_usage_ratio": round(load.kv_usage_ratio, 4),
         "kv_cache_tokens": load.kv_capacity_tokens,
         "step_time": _step_time(engine),
+        "unloaded": _unloaded(engine),
         "dtype": engine.settings.dtype,
         "quantization": engine.settings.quantization,
         "kv_cache_dtype": engine.settings.kv_cache_dtype,
@@ -185,6 +204,13 @@ def _step_time(engine: EngineReading) -> dict[str, float] | None:
         "prompt_token_s": round(costs.prefill_token_s, 6),
         "error_ratio": round(engine.error_ratio, 4),
     }
+
+
+def _unloaded(engine: EngineReading) -> dict[str, Any] | None:
+    if (alone := engine.unloaded) is None:
+        return None
+    times = {"token_s": round(alone.token_s, 6), "prefill_token_s": round(alone.prefill_token_s, 9)}
+    return {**times, "source": engine.unloaded_from}
 
 
 def _supervision(engine: EngineReading) -> dict[str, Any]:

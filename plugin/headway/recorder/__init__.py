@@ -3,10 +3,12 @@
 recorder    the ring of arrivals, and a copy of it at one moment      summary    rates, lengths, bursts, the mix
 trace       the copy as a file that ``headway simulate --trace`` reads
 served      the rings of first tokens and ends, and their figures     ring       a bounded ring of rows
+speed       how fast the engine's steps were, and how unsteady
 """
 
 from headway.recorder.recorder import KEEP_S, Recorder, Recording
 from headway.recorder.served import ServedLog
+from headway.recorder.speed import SpeedLog, Unsteadiness
 from headway.recorder.summary import ClassTraffic, Lengths, TrafficSummary, summarise
 from headway.recorder.trace import trace_lines
 
@@ -17,7 +19,9 @@ __all__ = [
     "Recorder",
     "Recording",
     "ServedLog",
+    "SpeedLog",
     "TrafficSummary",
+    "Unsteadiness",
     "summarise",
     "trace_lines",
 ]

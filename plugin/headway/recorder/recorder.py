@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from headway.recorder.ring import Ring
 from headway.recorder.served import ServedLog
-from headway_policies import Outcome, Ticket, Usage
+from headway.recorder.speed import SpeedLog
+from headway_policies import Load, Outcome, Ticket, Usage
 
 KEEP_S = 1800.0
 MAX_ROWS = 100_000
@@ -53,7 +54,7 @@ class Recording:
 
 
 class Recorder:
-    """The ring of one gate, and beside it ``served``, how its requests fared.
+    """The ring of one gate, and beside it ``served``, how its requests fared, and ``speed``, how fast its engine was.
 
     Times are those of the gate's clock, ids those of its tickets: both only grow.
     """
@@ -67,6 +68,11 @@ class Recorder:
         self._tenants: dict[str, int] = {"": 0}
         self._numbered = 0
         self.served = ServedLog()
+        self.speed = SpeedLog()
+
+    def stepped(self, load: Load, now_s: float) -> None:
+        """The engine made a step."""
+        self.speed.stepped(load, now_s)
 
     def first_token(self, ticket: Ticket, delay_s: float, now_s: float) -> None:
         """The first token of a request came so long after its arrival."""

@@ -71,10 +71,17 @@ def demand_seats(status: Status) -> int:
 
 
 def late_ratio(status: Status, settings: Mapping[str, object]) -> float:
-    """The longest wait as a share of its class's ``ttft_slo_s``; 0 where no class states one."""
+    """The longest wait as a share of the objective of its class for the first token; 0 where no class has one.
+
+    An older server does not tell its objectives: then they are those of its ``settings`` that are numbers.
+    """
     found = 0.0
     for one in status.classes:
-        objective_s = settings.get(f"classes.{one.name}.ttft_slo_s")
+        objective_s = one.objectives.ttft_s if one.objectives is not None else settings.get(_key(one.name))
         if isinstance(objective_s, int | float) and objective_s > 0:
             found = max(found, one.oldest_wait_s / objective_s)
     return found
+
+
+def _key(class_name: str) -> str:
+    return f"classes.{class_name}.ttft_slo_s"

@@ -18,6 +18,7 @@ The same seed gives the same run. What the model leaves out is said in ``engine_
 
 from headway.simulator.engine_model.capacity import Ceiling, Slo, ceiling
 from headway.simulator.engine_model.engine import Engine, EngineModel
+from headway.simulator.engine_model.variation import Pace, Variation
 from headway.simulator.report.class_slo import ClassSlo, stated_by
 from headway.simulator.report.report import Comparison, Run, as_csv, as_json, text_table
 from headway.simulator.report.summary import ClassSummary, Spread, Summary, jain, max_min, spread, summarise
@@ -47,6 +48,7 @@ __all__ = [
     "EngineModel",
     "Lengths",
     "Moment",
+    "Pace",
     "Phase",
     "Request",
     "Result",
@@ -57,6 +59,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "Traffic",
+    "Variation",
     "Visit",
     "Workload",
     "as_csv",

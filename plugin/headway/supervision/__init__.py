@@ -11,6 +11,7 @@ from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
 from headway.supervision.memory_maintenance import MemoryMaintenance
 from headway.supervision.memory_probe import Gpus
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
+from headway.supervision.objectives_log import ObjectivesLog
 from headway.supervision.overload_log import OverloadLog
 from headway.supervision.processes import ProcessorUse, memory_limit_bytes, read_processes
 from headway.supervision.readiness import not_ready
@@ -31,6 +32,7 @@ __all__ = [
     "MemoryMaintenance",
     "MemoryReport",
     "NotNowError",
+    "ObjectivesLog",
     "OverloadLog",
     "ProcessorUse",
     "Replacer",

@@ -169,7 +169,7 @@ def _tables(settings: Mapping[str, object]) -> list[str]:
 
 
 def _description(name: str, step: Step) -> str:
-    return f"{name} with the seats that were measured to be worth it: {step.seats}."
+    return f"{name} with a limit fixed at the seats that were measured to be worth it: {step.seats}."
 
 
 __all__ = ["Choice", "Objectives", "choose", "evidence", "knee", "preset_text"]

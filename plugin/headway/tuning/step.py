@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headway.api import Status
 from headway.load.scrape import Counts
+from headway_policies.request import relative
 
 #: Below this share of its seats, and with an empty queue, more seats would change nothing.
 FILLED_RATIO = 0.7
 #: Refusals of so much more of the arrivals than in another step are those of the step, and not of chance.
 MORE_REFUSED_RATIO = 0.01
+#: Limits that keep no time between tokens.
+_KEEPING_NONE = ("fixed", "knee")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +25,38 @@ class Objectives:
     ttft_s: Mapping[str, float]
 
     @classmethod
-    def of(cls, settings: Mapping[str, object]) -> Objectives:
-        """Those of a preset's settings. A limit that no class states counts only where a policy follows it."""
-        stated: list[float] = []
+    def of(cls, settings: Mapping[str, object], status: Status | None = None) -> Objectives:
+        """Those of a preset's settings, on the engine of this status: without one only those that are numbers.
+
+        A limit that no class states counts only where a policy follows it.
+        """
+        now = {} if status is None else {one.name: one.objectives for one in status.classes if one.objectives}
+        stated = list[float | None]()
         ttft_s: dict[str, float] = {}
         for key, value in settings.items():
             section, _, rest = key.partition(".")
             name, _, term = rest.rpartition(".")
-            if section == "classes" and isinstance(value, int | float):
-                if term == "inter_token_slo_ms":
-                    stated.append(value / 1000)
-                elif term == "ttft_slo_s":
-                    ttft_s[name] = float(value)
-        followed = settings.get("limit.inter_token_slo_ms")
-        if settings.get("limit.policy", "fixed") != "fixed" and isinstance(followed, int | float):
-            stated.append(followed / 1000)
-        return cls(min(stated, default=None), ttft_s)
+            found = now.get(name)
+            if section == "classes" and term == "inter_token_slo_ms":
+                stated.append(found.inter_token_s if isinstance(value, str) and found else _number(value, 0.001))
+            elif section == "classes" and term == "ttft_slo_s":
+                first_s = found.ttft_s if isinstance(value, str) and found else _number(value, 1.0)
+                ttft_s |= {} if first_s is None else {name: first_s}
+        if settings.get("limit.policy", "fixed") not in _KEEPING_NONE:
+            stated.append(_followed_s(settings.get("limit.inter_token_slo_ms"), status))
+        return cls(min((one for one in stated if one is not None), default=None), ttft_s)
+
+
+def _followed_s(stated: object, status: Status | None) -> float | None:
+    """The objective that the limit follows, in seconds; None where it is relative to an engine that is not known."""
+    if not isinstance(stated, str):
+        return _number(stated, 0.001)
+    alone = None if status is None else status.engine.unloaded
+    return None if alone is None else relative(stated).of(1000 * alone.token_s) / 1000
+
+
+def _number(value: object, unit_s: float) -> float | None:
+    return float(value) * unit_s if isinstance(value, int | float) else None
 
 
 @dataclass(frozen=True, slots=True)

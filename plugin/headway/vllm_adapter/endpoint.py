@@ -36,7 +36,7 @@ from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
 from headway.http.inference import Retries, TenantCharges
-from headway.operator import Control, Listed, ServerIdentity
+from headway.operator import Control, Listed, ServerIdentity, follows_engine, reach, stated_seats
 from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
@@ -147,7 +147,10 @@ class HeadwayEndpoint:
             log.warning("preset %s: %s", control.preset.name, warning)
         for words in control.reader.seat_bounds(control.preset).words:
             log.info("bounds: %s", words)
-        log.info("preset %s in force: %d seats (ceiling %d)", control.preset.name, gateway.gate.desk.limit, ceiling)
+        log.info(
+            "preset %s in force: %d seats (ceiling %d): %s",
+            control.preset.name, gateway.gate.desk.limit, ceiling, reach(control.preset, str(ceiling)),
+        )  # fmt: skip
 
     def _guard_requests(self, settings: Settings, args: Namespace) -> None:
         """Bound and guard a request before it is read: every other middleware is there now, and these are outside.
@@ -223,12 +226,13 @@ def _served_name(args: Namespace) -> str:
 
 
 def _log_degraded_modes(largest: Listed, ceiling: int, args: Namespace) -> None:
-    """One warning for each thing that this server cannot do. ``largest`` is the preset that asks for the most seats."""
-    wanted = largest.preset.max_seats()
+    """One warning for each thing that this server cannot do. ``largest`` is the preset that states the most seats."""
+    wanted = stated_seats(largest.preset)
     if ceiling < wanted:
         log.warning(
-            "the engine has %d seats at most, but preset %s (%s) asks for %d; start with --max-num-seqs %d to use them",
-            ceiling, largest.preset.name, largest.source, wanted, wanted,
+            "the engine has %d seats at most, but preset %s (%s) %s %d; start with --max-num-seqs %d to use them",
+            ceiling, largest.preset.name, largest.source,
+            "starts at" if follows_engine(largest.preset) else "asks for", wanted, wanted,
         )  # fmt: skip
     if (getattr(args, "api_server_count", None) or 1) > 1 or "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         log.warning(

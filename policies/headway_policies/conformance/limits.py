@@ -103,7 +103,7 @@ def violations(make: Callable[[LimitSettings, int], LimitPolicy], seeds: Iterabl
             settings = LimitSettings()
             governor = Governor(_Watched(make(settings, fixed), report), settings, fixed, None)
             history = f"seed {seed}, {fixed} seats at the start"
-            _History(governor, settings.inter_token_slo_ms / 1000, seed, report, history).run()
+            _History(governor, settings.slo_s(None), seed, report, history).run()
     return report.found()
 
 

@@ -6,7 +6,7 @@ Each event takes the time and returns effects, which a shell (server, simulator,
 from headway_policies.desk.capacity import CapReason
 from headway_policies.desk.desk import Desk
 from headway_policies.desk.dump import dump
-from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Reject, Requeue, WakeAt
+from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, Requeue, WakeAt
 from headway_policies.desk.ledger import ClassLedger, Ledger
 from headway_policies.desk.mode import ENGINE_HOLDS, AdmissionState, Hold
 from headway_policies.desk.transitions import Phase
@@ -25,6 +25,7 @@ __all__ = [
     "Hold",
     "Ledger",
     "Phase",
+    "Recall",
     "Reject",
     "Requeue",
     "WakeAt",

@@ -2,8 +2,9 @@
 
 1. refused    nothing is admitted, its class is shed, or its time is over
 2. seated     no ticket before it may go, and its seats are free
-3. refused    the queue is full, or its predicted wait is longer than it may wait, or than the objective of its class
-              allows while the queue of that class stands
+3. refused    the queue is full; or its predicted wait is longer than it may wait; or its class is overloaded and its
+              first token is expected after three quarters of the objective, while no less urgent ticket is dispatched
+              in the same event
 4. evicts     a less urgent ticket loses its place, where the preset says so and it helps
 5. queued     it waits, with a deadline, unless its client will not wait
 """
@@ -86,4 +87,8 @@ class Admission:
             wait_s = self._scheduler.predicted_wait_s(ticket, ticket.seats)
             if wait_s is not None and now_s + wait_s > due_s:
                 return Reason.DEADLINE_INFEASIBLE
-        return Reason.OBJECTIVE_INFEASIBLE if opened and self._objectives.infeasible(ticket, now_s) else None
+        infeasible = opened and self._objectives.infeasible(ticket, now_s)
+        scheduler, name = self._scheduler, ticket.class_name
+        if infeasible and scheduler.used_up(name, now_s) and not scheduler.below_sent(name, now_s):
+            return Reason.OBJECTIVE_INFEASIBLE
+        return None

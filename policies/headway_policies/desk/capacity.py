@@ -13,6 +13,8 @@ from math import inf
 
 from headway_policies.engine import Ramp
 from headway_policies.limits import (
+    LEARNING,
+    MEMORY_WHYS,
     EngineFit,
     FixedLimit,
     Governor,
@@ -63,6 +65,11 @@ class Opening:
         if not self.moving:
             return held
         return ramp.seats(held, self._opened_s, now_s)
+
+    @property
+    def held(self) -> bool:
+        """Whether only a share is open, for some time or for a reason."""
+        return self.moving or min(self._ratios.values()) < 1
 
     def due_s(self, limit: int, ramp: Ramp, now_s: float) -> float | None:
         """When time opens the next seat; None when it will not."""
@@ -128,6 +135,17 @@ class Capacity:
         """The seats that are open."""
         return self.opening.seats(self._whole(now_s), self._ramp, now_s)
 
+    def most_seats(self, open_seats: int) -> float:
+        """The most seats that a class may reach beyond those that are open; no more than these where their number is
+        fixed, where the engine's memory bounds it, and where less than the limit is open.
+        """
+        settings, opening = self._preset.limit, self.opening
+        fixed = settings.policy == "fixed" or settings.shadow
+        if fixed or opening.held or self.why in MEMORY_WHYS:
+            return open_seats
+        bounds = (settings.max_seats, self.ceiling, opening.most)
+        return max(open_seats, min((one for one in bounds if one is not None), default=inf))
+
     def proposed(self, now_s: float) -> int:
         """What the policy would set without the shadow mode."""
         return self._capped(self._limit.proposed(now_s))
@@ -143,7 +161,7 @@ class Capacity:
         if self.pacer is not None:
             self.pacer.observe(signals.load, now_s)
         self.engine.step(signals.load)
-        if self._preset.limit.policy != "model":
+        if self._preset.limit.policy not in LEARNING:
             seen = self._meter.add(signals, now_s)
             if seen is not None:
                 self.engine.learn(seen)

@@ -5,19 +5,25 @@ it. It reads no clock, awaits nothing and touches nothing outside itself: each e
 and returns the effects its shell must carry out, in order. Times may not run backwards.
 
     phase      entered by                     left by
-    WAITING    arrive, engine_restarting      dispatch, reject, expire, leave, engine_lost, drain
+    WAITING    arrive, recall, engine_restarting   dispatch, reject, expire, leave, engine_lost, drain
     RUNNING    dispatch                       leave, abort (a time-out), engine_restarting, engine_lost
     SETTLED    abort, engine_lost, leave      leave, reseat to 0: the outcome is written, the engine may hold seats
     ENDED      reject, expire, leave, reseat  never: the desk has forgotten the ticket
 
 Invariants, at the end of every event:
   1. arrived == queued + in flight + sum of outcomes, for each class
-  2. a ticket is dispatched only while its seats fit under the limit; a lowered limit ends no ticket
+  2. a ticket is dispatched only while its seats fit under the limit, or, in the most urgent class, within the share of
+     that class and the square root of it beyond a limit that moves, up to its highest; a lowered limit ends no ticket
   3. nothing waits beyond the bounds of its class and of all, except what a smaller preset found waiting
   4. every ticket gets exactly one outcome
   5. nothing waits while the next in line fits and its batch may leave, unless paused, draining or without an engine,
-     while its prompt would make those that run miss their pace, or while those run alone that a crash has made suspect
+     while its prompt would make those that run miss their pace, or while those run alone that a crash has made suspect;
+     and no ticket is refused for an objective while a less urgent one is dispatched in the same event, or has been
+     since it arrived, but by what the order between the classes grants that one
   6. nothing is dispatched at or after its deadline
+
+A ticket that is late for its objective waits behind all others of its class. A refusal for an objective at dispatch is
+in favour of another of its class that goes in the same event, or of one that is late even in an idle engine.
 
 An arrival goes forward: ``admit`` (checks, bounds, the predicted wait), ``dispatch`` (which tickets go now),
 ``lifecycle`` (the one writer of a ticket's record and of the effects). The transitions are a table, ``transitions``.
@@ -43,11 +49,12 @@ from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import AdmissionState, Hold, Mode
 from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.record import Record
+from headway_policies.desk.room import Room
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
 from headway_policies.engine import EngineState
 from headway_policies.fallback import Rung
-from headway_policies.limits import EngineFit, Learnt, LimitFailure, Load, Signals
+from headway_policies.limits import EngineFit, Learnt, LimitFailure, Load, Resolved, Signals
 from headway_policies.prediction import Accuracy, PrefixCache, scale_ratio
 from headway_policies.preset import Preset
 from headway_policies.request import Ending, Reason, Ticket, Usage, shorter
@@ -62,10 +69,16 @@ class Desk:
         self._capacity = Capacity(preset, ceiling)
         self._forecast = Forecast()
         self._scheduler = Scheduler(preset, self._forecast)
-        self._objectives = Objectives(preset, self._scheduler, self._forecast)
+        self._objectives = Objectives(preset, self._scheduler, self._forecast, self._capacity.engine)
         self._lifecycle = Lifecycle(self.mode, self._scheduler, self._forecast, self._objectives, self.ledger)
         self._dispatcher = Dispatcher(
-            self.mode, self._scheduler, self._lifecycle, self._forecast, self._objectives, ceiling
+            self.mode,
+            self._scheduler,
+            self._lifecycle,
+            self._forecast,
+            self._objectives,
+            ceiling,
+            Room(self.mode, self._scheduler, self._lifecycle, self._forecast),
         )
         self._admission = Admission(self.mode, self._scheduler, self._lifecycle, self._dispatcher, self._objectives)
         self._armed_s: float | None = None
@@ -139,7 +152,7 @@ class Desk:
 
     def observe(self, load: Load, now_s: float) -> list[Effect]:
         """The engine made a step."""
-        scheduler, sizes = self._scheduler, self._forecast.sizes
+        scheduler, sizes, unloaded = self._scheduler, self._forecast.sizes, self._capacity.engine.unloaded
         signals = Signals(
             load,
             seats_taken=scheduler.seats.taken,
@@ -149,10 +162,12 @@ class Desk:
             output_tokens_mean=sizes.output_tokens,
             sequence_tokens_std=sizes.deviation_tokens,
             pace_spread_ratio=self._forecast.pace.ratio,
+            unloaded_token_s=None if unloaded is None else unloaded.token_s,
         )
         scheduler.limited = False
         self._capacity.observe(signals, now_s)
         scheduler.observe(load)
+        self._objectives.observed()
         self._begin(now_s)
         self._dispatcher.fill(now_s)
         return self._end(now_s)
@@ -453,6 +468,17 @@ class Desk:
         """Whole seconds after which a refused client may be served."""
         return self._lifecycle.retry_after_s(now_s)
 
+    def objectives(self, class_name: str, prompt_tokens: float | None = None) -> Resolved:
+        """The objectives of a class of the preset on this engine as it is now, for a prompt of this length; None: of
+        the recent mean length, ``usual_prompt_tokens``.
+        """
+        return self._objectives.resolved(class_name, prompt_tokens)
+
+    @property
+    def usual_prompt_tokens(self) -> float:
+        """The mean length of the recent prompts; 0 before a request has completed."""
+        return self._forecast.sizes.prompt_tokens
+
     def standing_queues(self, now_s: float) -> list[str]:
         """The classes that have waited beyond the target of their objective for so long that waits are cut."""
         return list(self._objectives.standing(now_s))
@@ -519,6 +545,7 @@ class Desk:
 
     def _weigh(self, now_s: float) -> None:
         self._scheduler.limit = self._capacity.seats(now_s)
+        self._scheduler.most_seats = self._capacity.most_seats(self._scheduler.limit)
 
     def _fill_again(self, now_s: float, *, closed: bool) -> None:
         """Dispatch what may go; ``closed``: nothing could go until now, and the queues have grown for that."""

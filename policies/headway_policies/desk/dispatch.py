@@ -4,8 +4,20 @@
     the bypass               tickets that may take one of the few seats beside a batch (fallback)
     all other tickets        in the order of the scheduler, as far as its strategy and the seats allow
 
-When its turn comes, a ticket past its deadline expires instead, and one that could no longer have a first token in
-time, or within its objective while its queue stands, is refused in favour of the next.
+When its turn comes, a ticket past its deadline expires instead. One whose first token would come too late for its
+objective gives its turn to the others of its class that can still be in time: it is relegated behind them, and served
+when no other of its class waits. One that would miss a time-out is refused in favour of the next of its class, where
+the preset says so. Only while its class is overloaded is a ticket refused for its objective, and only once that has
+passed:
+
+    of those relegated       when another of their class has been dispatched in the same event; where tickets of less
+                             urgent classes wait, those that are left when no seat is free any more
+    the last that waits      if it is late even in an idle engine, others were refused shortly before, and no less
+                             urgent ticket waits or was dispatched since it arrived
+    under another order      one that cannot relegate: one for each of its class that is dispatched
+
+A ticket that a less urgent one has passed beside its order (a suspect, the bypass, the batch of another bin) is not
+refused for its objective.
 """
 
 from __future__ import annotations
@@ -13,8 +25,9 @@ from __future__ import annotations
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode, Stages
-from headway_policies.desk.objectives import Objectives
+from headway_policies.desk.objectives import SURE_RATIO, Objectives
 from headway_policies.desk.record import Record
+from headway_policies.desk.room import Room
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.desk.transitions import Phase
 from headway_policies.fallback import Rung
@@ -22,9 +35,6 @@ from headway_policies.queueing import Lane
 from headway_policies.request import Reason, Ticket
 
 SLICE = 200  # deadlines settled in one event: about a millisecond
-#: Refused by prediction for each that goes, for their objective; for a deadline it is one. A wrong prediction must not
-#: empty the queue before a free seat.
-_MAX_SHED = 4
 
 
 class Dispatcher:
@@ -38,8 +48,11 @@ class Dispatcher:
         forecast: Forecast,
         objectives: Objectives,
         ceiling: int | None,
+        room: Room,
     ) -> None:
+        self._room = room
         self.patience = SLICE
+        self._shed: dict[str, int] = {}  # by class: refused for a time-out since a ticket went
         self._mode = mode
         self._scheduler = scheduler
         self._lifecycle = lifecycle
@@ -85,30 +98,113 @@ class Dispatcher:
         for lane, most_seats in scheduler.leaving(now_s):
             if self._send(lane, most_seats, now_s) and scheduler.strategy.barrier:
                 return
+        if scheduler.queue.total.requests and self._make_room(now_s):
+            self.fill(now_s)  # the one that made room may have had more seats
 
     # ------------------------------------------------------------------ inside
 
+    def _make_room(self, now_s: float) -> bool:
+        """Give the seats of a running ticket that has no token yet to a more urgent one. Whether any were given."""
+        pair = self._room.make(now_s) if self.patience else None
+        if pair is None:
+            return False
+        urgent, victim = pair
+        self._lifecycle.recall(victim, now_s)
+        self._lifecycle.dispatch(urgent, now_s)
+        self.patience -= 1
+        return True
+
     def _send(self, lane: Lane, most_seats: int, now_s: float) -> bool:
         """Dispatch from the head of a lane as far as the seats go. Whether any ticket went."""
-        scheduler, lifecycle = self._scheduler, self._lifecycle
+        scheduler, uncut = self._scheduler, dict[str, Record]()
         scheduler.open_batch(now_s)
-        sheds = _MAX_SHED
         while scheduler.batch_seats < most_seats and self.patience:
             ticket = scheduler.next(lane, now_s)
             if ticket is None:
                 break
-            record = lifecycle.records[ticket.id]
-            if self._too_late(record, now_s):
+            record = self._lifecycle.records[ticket.id]
+            if self._too_late(record, now_s) or self._gives_way(record, now_s):
                 self.patience -= 1
-            elif self._misses_objective(record, 0.0, now_s):
-                self._refuse(record, Reason.OBJECTIVE_UNREACHABLE, now_s)
-            elif sheds and (hopeless := self._hopeless(record, now_s)) is not None:
-                self._refuse(record, hopeless, now_s)
-                sheds = sheds - 1 if hopeless is Reason.OBJECTIVE_UNREACHABLE else 0
+                continue
+            self._lifecycle.dispatch(record, now_s)
+            self._shed[record.queue_class] = 0
+            if scheduler.below_waits(record.queue_class):
+                uncut[record.queue_class] = record  # the next seat is rather for one that is late than for those
             else:
-                lifecycle.dispatch(record, now_s)
-                sheds = _MAX_SHED
+                self._cut(record, now_s)
+        for name, record in uncut.items():
+            if scheduler.closed_to(name) or scheduler.batch_seats >= most_seats:
+                self._cut(record, now_s)
         return scheduler.batch_seats > 0
+
+    def _gives_way(self, record: Record, now_s: float) -> bool:
+        """Whether a ticket whose first token would come too late leaves its turn to another of its class, which can
+        still have its own in time. One that would miss a time-out is refused, where the preset says so.
+        """
+        if record.late:
+            return False
+        if not self._others_in_time(record):
+            return self._is_last_and_lost(record, now_s)
+        if self._mode.preset.queue.shed_unreachable and self._misses_deadline(record, now_s):
+            return self._shed_once(record, Reason.DEADLINE_UNREACHABLE, now_s)
+        likely_s = self._forecast.likely_first_token_s(record.ticket) or 0.0
+        if not self._objectives.late(record, likely_s, now_s, surely=SURE_RATIO):
+            return False
+        return self._lifecycle.relegate(record, now_s)
+
+    def _is_last_and_lost(self, record: Record, now_s: float) -> bool:
+        """Whether the last of its class that waits is refused: its first token is too late in any case, in an overload
+        of its class that has cost others, and its seat falls to no less urgent ticket, now or since it arrived.
+        """
+        objectives, name = self._objectives, record.queue_class
+        if not objectives.contested(name, now_s) or not objectives.lost(record, now_s):
+            return False
+        if self._scheduler.below_served(name, record.ticket.arrived_s):
+            return False
+        self._refuse(record, Reason.OBJECTIVE_UNREACHABLE, now_s)
+        return True
+
+    def _others_in_time(self, record: Record) -> bool:
+        """Whether other tickets of its class wait that have not been relegated."""
+        queue, lane, name = self._scheduler.queue, record.lane, record.queue_class
+        return lane.order.waiting(name) - queue.late(name, lane) > 1
+
+    def _shed_once(self, record: Record, reason: Reason, now_s: float) -> bool:
+        """Refuse a ticket in favour of the next of its class, which goes in any case. Whether it was refused."""
+        if self._shed.get(record.queue_class):
+            return False
+        self._shed[record.queue_class] = 1
+        self._refuse(record, reason, now_s)
+        return True
+
+    def _cut(self, sent: Record, now_s: float) -> None:
+        """A ticket went: in an overload those of its class are refused that wait behind all others and are too late.
+        None is while the class has not been given what its share guarantees it.
+        """
+        queue, lane, name = self._scheduler.queue, sent.lane, sent.queue_class
+        if sent.late or not self._objectives.overloaded(name, now_s) or not self._scheduler.used_up(name, now_s):
+            return
+        if not queue.relegates(lane):
+            self._cut_next(sent, now_s)
+            return
+        while self.patience and (ticket := queue.first_late(name, lane)) is not None:
+            if not self._cut_if_late(self._lifecycle.records[ticket.id], now_s):
+                return
+
+    def _cut_next(self, sent: Record, now_s: float) -> None:
+        """The same where no ticket is relegated: the next of the lane, if it is of that class."""
+        ticket = self._scheduler.head(sent.lane, now_s)
+        record = None if ticket is None else self._lifecycle.records[ticket.id]
+        if record is not None and record.queue_class == sent.queue_class:
+            self._cut_if_late(record, now_s)
+
+    def _cut_if_late(self, record: Record, now_s: float) -> bool:
+        """Refuse a ticket whose objective has passed, unless less urgent ones went before it. Whether it was."""
+        passed = self._scheduler.passed_over(record.queue_class, record.ticket.arrived_s)
+        if passed or not self._objectives.late(record, 0.0, now_s):
+            return False
+        self._refuse(record, Reason.OBJECTIVE_UNREACHABLE, now_s)
+        return True
 
     def _refuse(self, record: Record, reason: Reason, now_s: float) -> None:
         """Refuse a ticket whose first token would come too late."""
@@ -142,28 +238,13 @@ class Dispatcher:
         if not crash_suspects.suspects:
             self.fill(now_s)
 
-    def _hopeless(self, record: Record, now_s: float) -> Reason | None:
-        """Why its first token would come too late by prediction: then another ticket makes better use of the seat."""
+    def _misses_deadline(self, record: Record, now_s: float) -> bool:
+        """Whether a first token as soon as it can be expected would be too late for one of its time-outs."""
         least_s = self._forecast.first_token_s(record.ticket)
-        likely_s = self._forecast.likely_first_token_s(record.ticket)
-        if least_s is None or likely_s is None:
-            return None
-        sheds = self._mode.preset.queue.shed_unreachable and self._scheduler.queue.total.requests > 1
-        if sheds and self._misses_deadline(record, now_s + least_s):
-            return Reason.DEADLINE_UNREACHABLE
-        return Reason.OBJECTIVE_UNREACHABLE if self._misses_objective(record, likely_s, now_s) else None
-
-    def _misses_deadline(self, record: Record, token_s: float) -> bool:
-        """Whether a first token at that time would be too late for one of its time-outs."""
-        if record.queue_due_s is None or token_s <= record.queue_due_s:
+        if least_s is None or record.queue_due_s is None or now_s + least_s <= record.queue_due_s:
             return False
         due = record.run_due()
-        return due is not None and token_s > due[0]
-
-    def _misses_objective(self, record: Record, delay_s: float, now_s: float) -> bool:
-        """Whether its queue stands, and a first token after ``delay_s`` would miss its objective."""
-        alone = self._scheduler.queue.total.requests == 1
-        return self._objectives.unreachable(record, delay_s, now_s, alone=alone)
+        return due is not None and now_s + least_s > due[0]
 
     def _too_late(self, record: Record, now_s: float) -> bool:
         """Whether it has waited too long: then it expires."""

@@ -58,6 +58,15 @@ class Requeue:
 
 
 @dataclass(slots=True)
+class Recall:
+    """The ticket gives its seats to a more urgent one before its first token: stop it in the engine. It waits again,
+    for another Dispatch or its end.
+    """
+
+    ticket_id: int
+
+
+@dataclass(slots=True)
 class Degrade:
     """Serve the ticket with less than it asked for, and say so."""
 
@@ -72,4 +81,4 @@ class WakeAt:
     at_s: float
 
 
-Effect = Dispatch | Reject | Expire | Abort | Requeue | Degrade | WakeAt
+Effect = Dispatch | Reject | Expire | Abort | Requeue | Recall | Degrade | WakeAt

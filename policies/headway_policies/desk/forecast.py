@@ -6,6 +6,9 @@ from headway_policies.desk.record import Record
 from headway_policies.prediction import Accuracy, Demand, PaceSpread, QuantileLengths, SizeStats, WaitEstimate
 from headway_policies.request import Ticket, Usage
 
+#: A prediction that has been wrong by more than this share refuses nothing.
+_TRUSTED_RATIO = 0.5
+
 
 class Forecast:
     """The predictors of one desk. What they have learnt outlives every switch of a preset.
@@ -60,6 +63,11 @@ class Forecast:
     def likely_first_token_s(self, ticket: Ticket) -> float | None:
         """A time within which the first token probably comes after the dispatch; None while nothing is known."""
         return self._waits.likely_first_token_s(ticket.class_name, ticket.prompt_tokens)
+
+    @property
+    def waits_known(self) -> bool:
+        """Whether the predictions of waits have been right within half of what the waits were, or were not tried."""
+        return self._waits.accuracy().error_ratio <= _TRUSTED_RATIO
 
     def completed(self, record: Record, usage: Usage, now_s: float) -> None:
         """A request ran to its end."""

@@ -24,6 +24,7 @@ class ClassLedger:
     decisions: Counter[Decision] = field(default_factory=Counter)
     refusals: Counter[Reason] = field(default_factory=Counter)
     retries: int = 0
+    recalls: int = 0
 
     @property
     def balanced(self) -> bool:
@@ -40,6 +41,12 @@ class ClassLedger:
         self.queued += 1
         self.in_flight -= 1
         self.retries += 1
+
+    def recalled(self) -> None:
+        """A ticket that ran waits again, to make room for a more urgent one."""
+        self.queued += 1
+        self.in_flight -= 1
+        self.recalls += 1
 
     def ended(self, outcome: Outcome, *, waiting: bool) -> None:
         """A ticket that waited, or ran, has its outcome."""
@@ -71,6 +78,7 @@ class ClassLedger:
             self.decisions.copy(),
             self.refusals.copy(),
             self.retries,
+            self.recalls,
         )
 
 

@@ -7,10 +7,12 @@ a step is taken.
     step              transition            effect
     refuse_arrival   no record is made     Reject
     enqueue           to WAITING            none
+    relegate          WAITING               none
     seat_arrival     to RUNNING            as dispatch
     dispatch          WAITING -> RUNNING    Dispatch, and Degrade before it where it gets less than it asked for
     refuse            WAITING -> ENDED      Reject, or Expire where its time ran out
     requeue           RUNNING -> WAITING    Requeue
+    recall            RUNNING -> WAITING    Recall
     abort             RUNNING -> SETTLED    Abort
     leave             any -> ENDED          none; SETTLED instead, while the engine still has sequences of it
     reseat            SETTLED -> ENDED      none; only when the last of these sequences has left the engine
@@ -22,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from headway_policies.desk.deadlines import Deadlines
-from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Reject, Requeue
+from headway_policies.desk.effects import Abort, Degrade, Dispatch, Effect, Expire, Recall, Reject, Requeue
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.ledger import Ledger
 from headway_policies.desk.mode import Mode, Stages
@@ -40,13 +42,16 @@ class Lifecycle:
     """All tickets that are here: those that wait, those that run, and those that ended and still hold seats.
 
     ``effects`` belongs to the event under way: the desk opens it empty, each step adds to it, and the desk hands it
-    over when the event is done.
+    over when the event is done. ``unstarted`` are those that were dispatched and have no token yet, in that order;
+    ``sent_tokens`` counts the prompt tokens of all that were dispatched.
     """
 
     def __init__(
         self, mode: Mode, scheduler: Scheduler, forecast: Forecast, objectives: Objectives, ledger: Ledger
     ) -> None:
         self.records: dict[int, Record] = {}
+        self.unstarted: dict[int, Record] = {}
+        self.sent_tokens = 0
         self.effects: list[Effect] = []
         self.deadlines = Deadlines()
         self.crash_suspects = CrashSuspects()
@@ -81,6 +86,11 @@ class Lifecycle:
         self._join(record, now_s)
         return record
 
+    def relegate(self, record: Record, now_s: float) -> bool:
+        """It goes behind all others of its class, whose first tokens can still be in time; False where it cannot."""
+        record.late = self._scheduler.queue.relegate(record.ticket, record.queue_class, record.lane, now_s)
+        return record.late
+
     def seat_arrival(self, ticket: Ticket, stages: Stages, queue_due_s: float | None, now_s: float) -> None:
         """A new ticket gets its seats at once. It passes an empty queue: only its order has to book it."""
         self._scheduler.open_batch(now_s)
@@ -112,6 +122,7 @@ class Lifecycle:
             record.charged = False
         for ticket in waiting:
             record = self.records[ticket.id]
+            record.late = False
             self._place(record)
             self._push(record, ticket.arrived_s)
 
@@ -148,9 +159,11 @@ class Lifecycle:
     def first_token(self, record: Record, now_s: float) -> None:
         """Its first token is here."""
         record.first_s = record.token_s = now_s
+        self.unstarted.pop(record.ticket.id, None)
         self._forecast.first_token(record, now_s)
         if record.crash is None:
-            self._scheduler.first_token(record.queue_class, now_s - record.ticket.arrived_s)
+            slo_s = self._objectives.resolved(self._scheduler.class_of(record.ticket)).ttft_s
+            self._scheduler.first_token(now_s - record.ticket.arrived_s, slo_s)
         if record.timeouts.stall_s is not None:
             self.deadlines.hasten(record.ticket.id, now_s + record.timeouts.stall_s)
 
@@ -183,19 +196,37 @@ class Lifecycle:
         ticket = record.ticket
         record.phase = after(record.phase, Event.REQUEUE)
         self._ledger.classes[ticket.class_name].requeued()
-        if record.charged:
-            record.lane.order.correct(ticket, record.queue_class, -record.expected_tokens)
+        self._uncharge(record)
         record.crash = self.crash_suspects.crashes
-        record.charged, record.token_s, record.predicted_wait_s = False, None, None
+        record.token_s = record.predicted_wait_s = None
+        record.late = False
+        self.unstarted.pop(ticket.id, None)
         left = record.run_due()
         record.queue_due_s = None if left is None else left[0]
         self._place(record)
         self._join(record, now_s)
         self.crash_suspects.suspect(ticket.id)
-        self.deadlines.drop(ticket.id)
-        if record.queue_due_s is not None:
-            self.deadlines.set(ticket.id, record.queue_due_s)
+        self._renew_deadline(record)
         self.effects.append(Requeue(ticket.id))
+
+    def recall(self, record: Record, now_s: float) -> None:
+        """It gives its seats back before its first token, and takes its own place in the queue, with its own deadline.
+
+        The engine may compute its prompt for a moment longer: its seats are free at once all the same.
+        """
+        ticket = record.ticket
+        record.phase = after(record.phase, Event.RECALL)
+        self._ledger.classes[ticket.class_name].recalled()
+        self._uncharge(record)
+        record.recalled, record.predicted_wait_s = True, None
+        self._forget_seats(record)
+        patience_s = record.timeouts.before_first_token_s()
+        record.queue_due_s = None if patience_s is None else ticket.arrived_s + patience_s
+        if not self._scheduler.queue.total.requests:
+            self._drain_rate.began(now_s)
+        self._scheduler.queue.restore(ticket, record.queue_class, record.lane, record.expected_tokens, now_s)
+        self._renew_deadline(record)
+        self.effects.append(Recall(ticket.id))
 
     # ------------------------------------------------------------------ out
 
@@ -292,10 +323,14 @@ class Lifecycle:
             self._forecast.waited(record.predicted_wait_s, now_s - ticket.arrived_s)
         self._ledger.classes[ticket.class_name].dispatched()
         record.dispatched_s, record.revision = now_s, mode.revision
+        self.unstarted[ticket.id] = record
+        self.sent_tokens += ticket.seats * ticket.prompt_tokens
         if self._scheduler.pacer is not None:
             tokens, alone = ticket.seats * ticket.prompt_tokens, self._seats.taken == record.seats
             self._scheduler.pacer.sent(ticket.id, tokens, ticket.seats, now_s, alone=alone)
         self._objectives.dispatched(record, now_s)
+        in_order = record.crash is None and not record.beside
+        self._scheduler.sent(record.queue_class, now_s, record.expected_tokens, in_order=in_order)
         self._drain_rate.departed(record.seats, now_s)
         if mode.in_force:
             most_tokens = capped_tokens(ticket, mode.terms(ticket), mode.in_force)
@@ -315,8 +350,7 @@ class Lifecycle:
         before, books = record.seats, self._seats
         if before and not sequences:
             self._forecast.seats_free(record, now_s)
-            if self._scheduler.pacer is not None:
-                self._scheduler.pacer.gone(record.ticket.id)
+            self._unpace(record)
         seats = min(sequences, record.granted) if record.ticket.seats > record.granted else sequences
         books.overflow += (sequences - seats) - (record.sequences - before)
         record.sequences, record.seats = sequences, seats
@@ -342,7 +376,34 @@ class Lifecycle:
         self._pull(record)
         self._ledger.classes[record.ticket.class_name].refused(reason, waiting=True)
 
+    def _forget_seats(self, record: Record) -> None:
+        """It has no seat any more; nothing is learnt from how long it had one."""
+        books, seats = self._seats, record.seats
+        books.overflow -= record.sequences - seats
+        self.unstarted.pop(record.ticket.id, None)
+        self._unpace(record)
+        record.sequences = record.seats = 0
+        books.take(record.queue_class, -seats, -record.ticket.total_tokens)
+
+    def _unpace(self, record: Record) -> None:
+        """The engine computes its prompt no more."""
+        if self._scheduler.pacer is not None:
+            self._scheduler.pacer.gone(record.ticket.id)
+
+    def _uncharge(self, record: Record) -> None:
+        """It waits again: its order has served nothing of it."""
+        if record.charged:
+            record.lane.order.correct(record.ticket, record.queue_class, -record.expected_tokens)
+        record.charged = False
+
+    def _renew_deadline(self, record: Record) -> None:
+        """It waits again: the deadline of its run gives way to that of its wait."""
+        self.deadlines.drop(record.ticket.id)
+        if record.queue_due_s is not None:
+            self.deadlines.set(record.ticket.id, record.queue_due_s)
+
     def _drop(self, ticket_id: int) -> None:
+        self.unstarted.pop(ticket_id, None)
         self.deadlines.drop(ticket_id)
         if self.crash_suspects.suspects:
             self.crash_suspects.drop(ticket_id)

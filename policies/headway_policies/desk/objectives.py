@@ -1,13 +1,15 @@
 """The objectives of the classes: which tickets are refused while a queue stands, and which seats are held for a class.
 
 Nothing is refused for an objective while the queue of its class is short, or long for a moment only. While it stands
-(``ControlledDelay``), a ticket whose first token is expected after three quarters of the objective is refused on
-arrival: of those that are expected just in time, every other one would be late. Then and shortly afterwards one that
-can no longer have its first token in time is refused when its turn comes, in favour of the next, which may still be on
-its way: on a small engine a late ticket is often the last one that waits. So what is served is served within the
-objective, and what is not is refused soon; outside of an overload every ticket is served.
-A queue is as old as the oldest ticket in it: where tenants share, one of them may have a queue that stands, and another
-none. Each is judged by its own turn.
+(``ControlledDelay``), and shortly afterwards, the class is overloaded. Then a ticket whose first token is expected
+after three quarters of the objective is refused on arrival (of those that are expected just in time, every other one
+would be late), unless the predictions of waits have been wrong by more than half; and of those that have been relegated
+because they are late some are refused when others of their class are dispatched (``dispatch``), once their objective
+has passed. So most of what is served is served within the objective, and what is not is refused soon; outside of an
+overload every ticket is served. Objectives that are relative to the engine follow it (``limits.resolved``); while one
+is not known, or the engine could not keep it for a request alone, it refuses nothing. A queue is as old as the oldest
+ticket in it: where tenants share, one of them may have a queue that stands, and another none. Each is judged by its own
+turn.
 
 Where a preset leaves the ``reserved_seats`` of a class with an objective out, seats are held as its demand requires: as
 many as it fills on average plus the square root of that (the square-root staffing rule; Halfin and Whitt, Operations
@@ -24,12 +26,13 @@ from math import ceil, inf, sqrt
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
+from headway_policies.limits import EngineFit, Resolved, resolved
 from headway_policies.preset import Preset
 from headway_policies.queueing import ControlledDelay, shares
 from headway_policies.request import Ticket
 
 HOLD_EVERY_S = 1.0
-_SURE_RATIO = 0.75
+SURE_RATIO = 0.75
 _IDLE_RATIO = 1 / 16
 _MIN_SEATS = 8
 #: A demand that fades never ends; no seat is held for less than this.
@@ -39,9 +42,11 @@ _NEGLIGIBLE_SEATS = 0.05
 class Objectives:
     """The objectives of one preset, by class; what is known of a class's queue outlives a switch that keeps its own."""
 
-    def __init__(self, preset: Preset, scheduler: Scheduler, forecast: Forecast) -> None:
+    def __init__(self, preset: Preset, scheduler: Scheduler, forecast: Forecast, engine: EngineFit) -> None:
         self._scheduler = scheduler
         self._forecast = forecast
+        self._engine = engine
+        self._unloaded = engine.unloaded
         self._delays: dict[str, ControlledDelay] = {}
         self.hold_again_s = 0.0
         self.adopt(preset, 0.0)
@@ -49,11 +54,13 @@ class Objectives:
     def adopt(self, preset: Preset, now_s: float) -> None:
         """Put the objectives of a preset in force."""
         before, self._delays = self._delays, {}
-        for name, terms in preset.classes.items():
-            if terms.ttft_slo_s is not None:
-                known, new = before.get(name), ControlledDelay(terms.ttft_slo_s, now_s, burst_s=terms.burst_s)
-                same = known is not None and (known.slo_s, known.interval_s) == (new.slo_s, new.interval_s)
-                self._delays[name] = known if known is not None and same else new
+        self._classes = preset.classes
+        self._stated = frozenset(name for name, one in preset.classes.items() if one.ttft_slo_s is not None)
+        for name in self._stated:
+            known = before.get(name)
+            new = ControlledDelay(self.typical_s(name), now_s, burst_s=preset.classes[name].burst_s)
+            same = known is not None and (known.slo_s, known.interval_s) == (new.slo_s, new.interval_s)
+            self._delays[name] = known if known is not None and same else new
         self._shares = shares(preset.classes)
         ranked, gathers = preset.by_urgency(), preset.batching.strategy != "continuous"
         self._first = ranked[0]
@@ -69,7 +76,18 @@ class Objectives:
         by_class = self._scheduler.queue.by_class
         return (name for name, delay in self._delays.items() if by_class[name].requests and delay.stands(now_s))
 
+    def typical_s(self, class_name: str) -> float:
+        """The objective of a class for a prompt of the recent mean length; infinite where there is none."""
+        return self._objective_s(class_name, self._forecast.sizes.prompt_tokens)
+
     # ------------------------------------------------------------------ events
+
+    def observed(self) -> None:
+        """The engine made a step: objectives that are relative to it follow."""
+        if self._engine.unloaded is not self._unloaded:
+            self._unloaded = self._engine.unloaded
+            for name, delay in self._delays.items():
+                delay.aim(self.typical_s(name))
 
     def arrived(self, ticket: Ticket, now_s: float) -> None:
         """A ticket arrived: its class demands seats, whether it gets them or not."""
@@ -103,31 +121,56 @@ class Objectives:
     # ------------------------------------------------------------------ questions
 
     def infeasible(self, ticket: Ticket, now_s: float) -> bool:
-        """Whether the first token of a new ticket would probably come too late, in a standing queue."""
+        """Whether the first token of a new ticket would probably come too late, in a standing queue. Predictions that
+        have been wrong by more than half refuse nothing.
+        """
         delay = self._delays.get(ticket.class_name)
-        if delay is None or not delay.stands(now_s):
+        if delay is None or not delay.overloaded(now_s) or not self._forecast.waits_known:
             return False
         wait_s = self._scheduler.expected_wait_s(ticket)
-        if wait_s is None:
+        slo_s = self._objective_s(ticket.class_name, ticket.prompt_tokens)
+        return wait_s is not None and wait_s + (self._forecast.likely_first_token_s(ticket) or 0.0) > SURE_RATIO * slo_s
+
+    def late(self, record: Record, delay_s: float, now_s: float, *, surely: float = 1.0) -> bool:
+        """Whether a first token after ``delay_s`` from now would come after this part of the objective of a ticket."""
+        if record.crash is not None or record.recalled or record.queue_class not in self._stated:
             return False
-        return wait_s + (self._forecast.likely_first_token_s(ticket) or 0.0) > _SURE_RATIO * delay.slo_s
+        slo_s = self._objective_s(record.queue_class, record.ticket.prompt_tokens)
+        return now_s - record.ticket.arrived_s + delay_s > surely * slo_s
 
-    def unreachable(self, record: Record, first_token_s: float, now_s: float, *, alone: bool) -> bool:
-        """Whether a ticket whose first token would come after ``first_token_s`` is too late, and its queue stands or
-        stood shortly before.
+    def lost(self, record: Record, now_s: float) -> bool:
+        """Whether its first token would be too late even in an idle engine."""
+        unloaded = self._engine.unloaded
+        return self.late(
+            record, 0.0 if unloaded is None else unloaded.first_token_s(record.ticket.prompt_tokens), now_s
+        )
 
-        One that is ``alone`` in the queue goes unless it has waited beyond the target (a prediction that refused every
-        ticket would never learn that it is wrong), and its queue has cost another one shortly before.
+    def overloaded(self, class_name: str, now_s: float) -> bool:
+        """Whether the queue of a class stands, or stood shortly before."""
+        delay = self._delays.get(class_name)
+        return delay is not None and delay.overloaded(now_s)
+
+    def contested(self, class_name: str, now_s: float) -> bool:
+        """Whether a class is overloaded and has had tickets refused for it shortly before, while others waited."""
+        delay = self._delays.get(class_name)
+        return delay is not None and delay.overloaded(now_s) and delay.contested(now_s)
+
+    def resolved(self, class_name: str, prompt_tokens: float | None = None) -> Resolved:
+        """The objectives of a class as they are now, for a prompt of this length; None: of the recent mean."""
+        usual_tokens = self._forecast.sizes.prompt_tokens
+        tokens = usual_tokens if prompt_tokens is None else prompt_tokens
+        return resolved(self._classes[class_name], self._engine.unloaded, tokens, usual_tokens)
+
+    def _objective_s(self, class_name: str, prompt_tokens: float) -> float:
+        """The time to the first token to keep for a prompt of this length; infinite where the class states none, while
+        it is not known, and where the engine could not keep it for a request alone.
         """
-        delay = self._delays.get(record.queue_class)
-        if delay is None or record.crash is not None:
-            return False
-        waited_s = now_s - record.ticket.arrived_s
-        if waited_s + first_token_s <= delay.slo_s:
-            return False
-        if alone:
-            return waited_s > delay.target_s and delay.contested(now_s)
-        return delay.overloaded(now_s)
+        if class_name not in self._stated:
+            return inf
+        found, unloaded = self.resolved(class_name, prompt_tokens), self._engine.unloaded
+        if found.ttft_s is None or (unloaded is not None and found.ttft_s <= unloaded.first_token_s(prompt_tokens)):
+            return inf
+        return found.ttft_s
 
     # ------------------------------------------------------------------ the seats that are held
 
@@ -156,7 +199,7 @@ class Objectives:
 
     def _needed(self, class_name: str, now_s: float) -> int:
         limit, offered = self._scheduler.limit, self._forecast.demand.seats(class_name, now_s)
-        if offered < _NEGLIGIBLE_SEATS:
+        if offered < _NEGLIGIBLE_SEATS or self._delays[class_name].target_s == inf:
             return 0
         freed = self._forecast.freed_per_s(limit) * self._delays[class_name].target_s
         return min(ceil(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))

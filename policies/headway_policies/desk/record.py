@@ -19,7 +19,8 @@ class Record:
     seats where it is wider than the limit. ``left`` says that only those sequences are left of it.
     ``first_s`` and ``token_s`` are the times of its first token and of the last one that was reported.
     ``beside`` says that it runs beside the batch, on a seat of the bypass. ``charged`` says that its order has booked
-    the expected tokens and needs the real ones. ``crash`` is the number of the last crash it was running at.
+    the expected tokens and needs the real ones. ``crash`` is the number of the last crash it was running at. ``late``
+    says that it waits behind the others of its class, ``recalled`` that it has made room once.
     """
 
     ticket: Ticket
@@ -41,6 +42,8 @@ class Record:
     charged: bool = False
     beside: bool = False
     crash: int | None = None
+    late: bool = False
+    recalled: bool = False
 
     def run_due(self) -> tuple[float, Reason] | None:
         """When it has run too long, and which time-out that is; None for never."""

@@ -7,7 +7,7 @@ into the queue and on the seats. It knows nothing of outcomes or effects.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from math import ceil
+from math import ceil, inf, sqrt
 
 from headway_policies.batching import (
     Gathered,
@@ -23,14 +23,20 @@ from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.seats import Seats
 from headway_policies.fallback import Rung, bypasses
 from headway_policies.limits import Load, PrefillPacer
-from headway_policies.prediction import PrefixCache
+from headway_policies.prediction import DecayingRate, PrefixCache
 from headway_policies.preset import Preset
 from headway_policies.queueing import ClassQueues, Lane, SafeOrder, WaitQueue, make_order, shares
 from headway_policies.request import Ticket
 
+#: What classes were given counts for about so long, and as the guaranteed share from this part of it on.
+_SHARES_MEMORY_S = 20.0
+_GIVEN_RATIO = 0.95
+_NEGLIGIBLE_TOKENS_PER_S = 1e-3
+
 
 class Scheduler:
-    """The queue and the seats under one preset. ``limit`` is set by the desk before it asks anything.
+    """The queue and the seats under one preset. ``limit`` is set by the desk before it asks anything, and
+    ``most_seats``, which the most urgent class may reach beyond it.
 
     ``limited`` says whether a ticket has lacked a seat, or the pace for one, since the engine's last step. ``pacer`` is
     that of the limit in force, ``paced`` whether it held the next ticket back when one was to go. ``batch`` is the
@@ -43,6 +49,7 @@ class Scheduler:
 
     def __init__(self, preset: Preset, forecast: Forecast) -> None:
         self.limit = 1
+        self.most_seats: float = 1
         self.limited = False
         self.pacer: PrefillPacer | None = None
         self.paced = False
@@ -52,6 +59,9 @@ class Scheduler:
         self.prefixes = PrefixCache()
         self._forecast = forecast
         self._batch_s = 0.0
+        self._sent_s: dict[str, float] = {}
+        self._sent_tokens: dict[str, DecayingRate] = {}
+        self._passed_s: dict[str, float] = {}
         self._preset = preset
         self._bins = LengthBins(preset.batching.bins, preset.batching.seats)
         self._install_batching(preset, _window(preset))
@@ -115,13 +125,13 @@ class Scheduler:
 
     def seats_ahead(self, ticket: Ticket) -> int:
         """The seats wanted by the tickets that surely go before this one: those of the classes above it, and of its own
-        class all, those of its tenant, or none, as its order is first come, first served, fair, or another.
+        class all, those of its tenant, or none, as its order is first come, first served, fair, or another; without
+        those that have been relegated.
         """
         queue_class, inside, own = self.class_of(ticket), self._preset.ordering.inside, 0
-        if inside == "fifo":
-            own = self.queue.seats_in(queue_class)
-        elif inside == "fair":
-            own = self.queue.seats_in(queue_class, ticket.tenant)
+        if inside in ("fifo", "fair"):
+            tenant = ticket.tenant if inside == "fair" else None
+            own = self.queue.seats_in(queue_class, tenant) - self.queue.late_seats(queue_class, tenant)
         return self.queue.seats_above(queue_class) + own
 
     def predicted_wait_s(self, ticket: Ticket, more_seats: int = 0) -> float | None:
@@ -183,7 +193,7 @@ class Scheduler:
         if not self.strategy.barrier:
             full = self.seats.taken >= self.limit
             self.limited, self.paced = self.limited or full, self.paced and not full
-            return [] if full else [(self.queue.lanes[0], self.limit)]
+            return [] if full and not self._beyond_limit() else [(self.queue.lanes[0], self.limit)]
         if self.seats.taken:
             return []
         found = []
@@ -196,9 +206,11 @@ class Scheduler:
 
     def next(self, lane: Lane, now_s: float) -> Ticket | None:
         """The next of a lane, if it fits. A head that does not fit holds up those behind it."""
-        if not lane.seats or self.seats.taken >= self.limit:
-            self.limited = self.limited or bool(lane.seats)
+        if not lane.seats:
             return None
+        if self.seats.taken >= self.limit:
+            self.limited = True
+            return self._next_beyond(lane, now_s)
         if self._holds_back(now_s):
             self.limited = True
             return self._overdrawing(lane, now_s)
@@ -222,6 +234,65 @@ class Scheduler:
             if ticket is not None and bypasses(ticket, classes[self.class_of(ticket)], in_force, free):
                 return ticket
         return None
+
+    def share(self, class_name: str) -> float:
+        """The share of a class, 1 in all."""
+        return self._shares[class_name]
+
+    def held_back(self, now_s: float, class_name: str) -> bool:
+        """Whether no prompt of a class may be computed now beside those that run."""
+        pacer = self.pacer
+        return pacer is not None and not pacer.open(self.seats.taken, now_s, urgent=class_name == self._urgent)
+
+    def below_served(self, class_name: str, since_s: float) -> bool:
+        """Whether a less urgent ticket than those of a class waits, or has been dispatched since then."""
+        return self.below_waits(class_name) or self.below_sent(class_name, since_s)
+
+    def below_waits(self, class_name: str) -> bool:
+        """Whether a less urgent ticket than those of a class waits."""
+        return any(self.queue.by_class[name].requests for name in self._below[class_name])
+
+    def below_sent(self, class_name: str, since_s: float) -> bool:
+        """Whether a less urgent ticket than those of a class has been dispatched since then."""
+        return any(self._sent_s.get(name, -inf) >= since_s for name in self._below[class_name])
+
+    def closed_to(self, class_name: str) -> bool:
+        """Whether no ticket of a class, nor a less urgent one, may take a seat now, however few it needs."""
+        return self.paced or self.seats.free(class_name, self.limit) < 1
+
+    def passed_over(self, class_name: str, since_s: float) -> bool:
+        """Whether one has been dispatched since then beside the order between the classes."""
+        return any(self._passed_s.get(name, -inf) >= since_s for name in self._below[class_name])
+
+    def used_up(self, class_name: str, now_s: float) -> bool:
+        """Whether a class has been given what its share guarantees it, beside those less urgent, as far as these wait
+        or were served shortly before.
+        """
+        sent, below = self._sent_tokens, self._below[class_name]
+        theirs = {name: sent[name].per_s(now_s) for name in below if name in sent}
+        total = sum(theirs.values())
+        if total <= _NEGLIGIBLE_TOKENS_PER_S:
+            return True
+        present = sum(self._shares[name] for name in below if theirs.get(name) or self.queue.by_class[name].requests)
+        own = sent[class_name].per_s(now_s) if class_name in sent else 0.0
+        guaranteed = self._shares[class_name] / (self._shares[class_name] + present)
+        return own >= _GIVEN_RATIO * guaranteed * (own + total)
+
+    def sent(self, class_name: str, now_s: float, tokens: float, *, in_order: bool) -> None:
+        """A ticket of a class was dispatched, expected to use so many tokens; ``in_order``: when its order said so,
+        among all that wait.
+        """
+        self._sent_s[class_name] = now_s
+        rate = self._sent_tokens.get(class_name)
+        if rate is None:
+            rate = self._sent_tokens[class_name] = DecayingRate(_SHARES_MEMORY_S, now_s)
+        rate.add(tokens, now_s)
+        if not in_order or len(self.queue.lanes) > 1:
+            self._passed_s[class_name] = now_s
+
+    def head(self, lane: Lane, now_s: float) -> Ticket | None:
+        """The next of a lane, whether it fits or not."""
+        return lane.order.head(now_s, self.seats.barred(self.limit))
 
     def open_batch(self, now_s: float) -> None:
         """Those dispatched from now on leave together."""
@@ -249,11 +320,10 @@ class Scheduler:
             return None
         return self.window.reason(Gathered(0, self.limit, now_s), now_s)
 
-    def first_token(self, queue_class: str, delay_s: float) -> None:
+    def first_token(self, delay_s: float, slo_s: float | None) -> None:
         """A first token came so long after the arrival of its request: where its class has an objective, it matters."""
-        terms = self._preset.classes.get(queue_class)
-        if self.strategy.barrier and terms is not None and terms.ttft_slo_s is not None:
-            self.window.first_token(delay_s / terms.ttft_slo_s)
+        if self.strategy.barrier and slo_s is not None:
+            self.window.first_token(delay_s / slo_s)
 
     def batch_due_s(self, now_s: float) -> float | None:
         """When the next batch leaves if no ticket arrives until then; None when that is not a matter of time."""
@@ -278,7 +348,33 @@ class Scheduler:
         """Put the classes' reserves in force, and know the most urgent one where there are several."""
         self.seats.reserve(preset.classes)
         self._shares = shares(preset.classes)
-        self._urgent = preset.by_urgency()[0] if len(preset.classes) > 1 else None
+        ranked = preset.by_urgency()
+        self._below = {name: ranked[place + 1 :] for place, name in enumerate(ranked)}
+        self._urgent = ranked[0] if len(ranked) > 1 else None
+
+    def _beyond_limit(self) -> int:
+        """The seats that the most urgent class may take beyond a limit that moves: less urgent tickets that took more
+        than what is left to them now do not hold it up. It never has more than its share of the limit and the square
+        root of that, by which its demand varies.
+        """
+        urgent, seats = self._urgent, self.seats
+        if urgent is None or self.strategy.barrier or not self.queue.by_class[urgent].requests:
+            return 0
+        share = self._shares[urgent] * self.limit
+        own = ceil(share + sqrt(share)) - seats.taken_by(urgent)
+        return int(max(0, min(own, self.most_seats - seats.taken)))
+
+    def _next_beyond(self, lane: Lane, now_s: float) -> Ticket | None:
+        """The next, where it is of the most urgent class, which may take seats beyond the limit, and the pace has a
+        margin. It has to be its turn: over time its share of the tokens is that of the order.
+        """
+        most = self._beyond_limit()
+        if not most or (self.pacer is not None and not self.pacer.open(self.seats.taken, now_s, urgent=True)):
+            return None
+        ticket = lane.order.head(now_s)
+        if ticket is None or self.class_of(ticket) != self._urgent:
+            return None
+        return ticket if ticket.seats <= most and self._tokens_fit(ticket) else None
 
     def _passing_by(self, lane: Lane, head: Ticket, now_s: float) -> Ticket | None:
         """A ticket that fits into its class's reserve may pass a head that does not fit: the head cannot use it."""
@@ -294,8 +390,9 @@ class Scheduler:
             return None
         by_class, seats_of, shares_of = self.queue.by_class, self.seats.taken_by, self._shares
         present = sum(shares_of[name] for name in shares_of if seats_of(name) or by_class[name].requests)
-        seats = max(1, int(shares_of[urgent] / present * (taken + 1))) - seats_of(urgent)
-        return self._within({urgent: seats}, lane, now_s)
+        seats = max(1, int(shares_of[urgent] / present * max(taken + 1, self.limit))) - seats_of(urgent)
+        ticket = self.queue.first_of(urgent, lane, now_s)
+        return ticket if ticket is not None and ticket.seats <= seats and self.fits(ticket) else None
 
     def _within(self, seats: Mapping[str, int], lane: Lane, now_s: float) -> Ticket | None:
         """The next ticket of these classes, if it fits into so many seats of its own."""

@@ -23,6 +23,7 @@ class Event(StrEnum):
     DISPATCH = "dispatch"  # it gets its seats
     REFUSE = "refuse"  # it is refused while it waits: its time is up, it is evicted or shed, a drain, no engine
     REQUEUE = "requeue"  # its engine is gone, and it may be retried
+    RECALL = "recall"  # it gives its seats to a more urgent ticket before its first token, and waits again
     ABORT = "abort"  # it is given up while it runs: a time-out, or its engine is gone
     LEAVE = "leave"  # the request is over, and the engine has nothing of it
     LEAVE_EARLY = "leave_early"  # the request is over, and the engine still has sequences of it
@@ -35,6 +36,7 @@ NEXT: dict[tuple[Phase, Event], Phase] = {
     (Phase.WAITING, Event.REFUSE): Phase.ENDED,
     (Phase.WAITING, Event.LEAVE): Phase.ENDED,
     (Phase.RUNNING, Event.REQUEUE): Phase.WAITING,
+    (Phase.RUNNING, Event.RECALL): Phase.WAITING,
     (Phase.RUNNING, Event.ABORT): Phase.SETTLED,
     (Phase.RUNNING, Event.LEAVE): Phase.ENDED,
     (Phase.RUNNING, Event.LEAVE_EARLY): Phase.SETTLED,

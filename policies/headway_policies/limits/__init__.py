@@ -3,15 +3,27 @@
 A limit policy proposes, the governor bounds the proposal; both learn from engine steps.
 """
 
-from headway_policies.limits.engine_fit import EngineFit
-from headway_policies.limits.governor import WHYS, Governor, LimitFailure, LimitPolicy, make_limit
+from headway_policies.limits.engine_fit import EngineFit, Unloaded
+from headway_policies.limits.governor import (
+    LEARNING,
+    MEMORY_WHYS,
+    WHYS,
+    Governor,
+    LimitFailure,
+    LimitPolicy,
+    make_limit,
+)
 from headway_policies.limits.interval import Interval, IntervalMeter
 from headway_policies.limits.learnt import Learns, Learnt
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Load, Signals
+from headway_policies.limits.objectives_now import ObjectivesNow
 from headway_policies.limits.pacing import PrefillPacer
+from headway_policies.limits.resolved import Resolved, resolved
 from headway_policies.limits.step_time import StepTime
 
 __all__ = [
+    "LEARNING",
+    "MEMORY_WHYS",
     "WHYS",
     "EngineFit",
     "FixedLimit",
@@ -25,8 +37,12 @@ __all__ = [
     "LimitPolicy",
     "LimitSettings",
     "Load",
+    "ObjectivesNow",
     "PrefillPacer",
+    "Resolved",
     "Signals",
     "StepTime",
+    "Unloaded",
     "make_limit",
+    "resolved",
 ]

@@ -23,10 +23,12 @@ ten seconds, all other changes five.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from headway_policies.limits.interval import Interval
 from headway_policies.limits.learnt import usable
 from headway_policies.limits.limit import Load
+from headway_policies.limits.step_profile import StepProfile
 from headway_policies.limits.step_time import StepTime, StepTimeFit
 
 _COSTS = ("base_s", "sequence_s", "prefill_token_s")
@@ -38,25 +40,52 @@ _OUTLIER_RATIO = 3.0
 _MAX_DROPPED = 2
 _ERROR_WEIGHT = 0.05
 _KNEE_RATIO = 2.0
-_STEP_FORGETTING = 0.999
 _MIN_STEPS = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """What the engine needs for one request alone: ``token_s`` between two tokens of a single sequence, and the time to
+    the first token of a prompt.
+    """
+
+    token_s: float
+    prefill_token_s: float
+
+    def first_token_s(self, prompt_tokens: float) -> float:
+        """The time to the first token of a prompt of this length, in seconds."""
+        return self.token_s + self.prefill_token_s * prompt_tokens
+
+
 class EngineFit:
-    """The fitted costs and the recent prefill work for each sequence. ``most_running`` is the range of the fit."""
+    """The fitted costs and the recent prefill work for each sequence. ``most_running`` is the range of the fit.
+
+    ``unloaded`` is what a request alone would take now; None while nothing is known.
+    """
 
     def __init__(self) -> None:
         self._fit = StepTimeFit(_FORGETTING)
         self.costs = self._fit.solve()
+        self.unloaded: Unloaded | None = None
         self.most_running = 0.0
         self.error_ratio: float | None = None
         self._recalled = False
         self._dropped = 0
         self._seat_tokens: float | None = None
         self._taken = 0.0
-        self._steps = StepTimeFit(_STEP_FORGETTING)
-        self._step_costs = self.costs
+        self._steps = StepProfile()
         self._dropped_steps = 0
+
+    @property
+    def unloaded_from(self) -> str:
+        """What ``unloaded`` rests on: single "steps", "intervals" of steps, or costs that were "recalled" from an
+        earlier run; empty while nothing is known.
+        """
+        if self.unloaded is None:
+            return ""
+        if self._steps.samples:
+            return "steps"
+        return "recalled" if self.error_ratio is None else "intervals"
 
     def step(self, load: Load) -> None:
         """Fit one step more. Up to two in a row far beyond the steps so far are a pause of the machine."""
@@ -64,17 +93,15 @@ class EngineFit:
         if step_s is None or load.steps != 1 or load.preemptions or load.running <= 0:
             return
         known = self._steps.samples >= _MIN_STEPS
-        far = known and step_s > _OUTLIER_RATIO * self._step_costs.step_s(load.running, load.prefill_tokens)
+        far = known and step_s > _OUTLIER_RATIO * self._steps.costs.step_s(load.running, load.prefill_tokens)
         self._dropped_steps = self._dropped_steps + 1 if far and self._dropped_steps < _MAX_DROPPED else 0
         if not self._dropped_steps:
             self._steps.add(load.running, load.prefill_tokens, step_s)
-            if self._steps.samples % _MIN_STEPS == 0:
-                self._step_costs = self._steps.solve()
 
     @property
     def step_costs(self) -> StepTime:
         """The costs by the single steps; by the intervals while few were seen."""
-        return self.costs if self._steps.samples < _MIN_STEPS else self._step_costs
+        return self.costs if self._steps.samples < _MIN_STEPS else self._steps.costs
 
     def learn(self, seen: Interval) -> None:
         """Fit one more interval; the costs not from one with preemptions, whose times include a wait."""
@@ -93,6 +120,17 @@ class EngineFit:
         """
         seat_s = self.costs.sequence_s + prompts_ratio * self.costs.prefill_token_s * (self._seat_tokens or 0.0)
         return (step_s - self.costs.base_s) / seat_s if seat_s > 0 else None
+
+    def seats_at(self, elasticity: float) -> float | None:
+        """The running sequences at which one per cent more give so many per cent more tokens a second; None while
+        nothing is known, or sequences have cost nothing.
+
+        b sequences give b / (base + c b): the elasticity is base / (base + c b).
+        """
+        costs = self.step_costs
+        seat_s = costs.sequence_s + costs.prefill_token_s * (self._seat_tokens or 0.0)
+        known = self.error_ratio is not None or self._recalled
+        return costs.base_s * (1 / elasticity - 1) / seat_s if seat_s > 0 and known else None
 
     def doubling_gain(self, running: float) -> float | None:
         """How many more tokens a second twice as many sequences would give, as a share; None while nothing is known.
@@ -130,7 +168,9 @@ class EngineFit:
             *costs, self._seat_tokens = known
             self.costs = StepTime(*costs)
             self._fit.start_from(self.costs)
+            self._steps.start_from(self.costs)
             self._recalled = True
+            self._unload()
 
     def _is_outlier(self, seen: Interval) -> bool:
         """Whether it took far longer than predicted, and those right before it did not."""
@@ -157,3 +197,12 @@ class EngineFit:
             self._fit.scale(1 + _SPEED_WEIGHT * (step_s / predicted_s - 1))
         self._fit.add(running, prefill_tokens, step_s)
         self.costs = self._fit.solve()
+        if self.error_ratio is not None or self._recalled:
+            self._unload()
+
+    def _unload(self) -> None:
+        """What a request alone takes now, by the single steps where there are some, else by the intervals."""
+        if self._steps.samples:
+            self.unloaded = Unloaded(self._steps.token_s, self._steps.costs.prefill_token_s)
+        else:
+            self.unloaded = Unloaded(self.costs.base_s + self.costs.sequence_s, self.costs.prefill_token_s)

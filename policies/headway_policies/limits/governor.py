@@ -8,9 +8,11 @@ A policy proposes from the means of an ``Interval``. The governor applies these 
     saturated        no growth while the GPU computes all the time and the last growth only made the tokens come more
                      slowly: the engine is bound by its compute, and more sequences give no more tokens
     settling         no growth for ``_SETTLE_S`` after a fall, so that the limit does not oscillate
-    step             up to half as many again as are taken, down to half of what is allowed; for ``_CAREFUL_S`` after
+    step             up to twice as many as are taken, down to half of what is allowed; for ``_CAREFUL_S`` after
                      KV pressure or preemption one seat at a time, since new sequences have yet to fill the cache; and
-                     by more than a quarter only as far as requests wait in the queue
+                     by more than a quarter only as far as requests wait in the queue. Where that has bounded a growth,
+                     the limit goes on doubling every ``_GROWTH_STEPS`` engine steps, between the intervals, while its
+                     seats are taken, requests wait and tokens come within the SLO, until it is at the proposal
     min_seats        the preset's lower bound
     ceiling          the preset's upper bound and the engine's capacity; ``kv``: what its KV cache holds
 
@@ -29,6 +31,7 @@ from headway_policies.import_path import FAILURES, cause, find_class
 from headway_policies.limits.aimd import Aimd
 from headway_policies.limits.engine_fit import EngineFit
 from headway_policies.limits.interval import Interval, IntervalMeter
+from headway_policies.limits.knee import Knee
 from headway_policies.limits.learnt import Learns, Learnt
 from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Signals
 from headway_policies.limits.memory_bound import MemoryBound
@@ -48,7 +51,7 @@ WHYS = {
     "saturated": "no growth: the GPU is saturated, and more sequences made tokens slower but no more",
     "settling": "no growth: the limit fell a moment ago",
     "idle": "unchanged: no request waited for the limit",
-    "step": "towards the proposal, one bounded step at a time",
+    "step": "towards the proposal, in bounded steps of at most twice the seats taken",
     "min_seats": "the lowest the preset allows",
     "ceiling": "the highest the preset or the engine allows",
     "pacing": "seats are free: the next prompt waits until the time between tokens can bear it",
@@ -56,10 +59,17 @@ WHYS = {
     "failed": "the preset's number: the policy raised or returned no number",
 }
 
+#: Those for which the engine's memory bears no sequence more.
+MEMORY_WHYS = frozenset({"kv", "preemption"})
+
+#: The policies that feed the fit of the engine themselves.
+LEARNING = frozenset({"model", "knee"})
+
 _SETTLE_S = 1.5
 _CAREFUL_S = 30.0
 _FALL_RATIO = 0.9
-_STEP_UP_RATIO = 1.5
+_STEP_UP_RATIO = 2.0
+_GROWTH_STEPS = 2
 _STEP_DOWN_RATIO = 0.5
 _MAX_ERROR_CHARS = 160
 
@@ -106,6 +116,8 @@ def make_limit(settings: LimitSettings, fixed: int, ceiling: int | None, engine:
     if settings.policy == "model":
         model = ModelFit(settings, fixed, engine)
         return Governor(model, settings, fixed, ceiling, start=model.start())
+    if settings.policy == "knee":
+        return Governor(Knee(settings, fixed, engine), settings, fixed, ceiling)
     policy = _POLICIES.get(settings.policy) or find_class(settings.policy)
     return Governor(policy(settings, fixed), settings, fixed, ceiling)
 
@@ -133,11 +145,12 @@ class Governor:
         self._min_seats = min(settings.min_seats, self._max_seats)
         self._fixed = self._within(fixed)
         self._allowed = self._within(fixed if start is None else start)
-        self._slo_s = settings.inter_token_slo_ms / 1000
         self._memory = MemoryBound(settings.kv_reserve_ratio) if settings.memory_aware else None
         self._meter = IntervalMeter(stall_s=settings.stale_after_s)
         self._saturation = Saturation()
         self._decided = "start" if self._allowed == self._fixed else "recalled"
+        self._growing: int | None = None
+        self._steps = 0
         self._failed = self._stale = self._running = False
         self._seen_s = self._timed_s = 0.0
         self._grows_from_s = self._careful_until_s = -math.inf
@@ -165,6 +178,8 @@ class Governor:
         seen = self._meter.add(signals, now_s)
         if seen is not None:
             self._decide(seen, now_s)
+        elif self._growing is not None and signals.limited:
+            self._grow_on(self._growing, signals)
 
     def learnt(self) -> Learnt | None:
         """The seats it has come to, and what its policy keeps; None before its first decision, and while that fails."""
@@ -200,14 +215,32 @@ class Governor:
             self._failed, self._decided, self._allowed = True, "failed", self._fixed
             self._note(error, now_s)
             return
-        self._failed = False
+        self._failed, self._growing = False, None
         if now_s - self._timed_s > self._settings.stale_after_s:  # no token was timed: no reason to stay low
             proposal = max(proposal, self._fixed)
         target, why = self._bounded(seen, proposal, now_s)
         self._allowed, self._decided = self._clamp(seen, target, why)
         careful = now_s < self._careful_until_s
+        if self._decided == "step" and proposal > self._allowed > before and not careful:
+            self._growing, self._steps = proposal, 0
         if self._allowed < before or (careful and self._allowed > before):
             self._grows_from_s = now_s + _SETTLE_S
+
+    def _grow_on(self, proposal: int, signals: Signals) -> None:
+        """Take the next bounded step towards a proposal as soon as the seats of the last one are taken, without waiting
+        for another interval: while requests wait and tokens come within the SLO.
+        """
+        self._steps += 1
+        between_s, slo_s = signals.load.inter_token_s, self._settings.slo_s(signals.unloaded_token_s)
+        if self._steps < _GROWTH_STEPS or signals.seats_taken < self._allowed:
+            return
+        if between_s is None or between_s > slo_s or signals.load.preemptions:
+            self._growing = None
+            return
+        self._allowed = self._within(min(proposal, int(_STEP_UP_RATIO * signals.seats_taken) + 1))
+        self._steps = 0
+        if self._allowed >= min(proposal, self._max_seats):
+            self._growing = None
 
     def _note(self, error: BaseException, now_s: float) -> None:
         """Keep the first failure and count all."""
@@ -223,8 +256,8 @@ class Governor:
         pressure = self._memory_pressure(seen)
         if pressure is not None:
             self._careful_until_s = now_s + _CAREFUL_S
-            draining = seen.seats_taken > allowed
-            fall = allowed if draining else int(_FALL_RATIO * min(allowed, seen.seats_taken))
+            draining = seen.seats_taken > allowed and now_s < self._grows_from_s
+            fall = allowed if draining else min(allowed, int(_FALL_RATIO * seen.seats_taken))
             return max(lowest, min(proposal, fall)), pressure
         no_change = self._no_change(seen, proposal, now_s)
         if no_change is not None:
@@ -243,7 +276,8 @@ class Governor:
 
     def _no_change(self, seen: Interval, proposal: int, now_s: float) -> str | None:
         """The reason why the limit may not follow the proposal, or None."""
-        breach = seen.inter_token_s is not None and seen.inter_token_s > self._slo_s
+        slo_s = self._settings.slo_s(seen.unloaded_token_s)
+        breach = seen.inter_token_s is not None and seen.inter_token_s > slo_s
         if breach and proposal > self._allowed:
             return "slo"
         if not breach and not seen.limited:

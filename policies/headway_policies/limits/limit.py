@@ -8,11 +8,13 @@ grows with the length of the answers and with every batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from headway_policies.limits.learnt import Learnt
+from headway_policies.request import InterTokenObjective, resolve
 
 _NORMAL_95 = 1.645  # standard deviations
 
@@ -50,7 +52,8 @@ class Signals:
     ``limited``: since the last step a request waited for no other reason than the limit. The means are over
     finished requests, in tokens a sequence; 0 while nothing has finished. ``sequence_tokens_std`` is the standard
     deviation of prompt + output tokens of a sequence, ``pace_spread_ratio`` the coefficient of variation of the mean
-    times between tokens of single requests.
+    times between tokens of single requests. ``unloaded_token_s`` is the engine's time between tokens of a single
+    sequence, None while not known.
     """
 
     load: Load
@@ -61,6 +64,7 @@ class Signals:
     output_tokens_mean: float = 0.0
     sequence_tokens_std: float = 0.0
     pace_spread_ratio: float = 0.0
+    unloaded_token_s: float | None = None
 
 
 class Limit(Protocol):
@@ -121,21 +125,22 @@ class FixedLimit:
 class LimitSettings(BaseModel):
     """``[limit]`` of a preset: which policy sets the limit, and within which bounds.
 
-    ``policy``: ``fixed``, ``aimd``, ``sla`` (noisy binary search, arXiv 2503.05248), ``model`` (fitted step time), or
-    the import path ``package.module:Class`` of a custom policy. ``inter_token_slo_ms`` is the time between tokens
-    that must hold, where it is left out the shortest one of the classes; the policies aim at ``set_point_ratio`` of it,
-    or, unless prompts are paced, at less where requests differ so much that it takes less for 19 of 20 to keep it.
-    A ``fixed`` limit does not keep it; advice on a server's traffic compares with it all the same.
+    ``policy``: ``fixed``, ``aimd``, ``sla`` (noisy binary search, arXiv 2503.05248), ``model`` (fitted step time),
+    ``knee`` (as long as more sequences give more tokens), or the import path ``package.module:Class`` of a custom
+    policy. ``inter_token_slo_ms`` is the time between tokens that must hold, absolute or relative to the engine
+    (``request.objective``), where it is left out the shortest one of the classes; the policies but ``knee`` aim at
+    ``set_point_ratio`` of it, or, unless prompts are paced, at less where requests differ so much that it takes less
+    for 19 of 20 to keep it. A ``fixed`` limit keeps none; advice on a server's traffic compares with it all the same.
     ``pace_prompts``: the policy ``model`` spreads prompts besides, as far as the time between tokens bears them.
     ``memory_aware`` adds the bound by KV space. ``shadow`` computes and reports the limit but applies the fixed one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    policy: str = Field(default="fixed", pattern=r"^(fixed|aimd|sla|model|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")
+    policy: str = Field(default="fixed", pattern=r"^(fixed|aimd|sla|model|knee|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")
     pace_prompts: bool = True
     memory_aware: bool = False
-    inter_token_slo_ms: float = Field(default=75.0, gt=0, le=60_000)
+    inter_token_slo_ms: InterTokenObjective = 75.0
     set_point_ratio: float = Field(default=0.92, gt=0, le=1)
     min_seats: int = Field(default=1, ge=1, le=65_536)
     max_seats: int | None = Field(default=None, ge=1, le=65_536)
@@ -143,7 +148,17 @@ class LimitSettings(BaseModel):
     stale_after_s: float = Field(default=10.0, gt=0, le=3600)
     shadow: bool = False
 
-    def set_point_s(self, pace_spread_ratio: float) -> float:
+    def slo_s(self, unloaded_token_s: float | None) -> float:
+        """The objective on an engine that takes so long for a token of a single sequence; infinite while a relative
+        one cannot be resolved, and under ``knee``, which keeps none.
+        """
+        if self.policy == "knee":
+            return inf
+        if unloaded_token_s is None:
+            return inf if isinstance(self.inter_token_slo_ms, str) else self.inter_token_slo_ms / 1000
+        return resolve(self.inter_token_slo_ms, 1000 * unloaded_token_s) / 1000
+
+    def set_point_s(self, pace_spread_ratio: float, unloaded_token_s: float | None = None) -> float:
         """The mean time between tokens to aim at: so far below the objective that 19 of 20 requests keep it.
 
         Their paces, of this coefficient of variation, are taken for normally distributed. Where prompts are paced it is
@@ -152,7 +167,7 @@ class LimitSettings(BaseModel):
         ratio = self.set_point_ratio
         if not self.paces:
             ratio = min(ratio, 1 / (1 + _NORMAL_95 * pace_spread_ratio))
-        return ratio * self.inter_token_slo_ms / 1000
+        return ratio * self.slo_s(unloaded_token_s)
 
     @property
     def moves(self) -> bool:

@@ -17,14 +17,16 @@ Weak spots: those of ``engine_fit``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from headway_policies.limits.engine_fit import EngineFit
 from headway_policies.limits.interval import Interval
 from headway_policies.limits.limit import LimitSettings
 
 _BAND_RATIO = 0.03
-_PROBE_RATIO = 0.9
 _FALL_RATIO = 1 / 12
+#: Of the set point; while tokens come faster, the growth that is safe on any engine is made.
+_FAR_RATIO = 0.75
 #: Of the prompts, where they are paced.
 _PACED_RATIO = 0.5
 #: A start goes no further beyond the sequences that were seen running.
@@ -45,7 +47,10 @@ class ModelFit:
 
     def start(self) -> int:
         """The seats to start with: the preset's number, or what the fit says where there is one."""
-        seats = self._seats(self._settings.set_point_s(0.0)) if self._engine.most_running else None
+        unloaded = self._engine.unloaded
+        if unloaded is None or not self._engine.most_running:
+            return self._fixed
+        seats = self._seats(self._settings.set_point_s(0.0, unloaded.token_s))
         if seats is None:
             return self._fixed
         return int(max(1.0, min(seats, max(self._fixed, _REACH_RATIO * self._engine.most_running))))
@@ -53,22 +58,31 @@ class ModelFit:
     def propose(self, seen: Interval, allowed: int) -> int:
         """The seats that meet the set point; ``allowed`` while within a few per cent of them.
 
-        There it tries one seat more while the time between tokens is well below the set point: a model fitted at a
-        single number of seats attributes the base cost to the seats, and would keep that number for ever.
+        While tokens come far faster than the set point, no fewer than surely meet it: k times as many sequences take at
+        most k times as long, whatever a model says that was fitted at a single number of seats.
         """
         if seen.inter_token_s is None or seen.running <= 0:
             return allowed
         self._engine.learn(seen)
-        set_point_s = self._settings.set_point_s(seen.pace_spread_ratio)
-        seats = self._seats(set_point_s)
+        set_point_s = self._settings.set_point_s(seen.pace_spread_ratio, seen.unloaded_token_s)
+        if set_point_s == inf:
+            return allowed
+        seats, surely = self._seats(set_point_s), seen.running * set_point_s / seen.inter_token_s
         if seats is None:  # more seats have cost nothing so far
-            return allowed + max(1, allowed // 8) if set_point_s > self._engine.costs.base_s else allowed // 2
+            return (
+                int(min(max(allowed, surely), _MAX_SEATS)) if set_point_s > self._engine.costs.base_s else allowed // 2
+            )
+        if seen.inter_token_s < _FAR_RATIO * set_point_s:
+            seats = max(seats, surely)
+            if seats >= allowed + 1:  # also from a single seat, where the band is wider than what is sure
+                return int(min(seats, _MAX_SEATS))
         band = max(0.5, _BAND_RATIO * allowed)
         if abs(seats - allowed - 0.5) >= 0.5 + band:
-            breach = seen.inter_token_s > self._settings.inter_token_slo_ms / 1000 and not self._settings.paces
+            slo_s = self._settings.slo_s(seen.unloaded_token_s)
+            breach = seen.inter_token_s > slo_s and not self._settings.paces
             least = 0.0 if breach else min(allowed - 1, (1 - _FALL_RATIO) * allowed)
             return int(max(least, min(seats, _MAX_SEATS)))
-        return allowed + (seen.inter_token_s < _PROBE_RATIO * set_point_s)
+        return allowed
 
     def learnt(self) -> Mapping[str, float]:
         """The costs of a step and the prefill work for each sequence."""

@@ -5,16 +5,18 @@ prompts as seats come free, none for a while and then several at once, and has t
 will be. So dispatches are spread as well, as TCP spreads packets within its window (pacing; Cardwell et al., BBR, ACM
 Queue 2016), by a token bucket that holds seconds of step time:
 
-    spare += set point - measured time between tokens        at each step; at most ``_DEPTH_STEPS`` set points
+    spare += set point - measured time between tokens        at each step; at most the depth of the bucket
     left = spare - prefill_token_s * prompt tokens that were dispatched and are not computed yet
-    a prompt goes while   left > _MARGIN_STEPS, what is urgent while   left > -_MARGIN_STEPS   set points
+    a prompt goes while   left > _MARGIN_STEPS, what is urgent while   left > -_URGENT_STEPS   set points
+
+The bucket is six set points deep on every engine: a deeper one lets a burst of prompts delay all that run at once.
 
 Thus the mean step keeps the set point whatever the mix is, and a new mix is followed within a step or two: no mean
 length has to be learnt. A cost that is estimated wrongly lets a prompt go a little too early or too late; the measured
 times correct both. One prompt may overdraw the bucket, or a long one would never go. The margin between the two levels
 is kept for what is urgent (as trunk reservation keeps lines free; Kelly, Loss networks, Annals of Applied Probability
-1991): a few urgent prompts need not wait at all. They may use it up to ``_TURN_STEPS`` in a row, then others have their
-turn.
+1991): a few urgent prompts need not wait at all, and they may overdraw the bucket. They may do so up to ``_TURN_STEPS``
+in a row, then others have their turn. Without an objective that is known nothing is held back.
 
 Weak spots: a long pause of the engine is made up for by at most ``_FLOOR_STEPS``; an answer of a few tokens that meets
 one long prompt misses its pace, however well prompts are spread.
@@ -29,8 +31,9 @@ from headway_policies.limits.limit import LimitSettings, Load
 
 #: All in set points, the time that a step should take.
 _MARGIN_STEPS = 2.0
-_DEPTH_STEPS = _MARGIN_STEPS + 1.0
+_DEPTH_STEPS = 6.0
 _TURN_STEPS = 16.0
+_URGENT_STEPS = 40.0
 _FLOOR_STEPS = 16.0
 #: A prompt token costs at least this part of what a running sequence costs in a step, whatever the fit says.
 _LEAST_TOKEN_RATIO = 0.25
@@ -46,8 +49,9 @@ class PrefillPacer:
     def __init__(self, settings: LimitSettings, engine: EngineFit, stepped_s: float = -math.inf) -> None:
         self._settings = settings
         self._engine = engine
-        self._set_point_s = settings.set_point_s(0.0)
-        self._spare_s = _DEPTH_STEPS * self._set_point_s
+        self._set_point_s = self._resolved()
+        self._spare_s = 0.0
+        self.idle()
         self._seen_s = stepped_s
         self._computing: dict[int, tuple[int, int]] = {}  # by ticket: prompt tokens, sequences without a first token
         self._tokens = 0
@@ -72,14 +76,14 @@ class PrefillPacer:
 
     def idle(self) -> None:
         """The last of all that ran has ended: no answer is left that is behind its pace."""
-        self._spare_s = _DEPTH_STEPS * self._set_point_s
+        self._spare_s = _DEPTH_STEPS * self._set_point_s if self._set_point_s < math.inf else 0.0
 
     def observe(self, load: Load, now_s: float) -> None:
         """The engine made a step, or a few equal ones."""
         self._seen_s = now_s
         self._computed(load.first_tokens)
-        if load.inter_token_s is not None:
-            set_point_s = self._set_point_s
+        set_point_s = self._set_point_s = self._resolved()
+        if load.inter_token_s is not None and set_point_s < math.inf:
             spare_s = self._spare_s + load.steps * (set_point_s - load.inter_token_s)
             self._spare_s = max(-_FLOOR_STEPS * set_point_s, min(spare_s, _DEPTH_STEPS * set_point_s))
 
@@ -90,7 +94,7 @@ class PrefillPacer:
         if taken < self._settings.min_seats or now_s >= self.stale_s or self._has_margin:
             return True
         turn_s = _TURN_STEPS * self._set_point_s
-        return urgent and self._ahead_s < turn_s and self._left_s > -_MARGIN_STEPS * self._set_point_s
+        return urgent and self._ahead_s < turn_s and self._left_s > -_URGENT_STEPS * self._set_point_s
 
     @property
     def stale_s(self) -> float:
@@ -99,10 +103,16 @@ class PrefillPacer:
 
     # ------------------------------------------------------------------ inside
 
+    def _resolved(self) -> float:
+        """The mean time between tokens to aim at, by what the engine takes for a single sequence now."""
+        unloaded = self._engine.unloaded
+        return self._settings.set_point_s(0.0, None if unloaded is None else unloaded.token_s)
+
     @property
     def _has_margin(self) -> bool:
-        """Whether any prompt may go."""
-        return self._left_s > _MARGIN_STEPS * self._set_point_s
+        """Whether any prompt may go: without an objective that is known, each may."""
+        set_point_s = self._set_point_s
+        return set_point_s == math.inf or self._left_s > _MARGIN_STEPS * set_point_s
 
     @property
     def _left_s(self) -> float:

@@ -49,7 +49,7 @@ class SlaSearch:
         tau_s, running = seen.inter_token_s, seen.running
         if tau_s is None:
             return allowed
-        set_point_s = self._settings.set_point_s(seen.pace_spread_ratio)
+        set_point_s = self._settings.set_point_s(seen.pace_spread_ratio, seen.unloaded_token_s)
         alpha = max(2.0, running / 4)
         delta = alpha / 2
         if tau_s > set_point_s * (1 + _BAND_RATIO):

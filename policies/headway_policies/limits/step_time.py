@@ -15,6 +15,7 @@ sequences is accurate there and an extrapolation elsewhere.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _PULL = 0.01
@@ -33,6 +34,10 @@ class StepTime:
     def step_s(self, running: float, prefill_tokens: float) -> float:
         """The predicted duration of a step."""
         return self.base_s + self.sequence_s * running + self.prefill_token_s * prefill_tokens
+
+    def times(self, factor: float) -> StepTime:
+        """The costs of an engine that takes so many times as long."""
+        return StepTime(factor * self.base_s, factor * self.sequence_s, factor * self.prefill_token_s)
 
 
 class StepTimeFit:
@@ -56,6 +61,36 @@ class StepTimeFit:
             for j in range(3):
                 products[j] = self._forgetting * products[j] + factor * row[j]
             self._targets[i] = self._forgetting * self._targets[i] + factor * step_s
+
+    def take(self, fits: Iterable[StepTimeFit]) -> None:
+        """Take the samples of these fits in place of those that were added; the last solution stays."""
+        self._products, self._targets = [[0.0] * 3 for _ in range(3)], [0.0] * 3
+        for fit in fits:
+            for i in range(3):
+                self._targets[i] += fit._targets[i]
+                for j in range(3):
+                    self._products[i][j] += fit._products[i][j]
+
+    @property
+    def mean_s(self) -> float:
+        """The mean time of the samples, as they are weighted; 0 without any."""
+        weight = self._products[2][2]
+        return self._targets[2] / weight if weight else 0.0
+
+    def near(self, costs: StepTime, running: float, prefill_tokens: float) -> float:
+        """The time of a step that is like the samples, but for the sequences and prompt tokens that these costs tell
+        apart from their means.
+        """
+        weight = self._products[2][2]
+        mean_running = self._products[0][2] / weight if weight else 0.0
+        more_s = costs.sequence_s * (running - mean_running)
+        return self.mean_s + more_s + costs.prefill_token_s * (prefill_tokens - self.mean_prefill_tokens)
+
+    @property
+    def mean_prefill_tokens(self) -> float:
+        """The mean of their prompt tokens, weighted alike; 0 without any."""
+        weight = self._products[2][2]
+        return self._products[1][2] / weight if weight else 0.0
 
     def start_from(self, costs: StepTime) -> None:
         """Take these costs for the last solution: the proportions that the next one is drawn to."""

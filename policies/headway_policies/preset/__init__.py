@@ -20,7 +20,8 @@ from headway_policies.preset.model import (
 )
 from headway_policies.preset.recommend import Needs, Recommendation, recommend
 from headway_policies.preset.rungs_used import usable_rungs
-from headway_policies.preset.seat_bounds import SeatBounds, typical_tokens
+from headway_policies.preset.seat_bounds import SeatBounds, best_seats, typical_tokens
+from headway_policies.preset.seat_words import moves, reach, seat_words
 from headway_policies.preset.toml_text import toml_text
 
 __all__ = [
@@ -32,15 +33,19 @@ __all__ = [
     "Recommendation",
     "SeatBounds",
     "Setting",
+    "best_seats",
     "bundled_presets",
     "changes",
     "differences",
     "effective",
     "lint",
     "load_preset",
+    "moves",
     "one_line",
     "parse_preset",
+    "reach",
     "recommend",
+    "seat_words",
     "shown",
     "toml_text",
     "typical_tokens",

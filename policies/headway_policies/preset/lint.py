@@ -1,8 +1,9 @@
 """Warnings about settings of a valid preset that probably do not do what their author expects.
 
 Each warning is one line: the key, what happens, what to do instead. Bounds of the window and of the seats: the usual
-recommendations on batching (50 to 200 ms online; beyond 64 the gain shrinks while memory and the time between tokens
-grow). Multi-bin under continuous: it loses (arXiv 2412.04504 is about batches that end together).
+recommendations on batching (10 ms where latency counts, up to 200 online; beyond 64 the gain shrinks while memory and
+the time between tokens grow). An objective that is relative to the engine is judged by its lower bound: what is so on
+every engine. Multi-bin under continuous: it loses (arXiv 2412.04504 is about batches that end together).
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from headway_policies.preset.rungs_used import usable_rungs
 from headway_policies.preset.seat_bounds import SeatBounds
 from headway_policies.preset.toml_text import toml_text
 from headway_policies.queueing import OrderSettings
+from headway_policies.request import least_of, shortest
 
-_MIN_MS, _MAX_MS = 50, 200
+_MIN_MS, _MAX_MS = 10, 200
 _USUAL_KNEE_SEATS = 64
+#: Fixed seats that are fewer than this part of what the engine would bear are far too few. A single one is meant.
+_LEAST_PART = 0.5
 _UNKNOWN = SeatBounds()
 
 #: For each rung of the fallback ladder: the key that gives it an effect.
@@ -62,22 +66,28 @@ def _batching(batching: Batching) -> Iterator[str]:
 
 
 def _seats(preset: Preset, bounds: SeatBounds) -> Iterator[str]:
-    """Seats beyond what the engine has use for; a limit that follows the engine finds that by itself."""
+    """Seats beyond what the engine has use for, or far below; a limit that follows the engine finds that by itself."""
     seats, kv_seats, knee_seats = preset.batching.seats, bounds.kv_seats, bounds.knee_seats
+    if preset.limit.policy != "fixed":
+        return
     if knee_seats is None and seats > _USUAL_KNEE_SEATS:
         yield (
             f"batching.seats: beyond {_USUAL_KNEE_SEATS} each seat usually adds less throughput, but costs as much "
             "memory and time between tokens; measure it on your machine"
         )
-    if preset.limit.moves:
-        return
-    if kv_seats is not None and seats > kv_seats:
+    if not preset.limit.memory_aware and kv_seats is not None and seats > kv_seats:
         length = f"{bounds.sequence_tokens:.0f} tokens, {'the recent mean' if bounds.recorded else 'a typical length'}"
         yield f"batching.seats: the KV space holds {kv_seats} sequences of {length}, not {seats}"
     if knee_seats is not None and seats > knee_seats:
         yield (
             f"batching.seats: beyond {knee_seats} seats 10 % more tokens a second cost this engine more than "
             "20 % more time between tokens"
+        )
+    best = bounds.best_seats
+    if best is not None and 1 < seats < _LEAST_PART * best:
+        yield (
+            f"limit.policy: fixed at {seats} seats: this engine keeps the objective with about {best}; "
+            'policy = "model" follows it'
         )
 
 
@@ -119,13 +129,13 @@ def _prefix(preset: Preset) -> Iterator[str]:
 
 
 def _limit(preset: Preset) -> Iterator[str]:
-    slo_ms = preset.limit.inter_token_slo_ms
     if not preset.limit.moves:
         yield from _fixed_limit(preset)
-    if preset.limit.policy == "fixed":
+    if preset.limit.policy in ("fixed", "knee"):
         return
+    slo_ms = least_of(preset.limit.inter_token_slo_ms)
     for name, terms in preset.classes.items():
-        if terms.stall_timeout_s is not None and terms.stall_timeout_s * 1000 <= slo_ms:
+        if slo_ms is not None and terms.stall_timeout_s is not None and terms.stall_timeout_s * 1000 <= slo_ms:
             slo = f"limit.inter_token_slo_ms ({toml_text(slo_ms)})"
             yield f"classes.{name}.stall_timeout_s: ends answers that still meet {slo}"
 
@@ -133,11 +143,11 @@ def _limit(preset: Preset) -> Iterator[str]:
 def _fixed_limit(preset: Preset) -> Iterator[str]:
     """Settings of a limit that never moves. An objective that follows the classes is none that its author stated."""
     limit = preset.limit
-    of_classes_ms = [one.inter_token_slo_ms for one in preset.classes.values() if one.inter_token_slo_ms is not None]
+    of_classes_ms = shortest([one.inter_token_slo_ms for one in preset.classes.values()])
     for key in MOVING_LIMIT:
         if getattr(limit, key) != LimitSettings.model_fields[key].default:
             yield f"limit.{key}: no effect under fixed, only under another policy or with memory_aware"
-    if limit.inter_token_slo_ms != min(of_classes_ms, default=LimitSettings().inter_token_slo_ms):
+    if limit.inter_token_slo_ms != (of_classes_ms or LimitSettings().inter_token_slo_ms):
         yield 'limit.inter_token_slo_ms: no limit keeps it under fixed; set limit.policy, for example "model"'
 
 
@@ -148,7 +158,8 @@ def _time_outs(preset: Preset) -> Iterator[str]:
             if own_s is not None and total_s is not None and own_s > total_s:
                 yield f"classes.{name}.{key}: no effect: total_timeout_s is shorter"
         for key, due_s in (("first_token_timeout_s", first_s), ("total_timeout_s", total_s)):
-            if terms.ttft_slo_s is not None and due_s is not None and terms.ttft_slo_s > due_s:
+            slo_s = least_of(terms.ttft_slo_s)
+            if slo_s is not None and due_s is not None and slo_s > due_s:
                 yield f"classes.{name}.ttft_slo_s: longer than {key}, which ends the request before"
         if terms.burst_s is not None and terms.ttft_slo_s is None:
             yield f"classes.{name}.burst_s: no effect without ttft_slo_s"

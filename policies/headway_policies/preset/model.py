@@ -24,7 +24,7 @@ from headway_policies.memory import Memory
 from headway_policies.preset.errors import ContradictionError, Issue, PresetError, explain, shown
 from headway_policies.preset.extends import read_table, read_text
 from headway_policies.queueing import OrderSettings, QueueSettings, make_discipline, make_order
-from headway_policies.request import PriorityClass
+from headway_policies.request import PriorityClass, shortest
 
 __all__ = [
     "Change",
@@ -69,10 +69,9 @@ class Preset(BaseModel):
             return table
         limit, classes = _stated(table.get("limit", {})), map(_stated, table["classes"].values())
         stated = [one.get("inter_token_slo_ms") for one in classes if one is not None]
-        numbers = [one for one in stated if isinstance(one, int | float) and not isinstance(one, bool)]
-        if not numbers or limit is None or "inter_token_slo_ms" in limit:
+        if limit is None or "inter_token_slo_ms" in limit or (least := shortest(stated)) is None:
             return table
-        return {**table, "limit": {**limit, "inter_token_slo_ms": min(numbers)}}
+        return {**table, "limit": {**limit, "inter_token_slo_ms": least}}
 
     @field_validator("description")
     @classmethod
@@ -186,10 +185,12 @@ class Preset(BaseModel):
         """The seats beside a batch; 0 where no batch is formed."""
         return 0 if self.batching.strategy == "continuous" else self.fallback.bypass_seats
 
-    def max_seats(self) -> int:
-        """The most seats that the preset may use in the engine."""
-        adaptive = self.limit.policy != "fixed"
-        return max(self.batching.seats, (self.limit.max_seats or 0) if adaptive else 0) + self.bypass_seats()
+    def max_seats(self) -> int | None:
+        """The most seats that the preset may use; None where its limit follows the engine to its ceiling."""
+        limit = self.limit
+        if limit.policy == "fixed" or limit.shadow:
+            return self.batching.seats + self.bypass_seats()
+        return None if limit.max_seats is None else limit.max_seats + self.bypass_seats()
 
     def settings(self) -> dict[str, Setting]:
         """Every setting that is set, under its dotted key, in the order of the file."""

@@ -1,8 +1,9 @@
 """Advice: the preset that fits given needs.
 
 A decision tree (is latency what counts? is throughput? else a balance of both), extended by offline work and by a
-required time between tokens. ``dynamic`` and ``serial`` are never advised: on an engine that refills its running batch
-both are slower, and are chosen for another reason. What would help a running server is ``headway_policies.diagnosis``.
+required time between tokens. ``serial`` and the ``dynamic`` ones are never advised: on an engine that refills its
+running batch both are slower, and are chosen for another reason. What would help a running server is
+``headway_policies.diagnosis``.
 """
 
 from __future__ import annotations
@@ -45,9 +46,15 @@ def _choose(needs: Needs) -> tuple[str, str]:
             f"a time between tokens is required: the limit follows the load to keep {toml_text(slo_ms)} ms",
         )
     if needs.latency:
-        return "latency", "a user waits for each answer: few seats keep each answer fast"
+        return (
+            "latency",
+            "a user waits for each answer: few seats at the start and short objectives keep each answer fast",
+        )
     if needs.offline:
         return "offline", "all requests are known at the start and no user waits for an answer: full batches"
     if needs.throughput:
-        return "throughput", "tokens per second matter most: many seats, at the price of slower answers"
+        return (
+            "throughput",
+            "tokens per second matter most: as many seats as give more of them, at the price of slower answers",
+        )
     return "balanced", "neither latency nor throughput comes first: a balance of both"

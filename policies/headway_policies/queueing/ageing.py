@@ -32,7 +32,7 @@ class AgeingOrder(ClassQueues):
         """The head of the class with the smallest key."""
         best, best_s = None, inf
         for one in self._queues:
-            oldest = one.discipline.oldest() if one.waiting and one.name not in excluded else None
+            oldest = one.oldest() if one.waiting and one.name not in excluded else None
             if oldest is not None and (key_s := oldest.arrived_s - one.rank * self._step_s) < best_s:
                 best, best_s = one, key_s
-        return None if best is None else best.discipline.head(now_s)
+        return None if best is None else best.head(now_s)

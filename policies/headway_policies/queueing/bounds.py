@@ -11,6 +11,8 @@ class QueueSettings(BaseModel):
     ``evict``: when the queue is full, a more urgent arrival evicts the newest ticket of the least urgent class.
     ``refuse_infeasible``: refuse an arrival at once if, by the predicted wait, it would time out in the queue.
     ``shed_unreachable``: drop a request at dispatch if it can no longer get a first token in time.
+    ``make_room``: at full seats a more urgent request takes the place of a running one that has sent no token yet,
+    which goes back to its own place in the queue.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -21,3 +23,4 @@ class QueueSettings(BaseModel):
     evict: bool = True
     refuse_infeasible: bool = True
     shed_unreachable: bool = True
+    make_room: bool = True

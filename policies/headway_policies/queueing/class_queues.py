@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from headway_policies.queueing.disciplines import Discipline, Fifo
+from headway_policies.queueing.disciplines import ByArrival, Discipline, Fifo
 from headway_policies.request import PriorityClass, Ticket
 
 #: Makes the discipline of a class from its terms.
@@ -19,13 +20,34 @@ def fifo(terms: PriorityClass) -> Discipline:
 
 @dataclass(slots=True, eq=False)
 class ClassQueue:
-    """The queue of one class. ``rank`` is 0 for the least urgent class."""
+    """The queue of one class. ``rank`` is 0 for the least urgent class.
+
+    ``late`` holds the tickets that have been relegated: they go when no other ticket of the class waits, in the order
+    of their arrival.
+    """
 
     name: str
     rank: int
     priority: int
     discipline: Discipline
     waiting: int = 0
+    late: ByArrival = field(default_factory=ByArrival)
+    late_seats: Counter[str] = field(default_factory=Counter)  # by tenant
+
+    def head(self, now_s: float) -> Ticket | None:
+        """The ticket of the class to dispatch next, or None."""
+        return self.discipline.head(now_s) if len(self.late) < self.waiting else self.late.head(now_s)
+
+    def oldest(self) -> Ticket | None:
+        """The longest-waiting ticket."""
+        if not len(self.late):
+            return self.discipline.oldest()
+        firsts = [one for one in (self.late.oldest(), self.discipline.oldest()) if one is not None]
+        return min(firsts, key=lambda one: one.arrived_s)
+
+    def newest(self) -> Ticket | None:
+        """The ticket that was added last, of those that are not late."""
+        return self.discipline.newest() if len(self.late) < self.waiting else self.late.newest()
 
 
 class ClassQueues:
@@ -47,17 +69,52 @@ class ClassQueues:
         one.waiting += 1
         self._by_ticket[ticket.id] = one
 
+    def restore(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
+        """Add a ticket that went and came back, in its own place where the discipline of its class has one."""
+        one = self._by_name[class_name]
+        if isinstance(one.discipline, Fifo):
+            one.discipline.restore(ticket, tokens, now_s)
+        else:
+            one.discipline.push(ticket, tokens, now_s)
+        one.waiting += 1
+        self._by_ticket[ticket.id] = one
+
     def remove(self, ticket_id: int) -> Ticket | None:
         """Remove a ticket from any position."""
         one = self._by_ticket.pop(ticket_id, None)
         if one is None:
             return None
         one.waiting -= 1
-        return one.discipline.remove(ticket_id)
+        late = one.late.remove(ticket_id)
+        if late is None:
+            return one.discipline.remove(ticket_id)
+        one.late_seats[late.tenant] -= late.seats
+        if not one.late_seats[late.tenant]:
+            del one.late_seats[late.tenant]
+        return late
+
+    @property
+    def relegates(self) -> bool:
+        """Whether tickets can be relegated: all classes have the same discipline."""
+        return all(isinstance(one.discipline, Fifo) and one.discipline.relegates for one in self._queues)
+
+    def relegate(self, ticket: Ticket, now_s: float) -> bool:
+        """Put a waiting ticket behind all others of its class; False where its discipline does not allow that."""
+        one = self._by_ticket[ticket.id]
+        if not self.relegates:
+            return False
+        one.discipline.remove(ticket.id)
+        one.late.push(ticket, 0.0, now_s)
+        one.late_seats[ticket.tenant] += ticket.seats
+        return True
 
     def charge(self, ticket: Ticket, class_name: str, tokens: float) -> None:
-        """Charge the ticket to the discipline of its class."""
-        self._by_name[class_name].discipline.charge(ticket, tokens)
+        """Charge the ticket to the discipline of its class; one that is late has left that discipline before."""
+        one = self._by_name[class_name]
+        if ticket.id in one.late:
+            one.discipline.correct(ticket, tokens)
+        else:
+            one.discipline.charge(ticket, tokens)
 
     def correct(self, ticket: Ticket, class_name: str, tokens: float) -> None:
         """Correct the charge in the discipline of the class."""
@@ -69,7 +126,7 @@ class ClassQueues:
             if one.priority >= priority:
                 return None
             if one.waiting:
-                return one.discipline.newest()
+                return one.newest()
         return None
 
     def waiting(self, class_name: str) -> int:
@@ -77,18 +134,35 @@ class ClassQueues:
         return self._by_name[class_name].waiting
 
     def ahead(self, class_name: str, tenant: str) -> int:
-        """About how many tickets of a class go before a new one of a tenant; all under a custom discipline."""
+        """About how many tickets of a class go before a new one of a tenant; all under a custom discipline. Those that
+        are late do not.
+        """
         one = self._by_name[class_name]
         return one.discipline.ahead(tenant) if isinstance(one.discipline, Fifo) else one.waiting
 
+    def late(self, class_name: str) -> ByArrival:
+        """The late tickets of a class."""
+        return self._by_name[class_name].late
+
+    def late_seats(self, class_name: str, tenant: str | None = None) -> int:
+        """The seats that the late tickets of a class want; those of one tenant, if it is given."""
+        seats = self._by_name[class_name].late_seats
+        return seats.total() if tenant is None else seats[tenant]
+
     def oldest(self) -> Iterator[Ticket]:
         """The longest-waiting ticket of each class that has one."""
-        return (ticket for one in self._queues if (ticket := one.discipline.oldest()) is not None)
+        return (ticket for one in self._queues if (ticket := one.oldest()) is not None)
+
+    def first_of(self, class_name: str, now_s: float) -> Ticket | None:
+        """The next ticket of one class, whoever's turn it is; None where none waits. The turns of the others stand: no
+        round begins for it.
+        """
+        return self._by_name[class_name].head(now_s)
 
     def heads(self, now_s: float, excluded: Collection[str] = ()) -> Iterator[tuple[str, Ticket]]:
         """(class, next ticket) of each class that has one and is not excluded, the most urgent class first."""
         for one in self._queues:
-            ticket = one.discipline.head(now_s) if one.waiting and one.name not in excluded else None
+            ticket = one.head(now_s) if one.waiting and one.name not in excluded else None
             if ticket is not None:
                 yield one.name, ticket
 
@@ -97,4 +171,5 @@ class ClassQueues:
 
     def __iter__(self) -> Iterator[Ticket]:
         for one in self._queues:
+            yield from one.late
             yield from one.discipline

@@ -35,13 +35,18 @@ class ControlledDelay:
     """
 
     def __init__(self, slo_s: float, now_s: float, *, burst_s: float | None = None) -> None:
-        self.slo_s = slo_s
-        self.target_s = _TARGET_RATIO * slo_s
-        self.interval_s = _INTERVAL_RATIO * slo_s if burst_s is None else burst_s
+        self._burst_s = burst_s
+        self.aim(slo_s)
         self._short_s = now_s  # the last time at which the queue was known to be short
         self._left_s = now_s  # the last time at which a ticket left it
         self._stood_s = -inf  # the last time at which it stopped standing, or cost a ticket
         self._cost_s = -inf  # the last time at which it cost a ticket
+
+    def aim(self, slo_s: float) -> None:
+        """First tokens are due after so long from now on; infinite: there is no objective, and no queue stands."""
+        self.slo_s = slo_s
+        self.target_s = _TARGET_RATIO * slo_s
+        self.interval_s = _INTERVAL_RATIO * slo_s if self._burst_s is None else self._burst_s
 
     def stands(self, now_s: float) -> bool:
         """Whether the queue, in which something waits, has stood up to now."""
@@ -82,4 +87,4 @@ class ControlledDelay:
         return self._lately(self._stood_s, now_s)
 
     def _lately(self, at_s: float, now_s: float) -> bool:
-        return now_s - at_s <= _REMEMBERED_RATIO * self.slo_s
+        return self.slo_s < inf and now_s - at_s <= _REMEMBERED_RATIO * self.slo_s

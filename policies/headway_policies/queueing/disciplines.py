@@ -21,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from math import frexp, inf
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from headway_policies.request import NO_TIMEOUTS, Ticket, Timeouts
 
@@ -71,7 +71,9 @@ class Discipline(Protocol):
 
 
 class Fifo:
-    """First come, first served."""
+    """First come, first served. ``relegates``: a ticket may leave for the line of those that are late."""
+
+    relegates: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._tickets: OrderedDict[int, Ticket] = OrderedDict()
@@ -79,6 +81,11 @@ class Fifo:
     def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
         """Add a ticket at the end."""
         self._tickets[ticket.id] = ticket
+
+    def restore(self, ticket: Ticket, tokens: float, now_s: float) -> None:
+        """Add a ticket that went and came back: before all that are here now, where the order is that of arrival."""
+        self.push(ticket, tokens, now_s)
+        self._tickets.move_to_end(ticket.id, last=False)
 
     def head(self, now_s: float) -> Ticket | None:
         """The oldest ticket."""
@@ -105,6 +112,9 @@ class Fifo:
     def newest(self) -> Ticket | None:
         """The last ticket."""
         return next(reversed(self._tickets.values()), None)
+
+    def __contains__(self, ticket_id: int) -> bool:
+        return ticket_id in self._tickets
 
     def __len__(self) -> int:
         return len(self._tickets)
@@ -148,6 +158,19 @@ class Edf(Fifo):
             self._heap = [entry for entry in self._heap if entry[2] in self._tickets]
             heapify(self._heap)
         return ticket
+
+
+class ByArrival(Edf):
+    """The longest-waiting ticket first, whenever it was added."""
+
+    def push(self, ticket: Ticket, tokens: float, now_s: float) -> None:
+        """Add a ticket by its arrival."""
+        self._tickets[ticket.id] = ticket
+        heappush(self._heap, (ticket.arrived_s, ticket.arrived_s, ticket.id))
+
+    def oldest(self) -> Ticket | None:
+        """The same as the next one."""
+        return self.head(0.0)
 
 
 class Hrrn(Fifo):

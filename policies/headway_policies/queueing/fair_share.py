@@ -82,6 +82,11 @@ class FairShare(Fifo):
         self._tickets[ticket.id] = ticket
         tenant.tickets[ticket.id] = ticket
 
+    def restore(self, ticket: Ticket, tokens: float, now_s: float) -> None:
+        """Add a ticket that went and came back before those of its tenant."""
+        super().restore(ticket, tokens, now_s)
+        self._waiting[ticket.tenant].tickets.move_to_end(ticket.id, last=False)
+
     def head(self, now_s: float) -> Ticket | None:
         """The first ticket of the tenant that was served least."""
         tenant = self._least_served()

@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from typing import ClassVar
 
 from headway_policies.prediction import PrefixCache
 from headway_policies.queueing.fair_share import FairShare
@@ -72,7 +73,11 @@ class _Sharers:
 
 
 class PrefixShare(FairShare):
-    """The longest cached prefix first, among the tenants with credit."""
+    """The longest cached prefix first, among the tenants with credit. Its order knows no late tickets: which of them
+    is next changes with the cache.
+    """
+
+    relegates: ClassVar[bool] = False
 
     def __init__(
         self,

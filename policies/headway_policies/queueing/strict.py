@@ -19,5 +19,5 @@ class StrictOrder(ClassQueues):
         """The head of the most urgent class that has one."""
         for one in self._queues:
             if one.waiting and one.name not in excluded:
-                return one.discipline.head(now_s)
+                return one.head(now_s)
         return None

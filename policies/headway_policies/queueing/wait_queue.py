@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headway_policies.queueing.bounds import QueueSettings
+from headway_policies.queueing.class_queues import ClassQueues
 from headway_policies.queueing.order import Order
 from headway_policies.request import PriorityClass, Reason, Ticket
 
@@ -82,10 +83,45 @@ class WaitQueue:
         lane.order.push(ticket, class_name, expected_tokens, now_s)
         self._count(ticket, class_name, lane, 1)
 
+    def restore(self, ticket: Ticket, class_name: str, lane: Lane, expected_tokens: float, now_s: float) -> None:
+        """Add a ticket that went and came back, in its own place where the order knows it."""
+        if isinstance(lane.order, ClassQueues):
+            lane.order.restore(ticket, class_name, expected_tokens, now_s)
+        else:
+            lane.order.push(ticket, class_name, expected_tokens, now_s)
+        self._count(ticket, class_name, lane, 1)
+
     def remove(self, ticket: Ticket, class_name: str, lane: Lane) -> None:
         """Remove a ticket, which must be here."""
         lane.order.remove(ticket.id)
         self._count(ticket, class_name, lane, -1)
+
+    def relegate(self, ticket: Ticket, class_name: str, lane: Lane, now_s: float) -> bool:
+        """Put a waiting ticket behind all others of its class; False where its order does not allow that."""
+        return isinstance(lane.order, ClassQueues) and lane.order.relegate(ticket, now_s)
+
+    def relegates(self, lane: Lane) -> bool:
+        """Whether tickets of a lane can be relegated."""
+        return isinstance(lane.order, ClassQueues) and lane.order.relegates
+
+    def late(self, class_name: str, lane: Lane) -> int:
+        """How many tickets of a class have been relegated in a lane."""
+        return len(lane.order.late(class_name)) if isinstance(lane.order, ClassQueues) else 0
+
+    def late_seats(self, class_name: str, tenant: str | None = None) -> int:
+        """The seats wanted by those of a class that have been relegated; of one tenant, if it is given."""
+        orders = (lane.order for lane in self.lanes)
+        return sum(one.late_seats(class_name, tenant) for one in orders if isinstance(one, ClassQueues))
+
+    def first_of(self, class_name: str, lane: Lane, now_s: float) -> Ticket | None:
+        """The next ticket of one class in a lane, out of its turn; a custom order is asked with all others excluded."""
+        if isinstance(lane.order, ClassQueues):
+            return lane.order.first_of(class_name, now_s)
+        return lane.order.head(now_s, [name for name in self.by_class if name != class_name])
+
+    def first_late(self, class_name: str, lane: Lane) -> Ticket | None:
+        """The relegated ticket of a class that has waited longest; None where there is none."""
+        return lane.order.late(class_name).oldest() if isinstance(lane.order, ClassQueues) else None
 
     def refusal(self, ticket: Ticket) -> Reason | None:
         """The reason to refuse this arrival for want of room; None when there is room."""

@@ -67,13 +67,19 @@ class WeightedOrder(ClassQueues):
             self._fresh = True
         super().push(ticket, class_name, tokens, now_s)
 
+    def restore(self, ticket: Ticket, class_name: str, tokens: float, now_s: float) -> None:
+        """Add a ticket that went and came back. After an empty queue all classes start again."""
+        if not self._by_ticket:
+            self._fresh = True
+        super().restore(ticket, class_name, tokens, now_s)
+
     def head(self, now_s: float, excluded: Collection[str] = ()) -> Ticket | None:
         """The head of the most urgent class with credit; a new round when none has any."""
         self._begin()
         while self._by_ticket:
             for one in self._queues:
                 if one.waiting and self._credits[one.name] > 0 and one.name not in excluded:
-                    return one.discipline.head(now_s)
+                    return one.head(now_s)
             in_turn = [one for one in self._queues if one.waiting and one.name not in excluded]
             if not in_turn:
                 break

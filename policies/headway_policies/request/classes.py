@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headway_policies.request.objective import FirstTokenObjective, InterTokenObjective
 from headway_policies.request.ticket import Timeouts
 
 _DAY_S = 86_400
@@ -32,9 +33,9 @@ class PriorityClass(BaseModel):
     first_token_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
     stall_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
     total_timeout_s: float | None = Field(default=None, gt=0, le=_DAY_S)
-    ttft_slo_s: float | None = Field(default=None, gt=0, le=_DAY_S)
+    ttft_slo_s: FirstTokenObjective | None = None
     burst_s: float | None = Field(default=None, ge=0, le=_DAY_S)
-    inter_token_slo_ms: float | None = Field(default=None, gt=0, le=60_000)
+    inter_token_slo_ms: InterTokenObjective | None = None
     share: float | None = Field(default=None, gt=0, le=1)
     reserved_seats: int | None = Field(default=None, ge=0, le=65_536)
     service_tiers: tuple[str, ...] = Field(default=(), strict=False)  # TOML has lists only
@@ -42,6 +43,11 @@ class PriorityClass(BaseModel):
     may_bypass: bool = False
     sheddable: bool = False
     may_divert: bool = False
+
+    @property
+    def relative(self) -> bool:
+        """Whether an objective follows the engine."""
+        return isinstance(self.ttft_slo_s, str) or isinstance(self.inter_token_slo_ms, str)
 
     def timeouts(self) -> Timeouts:
         """The time-outs of this class."""

@@ -2,10 +2,10 @@
 
 The seats and the cap of vLLM's own arms are the best for this workload on this machine, taken from the fluid ceiling of
 the constants measured in the run; the caps of a machine of half and of double the speed show what such a number is
-worth on another day. ``objective`` is the preset ``interactive`` with nothing set but the objectives; the arms of the
-limits differ from it in the limit alone, ``unfair`` in the order between tenants. ``unlearnt`` and ``restarted`` are
-``objective`` on an engine that has just been started: the first one of its kind on the machine, and one that finds what
-another one learnt. The arms of the strategies bound nothing else.
+worth on another day. ``default`` is the preset of a server to which nothing is told. ``objective`` is ``interactive``
+with nothing set but the objectives; the arms of the limits differ from it in the limit alone, ``unfair`` in the order
+between tenants. ``unlearnt`` and ``restarted`` are ``objective`` on an engine that has just been started: the first one
+of its kind on the machine, and one that finds what another one learnt. The arms of the strategies bound nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from headway.simulator.traffic.workload import Workload
 from headway_policies import Preset, bundled_presets
 from headway_policies.batching import Batching
 from headway_policies.fallback import Fallback
+from headway_policies.limits import LimitSettings
 from headway_policies.memory import Memory
 from serving.client import Engine, Send
 from serving.velocity import VERSION, velocity
@@ -36,7 +37,7 @@ STRATEGIES: Mapping[str, tuple[str, Batching]] = {
     "dynamic-64": ("dynamic, 64 or 100 ms", Batching(strategy="dynamic", seats=64, window_ms=100)),
     "continuous-32": ("continuous, 32", Batching(seats=32, window_ms=0)),
 }
-BUNDLED = ("serial", "latency", "interactive", "balanced", "dynamic", "offline", "throughput")
+BUNDLED = ("serial", "latency", "interactive", "dynamic", "offline", "throughput")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
         Arm("cap", f"vLLM, --max-num-queued-reqs {seats}: the best here", lambda engine: engine.bare, cap=seats),
         Arm("cap-half", f"the same, {half}: the best at half the speed", lambda engine: engine.bare, cap=half),
         Arm("cap-double", f"the same, {double}: the best at double the speed", lambda engine: engine.bare, cap=double),
+        Arm("default", "Headway, balanced, as it comes", lambda engine: engine.gated, bundled_presets()["balanced"]),
         Arm("objective", "Headway, objectives stated, nothing tuned", lambda engine: engine.gated, own),
         Arm("unfair", "Headway, the same, first come first served", lambda engine: engine.gated, _unfair(own)),
         Arm("unlearnt", "Headway, the same, just started", lambda engine: engine.gated, own, engine="unlearnt"),
@@ -105,7 +107,8 @@ def all_arms(workload: Workload, model: EngineModel, slo: Slo, grid: tuple[float
 
 
 def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:
-    """This strategy and this order alone: no objective, no time-out and no rung that could refuse a request.
+    """This strategy and this order alone, with these seats whatever the engine does: no objective, no time-out and no
+    rung that could refuse a request.
 
     Nor does a full KV cache cap the seats: the cap would outlast its block.
     """
@@ -114,6 +117,7 @@ def without_bounds(batching: Batching, inside: str = "fifo") -> Preset:
     changes = {
         "name": f"{batching.strategy}-{batching.seats}-{inside}",
         "batching": batching,
+        "limit": LimitSettings(policy="fixed"),
         "ordering": preset.ordering.model_copy(update={"inside": inside}),
         "classes": {name: one.model_copy(update=free) for name, one in preset.classes.items()},
         "fallback": Fallback(),

@@ -1,8 +1,8 @@
 """What arrives in a block: a named workload or a recorded trace, at a multiple of this engine's fluid ceiling.
 
 ``W1-60`` is the chat of W1 in which the realtime class offers 0.6 of the ceiling at every load; ``strategies``,
-``lasting`` and ``first-seconds`` are the chat of W1 for other arms or other times. The phases of a changing mix share
-the counted time of a block equally.
+``lasting``, ``first-seconds`` and ``spinning`` are the chat of W1 for other arms or other times. The phases of a
+changing mix share the counted time of a block equally.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from headway.simulator.traffic.lengths import fixed
 from headway.simulator.traffic.trace import Trace
 from headway.simulator.traffic.traffic import mean_rate, of_trace
 from headway.simulator.traffic.workload import WORKLOADS, Phase, Request, Workload
+from serving.form import SPINNING
 
 TRACE = "trace"
 #: How the lengths of a trace of a large service are scaled for a small engine, and the most that is left of one.
 LENGTHS, MOST_TOKENS = 1 / 8, 512
-_AS_W1 = ("strategies", "lasting", "first-seconds")
+_AS_W1 = ("strategies", "lasting", "first-seconds", SPINNING)
 _URGENT = 0.6
 _PART_S = 600.0  # of a trace, before its times are scaled: each round plays another part
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -101,6 +102,11 @@ class Engine:
         forecasts = self._engine.headway.forecasts
         found: Forecasts = (await forecasts.of(forecasts.known(names), span_s=span_s)).forecasts
         return found
+
+    def first_token_slo_s(self, class_name: str) -> float:
+        """The objective of a class of the preset for the first token, on the engine as it is now; infinite for none."""
+        found: float | None = self._engine.headway.gateway.gate.desk.objectives(class_name).ttft_s
+        return inf if found is None else found
 
     def running(self) -> int:
         """The sequences that the engine runs, by its last report."""

@@ -1,8 +1,9 @@
 """The constants of the engine, measured at the start of a run: all loads and objectives are multiples of them.
 
 A closed loop with 1, 2, 4, ... clients gives tokens a second and the time between tokens, prompts of several lengths
-alone give the time to the first token. From the fit follow the objectives (first token within 33 steps, tokens within
-2.5 times the time between them of one request alone) and the fluid ceiling of a workload.
+alone give the time to the first token. The objectives are multiples of the pace of one request alone: tokens within 2.5
+times the time between them, the first one within 30 such times and at least 0.3 s. From them and from the fit follows
+the fluid ceiling of a workload.
 
 Those requests are short, and their prompts are computed apart. On some processors longer contexts, and prompts computed
 in between, cost far more: so as many requests of W1 as the ceiling allows run at last, and the costs of a sequence and
@@ -26,7 +27,7 @@ from serving.client import Answer, Engine, closed_loop
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 PROMPTS = (16, 128, 512)
 _PROMPT_TOKENS, _OUTPUT_TOKENS = 16, 96
-_STEPS, _TIMES = 33, 2.5
+_STEPS, _LEAST_S, _TIMES = 30, 0.3, 2.5
 _SOME_TOKENS, _TRIES = 8, 5
 _PHASE = WORKLOADS["W1"].phases[0]
 #: Of W1, in lengths of a level: until most of the first requests have ended, and then measured.
@@ -66,11 +67,15 @@ async def measured(engine: Engine, length_s: float, say: Say) -> Constants:
     base_s, seat_s = line([Point(one.clients, one.inter_token_s) for one in levels], "two or more concurrencies")
     _, prefill_s = line(first, "prompts of two or more lengths")
     model = EngineModel(base_s, seat_s, prefill_s, max_num_seqs=engine.seats)
-    alone_s = base_s + seat_s
-    slo = Slo(_STEPS * alone_s, _TIMES * alone_s)
+    slo = objectives(levels[0].inter_token_s)
     seats = ceiling(model, _PHASE.prompt.mean_tokens, _PHASE.output.mean_tokens, slo).seats
     say(f"constants: W1, {seats} at once")
     return Constants(await _as_served(engine, model, seats, length_s), slo, tuple(levels))
+
+
+def objectives(alone_s: float) -> Slo:
+    """The objectives of a run, by the time between the tokens of one request alone."""
+    return Slo(max(_LEAST_S, _STEPS * alone_s), _TIMES * alone_s)
 
 
 async def _as_served(engine: Engine, model: EngineModel, seats: int, length_s: float) -> EngineModel:

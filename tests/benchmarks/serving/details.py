@@ -97,8 +97,8 @@ def _detail(words: str, blocks: list[BlockFigures]) -> list[str]:
 
 
 def percent(spread: Spread | None) -> str:
-    """The median of rounds with the least and the largest."""
+    """The median of rounds with the least and the largest, where they differ."""
     if spread is None:
         return "-"
     one, least, most = spread
-    return f"{one:.0%} ({least:.0%} to {most:.0%})"
+    return f"{one:.0%}" if least == most else f"{one:.0%} ({least:.0%} to {most:.0%})"

@@ -27,13 +27,14 @@ _ANSWERED = ("completed", "cut")
 
 @dataclass(frozen=True, slots=True)
 class ClassFigures:
-    """One class in one block; seconds, None where nothing was measured."""
+    """One class in one block; seconds, None where nothing was measured. ``served`` ones had a first token."""
 
     offered: int
     good: int
     good_ttft: int
     ttft_s: tuple[float | None, float | None, float | None]
     inter_token_s: tuple[float | None, float | None, float | None]
+    served: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,11 @@ class BlockFigures:
         one = self.classes.get(name)
         return one.good / one.offered if one is not None and one.offered else None
 
+    def served(self, name: str) -> float | None:
+        """The share of a class's requests that were served, in time or not; None where it offered none."""
+        one = self.classes.get(name)
+        return one.served / one.offered if one is not None and one.offered and one.served is not None else None
+
     def to_json(self) -> dict[str, Any]:
         """A plain object for the results file."""
         return asdict(self)
@@ -81,7 +87,12 @@ class BlockFigures:
         """Read what ``to_json`` wrote."""
         classes = {
             name: ClassFigures(
-                one["offered"], one["good"], one["good_ttft"], tuple(one["ttft_s"]), tuple(one["inter_token_s"])
+                one["offered"],
+                one["good"],
+                one["good_ttft"],
+                tuple(one["ttft_s"]),
+                tuple(one["inter_token_s"]),
+                one.get("served"),
             )
             for name, one in plain["classes"].items()
         }
@@ -141,7 +152,8 @@ def _class(answers: Sequence[Answer], slo: Slo) -> ClassFigures:
     soon = sum(one.end in _ANSWERED and (one.ttft_s or math.inf) <= 2 * slo.ttft_s for one in answers)
     gaps_s = [one.inter_token_s for one in answers if one.inter_token_s is not None]
     good = sum(within(one, slo) for one in answers)
-    return ClassFigures(len(answers), good, soon, quantiles(ttfts_s), quantiles(gaps_s))
+    served = sum(one.end in _ANSWERED and one.first_s is not None for one in answers)
+    return ClassFigures(len(answers), good, soon, quantiles(ttfts_s), quantiles(gaps_s), served)
 
 
 def quantiles(values: Iterable[float]) -> tuple[float | None, float | None, float | None]:

@@ -1,7 +1,7 @@
 """How long a run is, and what plays in it: each part is a workload at some loads, with its own arms.
 
-The short form is one part. The long one adds every load, mix and strategy, and takes about ten hours on two cores;
-it goes on where it was stopped, and ``--only`` chooses parts of it.
+The short form judges the default preset as it comes. The long one adds every load, mix and strategy, and takes about
+ten hours on two cores; it goes on where it was stopped. ``--only`` chooses parts of either.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 _USUAL_TOKEN_S = 0.033  # of the engine that the lengths were chosen for
-_LEAST_SERVED = 72  # requests that a block should have room for: with fewer, its luck outweighs the arm
+_LEAST_SERVED = 60  # requests that a block should have room for: with fewer, its luck outweighs the arm
+
+SPINNING = "spinning"  # the workload beside which other programs take the processors (serving/spinning.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +75,29 @@ class Form:
         return replace(self, parts=parts, layer_rounds=self.layer_rounds if "W1" in workloads else 0)
 
 
+_SPINNING = Span(48.0, 40.0, 60.0)  # before the other programs, beside them, and after them
 _VLLM = ("plain", "priority", "cap", "cap-half", "cap-double")
 _STRATEGIES = ("serial", "static-8", "static-32", "dynamic-8", "dynamic-32", "dynamic-64", "continuous-32")
 _BUNDLED = ("latency", "interactive", "dynamic", "offline", "throughput")
 _LIMITS = ("fixed-8", "fixed-32", "fixed-64", "aimd", "sla", "objective")
 
 SHORT = Form(
-    parts=(Part("W1", (1.5,), ("plain", "priority", "cap", "cap-double", "velocity", "objective")),),
-    rounds=2,
-    span=Span(8.0, 22.0, 12.0),
+    parts=(
+        Part("W1", (0.5, 0.9), ("plain", "default")),
+        Part("W1", (1.5, 2.5), ("plain", "default", "cap"), (0.75, 1.25)),
+        Part(SPINNING, (0.9,), ("default",), span=_SPINNING),
+    ),
+    rounds=1,
+    span=Span(8.0, 30.0, 10.0),
     level_s=3.0,
     layer_s=5.0,
-    layer_rounds=2,
+    layer_rounds=1,
 )
 LONG = Form(
     parts=(
-        Part("W1", (0.5, 1.0, 1.5, 2.0, 3.0), (*_VLLM, "velocity", "balanced", "objective"), (0.75, 1.25, 1.5)),
-        Part("lasting", (1.5,), ("cap", "balanced", "objective"), span=Span(0.0, 300.0, 10.0)),
+        Part("W1", (0.5, 1.0, 1.5, 2.0, 3.0), (*_VLLM, "velocity", "default", "objective"), (0.75, 1.25, 1.5)),
+        Part(SPINNING, (0.9, 1.5), ("default",), span=_SPINNING),
+        Part("lasting", (1.5,), ("cap", "default", "objective"), span=Span(0.0, 300.0, 10.0)),
         Part("first-seconds", (2.0,), ("unlearnt", "restarted", "objective"), span=Span(10.0, 40.0, 15.0)),
         Part("strategies", (0.5, 1.5), (*_STRATEGIES, *_BUNDLED)),
         Part("W1-60", (1.5, 2.0, 3.0), ("priority", "cap", "objective")),

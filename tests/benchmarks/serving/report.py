@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from html import escape
 from pathlib import Path
-from statistics import median
 
 from accepted import SERVING
 from goal import Goal
 from report import as_markdown, judged, put_into, summary, table
 
-from headway.simulator.engine_model.capacity import Slo, ceiling
-from headway.simulator.traffic.workload import WORKLOADS
-from headway_policies import bundled_presets
 from serving import reasons
+from serving.default_goals import default_goals
 from serving.details import details, percent
-from serving.figures import middle
+from serving.figures import BlockFigures, middle
 from serving.machine import in_words
 from serving.results import Results
 
@@ -48,7 +44,7 @@ def report(results: Results) -> Report:
     lines = [judged(goal, accepted) for goal in found]
     loads = _loads(results)
     shown = _LOAD if _LOAD in loads or not loads else loads[-1]
-    arms = f"{_table(results, shown)}\n\n{_below(results)}"
+    arms = f"{_table(results, loads)}\n\n{_below(results)}"
     goals = [as_markdown(lines), *summary(lines, accepted)]
     everything = "\n\n".join([*details(results), _below(results), *goals]) + "\n"
     missed = any(line.fails for line in lines)
@@ -78,6 +74,7 @@ def _goals(results: Results) -> Iterator[Goal]:
         numbers = partial(reasons.step_costs, levels)
         yield Goal("N12", f"{figure}, tokens/s", 14.0, more, numbers=numbers)
         yield Goal("N12", f"{figure}, time per token", 4.0, times, most=True, numbers=numbers)
+    yield from default_goals(results)
     for load in _loads(results):
         if load > 1:
             yield from _at(results, load)
@@ -108,20 +105,11 @@ def _at(results: Results, load: float) -> Iterator[Goal]:
 
 
 def _lasting(results: Results, load: float) -> Iterator[Goal]:
-    """Five minutes of overload from the first request on, under a preset that states no pace."""
-    blocks = results.of("lasting", load, "balanced")
-    soon = middle(one.good_ttft_per_s / one.ceiling_per_s for one in blocks)
-    if soon is None or results.constants is None:
-        return
-    seats = bundled_presets()["balanced"].batching.seats
-    phase, model = WORKLOADS["W1"].phases[0], replace(results.constants.model, max_num_seqs=seats)
-    most = ceiling(model, phase.prompt.mean_tokens, phase.output.mean_tokens, Slo(math.inf, math.inf)).requests_per_s
-    own = median(one.good_ttft_per_s / most for one in blocks)
-    possible = most / median(one.ceiling_per_s for one in blocks)
-    figure = f"five minutes at {load:g} under balanced, first token within twice the objective : the fluid ceiling"
-    numbers = {"seats": seats, "possible": possible}
-    yield Goal("G14", figure, 0.85, soon[0], note=_range(soon), numbers=lambda: numbers)
-    yield Goal("G14", f"the same : what its {seats} seats can serve at any pace", 0.85, own)
+    """Five minutes of overload from the first request on, under the default preset."""
+    soon = middle(one.good_ttft_per_s / one.ceiling_per_s for one in results.of("lasting", load, "default"))
+    if soon is not None:
+        figure = f"five minutes at {load:g} under balanced, first token within twice the objective : the fluid ceiling"
+        yield Goal("G14", figure, 0.85, soon[0], note=_range(soon))
 
 
 def _first_seconds(results: Results, load: float) -> Iterator[Goal]:
@@ -201,21 +189,38 @@ def _layer(results: Results) -> Iterator[Goal]:
             )
 
 
-def _table(results: Results, load: float) -> str:
-    head = ["", "goodput of what is possible", "realtime within objectives", "others", "realtime first token, p99"]
-    rows = []
-    for name, words in results.named("W1").items():
-        blocks = results.of("W1", load, name)
-        if not blocks:
-            continue
-        top = middle(one.attained("realtime") for one in blocks)
-        others = middle(one.attained("normal") for one in blocks)
-        late_s = middle(one.classes["realtime"].ttft_s[2] for one in blocks if "realtime" in one.classes)
-        share = _share(results, load, name)
-        assert share is not None
-        cells = [percent(share), percent(top), percent(others), "-" if late_s is None else f"{late_s[0]:.2f} s"]
-        rows.append([words, *cells])
+def _table(results: Results, loads: Sequence[float]) -> str:
+    head = [
+        "load",
+        "",
+        "goodput of what is possible",
+        "tokens/s",
+        "realtime within objectives",
+        "others",
+        "realtime served",
+        "others",
+        "realtime first token, p99",
+    ]
+    played = ((load, name, words) for load in loads for name, words in results.named("W1").items())
+    rows = [
+        [f"{load:g}", words, *_cells(blocks)]
+        for load, name, words in played
+        if (blocks := results.of("W1", load, name))
+    ]
     return table(head, rows)
+
+
+def _cells(blocks: Sequence[BlockFigures]) -> list[str]:
+    """One arm at one load."""
+    tokens = middle(one.tokens_per_s for one in blocks)
+    late_s = middle(one.classes["realtime"].ttft_s[2] for one in blocks if "realtime" in one.classes)
+    return [
+        percent(middle(one.of_ceiling for one in blocks)),
+        "-" if tokens is None else f"{tokens[0]:.0f}",
+        *(percent(middle(one.attained(name) for one in blocks)) for name in ("realtime", "normal")),
+        *(percent(middle(one.served(name) for one in blocks)) for name in ("realtime", "normal")),
+        "-" if late_s is None else f"{late_s[0]:.2f} s",
+    ]
 
 
 def _below(results: Results) -> str:

@@ -1,8 +1,8 @@
 """The run: measures the constants, plays every block, and writes each into the results as it ends.
 
 In each round all arms play one after another with the same arrivals, forwards in one round and backwards in the next,
-so that a slow drift of the machine meets all of them. A block that was disturbed is played again, once; the less
-disturbed one of the two is kept.
+so that a slow drift of the machine meets all of them. A block that was disturbed is played again, once, unless the run
+says otherwise; the less disturbed one of the two is kept.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from serving.arrivals import TRACE, Arrivals, arrivals, lengths_of, recorded, sh
 from serving.client import Engine, open_loop, started
 from serving.constants import Constants, measured
 from serving.figures import BlockFigures, judged
-from serving.form import Form, Part, Span
+from serving.form import SPINNING, Form, Part, Span
 from serving.layer import layer_cost
 from serving.quiet import MAX_OTHERS, MAX_SLOWER, Times, others_share, spin_s
 from serving.results import Key, Results
+from serving.spinning import beside, spells
 
 _AT_ONCE = (1, 16)  # clients, where the cost of the layer is measured
 _SETTLE_S = 2.0  # after the last request has left the engine
@@ -46,8 +47,18 @@ class Run:
     Without a trace its part is left out, and without VelocityLLM its arm.
     """
 
-    def __init__(self, model: Path, form: Form, results: Results, show: Progress, trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        model: Path,
+        form: Form,
+        results: Results,
+        show: Progress,
+        trace: Trace | None = None,
+        *,
+        again: bool = True,
+    ) -> None:
         self.model, self.form, self.results, self.show = model, form, results, show
+        self._again = again  # what was disturbed
         self._trace = None if trace is None else shortened(trace)
         self._fastest_s = min(spin_s() for _ in range(5))
         self._engines: dict[str, Engine] = {}
@@ -91,26 +102,30 @@ class Run:
         names = [*part.arms, *(name for name in arms if name.startswith("cap-x"))]
         if not velocity.installed():
             names = [name for name in names if name != "velocity"]
-        self.results.arms.setdefault(part.workload, {}).update({name: arms[name].words for name in names})
+        spelled = list(spells(part.workload, span))
+        for spell in spelled:
+            self.results.arms.setdefault(spell, {}).update({name: arms[name].words for name in names})
         block = (
             arrivals(workload, load, number, span.block_s, model=model, slo=slo)
             if trace is None
             else recorded(trace, load, number, span.block_s, model=model, slo=slo)
         )
-        todo = [name for name in names if Key(part.workload, load, name, number) not in self.results.blocks]
+        todo = [name for name in names if Key(spelled[0], load, name, number) not in self.results.blocks]
         for place, name in enumerate(todo if number % 2 == 0 else todo[::-1]):
             words, done = f"{part.workload} at {load:g}, round {number + 1}: {name}", place / len(todo)
             self.show(words, share[0] + share[1] * done)
-            figures = await self._block(arms[name], block, span)
-            if figures.disturbed:
+            figures = await self._block(part.workload, arms[name], block, span)
+            if self._again and any(one.disturbed for one in figures.values()):
                 self.show(f"{words}, again", share[0] + share[1] * done)
-                again = await self._block(arms[name], block, span)
-                figures = min(figures, again, key=lambda one: one.disturbed)
-            self.results.blocks[Key(part.workload, load, name, number)] = figures
+                again = await self._block(part.workload, arms[name], block, span)
+                figures = min(figures, again, key=lambda found: max(one.disturbed for one in found.values()))
+            self.results.blocks |= {Key(spell, load, name, number): one for spell, one in figures.items()}
             self.results.write()
 
-    async def _block(self, arm: Arm, block: Arrivals, span: Span) -> BlockFigures:
-        """One arm under these arrivals, and how much it was disturbed: 0 where it was not."""
+    async def _block(self, workload: str, arm: Arm, block: Arrivals, span: Span) -> dict[str, BlockFigures]:
+        """One arm under these arrivals, each spell that is counted by its name, and how much it was disturbed: 0 where
+        it was not.
+        """
         constants = self.results.constants
         assert constants is not None
         async with self._engine_of(arm, block) as engine:
@@ -118,22 +133,26 @@ class Run:
             slower, before = min(spin_s() for _ in range(3)), Times.now()
             began_s, client_s = asyncio.get_running_loop().time(), time.process_time()
             try:
-                answers = await open_loop(arm.send(engine), block.requests, span.block_s)
+                async with beside(workload, span):
+                    answers = await open_loop(arm.send(engine), block.requests, span.block_s)
             finally:
                 engine.cap(None)
             client_s, after = time.process_time() - client_s, Times.now()
             await engine.idle()
             await asyncio.sleep(_SETTLE_S)
         slower /= self._fastest_s
-        others = others_share(before, after)
-        return judged(
-            answers,
-            constants.slo,
-            count_s=(began_s + span.lead_s, began_s + span.lead_s + span.count_s),
-            ceiling_per_s=block.ceiling_per_s,
-            client_s=client_s,
-            disturbed=max(others, slower - 1) if others > MAX_OTHERS or slower > MAX_SLOWER else 0.0,
-        )
+        others = 0.0 if workload == SPINNING else others_share(before, after)
+        return {
+            spell: judged(
+                answers,
+                constants.slo,
+                count_s=(began_s + from_s, began_s + to_s),
+                ceiling_per_s=block.ceiling_per_s,
+                client_s=client_s,
+                disturbed=max(others, slower - 1) if others > MAX_OTHERS or slower > MAX_SLOWER else 0.0,
+            )
+            for spell, (from_s, to_s) in spells(workload, span).items()
+        }
 
     @asynccontextmanager
     async def _engine_of(self, arm: Arm, block: Arrivals) -> AsyncIterator[Engine]:

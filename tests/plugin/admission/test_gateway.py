@@ -52,6 +52,23 @@ async def read(engine: Any, request_id: str, tokens: int = 3, n: int = 1, **opti
     return count
 
 
+@on_virtual_time
+async def test_a_request_without_a_token_makes_room_and_is_answered_later() -> None:
+    """At full seats: the engine stops it, the urgent one runs in its place, and both are answered whole, once each."""
+    engine = ServingEngine(step_s=1.0)
+    preset = small_preset(1, queue={"make_room": True})
+    control = install(prepare(engine, PlainAdapter(), preset), PresetCatalogue())
+    batch = asyncio.create_task(read(engine, "patient", priority=1))
+    await asyncio.sleep(0.5)  # the engine has it, and its first token comes after a second
+    urgent = asyncio.create_task(read(engine, "urgent", priority=3))
+    assert await urgent == 3
+    assert await batch == 3
+    assert engine.started == ["patient", "urgent", "patient"]
+    assert "patient" in engine.aborted
+    assert outcomes(control) == {"completed": 2}
+    assert control.gateway.gate.desk.ledger.classes["batch"].recalls == 1
+
+
 def test_the_fake_engine_stands_at_the_port() -> None:
     """FakeEngine is an Engine, and PlainAdapter reads its facts."""
     assert isinstance(FakeEngine(), Engine)
@@ -352,8 +369,8 @@ async def test_the_engine_gets_the_limit_at_the_first_request_and_at_each_switch
     assert (limits_set, control.gateway.link.core_limit) == ([3], 3)
     from headway.audit import Caller
 
-    await control.switch("latency", expected_revision=1, caller=Caller())
-    assert (limits_set, control.gateway.link.core_limit) == ([3, 8], 8)
+    await control.switch("serial", expected_revision=1, caller=Caller())
+    assert (limits_set, control.gateway.link.core_limit) == ([3, 1], 1)
     await assert_no_residue(control)
 
 

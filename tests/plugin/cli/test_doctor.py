@@ -59,6 +59,18 @@ def test_the_words_of_serve_are_checked(capsys: pytest.CaptureFixture[str]) -> N
         assert wanted in out
 
 
+@pytest.mark.parametrize("words", [["--enforce-eager"], ["--quick-start"]], ids=" ".join)
+def test_a_start_without_compilation_is_information_with_its_price(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By vLLM's flag or by ours."""
+    main(["doctor", "--json", "./my-model", *words])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (found,) = [one for one in findings if one["severity"] == "info"]
+    assert found["section"] == "configuration"
+    assert "each token takes longer" in found["what"]
+
+
 def test_a_running_server_is_asked_and_its_port_may_be_taken(capsys: pytest.CaptureFixture[str]) -> None:
     """Its own section; where it does not answer, that fails."""
     url = "http://127.0.0.1:1"
@@ -79,6 +91,8 @@ def test_a_running_server_is_asked_and_its_port_may_be_taken(capsys: pytest.Capt
         (["m", "-asc", "2", "--root-path", "/a"], {"behind_one_queue": True, "root_path": "/a"}),
         (["m", "--ssl-cert-reqs", "2", "--headless"], {"ssl_cert_reqs": 2, "headless": True}),
         (["m", "--ssl-cert-reqs=0"], {"ssl_cert_reqs": 0, "headless": False}),
+        (["m", "--max-num-seqs", "8", "-tp", "2", "-dp", "3"], {"max_num_seqs": 8, "workers": 2}),
+        (["m", "--max-num-seqs", "many", "--enforce-eager"], {"max_num_seqs": None, "enforce_eager": True}),
     ],
 )
 def test_the_arguments_of_vllm_are_read_from_its_words(words: list[str], expected: dict[str, object]) -> None:
@@ -104,6 +118,9 @@ def test_the_arguments_of_vllm_are_read_from_its_file_as_well(tmp_path: Path) ->
         enable_ssl_refresh=False,
         headless=False,
         behind_one_queue=False,
+        max_num_seqs=None,
+        workers=1,
+        enforce_eager=False,
     )
 
 
@@ -115,6 +132,6 @@ def test_the_text_has_a_section_each_and_the_counts() -> None:
     assert lines[1] == "  ok    well"
     assert lines[2].startswith("  warn  w w")
     assert lines[3].startswith("        w w")
-    assert lines[-1] == "1 ok, 1 warn, 1 fail"
+    assert lines[-1] == "1 ok, 0 info, 1 warn, 1 fail"
     assert all(len(line) <= 110 for line in lines)
     assert json.loads(doctor.as_json({"two": [fail("bad", "mend it")]}))["severity"] == Severity.FAIL

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli.environment import allowed_plugins, engine_defaults, plugin_environment
+from headway.cli.environment import allowed_plugins, engine_defaults, plugin_environment, setting_of
 
 
 @pytest.mark.parametrize(
@@ -39,23 +39,35 @@ def test_the_plugin_finds_preset_folder_and_warmup(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("engine", "config", "expected"),
+    ("engine", "config", "added"),
     [
-        pytest.param([], "", {"--scheduling-policy", "--max-num-seqs"}, id="both"),
-        pytest.param(["--max_num_seqs=4"], "", {"--scheduling-policy"}, id="seats given"),
-        pytest.param(["--scheduling-policy", "fcfs"], "", {"--max-num-seqs"}, id="policy given"),
-        pytest.param([], "max_num_seqs: 4\nport: 1\n", {"--scheduling-policy"}, id="seats in the file"),
-        pytest.param([], "# max-num-seqs: 4\n", {"--scheduling-policy", "--max-num-seqs"}, id="commented out"),
-        pytest.param([], None, {"--scheduling-policy", "--max-num-seqs"}, id="no such file"),
+        pytest.param([], "", True, id="nothing said"),
+        pytest.param(["--max_num_seqs=4"], "", True, id="another flag"),
+        pytest.param(["--scheduling-policy", "fcfs"], "", False, id="policy given"),
+        pytest.param([], "scheduling_policy: fcfs\nport: 1\n", False, id="policy in the file"),
+        pytest.param([], "# scheduling-policy: fcfs\n", True, id="commented out"),
+        pytest.param([], None, True, id="no such file"),
     ],
 )
-def test_defaults_are_added_unless_the_user_chose(
-    engine: list[str], config: str | None, expected: set[str], tmp_path: Path
+def test_the_scheduling_policy_alone_is_added_unless_the_user_chose(
+    engine: list[str], config: str | None, added: bool, tmp_path: Path
 ) -> None:
-    """On the command line or in ``--config``."""
+    """On the command line or in ``--config``; the numbers of sequences and of tokens in a step are vLLM's."""
     file = tmp_path / "c.yaml"
     if config is not None:
         file.write_text(config)
-    added = engine_defaults([*engine, "--config", str(file)], 64)
-    assert set(added[::2]) == expected
-    assert dict(zip(added[::2], added[1::2], strict=True)).get("--max-num-seqs", "64") == "64"
+    expected = ["--scheduling-policy", "priority"] if added else []
+    assert engine_defaults([*engine, "--config", str(file)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("engine", "expected"),
+    [([], "80"), (["--max-num-seqs", "4"], "4"), (["--max-num-seqs"], "")],
+    ids=["in the file", "on the command line", "without its value"],
+)
+def test_the_command_line_wins_over_the_file(engine: list[str], expected: str, tmp_path: Path) -> None:
+    """As for vLLM; without either there is none."""
+    file = tmp_path / "c.yaml"
+    file.write_text("max-num-seqs: 80\n")
+    assert setting_of(["m", "--config", str(file), *engine], "--max-num-seqs") == expected
+    assert setting_of(["m"], "--max-num-seqs") is None

@@ -10,16 +10,17 @@ from admin_stand_in import Stub
 
 from headway.cli import main
 from headway_policies import bundled_presets
+from headway_policies.preset import Setting, seat_words
 
 
 def test_list_without_a_server_shows_the_bundled_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    """No server and no token are needed."""
+    """No server and no token are needed. The seats are where the limit starts, and how far it reaches."""
     assert main(["preset", "list"]) == 0
-    out = capsys.readouterr().out
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     for name, preset in bundled_presets().items():
-        batching = preset.batching
-        shown = [line.replace(",", " ").split()[:3] for line in out.splitlines()]
-        assert [name, str(batching.seats), batching.strategy] in shown
+        assert f"  {preset.batching.strategy}" in lines[name]
+    assert "starts at 32, up to the engine's ceiling" in lines["balanced"]
+    assert "fixed at 64" in lines["offline"]
 
 
 def test_list_shows_the_window_where_it_applies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,8 +48,28 @@ def test_list_counts_the_folder_of_the_user(
 def test_list_of_a_server_marks_the_one_in_force(operator: Stub, capsys: pytest.CaptureFixture[str]) -> None:
     """With ``--url`` the server is asked."""
     assert main(["preset", "list", "--url", operator.url]) == 0
-    marked = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("*")]
-    assert marked == ["balanced"]
+    (marked,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("*")]
+    assert marked.split()[1] == "balanced"
+    assert "starts at 32, up to the engine's 64" in marked
+
+
+@pytest.mark.parametrize(
+    ("limit", "ceiling", "words"),
+    [
+        ({}, 256, "fixed at 64"),
+        ({}, 48, "fixed at 64, capped at 48"),
+        ({"limit.memory_aware": True}, None, "fixed at 64, fewer while memory is short"),
+        ({"limit.policy": "model"}, None, "starts at 64, up to the engine's ceiling"),
+        ({"limit.policy": "knee"}, 256, "starts at 64, up to the engine's 256"),
+        ({"limit.policy": "model", "limit.max_seats": 128}, 256, "starts at 64, up to 128"),
+        ({"limit.policy": "model", "limit.max_seats": 512}, 256, "starts at 64, up to the engine's 256"),
+        ({"limit.policy": "model"}, 48, "starts at the engine's 48 (64 stated)"),
+        ({"limit.policy": "model", "limit.shadow": True}, 256, "fixed at 64"),
+    ],
+)
+def test_seats_are_said_as_start_and_reach(limit: dict[str, Setting], ceiling: int | None, words: str) -> None:
+    """A limit that never moves is fixed; another one reaches its own bound, or the engine's."""
+    assert seat_words({"batching.seats": 64, **limit}, ceiling) == words
 
 
 @pytest.mark.parametrize("where", ["here", "server"])
@@ -58,7 +79,9 @@ def test_show_prints_every_setting(where: str, operator: Stub, capsys: pytest.Ca
     assert main(["preset", "show", "latency", "--json", *url]) == 0
     assert json.loads(capsys.readouterr().out)["settings"] == bundled_presets()["latency"].settings()
     assert main(["preset", "show", "latency", *url]) == 0
-    assert "batching.seats" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "batching.seats" in shown
+    assert f"seats: starts at 8, up to the engine's {64 if url else 'ceiling'}\n" in shown
 
 
 def test_show_of_a_file_checks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ def test_what_show_prints_is_the_preset_to_the_last_digit(chosen: dict[str, Any]
     with TemporaryDirectory() as folder:
         file = file_of(Path(folder), "mine", chosen)
         preset = load_preset(file)
-        rows = printed("show", file).splitlines()[4:]
+        rows = printed("show", file).splitlines()[5:]
         parsed = parse_preset(
             'name = "mine"\n' + "\n".join(re.sub(r" +", " = ", row[2:], count=1) for row in rows), "-"
         )
@@ -149,9 +149,9 @@ def test_diff_shows_what_differs_and_ends_in_one(capsys: pytest.CaptureFixture[s
     *table, last = capsys.readouterr().out.splitlines()
     head, *rows = [line.split() for line in table]
     assert head == ["setting", "latency", "throughput"]
-    assert last == "without effect in either: batching.window_ms, limit.inter_token_slo_ms"
+    assert last == "without effect in either: batching.window_ms"
     assert ["batching.seats", "8", "64"] in rows
-    objectives = {row[0] for row in rows} - {"batching.seats", "fallback.queue_age_s"}
+    objectives = {row[0] for row in rows} - {"batching.seats", "fallback.queue_age_s", "limit.policy"}
     assert {row.rsplit(".", 1)[1] for row in objectives} == {"ttft_slo_s", "inter_token_slo_ms"}
 
 
@@ -201,7 +201,10 @@ def test_diff_of_an_unknown_preset_ends_in_two(capsys: pytest.CaptureFixture[str
 
 def test_validate_says_ok_and_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Warnings do not make a file invalid."""
-    good, doubtful = write(tmp_path, "good"), write(tmp_path, "doubtful", "batching.seats = 100")
+    good, doubtful = (
+        write(tmp_path, "good"),
+        write(tmp_path, "doubtful", 'batching.seats = 100\nlimit = { policy = "fixed", memory_aware = false }'),
+    )
     assert main(["preset", "validate", good, doubtful]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[:2] == [f"{good}: ok", f"{doubtful}: ok"]

@@ -11,6 +11,8 @@ from admin_stand_in import Stub
 
 from headway.api.schema import Diagnosis, Remedy
 from headway.cli import main
+from headway_policies import bundled_presets
+from headway_policies.preset import seat_words
 
 
 class Terminal(io.StringIO):
@@ -33,9 +35,10 @@ class Terminal(io.StringIO):
 def test_flags_lead_to_a_preset(words: list[str], preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No server is needed, and the reason is printed."""
     assert main(["preset", "recommend", *words]) == 0
-    name, reason = capsys.readouterr().out.splitlines()
+    name, reason, seats = capsys.readouterr().out.splitlines()
     assert name == preset
     assert reason.strip()
+    assert seats == f"  seats: {seat_words(bundled_presets()[preset].settings())}"
 
 
 @pytest.mark.parametrize(

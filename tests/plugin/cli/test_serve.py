@@ -12,6 +12,7 @@ import pytest
 
 from headway.cli import main
 from headway.cli import serve as serve_command
+from headway.cli.compilation import QUICK_PRICE
 from headway.console import Machine, preflight
 from headway.errors import NoEngineError
 
@@ -64,17 +65,16 @@ def port() -> str:
 def test_the_launcher_gets_the_model_our_defaults_and_then_the_words_of_the_user(
     launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The seats are the most any preset has, so that every preset can be switched to."""
+    """What the engine can run at a time is left to vLLM, whatever the presets say."""
     words = ["--host", "127.0.0.1", "--port", port, "--seed=-5"]
-    assert main(["serve", str(tmp_path), "--preset", "latency", *words]) == 0
-    defaults = ("--scheduling-policy", "priority", "--max-num-seqs", "64")
-    assert launched == [(str(tmp_path), *defaults, *words)]
-    assert os.environ["HEADWAY_PRESET"] == "latency"
+    assert main(["serve", str(tmp_path), "--preset", "serial", *words]) == 0
+    assert launched == [(str(tmp_path), "--scheduling-policy", "priority", *words)]
+    assert os.environ["HEADWAY_PRESET"] == "serial"
     assert "headway" in os.environ["VLLM_PLUGINS"].split(",")
     out, err = capsys.readouterr()
     assert out == ""
     assert f"http://127.0.0.1:{port}" in err
-    assert "latency: 8 seats" in err
+    assert "serial: 1 seat, fixed (bundled)" in err
     assert "off; set HEADWAY_ADMIN_TOKEN" in err
 
 
@@ -95,46 +95,88 @@ def test_the_preset_comes_from_the_option_then_the_environment_then_is_balanced(
         assert f"{expected}: " in capsys.readouterr().err
 
 
-def test_presets_of_the_user_count_for_the_seats(launched: list[tuple[str, ...]], tmp_path: Path, port: str) -> None:
-    """A file with more seats than the bundled presets raises the engine's maximum."""
+@pytest.mark.parametrize("words", [["--preset"], ["--preset-dir", "--no-warmup"]], ids=" ".join)
+def test_presets_of_the_user_reach_the_plugin_and_change_no_number_of_the_engine(
+    words: list[str], launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a file or a folder; whether the engine has so many seats is known, and said, when it is there."""
     file = tmp_path / "night.toml"
     file.write_text(PRESET)
-    assert main(["serve", str(tmp_path), "--preset", str(file), "--port", port]) == 0
-    assert main(["serve", str(tmp_path), "--preset-dir", str(tmp_path), "--port", port, "--no-warmup"]) == 0
-    assert [call[4] for call in launched] == ["96", "96"]
-    assert os.environ["HEADWAY_PRESET_DIR"] == str(tmp_path)
-    assert os.environ["HEADWAY_WARMUP"] == "0"
+    value = str(file) if words == ["--preset"] else str(tmp_path)
+    assert main(["serve", str(tmp_path), words[0], value, *words[1:], "--port", port]) == 0
+    assert launched == [(str(tmp_path), "--scheduling-policy", "priority", "--port", port)]
+    if words == ["--preset"]:
+        assert os.environ["HEADWAY_PRESET"] == value
+    else:
+        assert (os.environ["HEADWAY_PRESET_DIR"], os.environ["HEADWAY_WARMUP"]) == (value, "0")
+    assert _warnings(capsys) == []
 
 
-def test_fewer_engine_seats_than_the_preset_asks_for_are_warned_about(
-    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+ADAPTIVE = PRESET + '[limit]\npolicy = "model"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "line"),
+    [
+        (PRESET, [], "night: 96 seats, fixed"),
+        (ADAPTIVE, [], "night: starts at 96 seats, follows the engine up to its --max-num-seqs"),
+        (ADAPTIVE, ["--max-num-seqs", "200"], "night: starts at 96 seats, follows the engine up to --max-num-seqs 200"),
+        (ADAPTIVE + "max_seats = 99\n", [], "night: starts at 96 seats, at most 99"),
+        (ADAPTIVE, ["--api-server-count", "2"], "night: 96 seats, fixed before several API servers"),
+    ],
+    ids=["fixed", "follows", "follows a number", "a top of its own", "several API servers"],
+)
+def test_the_banner_says_where_the_seats_start_and_how_far_they_reach(
+    text: str,
+    words: list[str],
+    line: str,
+    launched: list[tuple[str, ...]],
+    tmp_path: Path,
+    port: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A limit that follows the engine has no number of its own to show."""
+    monkeypatch.setattr(serve_command, "_serve", lambda engine, api_servers: 0)
+    file = tmp_path / "night.toml"
+    file.write_text(text)
+    assert main(["serve", str(tmp_path), "--preset", str(file), "--port", port, *words]) == 0
+    assert f"  preset     {line} ({file})\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "whose"),
+    [(PRESET, "of preset night"), (ADAPTIVE, "that preset night starts with")],
+    ids=["fixed", "follows"],
+)
+def test_fewer_engine_seats_than_the_preset_states_are_warned_about(
+    text: str,
+    whose: str,
+    launched: list[tuple[str, ...]],
+    tmp_path: Path,
+    port: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The user's flag wins, and a warning explains its effect."""
-    assert main(["serve", str(tmp_path), "--port", port, "--max-num-seqs", "4"]) == 0
+    file = tmp_path / "night.toml"
+    file.write_text(text)
+    assert main(["serve", str(tmp_path), "--preset", str(file), "--port", port, "--max-num-seqs", "4"]) == 0
     assert launched[0][3:] == ("--port", port, "--max-num-seqs", "4")
-    assert "warning: --max-num-seqs 4 is less than the 32 seats" in capsys.readouterr().err
+    (line,) = _warnings(capsys)
+    assert line == f"headway: warning: --max-num-seqs 4 is less than the 96 seats {whose}: 4 is the limit"
 
 
-def test_a_file_that_raises_the_ceiling_is_named_with_its_number(
+def test_a_file_that_asks_for_more_than_the_user_gives_the_engine_is_named(
     launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """More seats than any bundled preset are memory for the engine's whole life; one that no preset uses, too."""
+    """Also one that is not used at the start, with its number."""
     file = tmp_path / "night.toml"
     file.write_text(PRESET)
-    words = ["serve", str(tmp_path), "--preset-dir", str(tmp_path), "--port", port]
-    assert main(words) == 0
-    (line,) = _warnings(capsys)
-    assert line.startswith(f"headway: warning: {file} asks for 96 seats (preset night), the bundled presets for 64 at ")
-    assert "--max-num-seqs is 96" in line
+    words = ["serve", str(tmp_path), "--preset-dir", str(tmp_path), "--preset", "serial", "--port", port]
     assert main([*words, "--max-num-seqs", "80"]) == 0
     assert main([*words, "--max-num-seqs", "96"]) == 0
     (line,) = _warnings(capsys)
     assert line.startswith(f"headway: warning: {file} asks for 96 seats (preset night), more than --max-num-seqs 80")
-    file.write_text(PRESET.replace("seats = 96", "seats = 64"))
-    assert main(words) == 0
-    assert main([*words, "--preset", "night", "--max-num-seqs", "8"]) == 0
-    (line,) = _warnings(capsys)
-    assert "less than the 64 seats of preset night" in line
 
 
 def test_a_number_of_seats_in_the_configuration_file_counts(
@@ -144,7 +186,7 @@ def test_a_number_of_seats_in_the_configuration_file_counts(
     (tmp_path / "night.toml").write_text(PRESET)
     config = tmp_path / "vllm.yaml"
     config.write_text("max-num-seqs: 80\n")
-    words = ["--preset-dir", str(tmp_path), "--port", port, "--config", str(config)]
+    words = ["--preset-dir", str(tmp_path), "--preset", "serial", "--port", port, "--config", str(config)]
     assert main(["serve", str(tmp_path), *words]) == 0
     (line,) = _warnings(capsys)
     assert line.endswith("more than --max-num-seqs 80: 80 is the limit")
@@ -154,27 +196,48 @@ def _warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
 
 
-def test_the_cpu_backend_gets_what_makes_it_start_here(
-    launched: list[tuple[str, ...]],
-    tmp_path: Path,
-    port: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """In the environment and among the flags, said in one line; what is set already stays as it is."""
+@pytest.fixture
+def small_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM's CPU build on two cores with 3 GiB of free memory."""
     machine = Machine(cores=(0, 1), cpus=2.0, node_bytes=(3 * 2**30,), group_bytes=None, compiles=True)
     monkeypatch.setattr(serve_command, "cpu_backend", lambda: True)
     monkeypatch.setattr(serve_command, "read_machine", lambda environ: machine)
-    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "1")
-    for name in ("VLLM_CPU_KVCACHE_SPACE", "TORCHDYNAMO_DISABLE"):
+    for name in ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "TORCHDYNAMO_DISABLE"):
         monkeypatch.delenv(name, raising=False)
+
+
+def test_the_cpu_backend_gets_what_makes_it_start_here(
+    launched: list[tuple[str, ...]], small_cpu: None, tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the environment, said in one line; what vLLM would do well by itself is not touched, on few cores neither."""
     assert main(["serve", str(tmp_path), "--port", port]) == 0
-    assert launched[0][-3:] == ("--enforce-eager", "--port", port)
-    assert [os.environ[name] for name in ("VLLM_CPU_KVCACHE_SPACE", "TORCHDYNAMO_DISABLE")] == ["1", "1"]
-    assert os.environ["VLLM_CPU_OMP_THREADS_BIND"] == "1"
+    assert launched == [(str(tmp_path), "--scheduling-policy", "priority", "--port", port)]
+    assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == "1"
+    assert not {"TORCHDYNAMO_DISABLE", "VLLM_CPU_OMP_THREADS_BIND"} & os.environ.keys()
     (line,) = (line for line in capsys.readouterr().err.splitlines() if "VLLM_CPU" in line)
     assert line.startswith("  CPU start  VLLM_CPU_KVCACHE_SPACE=1 ")
-    assert "VLLM_CPU_OMP_THREADS_BIND" not in line
+
+
+def test_a_quick_start_is_asked_for_and_says_its_price(
+    launched: list[tuple[str, ...]], small_cpu: None, tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Our flag is not passed on; what it stands for is."""
+    assert main(["serve", str(tmp_path), "--quick-start", "--port", port]) == 0
+    assert launched == [(str(tmp_path), "--scheduling-policy", "priority", "--enforce-eager", "--port", port)]
+    assert os.environ["TORCHDYNAMO_DISABLE"] == "1"
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("  start "))
+    assert line == f"  start      quick: {QUICK_PRICE}; --enforce-eager TORCHDYNAMO_DISABLE=1"
+
+
+def test_a_quick_start_beside_a_flag_for_compilation_has_no_effect_and_says_so(
+    launched: list[tuple[str, ...]], tmp_path: Path, port: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """vLLM's own flag wins."""
+    assert main(["serve", str(tmp_path), "--quick-start", "-O3", "--port", port]) == 0
+    assert "--enforce-eager" not in launched[0]
+    out = capsys.readouterr().err
+    assert "headway: warning: --quick-start has no effect: " in out
+    assert "  start " not in out
 
 
 @pytest.mark.parametrize(
@@ -182,7 +245,7 @@ def test_the_cpu_backend_gets_what_makes_it_start_here(
     [
         pytest.param(
             ["--preset", "nope"],
-            "serial, latency, interactive, balanced, dynamic, offline, throughput",
+            "serial, dynamic-latency, latency, interactive, balanced, dynamic, ",
             id="unknown preset lists the known",
         ),
         pytest.param(["--preset", "./nope.toml"], "cannot be read", id="no such file"),

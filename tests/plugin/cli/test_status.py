@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from admin_stand_in import TOKEN, Stub
 
-from headway.api.schema import EngineStatus, LimitStatus, OrderedLimit, OrderingStatus, PrefixStatus
+from headway.api.schema import ClassObjectives, EngineStatus, LimitStatus, OrderedLimit, OrderingStatus, PrefixStatus
 from headway.cli import main, status
 
 
@@ -223,3 +223,22 @@ def test_a_netrc_entry_does_not_replace_the_token(
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login a password b\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     assert main(["status"]) == 0
+
+
+def test_the_objectives_are_said_with_where_they_come_from(operator: Stub) -> None:
+    """A line for each class that has any, the most urgent first, then what the engine misses even alone."""
+    own = {
+        "batch": ClassObjectives(words="first token within 1 min"),
+        "realtime": ClassObjectives(words="20 ms a token", missed_alone=["own asks 20 ms a token of realtime"]),
+        "gone": None,
+    }
+    now = operator.status()
+    classes = [one.model_copy(update={"objectives": own[one.name]}) for one in now.classes]
+    lines = status.text(now.model_copy(update={"classes": classes}), operator.url).splitlines()
+    at = lines.index("objective realtime: 20 ms a token")
+    assert lines[at : at + 3] == [
+        "objective realtime: 20 ms a token",
+        "          batch: first token within 1 min",
+        "note      own asks 20 ms a token of realtime",
+    ]
+    assert not any(line.startswith("objective") for line in status.text(now, operator.url).splitlines())

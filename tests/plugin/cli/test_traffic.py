@@ -102,11 +102,13 @@ def test_a_file_that_the_server_does_not_have_is_forecast(
 ) -> None:
     """As JSON; a mistake in it is named."""
     file = tmp_path / "night.toml"
-    file.write_text('name = "night"\nextends = "balanced"\nbatching.seats = 2\n', encoding="utf-8")
+    file.write_text(
+        'name = "night"\nextends = "balanced"\nbatching.seats = 2\nlimit.policy = "fixed"\n', encoding="utf-8"
+    )
     assert main(["preset", "forecast", str(file), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in found["presets"]] == ["night"]
-    assert found["presets"][0]["mean_batch"]["high"] <= 2
+    assert found["presets"][0]["mean_batch"]["high"] <= 3  # the most urgent class may take one more
     file.write_text('name = "night"\nextends = "balanced"\nbatching.seats = 0\n', encoding="utf-8")
     assert main(["preset", "forecast", str(file)]) != 0
     assert "batching.seats" in capsys.readouterr().err

@@ -78,12 +78,12 @@ def test_the_seats_are_swept_and_the_preset_comes_back(
     out = capsys.readouterr().out
     assert (server.preset, server.control.orders.in_force) == (BALANCED, None)
     assert [line.split(",")[0] for line in server.orders] == [
-        "balanced: 48 seats", "balanced: 16 seats", "balanced: 8 seats", "balanced",
+        "balanced: 32 seats", "balanced: 48 seats", "balanced: 16 seats", "balanced: 8 seats", "balanced",
     ]  # fmt: skip
     assert {one.actor for one in server.control.audit.entries(50)} == {"ann"}
     made = load_preset(file)
     assert made.batching.seats in (8, 16, 32, 48)
-    assert f"suggested: {made.batching.seats} seats: " in out
+    assert f"suggested: fixed at {made.batching.seats} seats: " in out
     assert "tokens/s by seats" in out
     ledger = server.control.gateway.gate.desk.ledger
     assert sum(one.refusals.total() for one in ledger.classes.values()) == 0

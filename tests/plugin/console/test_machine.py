@@ -41,6 +41,7 @@ def test_free_memory_is_counted_by_node_with_what_the_page_cache_gives_back(tmp_
     """As vLLM counts it before it allocates its KV cache."""
     read = read_machine({}, write(tmp_path, nodes(1024 * 1024, 512 * 1024)))
     assert read.node_bytes == (1028 * MIB, 516 * MIB)
+    assert read.node_sizes == (8192 * MIB, 8192 * MIB)
     assert read.group_bytes is None
     assert read.free_bytes == 1544 * MIB
 
@@ -49,7 +50,7 @@ def test_a_machine_without_nodes_has_one(tmp_path: Path) -> None:
     """There the system's own figure counts."""
     read = read_machine({}, tmp_path)
     assert len(read.node_bytes) == 1
-    assert 0 < read.node_bytes[0] <= psutil.virtual_memory().total
+    assert 0 < read.node_bytes[0] <= psutil.virtual_memory().total == read.node_sizes[0]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,24 @@ def test_the_limit_of_a_control_group_counts(files: dict[str, str], left_mib: in
     read = read_machine({}, write(tmp_path, {**nodes(8 * 1024 * 1024), **groups, **own}))
     assert read.group_bytes == (None if left_mib is None else left_mib * MIB)
     assert read.free_bytes == min(8196, 8196 if left_mib is None else left_mib) * MIB
+
+
+@pytest.mark.parametrize(
+    ("files", "size_mib"),
+    [
+        ({"memory.max": "1073741824"}, 1024),
+        ({"memory/memory.limit_in_bytes": "1073741824"}, 1024),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712"}, 8192),
+        ({"a/memory.max": "1073741824"}, 8192),
+    ],
+    ids=["version 2", "version 1", "no limit", "the limit of an inner group"],
+)
+def test_the_size_of_a_node_is_the_one_that_vllm_sees(files: dict[str, str], size_mib: int, tmp_path: Path) -> None:
+    """It looks at the outermost control group alone, which in a container is its own."""
+    groups = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    own = {"proc/self/cgroup": "4:memory:/a\n0::/a\n"}
+    read = read_machine({}, write(tmp_path, {**nodes(8 * 1024 * 1024), **groups, **own}))
+    assert read.node_sizes == (size_mib * MIB,)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from headway.console.serve_flags import ServeWords, has, model_of, split, value_
         pytest.param(["m", "--preset", "a", "--preset", "b"], ServeWords("b", engine=("m",)), id="the last wins"),
         pytest.param(["--preset_dir", "d", "m"], ServeWords(preset_dir="d", engine=("m",)), id="underscore"),
         pytest.param(["m", "--no-warmup"], ServeWords(warmup=False, engine=("m",)), id="no warm-up"),
+        pytest.param(["m", "--quick_start"], ServeWords(quick_start=True, engine=("m",)), id="quick start"),
         pytest.param(["-h"], ServeWords(show_help=True), id="short help"),
         pytest.param(["--help=all"], ServeWords(engine=("--help=all",)), id="help of vLLM"),
         pytest.param(["m", "--seed", "-5"], ServeWords(engine=("m", "--seed", "-5")), id="negative number"),
@@ -51,7 +52,9 @@ def test_headways_flags_are_taken_and_the_rest_is_passed_on(words: list[str], ex
 
 
 @pytest.mark.parametrize(
-    "words", [["--preset"], ["--preset", "--port"], ["--preset-dir"], ["--no-warmup=1"]], ids=" ".join
+    "words",
+    [["--preset"], ["--preset", "--port"], ["--preset-dir"], ["--no-warmup=1"], ["--quick-start=1"]],
+    ids=" ".join,
 )
 def test_a_flag_of_ours_with_a_wrong_value_is_refused(words: list[str]) -> None:
     """A missing value does not swallow the next flag."""
@@ -59,7 +62,7 @@ def test_a_flag_of_ours_with_a_wrong_value_is_refused(words: list[str]) -> None:
         split(["m", *words])
 
 
-OURS = {"--preset", "--preset-dir", "--no-warmup", "--help", "-h", "--"}
+OURS = {"--preset", "--preset-dir", "--no-warmup", "--quick-start", "--help", "-h", "--"}
 _word = st.one_of(
     st.text(max_size=12),
     st.sampled_from(["--port", "-tp", "-1", "-0.5", "--a=b", "--no-x", "--model", "-O3", "--help=all", "--pre"]),
@@ -68,7 +71,9 @@ _word = st.one_of(
 engine_words = st.lists(
     _word.filter(lambda word: word.partition("=")[0].replace("_", "-") not in OURS and word not in OURS), max_size=12
 )
-our_words = st.lists(st.sampled_from([("--preset", "p"), ("--preset=q",), ("--no-warmup",), ("--preset-dir", "d")]))
+our_words = st.lists(
+    st.sampled_from([("--preset", "p"), ("--preset=q",), ("--no-warmup",), ("--quick-start",), ("--preset-dir", "d")])
+)
 
 
 @given(engine_words, our_words, st.randoms(use_true_random=False))

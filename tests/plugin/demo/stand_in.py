@@ -20,6 +20,7 @@ from typing import Any
 
 CLASSES = ("realtime", "normal", "batch")
 REFUSES_EACH = 4  # of the batch requests
+STEP_TIME = {"base_s": 0.02, "sequence_s": 0.001, "prompt_token_s": 0.0005, "error_ratio": 0.1}
 SEATS = {"latency": 8, "balanced": 32, "throughput": 64}
 
 
@@ -85,8 +86,13 @@ class Server(BaseHTTPRequestHandler):
             "seats_taken": 0,
             "queued": 0,
             "in_flight": 0,
-            "classes": [],
+            "classes": [self._class(name) for name in CLASSES],
+            "engine": {"step_time": STEP_TIME, "kv_cache_tokens": 65536},
         }
+
+    def _class(self, name: str) -> dict[str, Any]:
+        counts = {"queued": 0, "in_flight": 0, "arrived": self.arrived[name], "outcomes": {}}
+        return {"name": name, "priority": 1, "oldest_wait_s": 0.0, **counts, "objectives": {"ttft_s": 60.0}}
 
     def _metrics(self) -> str:
         lines = ["headway_batch_size_sum 6", "headway_batch_size_count 2"]

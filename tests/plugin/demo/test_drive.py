@@ -12,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from headway.demo.drive import COMPLETED, FAILED, REFUSED, Driver, Served
+from headway.demo.token_lengths import TokenLengths
 from headway.demo.traffic import Arrival
+from headway.simulator import Request
 
 
 def event(**fields: object) -> bytes:
@@ -147,3 +149,29 @@ async def test_clients_of_a_closed_loop_have_one_request_each_at_a_time(url: str
     assert len(served) == driver.sent["batch"] == len(opened) >= 12
     assert max(opened) < 3
     assert {one.ending for one in served} <= {COMPLETED, REFUSED}
+
+
+async def test_lengths_are_learnt_from_completed_requests_only(url: str) -> None:
+    """Prompt and answer as the server counted them; an answer that was cut says nothing."""
+    lengths = TokenLengths()
+    driver = Driver(url, "m", lambda one: None, lengths)
+    try:
+        await driver.send(Arrival(0.0, "batch", prompt, 8) for prompt in ("well", "cut", "aborted"))
+        await driver.settle(20)
+    finally:
+        await driver.close()
+    assert lengths.request(Arrival(1.0, "batch", "well", 20)) == Request(1.0, "batch", 1, 5, 20)
+    assert lengths.request(Arrival(1.0, "batch", "cut", 20)).output_tokens == 20
+
+
+@pytest.mark.parametrize("exact", [True, False])
+async def test_an_exact_length_is_asked_of_the_engine(exact: bool, url: str) -> None:
+    """Else the model may end its answer earlier."""
+    SEEN.clear()
+    driver = Driver(url, "m", lambda one: None)
+    try:
+        await driver.send([Arrival(0.0, "batch", "well", 9, exact=exact)])
+        await driver.settle(20)
+    finally:
+        await driver.close()
+    assert [body.get("ignore_eos", False) for body in SEEN] == [exact]

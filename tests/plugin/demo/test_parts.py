@@ -30,13 +30,14 @@ OPTIONS = Options(
 
 
 def test_the_server_is_the_command_a_user_would_type() -> None:
-    """Loopback only; what makes it start on this machine is chosen by ``headway serve``, not here."""
+    """Loopback only, and a quick start; what that is on this machine is chosen by ``headway serve``, not here."""
     command = server_command(OPTIONS)
     assert command[1:4] == ["-m", "headway", "serve"]
     words = split(command[4:])
     assert (words.preset, words.engine[0]) == ("latency", OPTIONS.model)
     assert value_of(words.engine, "--host") == "127.0.0.1"
     assert value_of(words.engine, "--served-model-name") == "smollm2"
+    assert words.quick_start
     assert "--enforce-eager" not in command
 
 
@@ -133,7 +134,7 @@ def test_a_demo_that_can_run_passes(runnable: Options) -> None:
     ("change", "expected"),
     [
         ({"model": "/no/such"}, "make demo"),
-        ({"preset": "nope"}, "serial, latency, interactive, balanced, dynamic, offline, throughput"),
+        ({"preset": "nope"}, "serial, dynamic-latency, latency, interactive, balanced, dynamic, "),
         ({"dashboard_port": None}, "are the same"),
     ],
     ids=["model", "preset", "ports"],

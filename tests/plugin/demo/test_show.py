@@ -105,7 +105,7 @@ def test_a_run_that_works_is_summed_up_and_leaves_nothing(start: Start) -> None:
     assert "switched from balanced to throughput: 32 -> 64 seats" in out
     assert "balanced (revision 1, 32 seats) -> throughput (revision 2, 64 seats)" in out
     assert "FAILED" not in out
-    assert out.count("\n  ok ") == 10
+    assert out.count("\n  ok ") == 11
     assert demo.left() == []
     assert demo.folders() == []
 
@@ -124,6 +124,10 @@ def test_the_overload_is_announced_and_summed_up(start: Start) -> None:
     assert f"(shed {counted[4]})" in out
     assert "; 0 without an answer" in out
     assert "Retry-After 7 s; fallback rungs entered: shed" in out
+    served, without = re.findall(r"\n +served +realtime (\d+ of \d+), normal (\d+ of \d+), batch (\d+) of (\d+)", out)
+    assert (served[0].split()[0], served[1].split()[0], served[2]) == counted.groups()[:3]
+    assert without[:2] == served[:2], "all of it is served by vLLM alone, at some time"
+    assert without[2] == without[3] == served[3]
 
 
 def test_an_endless_demo_has_one_overload_and_a_summary_when_it_is_interrupted(start: Start) -> None:

@@ -100,19 +100,27 @@ def test_two_parts_are_the_whole(seed: int, rate_per_s: float, cut_s: float) -> 
 
 def test_the_overload_has_its_rate_from_the_beginning_to_the_end() -> None:
     """Within four standard deviations of a Poisson count, in each half; all classes, also where it is short."""
-    times = [one.at_s for one in overload(5, 20.0, 100.0, at_once=32)]
-    assert times[:33].count(0.0) == 32
-    times = times[32:]
+    times = [one.at_s for one in overload(5, 20.0, 100.0)]
     assert times == sorted(times)
     assert times[-1] < 100
     for begin_s in (0.0, 50.0):
         assert abs(sum(begin_s <= at_s < begin_s + 50 for at_s in times) - 1000) < 4 * 1000**0.5 + len(CLASSES)
-    assert {one.class_name for one in overload(5, 0.5, 1.0, at_once=0)} == set(CLASSES)
+    assert {one.class_name for one in overload(5, 0.5, 1.0)} == set(CLASSES)
 
 
 def test_the_engine_is_measured_with_the_mix_of_the_overload() -> None:
     """The same shares of the classes, so that a multiple of the measured rate is one of the load."""
     few = [one.class_name for one in itertools.islice(mix(5), 2000)]
-    many = [one.class_name for one in overload(6, 20.0, 100.0, at_once=32)]
+    many = [one.class_name for one in overload(6, 20.0, 100.0)]
     for name in CLASSES:
         assert abs(few.count(name) / len(few) - many.count(name) / len(many)) < 0.05
+
+
+def test_answers_can_be_made_longer_for_a_fast_engine() -> None:
+    """The same requests at the same times, each asked for exactly so many times the tokens."""
+    usual, longer = list(overload(5, 20.0, 10.0)), list(overload(5, 20.0, 10.0, stretch=3.0))
+    assert [one.at_s for one in usual] == [one.at_s for one in longer]
+    assert [one.prompt for one in usual] == [one.prompt for one in longer]
+    assert [3 * one.max_tokens for one in usual] == [one.max_tokens for one in longer]
+    assert all(one.exact for one in longer)
+    assert not any(one.exact for one in usual)

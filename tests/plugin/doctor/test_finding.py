@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headway.doctor import Severity, check_versions, versions, worst
-from headway.doctor.finding import fail, ok, warn
+from headway.doctor.finding import fail, info, ok, warn
 
 
 def test_the_worst_of_several_findings_counts() -> None:
     """None at all is well."""
     assert worst([]) is Severity.OK
-    assert worst([ok("a"), warn("b", "c")]) is Severity.WARN
+    assert worst([ok("a"), info("b", "c")]) is Severity.INFO
+    assert worst([info("a", "b"), warn("b", "c")]) is Severity.WARN
     assert worst([fail("a", "b"), ok("c"), warn("d", "e")]) is Severity.FAIL
 
 

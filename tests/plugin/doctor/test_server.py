@@ -20,14 +20,15 @@ GUARDED = {
 
 
 @contextmanager
-def serving(**changed: int) -> Iterator[str]:
-    """A server that gives these statuses by path, and the reasons of one that is not ready."""
+def serving(metrics_page: str = "", **changed: int) -> Iterator[str]:
+    """A server that gives these statuses by path, the reasons of one that is not ready, and this page of metrics."""
     statuses = GUARDED | {f"/{path}": status for path, status in changed.items()}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status = statuses.get(self.path, 404)
             body = json.dumps({"ready": status == 200, "reasons": ["warming up"]}).encode()
+            body = metrics_page.encode() if metrics_page and self.path == "/metrics" else body
             self.rfile.read(int(self.headers.get("content-length", 0)))
             self.send_response(status)
             self.send_header("content-length", str(len(body)))
@@ -83,6 +84,16 @@ def test_what_is_wrong_is_found(changed: dict[str, int], severity: Severity, wor
     assert one.severity is severity
     assert words in one.what
     assert one.remedy
+
+
+@pytest.mark.parametrize(("seats", "found"), [(16, 1), (128, 0), (1024, 0)])
+def test_an_engine_with_few_seats_is_information(seats: int, found: int) -> None:
+    """By its ceiling, where the metrics can be read: vLLM itself never chooses so few."""
+    page = f'# TYPE headway_limit gauge\nheadway_limit{{kind="live"}} 4.0\nheadway_limit{{kind="ceiling"}} {seats}.0\n'
+    with serving(page, metrics=200) as url:
+        infos = found_by(url, Severity.INFO)
+    assert len(infos) == found
+    assert all("the engine runs at most 16 sequences" in one for one in infos)
 
 
 def test_an_admin_api_that_is_off_is_well() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -12,6 +13,7 @@ from recorded_traffic import MODEL, recording
 from headway.forecast import BusyError, Forecaster, ForecastError, Job
 from headway.forecast import forecaster as module
 from headway.recorder import Recorder
+from headway.simulator import Variation
 from headway_policies import bundled_presets
 
 pytestmark = pytest.mark.slow
@@ -32,6 +34,24 @@ def test_a_job_is_unpacked_as_it_was_packed() -> None:
     for name in ("at_s", "class_index", "tenant", "sequences", "prompt_tokens", "max_tokens", "output_tokens"):
         assert list(getattr(after.recording, name)) == list(getattr(before.recording, name))
     assert (after.recording.span_s, after.recording.class_names) == (before.recording.span_s, ("normal", "realtime"))
+
+
+def test_a_model_that_varies_is_unpacked_as_it_was_packed() -> None:
+    """Every disturbance of it."""
+    variation = Variation(
+        slow=((6.0, 20.0, 60.0),), pauses=((10.0, 30.0), (1.0, 2.0)), neighbour=(2.0, 5.0, 20.0), drift=(0.5, 60.0),
+        jitter_ratio=0.2, jitter_hold_s=2.0, seed=3,
+    )  # fmt: skip
+    model = replace(MODEL, variation=variation)
+    before = replace(job(), model=model)
+    assert Job.unpack(b"".join(before.pieces())).model == model
+
+
+async def test_a_forecast_of_an_engine_that_varies_comes_from_its_process_too() -> None:
+    """The figures of its replays differ."""
+    varying = replace(MODEL, variation=Variation(jitter_ratio=0.3, jitter_hold_s=5.0))
+    found = await Forecaster().compute(replace(job(0.9), model=varying))
+    assert all(one.mean_batch.low < one.mean_batch.high for one in found.presets)
 
 
 async def test_a_forecast_has_each_preset_and_says_how_far_it_is() -> None:

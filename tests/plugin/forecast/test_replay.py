@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
 from recorded_traffic import MODEL, SLO, SPAN_S, recording
 
 from headway.forecast import ForecastError, Interval
-from headway.forecast.figures import merged
+from headway.forecast.figures import Figures, merged
 from headway.forecast.replay import MOST_SEQUENCES, drawn, recorded, replay
 from headway.recorder import Recorder
-from headway.simulator import WORKLOADS, Trace, simulate
+from headway.simulator import WORKLOADS, EngineModel, Trace, Variation, simulate
 from headway_policies import Outcome, Ticket, Usage, bundled_presets
+from headway_policies.preset import reach
 
 
 @pytest.mark.parametrize("name", ["latency", "balanced", "throughput"])
@@ -35,7 +37,7 @@ def test_the_first_replay_is_what_the_simulator_says_of_the_same_requests(name: 
     assert found.all.ttft_s[0] == pytest.approx(median(ttfts_s), rel=0.1)
     tokens = sum(one.made_tokens for one in expected) / (0.9 * SPAN_S)
     assert found.tokens_per_s == pytest.approx(tokens, rel=0.15)
-    assert 0 < found.mean_batch <= preset.batching.seats
+    assert 0 < found.mean_batch <= (reach(preset.settings()) or MODEL.max_num_seqs)
 
 
 def test_further_replays_shuffle_the_lengths_and_nothing_else() -> None:
@@ -81,6 +83,21 @@ def test_without_traffic_or_answers_there_is_no_forecast() -> None:
     recorder.arrived(Ticket(1, "normal", 1.0))
     with pytest.raises(ForecastError, match="no request has completed"):
         recorded(recorder.recording(5.0))
+
+
+def test_an_engine_that_varies_does_so_in_another_way_in_each_replay() -> None:
+    """The seed of the replay draws it: the intervals hold the chance of the engine, repeatably."""
+    trace, preset = recorded(recording(0.9)), bundled_presets()["balanced"]
+    requests = drawn(trace, 0)
+    varying = replace(MODEL, variation=Variation(jitter_ratio=0.3, jitter_hold_s=10.0))
+
+    def replays(model: EngineModel) -> list[Figures]:
+        return [replay(requests, SPAN_S, preset, model, seed) for seed in range(3)]
+
+    steady, unsteady = merged("", replays(MODEL)).mean_batch, merged("", replays(varying)).mean_batch
+    assert steady.low == steady.value == steady.high
+    assert unsteady.low < unsteady.value < unsteady.high
+    assert replays(varying) == replays(varying)
 
 
 def test_figures_of_several_replays_are_median_least_and_largest() -> None:

@@ -117,7 +117,11 @@ async def test_a_switch_whose_caller_disconnects_is_in_the_audit() -> None:
 
 
 def _capped(name: str, seats: int, most_tokens: int | None) -> Preset:
-    classes = {"normal": terms(2, fallback_max_tokens=most_tokens), "batch": terms(1, sheddable=True)}
+    classes = {
+        "normal": terms(2, fallback_max_tokens=most_tokens),
+        "urgent": terms(3),
+        "batch": terms(1, sheddable=True),
+    }
     return small_preset(seats, name=name, classes=classes)
 
 

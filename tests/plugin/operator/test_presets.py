@@ -83,9 +83,9 @@ def test_a_name_or_a_file_leads_to_a_preset(tmp_path: Path) -> None:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     """The answer to a typing error is the list of names, and never the whole of a long nonsense."""
-    with pytest.raises(UnknownPresetError, match="the presets are: serial, latency, interactive, balanced") as caught:
+    with pytest.raises(UnknownPresetError, match="serial, dynamic-latency, latency, interactive") as caught:
         PresetCatalogue().get("x" * 10_000)
-    assert len(str(caught.value)) < 200
+    assert len(str(caught.value)) < 250
 
 
 def test_a_preset_made_by_a_program_is_listed_too() -> None:
@@ -97,18 +97,22 @@ def test_a_preset_made_by_a_program_is_listed_too() -> None:
 
 
 def test_classes_and_seats_are_those_of_all_presets(tmp_path: Path) -> None:
-    """Label values and the ceiling are known before any switch."""
+    """Label values, and the seats that presets state, are known before any switch."""
     write(tmp_path, "mine.toml", "mine", seats=99, only="gold")
     catalogue = PresetCatalogue(tmp_path)
     assert catalogue.class_names() == ["realtime", "normal", "batch", "gold"]
-    assert catalogue.max_seats() == 99
+    assert catalogue.stated_seats() == 99
+    assert catalogue.largest().preset.name == "mine"
 
 
-def test_the_ceiling_has_room_for_what_an_adaptive_limit_may_grow_to(tmp_path: Path) -> None:
-    """The engine is started with the most seats any limit can come to."""
-    text = 'name = "wide"\nextends = "balanced"\nlimit = { policy = "model", max_seats = 200 }\n'
-    (tmp_path / "wide.toml").write_text(text, encoding="utf-8")
-    assert PresetCatalogue(tmp_path).max_seats() == 200
+def test_a_top_of_an_adaptive_limit_is_stated_and_the_engines_own_is_not(tmp_path: Path) -> None:
+    """A preset that follows the engine states what it starts with."""
+    for name, limit in (("wide", '{ policy = "model", max_seats = 200 }'), ("open", '{ policy = "model" }')):
+        text = f'name = "{name}"\nextends = "balanced"\nbatching = {{ seats = 150 }}\nlimit = {limit}\n'
+        (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
+    assert PresetCatalogue(tmp_path).stated_seats() == 200
+    (tmp_path / "wide.toml").unlink()
+    assert PresetCatalogue(tmp_path).stated_seats() == 150
 
 
 def test_a_file_of_the_folder_may_extend_another_of_it(tmp_path: Path) -> None:
@@ -138,14 +142,14 @@ def test_a_folder_has_a_bounded_number_of_presets(tmp_path: Path) -> None:
 def test_seats_that_the_engine_has_no_use_for_are_a_warning() -> None:
     """Beyond the knee of its curve, 40 seats, fitted from intervals that hardly differ; an adaptive limit has none."""
     control: headway.Control = headway.wrap(FakeEngine(), preset="latency").headway
-    gate, throughput = control.gateway.gate, bundled_presets()["throughput"]
+    gate, offline = control.gateway.gate, bundled_presets()["offline"]
     gate.now_s = lambda: now_s
     now_s = 0.0
-    assert control.warnings(throughput) == []
+    assert control.warnings(offline) == []
     for running in [2, 4, 6, 8] * 200:
         now_s += 0.02 + 0.001 * running
         gate.observe(Load(running, 0, 0.1, 0.02 + 0.001 * running, kv_capacity_tokens=1000))
-    found = control.warnings(throughput)
+    found = control.warnings(offline)
     assert len(found) == 1
     assert found[0].startswith("batching.seats: beyond ")
     assert control.warnings(bundled_presets()["interactive"]) == []

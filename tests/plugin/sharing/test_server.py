@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from math import inf
+from typing import Any
 
 import pytest
 import requests
 from live_stand_in import TOKEN, LiveStandIn
 from running_server import wait_until
 
-from headway.api import AdminClient, RefusedError, StaleError
+from headway.api import AdminClient, ClassStatus, RefusedError, StaleError, Status
+from headway.api.schema import ClassObjectives
 from headway.audit import Caller
-from headway.sharing.reading import REASON
+from headway.sharing.reading import REASON, late_ratio
 from headway.sharing.server import SharedServer
 from headway_policies import bundled_presets
 from headway_policies.trial import TrialTerms
@@ -167,12 +169,12 @@ def test_an_own_pause_is_ended_though_another_client_has_ordered_a_limit(
 
 def test_the_longest_wait_is_measured_by_the_objective_of_its_class(server: LiveStandIn, shared: SharedServer) -> None:
     """A request that waits behind a pause, and a class whose first token is due in time."""
-    objective_s = BALANCED.classes["normal"].ttft_slo_s
-    assert objective_s is not None
+    objective_s = BALANCED.classes["batch"].ttft_slo_s
+    assert isinstance(objective_s, float)
     shared.look()
     shared.pause()
-    body = {"max_tokens": 1}
-    waiting = threading.Thread(target=requests.post, args=(f"{server.url}/v1/completions",), kwargs={"json": body})
+    more: dict[str, Any] = {"json": {"max_tokens": 1}, "headers": {"x-headway-class": "batch"}}
+    waiting = threading.Thread(target=requests.post, args=(f"{server.url}/v1/completions",), kwargs=more)
     waiting.start()
     try:
         wait_until(lambda: 0 < shared.look().load.late_ratio < 30 / objective_s, "the wait is seen", 10)
@@ -180,3 +182,20 @@ def test_the_longest_wait_is_measured_by_the_objective_of_its_class(server: Live
     finally:
         shared.resume()
         waiting.join(30)
+
+
+def test_a_wait_is_measured_by_the_objective_on_that_engine() -> None:
+    """As its status has it, whatever stands in the preset; of an older server by the numbers of the preset."""
+    waiting: dict[str, Any] = {
+        "priority": 1, "queued": 1, "oldest_wait_s": 1.5, "in_flight": 0, "arrived": 1, "outcomes": {},
+    }  # fmt: skip
+    settings = {"classes.chat.ttft_slo_s": "8x", "classes.old.ttft_slo_s": 5.0}
+
+    def late(name: str, objectives: ClassObjectives | None) -> float:
+        one = ClassStatus(name=name, objectives=objectives, **waiting)
+        return late_ratio(Status.model_construct(classes=[one]), settings)
+
+    assert late("chat", ClassObjectives(ttft_s=0.6)) == pytest.approx(2.5)
+    assert late("chat", ClassObjectives()) == 0
+    assert late("chat", None) == 0
+    assert late("old", None) == pytest.approx(0.3)

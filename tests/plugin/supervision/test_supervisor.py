@@ -448,20 +448,20 @@ async def test_a_switch_is_answered_though_the_engine_is_not_there_to_hear_it(di
     harness.control.gateway.link.adapter = DeafKind()
     harness.engine.stalled = True
     caller = headway.Caller(actor="test")
-    switch = asyncio.create_task(harness.control.switch("latency", expected_revision=None, caller=caller))
+    switch = asyncio.create_task(harness.control.switch("serial", expected_revision=None, caller=caller))
     await asyncio.sleep(1)
     assert not switch.done()
     if dies:
         harness.engine.die()
     await asyncio.sleep(5)
     done = await switch
-    assert (done.preset.name, done.engine_limit_confirmed) == ("latency", False)
+    assert (done.preset.name, done.engine_limit_confirmed) == ("serial", False)
     assert harness.control.audit.entries(1)[0].result == "applied; the engine has not confirmed its limit"
     assert harness.control.gateway.link.core_limit is None
     await asyncio.sleep(20)
     harness.engine.stalled = False
     await asyncio.sleep(START_S)
-    assert (harness.engine_state, harness.control.gateway.link.core_limit) == (EngineState.UP, 8)
+    assert (harness.engine_state, harness.control.gateway.link.core_limit) == (EngineState.UP, 1)
     assert harness.control.gateway.link.limit_confirmed
     await harness.close()
 

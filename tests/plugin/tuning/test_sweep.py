@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from headway.api import ClassStatus, EngineStatus, Status
+from headway.api.schema import ClassObjectives, UnloadedTimes
 from headway.console import FailedError
 from headway.load.histogram import Histogram
 from headway.load.scrape import ClassCounts, Counts
@@ -213,10 +215,32 @@ def test_the_range(
 
 def test_the_objectives_are_those_that_the_preset_states() -> None:
     """The shortest time between tokens of the classes, and each class's own first token; a limit's where it is used."""
-    found = Objectives.of(bundled_presets()["balanced"].settings())
-    assert found == Objectives(0.1, {"realtime": 1.0, "normal": 2.0, "batch": 60.0})
+    settings: dict[str, object] = {
+        "classes.realtime.ttft_slo_s": 1.0, "classes.realtime.inter_token_slo_ms": 100.0,
+        "classes.normal.ttft_slo_s": 2.0, "classes.normal.inter_token_slo_ms": 150.0, "classes.batch.ttft_slo_s": 60,
+    }  # fmt: skip
+    assert Objectives.of(settings) == Objectives(0.1, {"realtime": 1.0, "normal": 2.0, "batch": 60.0})
     assert Objectives.of({"limit.inter_token_slo_ms": 75.0, "limit.policy": "fixed"}) == NONE
     assert Objectives.of({"limit.inter_token_slo_ms": 75.0, "limit.policy": "aimd"}) == Objectives(0.075, {})
+
+
+def test_relative_objectives_are_those_of_the_engine_that_is_tuned() -> None:
+    """As its status has them; a server that does not tell them has only those that are numbers, and a knee none."""
+    settings = bundled_presets()["balanced"].settings()
+    status = Status.model_construct(
+        classes=[
+            ClassStatus.model_construct(name=name, objectives=ClassObjectives(ttft_s=ttft_s, inter_token_s=token_s))
+            for name, ttft_s, token_s in (("realtime", 0.6, 0.075), ("normal", 0.7, 0.12), ("batch", 60.0, None))
+        ],
+        engine=EngineStatus(unloaded=UnloadedTimes(token_s=0.03, prefill_token_s=0.0007)),
+    )
+    found = Objectives.of(settings, status)
+    assert found.ttft_s == {"realtime": 0.6, "normal": 0.7, "batch": 60.0}
+    assert found.inter_token_s == pytest.approx(0.075)
+    assert Objectives.of(settings) == Objectives(None, {"batch": 60.0})
+    only_limit = {"limit.inter_token_slo_ms": "4x", "limit.policy": "model"}
+    assert Objectives.of(only_limit, status).inter_token_s == pytest.approx(0.12)
+    assert Objectives.of(only_limit | {"limit.policy": "knee"}, status) == NONE
 
 
 def test_the_knee_is_suggested_where_it_keeps_the_objectives() -> None:

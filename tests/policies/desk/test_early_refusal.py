@@ -213,8 +213,8 @@ def test_a_request_with_its_own_time_out_may_still_be_refused_for_it() -> None:
 
 
 def test_the_queue_of_one_tenant_stands_while_another_one_is_served_at_once() -> None:
-    """One tenant offers twice what the seats serve, the other a twentieth, between them: the objective of 1 s holds for
-    both, and only the first one is refused.
+    """One tenant offers twice what the seats serve, the other a twentieth, between them: as long as they do, the
+    objective of 1 s holds for both, and only the first one is refused. What is late then is served last.
     """
     preset = small_preset(4, classes=roomy(ttft_slo_s=1.0), inside="fair", most_waiting=100_000)
     loop = ClosedLoop(preset, lambda record: 0.5)
@@ -223,7 +223,8 @@ def test_the_queue_of_one_tenant_stands_while_another_one_is_served_at_once() ->
         if number % 20 == 0:
             loop.at(number / 16, lambda: loop.ask("normal", tenant="light", max_tokens=50))
     loop.run(60.0)
-    late = [one for one in loop.records if one.completed and one.ticket.arrived_s > 5 and one.wait_s > 1.0]
+    served = [one for one in loop.records if one.completed and 5 < (one.dispatched_s or 0.0) <= 40]
+    late = [one for one in served if one.wait_s > 1.0]
     refusals = Counter(one.ticket.tenant for one in loop.records if not one.completed)
     assert not late
     assert refusals.keys() == {"heavy"}

@@ -22,6 +22,7 @@ EXPECTED: dict[Event, tuple[Phase | None, Phase | None, Phase | None, Phase | No
     Event.DISPATCH: (R, None, None, None),
     Event.REFUSE: (E, None, None, None),
     Event.REQUEUE: (None, W, None, None),
+    Event.RECALL: (None, W, None, None),
     Event.ABORT: (None, S, None, None),
     Event.LEAVE: (E, E, E, None),
     Event.LEAVE_EARLY: (None, S, S, None),

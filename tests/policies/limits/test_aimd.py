@@ -27,8 +27,9 @@ def test_a_cut_starts_from_what_is_taken() -> None:
 
 
 def test_a_cut_is_not_repeated_before_it_shows() -> None:
-    """While more are taken than allowed, nothing moves."""
-    assert AIMD.propose(interval(30, 2 * AIM_S), 20) == 20
+    """A cut is of the seats taken: while as many are still taken, the same time between tokens asks for no other."""
+    first = AIMD.propose(interval(30, 2 * AIM_S), 30)
+    assert AIMD.propose(interval(30, 2 * AIM_S), first) == first == 15
 
 
 def test_nothing_seen_nothing_changed() -> None:

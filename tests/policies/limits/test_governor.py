@@ -57,10 +57,10 @@ def test_before_the_first_interval_the_preset_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proposal", "allowed", "why"), [(18, 18, "policy"), (40, 25, "step"), (12, 12, "policy"), (1, 8, "step")]
+    ("proposal", "allowed", "why"), [(18, 18, "policy"), (40, 33, "step"), (12, 12, "policy"), (1, 8, "step")]
 )
 def test_a_step_is_bounded(proposal: int, allowed: int, why: str) -> None:
-    """Half as many again and one up, half down, in one decision."""
+    """Up to twice as many as are taken and one, half down, in one decision; by more than a quarter as requests wait."""
     limit = governed(Says(proposal))
     assert after(limit, signals(16)) == allowed
     assert limit.why == why
@@ -196,7 +196,7 @@ def test_while_a_policy_fails_the_fixed_number_applies(wrong: float) -> None:
 @pytest.mark.parametrize("nonsense", [0, -5, 10**9])
 def test_numbers_out_of_bounds_are_bounded(nonsense: int) -> None:
     """No proposal passes the floor or the step."""
-    assert 8 <= after(governed(Says(nonsense)), signals(16)) <= 25
+    assert 8 <= after(governed(Says(nonsense)), signals(16)) <= 33
 
 
 def test_shadow_shows_and_does_not_apply() -> None:
@@ -265,3 +265,39 @@ def test_every_reason_is_explained() -> None:
     """The words of the code are the words of ``WHYS``, each with its meaning."""
     assert all(meaning for meaning in WHYS.values())
     assert {"fixed", "start", "policy", "stale", "failed", "slo", "kv", "preemption"} <= WHYS.keys()
+
+
+def grows_between_intervals(inter_token_s: float, *, limited: bool = True, **load: float) -> list[int]:
+    """The limits after each of the seven steps that follow a decision for 200 seats at 16, all seats always taken."""
+    limit = governed(Says(200), ceiling=100)
+    for number in range(8):
+        limit.observe(signals(16), number / 100)
+    assert (limit.seats(0.1), limit.why) == (33, "step")
+    found = []
+    for number in range(8, 15):
+        limit.observe(signals(limit.seats(0.1), inter_token_s, limited=limited, **load), number / 100)
+        found.append(limit.seats(0.1))
+    return found
+
+
+def test_between_its_decisions_it_goes_on_doubling_every_second_step() -> None:
+    """While requests wait and tokens come in time: towards the proposal, and no further than the engine has seats."""
+    assert grows_between_intervals(0.04) == [33, 67, 67, 100, 100, 100, 100]
+
+
+@pytest.mark.parametrize(
+    ("inter_token_s", "more"),
+    [(SLOW_S, {}), (0.04, {"limited": False}), (0.04, {"preemptions": 1})],
+    ids=["over the SLO", "no request waits", "a preemption"],
+)
+def test_it_does_not_go_on_where_it_might_not_grow(inter_token_s: float, more: dict[str, int]) -> None:
+    """The next decision judges that."""
+    assert grows_between_intervals(inter_token_s, **more) == [33] * 7
+
+
+def test_it_waits_until_the_seats_of_the_last_step_are_taken() -> None:
+    """What has not been tried teaches nothing."""
+    limit = governed(Says(200))
+    for number in range(14):
+        limit.observe(signals(16), number / 100)
+    assert limit.seats(0.2) == 33

@@ -59,6 +59,15 @@ def test_where_prompts_are_paced_it_leaves_room_for_half_of_them() -> None:
     assert best / ((SET_POINT_S - CPU.base_s) / (CPU.sequence_s + CPU.prefill_token_s)) == pytest.approx(1.25, abs=0.01)
 
 
+@pytest.mark.parametrize("seats", [1, 2, 3, 8])
+def test_far_below_the_set_point_it_grows_also_from_a_single_seat(seats: int) -> None:
+    """Twice as many take twice as long at the most: at 2.3 times the pace of a sequence a limit is stuck nowhere."""
+    policy = ModelFit(LimitSettings(policy="model", inter_token_slo_ms="2.5x"), 16)
+    for _ in range(50):
+        proposed = policy.propose(interval(seats, 0.03, prefill_tokens=0, unloaded_token_s=0.03), seats)
+    assert proposed >= 2 * seats
+
+
 def test_it_falls_gently_while_the_objective_is_kept() -> None:
     """A model of a slower engine wants far fewer seats: by a twelfth while the tokens come in time, else at once."""
     assert show(learnt(16, 128, slowness=1.6), 24, 3, slowness=1.0) == 22

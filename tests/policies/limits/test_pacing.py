@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from statistics import mean
 
 import pytest
@@ -31,35 +32,37 @@ def step(one: PrefillPacer, step_s: float | None, *, first_tokens: int | None = 
 
 
 def test_a_prompt_waits_until_the_steps_have_made_up_for_the_last_one() -> None:
-    """A prompt of 200 ms, in steps that take 30 ms less than they may: the next one goes in the fifth."""
+    """A prompt of 500 ms, in steps that take 30 ms less than they may: the next one goes after the eighth."""
     one = pacer()
     assert one.open(4, 0.0)
-    one.sent(1, 200, 1, 0.0)
+    one.sent(1, 500, 1, 0.0)
     assert not one.open(4, 0.0)
-    step(one, SET_POINT_S + 0.2, first_tokens=1)
+    step(one, SET_POINT_S + 0.5, first_tokens=1)
     waited = 0
     while not one.open(4, 0.0):
         step(one, SET_POINT_S - 0.03)
         waited += 1
-    assert waited == 5  # 200 ms less the one set point that was spare, in steps of 30 ms
+    assert waited == 8  # 500 ms less the 4 set points of 69 ms that were spare, in steps of 30 ms
 
 
 def test_what_was_dispatched_counts_before_it_is_computed() -> None:
-    """Two short prompts may go together; the third would be more than the pace has to spare."""
+    """Three short prompts may go together; the fourth would be more than the pace has to spare."""
     one = pacer()
-    for ticket_id in (1, 2):
+    for ticket_id in (1, 2, 3):
         assert one.open(4, 0.0)
-        one.sent(ticket_id, 50, 1, 0.0)
+        one.sent(ticket_id, 100, 1, 0.0)
     assert not one.open(4, 0.0)
 
 
-def test_quiet_time_saves_no_more_than_a_step() -> None:
-    """However long the steps were fast, one prompt of more than a step closes it."""
-    one = pacer()
-    for _ in range(1000):
-        step(one, 0.001)
-    one.sent(1, 70, 1, 0.0)
-    assert not one.open(4, 0.0)
+@pytest.mark.parametrize("sequence_s", [0.004, 0.001, 0.0005, 0.0001])
+def test_quiet_time_saves_six_steps_and_no_more(sequence_s: float) -> None:
+    """However long the steps were fast, and on every engine; two of them are the margin."""
+    for more_tokens, is_open in ((-1, True), (1, False)):
+        one = pacer(StepTime(0.029, sequence_s, 0.001))
+        for _ in range(1000):
+            step(one, 0.001)
+        one.sent(1, round(1000 * (6.0 - 2.0) * SET_POINT_S) + more_tokens, 1, 0.0)
+        assert one.open(4, 0.0) is is_open
 
 
 def test_a_pause_is_forgotten_after_some_steps() -> None:
@@ -74,15 +77,27 @@ def test_a_pause_is_forgotten_after_some_steps() -> None:
 
 
 def test_a_margin_is_kept_for_what_is_urgent() -> None:
-    """Two set points that others cannot use, and two more below nothing."""
+    """It may go where others cannot, for sixteen set points in a row and one prompt more."""
     one = pacer()
-    one.sent(1, 100, 1, 0.0)
+    one.sent(1, 400, 1, 0.0)
     assert not one.open(4, 0.0)
     urgent = 1
     while one.open(4, 0.0, urgent=True):
         urgent += 1
         one.sent(urgent, 50, 1, 0.0)
-    assert urgent - 1 == 5  # 3 + 2 set points are 345 ms: 100 ms, and four of 50 ms; the fifth one overdraws it
+    assert urgent - 1 == ceil(16 * SET_POINT_S / 0.05)
+
+
+def test_a_relative_objective_paces_once_it_is_known() -> None:
+    """At first each prompt goes; at 2.5 times the 30 ms of a single sequence those are paced that are too much."""
+    engine = EngineFit()
+    one = PrefillPacer(SETTINGS.model_copy(update={"inter_token_slo_ms": "2.5x"}), engine)
+    step(one, SET_POINT_S)
+    one.sent(1, 5000, 1, 0.0)
+    assert one.open(4, 0.0)
+    engine.recall({"base_s": 0.029, "sequence_s": 0.001, "prefill_token_s": 0.001, "prefill_tokens_per_sequence": 0.0})
+    step(one, SET_POINT_S)
+    assert not one.open(4, 0.0)
 
 
 def test_what_is_urgent_cannot_keep_it_closed() -> None:
@@ -146,7 +161,7 @@ def test_a_prompt_in_the_cache_costs_only_what_it_took() -> None:
 def test_sequences_of_one_request_are_counted_each() -> None:
     """A request for three sequences is computed when the third has its first token."""
     one = pacer()
-    one.sent(1, 100, 3, 0.0)
+    one.sent(1, 400, 3, 0.0)
     for left in (2, 1):
         step(one, 0.03, first_tokens=1)
         assert not one.open(4, 0.0), left

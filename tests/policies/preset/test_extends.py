@@ -83,7 +83,8 @@ def test_a_file_is_looked_for_beside_the_one_that_extends_it(tmp_path: Path) -> 
         (
             '"balance"',
             "there is no bundled preset 'balance' "
-            "(balanced, dynamic, interactive, latency, offline, serial, throughput)",
+            "(balanced, dynamic, dynamic-latency, dynamic-throughput, "
+            "interactive, latency, offline, serial, throughput)",
         ),
         ('"gone.toml"', "gone.toml: cannot be read: No such file or directory"),
         ('"./"', "cannot be read: Is a directory"),

@@ -34,7 +34,7 @@ def test_the_window_changes_only_where_one_is_given() -> None:
 
 
 def test_the_bound_by_kv_space_stays_and_the_others_go() -> None:
-    """`interactive` follows the time between tokens up to 64 seats; a fixed limit does not, but still heeds memory."""
+    """`interactive` follows the time between tokens; a fixed limit does not, but still heeds memory."""
     after = with_fixed_limit(PRESETS["interactive"], 100)
     assert (after.limit.memory_aware, after.limit.max_seats, after.limit.min_seats) == (True, None, 1)
 

@@ -24,10 +24,10 @@ def test_a_window_has_an_effect_under_dynamic_only(name: str) -> None:
 
 def test_an_objective_of_the_limit_has_an_effect_where_the_limit_moves() -> None:
     """A fixed limit keeps none, unless it follows the memory."""
-    balanced, interactive = PRESETS["balanced"], PRESETS["interactive"]
-    assert without_effect(balanced.settings())["limit.inter_token_slo_ms"] == "under fixed"
+    serial, interactive = PRESETS["serial"], PRESETS["interactive"]
+    assert without_effect(serial.settings())["limit.inter_token_slo_ms"] == "under fixed"
     assert "limit.inter_token_slo_ms" in effective(interactive.settings())
-    aware = balanced.model_copy(update={"limit": balanced.limit.model_copy(update={"memory_aware": True})})
+    aware = serial.model_copy(update={"limit": serial.limit.model_copy(update={"memory_aware": True})})
     assert "limit.inter_token_slo_ms" in effective(aware.settings())
 
 

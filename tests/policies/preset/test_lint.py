@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 
 from headway_policies import bundled_presets, parse_preset
-from headway_policies.preset import SeatBounds, lint, typical_tokens
+from headway_policies.limits import EngineFit
+from headway_policies.preset import SeatBounds, best_seats, lint, typical_tokens
 
 BASE = 'name = "mine"\nextends = "balanced"\n'
+FIXED = 'limit.policy = "fixed"\nlimit.memory_aware = false\n'
 DYNAMIC = 'batching.strategy = "dynamic"\nclasses.realtime.reserved_seats = 0\n'
 STATIC = 'batching.strategy = "static"\nclasses.realtime.reserved_seats = 0\n'
 FLUSHED = STATIC + "batching.flush_after_s = 1\n"
 
 CAUTIONS: dict[str, tuple[str, list[str]]] = {
-    "a window too short": (DYNAMIC + "batching.window_ms = 49", ["batching.window_ms: 49 is outside"]),
+    "a window too short": (DYNAMIC + "batching.window_ms = 9", ["batching.window_ms: 9 is outside"]),
     "a window too long": (DYNAMIC + "batching.window_ms = 201", ["batching.window_ms: 201 is outside"]),
-    "seats beyond the knee": ("batching.seats = 65", ["batching.seats: beyond 64"]),
+    "seats beyond the knee": (FIXED + "batching.seats = 65", ["batching.seats: beyond 64"]),
     "bins where no batch ends as one": ("batching.bins = 2", ["batching.bins: no effect under continuous"]),
     "an adaptive window that nothing uses": ('batching.window = "adaptive"', ["batching.window: no effect"]),
     "preferred sizes of static": (FLUSHED + "batching.preferred_batch_sizes = [8]", ["batching.preferred_batch_sizes"]),
@@ -40,20 +42,24 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         ["classes.realtime.stall_timeout_s", "classes.normal.stall_timeout_s"],
     ),
     "bounds of a limit that is fixed": (
-        "limit = { min_seats = 2, max_seats = 48, set_point_ratio = 0.9 }",
+        'limit = { policy = "fixed", memory_aware = false, min_seats = 2, max_seats = 48, set_point_ratio = 0.9 }',
         ["limit.set_point_ratio: no effect under fixed", "limit.min_seats: no effect", "limit.max_seats: no effect"],
     ),
     "memory of a limit that does not follow it": (
-        "limit = { kv_reserve_ratio = 0.1, stale_after_s = 5, shadow = true }",
+        'limit = { policy = "fixed", memory_aware = false, kv_reserve_ratio = 0.1, stale_after_s = 5, shadow = true }',
         ["limit.kv_reserve_ratio: no effect", "limit.stale_after_s: no effect", "limit.shadow: no effect"],
     ),
     "an objective that no limit keeps": (
-        "limit = { inter_token_slo_ms = 60 }",
+        'limit = { policy = "fixed", memory_aware = false, inter_token_slo_ms = 60 }',
         ['limit.inter_token_slo_ms: no limit keeps it under fixed; set limit.policy, for example "model"'],
     ),
     "a wait longer than the first token may take": (
         "classes.realtime.queue_timeout_s = 16",
         ["classes.realtime.queue_timeout_s: no effect: first_token_timeout_s is shorter"],
+    ),
+    "an objective longer than its time-out": (
+        'classes.realtime.ttft_slo_s = "8x 16..20"\nclasses.normal.ttft_slo_s = 61',
+        ["classes.realtime.ttft_slo_s: longer than first_token", "classes.normal.ttft_slo_s: longer than first_token"],
     ),
     "a burst without an objective": (
         "classes.extra = { priority = 0, max_waiting = 5, burst_s = 5 }",
@@ -97,7 +103,7 @@ def test_a_doubtful_setting_gives_one_warning_and_no_other(text: str, expected: 
 @pytest.mark.parametrize(
     "text",
     [
-        DYNAMIC + "batching.window_ms = 50",
+        DYNAMIC + "batching.window_ms = 10",
         DYNAMIC + "batching.window_ms = 200",
         DYNAMIC + 'batching.bins = 4\nbatching.window = "adaptive"\nbatching.preferred_batch_sizes = [8]',
         "batching.window_ms = 0",
@@ -107,7 +113,11 @@ def test_a_doubtful_setting_gives_one_warning_and_no_other(text: str, expected: 
         FLUSHED + "batching.bins = 4",
         'limit = { policy = "model", inter_token_slo_ms = 29999 }',
         "limit = { inter_token_slo_ms = 100 }",
-        "limit = { memory_aware = true, min_seats = 2, max_seats = 48, kv_reserve_ratio = 0.1, shadow = true }",
+        FIXED,
+        "batching.seats = 300",
+        'limit = { policy = "knee", inter_token_slo_ms = 60000 }',
+        'classes.realtime.ttft_slo_s = "8x 0.3.."',
+        'limit = { policy = "fixed", memory_aware = true, min_seats = 2, max_seats = 48, kv_reserve_ratio = 0.1 }',
     ],
 )
 def test_what_is_usual_raises_no_caution(text: str) -> None:
@@ -115,7 +125,7 @@ def test_what_is_usual_raises_no_caution(text: str) -> None:
     assert lint(parse_preset(BASE + text, "mine.toml")) == []
 
 
-WIDE = "batching.seats = 80"
+WIDE = FIXED + "batching.seats = 80"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +140,7 @@ WIDE = "batching.seats = 80"
             ["batching.seats: beyond 79 seats 10 % more tokens a second cost this engine"],
         ),
         (
-            "batching.seats = 16",
+            FIXED + "batching.seats = 16",
             SeatBounds(12, 1024.0),
             ["batching.seats: the KV space holds 12 sequences of 1024 tokens, a typical length, not 16"],
         ),
@@ -142,16 +152,42 @@ WIDE = "batching.seats = 80"
                 "batching.seats: beyond 20",
             ],
         ),
-        (WIDE + '\nlimit.policy = "model"', SeatBounds(12, 300.0, recorded=True, knee_seats=20), []),
+        ("batching.seats = 80", SeatBounds(12, 300.0, recorded=True, knee_seats=20, best_seats=500), []),
+        (
+            'limit = { policy = "fixed", memory_aware = true }\nbatching.seats = 80',
+            SeatBounds(12, 300.0, knee_seats=20),
+            ["batching.seats: beyond 20"],
+        ),
+        (
+            FIXED,
+            SeatBounds(best_seats=110),
+            ['limit.policy: fixed at 32 seats: this engine keeps the objective with about 110; policy = "model"'],
+        ),
+        (FIXED, SeatBounds(best_seats=64), []),
+        (FIXED + "batching.seats = 1", SeatBounds(best_seats=110), []),
     ],
 )
 def test_the_engines_own_bounds_take_the_place_of_the_usual_one(
     text: str, bounds: SeatBounds, expected: list[str]
 ) -> None:
-    """A limit that follows the engine finds them by itself."""
+    """A limit that follows the engine finds them by itself; one that is fixed at under half of what the engine would
+    bear is told what that costs, unless a single seat is meant.
+    """
     found = lint(parse_preset(BASE + text, "mine.toml"), bounds)
     assert len(found) == len(expected)
     assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
+
+
+def test_what_an_engine_would_bear_follows_from_its_fit() -> None:
+    """30 ms a step and 1 ms a sequence: at 0.92 of 100 ms the engine bears 62; without a fit it is not known."""
+    preset = parse_preset(BASE + FIXED + "limit.inter_token_slo_ms = 100", "mine.toml")
+    engine = EngineFit()
+    assert best_seats(preset, engine) is None
+    engine.recall({"base_s": 0.03, "sequence_s": 0.001, "prefill_token_s": 0.0, "prefill_tokens_per_sequence": 0.0})
+    assert best_seats(preset, engine) == 62
+    relative = parse_preset(BASE + FIXED + 'limit.inter_token_slo_ms = "2x"', "mine.toml")
+    assert best_seats(relative, engine) == round((0.92 * 2 * 31 - 30) / 1)
+    assert best_seats(parse_preset(BASE + 'limit.policy = "knee"', "mine.toml"), engine) is None
 
 
 def test_a_typical_sequence_is_its_part_of_the_token_budget_or_a_usual_one() -> None:

@@ -14,14 +14,19 @@ from small_presets import small_preset, terms
 from headway_policies import Batching, Change, Preset, PresetError, bundled_presets, changes, load_preset, parse_preset
 from headway_policies.limits.limit import LimitSettings
 from headway_policies.preset import lint
+from headway_policies.request import relative, resolve
 
 BALANCED = (resources.files("headway_policies.preset") / "bundled" / "balanced.toml").read_text(encoding="utf-8")
-BUNDLED = ["serial", "latency", "interactive", "balanced", "dynamic", "offline", "throughput"]
+BUNDLED = [
+    *("serial", "dynamic-latency", "latency", "interactive", "balanced", "dynamic"),
+    *("dynamic-throughput", "offline", "throughput"),
+]
 SEATS_AND_WINDOWS = {"latency": (8, 10), "balanced": (32, 50), "throughput": (64, 100)}
+BATCHES = {"latency": "dynamic-latency", "balanced": "dynamic", "throughput": "dynamic-throughput"}
 
 
 def test_the_bundled_presets_come_fewest_seats_first() -> None:
-    """Seven ship, in this order, each under its own name."""
+    """Nine ship, in this order, each under its own name."""
     presets = bundled_presets()
     assert list(presets) == BUNDLED
     assert [one.name for one in presets.values()] == BUNDLED
@@ -33,10 +38,15 @@ def test_the_bundled_presets_come_fewest_seats_first() -> None:
 def test_the_three_presets_of_the_texts_have_exactly_their_seats_and_window(
     name: str, seats: int, window_ms: float
 ) -> None:
-    """The batch size and the window of latency, balanced and throughput are as promised, and their limit is fixed."""
-    preset = bundled_presets()[name]
+    """The batch size of latency, balanced and throughput is where their limit starts, which follows the engine and its
+    memory; as whole batches of exactly that size, after that window, they run with the strategy ``dynamic``.
+    """
+    preset, batches = bundled_presets()[name], bundled_presets()[BATCHES[name]]
     assert (preset.batching.strategy, preset.batching.seats) == ("continuous", seats)
-    assert (preset.batching.window_ms, preset.limit.policy) == (window_ms, "fixed")
+    assert (preset.batching.window_ms, preset.limit.memory_aware, preset.limit.max_seats) == (window_ms, True, None)
+    assert preset.limit.policy == ("knee" if name == "throughput" else "model")
+    assert (batches.batching.strategy, batches.batching.seats) == ("dynamic", seats)
+    assert (batches.batching.window_ms, batches.limit.policy, batches.limit.moves) == (window_ms, "fixed", False)
 
 
 def test_offline_work_runs_in_full_batches_and_interactive_work_under_an_adaptive_limit() -> None:
@@ -46,7 +56,7 @@ def test_offline_work_runs_in_full_batches_and_interactive_work_under_an_adaptiv
     assert offline.batching.flush_after_s is not None
     assert interactive.batching.strategy == "continuous"
     assert interactive.limit.policy != "fixed"
-    assert interactive.classes["realtime"].ttft_slo_s == 1
+    assert interactive.classes["realtime"].ttft_slo_s == "8x 0.3..5"
 
 
 def test_dynamic_has_the_three_numbers_of_the_texts_and_serial_runs_one_at_a_time() -> None:
@@ -58,12 +68,18 @@ def test_dynamic_has_the_three_numbers_of_the_texts_and_serial_runs_one_at_a_tim
 
 @pytest.mark.parametrize("preset", bundled_presets().values(), ids=BUNDLED)
 def test_a_bundled_preset_states_the_objectives_of_each_class(preset: Preset) -> None:
-    """The more urgent a class, the sooner its first token; and no later than its time-outs would end it."""
-    slos_s = [preset.classes[name].ttft_slo_s for name in preset.by_urgency()]
-    assert all(slo_s is not None for slo_s in slos_s)
-    assert slos_s == sorted(slos_s, key=lambda slo_s: slo_s or 0.0)
+    """On any engine: the more urgent a class, the sooner its first token; and no later than its time-outs would end it,
+    for a usual prompt.
+    """
+    stated = [preset.classes[name].ttft_slo_s for name in preset.by_urgency()]
+    for unloaded_s in (0.001, 0.02, 0.5, 3.0, 60.0):
+        slos_s = [resolve(one, unloaded_s) for one in stated if one is not None]
+        assert len(slos_s) == len(stated)
+        assert slos_s == sorted(slos_s)
     for one in preset.classes.values():
-        assert (one.ttft_slo_s or 0.0) <= min(one.first_token_timeout_s or 0.0, one.total_timeout_s or 0.0)
+        assert one.ttft_slo_s is not None
+        slo_s = relative(one.ttft_slo_s).most if isinstance(one.ttft_slo_s, str) else one.ttft_slo_s
+        assert slo_s <= min(one.first_token_timeout_s or 0.0, one.total_timeout_s or 0.0)
 
 
 def test_the_limit_keeps_the_shortest_objective_unless_it_states_its_own() -> None:
@@ -151,7 +167,7 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
         ["batching.preferred_batch_sizes", "33 is not between 1 and the 32 seats"],
     ),
     "an adaptive limit whose rails leave the seats out": (
-        'policy = "fixed"',
+        'policy = "model"',
         'policy = "model"\nmax_seats = 16',
         ["batching.seats: 32 is not between limit.min_seats and limit.max_seats"],
     ),
@@ -161,7 +177,7 @@ BAD_FILES: dict[str, tuple[str, str, list[str]]] = {
         ["ordering.inside: no_such_module cannot be imported: No module named 'no_such_module'"],
     ),
     "a policy that is no class": (
-        'policy = "fixed"',
+        'policy = "model"',
         'policy = "headway_policies.preset.model:changes"',
         ["limit.policy: headway_policies.preset.model:changes is not a class but function"],
     ),
@@ -238,13 +254,15 @@ def test_settings_that_are_not_set_are_left_out_and_lists_stay_lists() -> None:
     [
         (LimitSettings(), 8),
         (LimitSettings(policy="aimd", max_seats=24), 24),
-        (LimitSettings(policy="aimd"), 8),
+        (LimitSettings(policy="aimd"), None),
         (LimitSettings(max_seats=24), 8),
+        (LimitSettings(memory_aware=True), 8),
+        (LimitSettings(policy="aimd", shadow=True), 8),
     ],
-    ids=["fixed", "adaptive with a top", "adaptive without", "a top that nothing uses"],
+    ids=["fixed", "adaptive with a top", "adaptive without", "a top that nothing uses", "memory alone", "only shown"],
 )
-def test_the_most_seats_are_those_an_adaptive_limit_may_come_to(limit: LimitSettings, seats: int) -> None:
-    """The engine is started with room for what the limit may grow to."""
+def test_the_most_seats_are_those_an_adaptive_limit_may_come_to(limit: LimitSettings, seats: int | None) -> None:
+    """A fixed limit moves no further up than its number; an adaptive one without a top follows the engine."""
     assert small_preset(seats=8).model_copy(update={"limit": limit}).max_seats() == seats
 
 
@@ -293,16 +311,19 @@ def test_settings_are_flat_and_in_the_order_of_the_file(preset: Preset) -> None:
 
 
 def test_changes_list_what_differs_and_nothing_else() -> None:
-    """From latency to throughput exactly the seats, the window, the objectives and the queue age change."""
+    """From latency to throughput exactly the seats, the window, the limit's policy, the objectives and the queue age
+    change.
+    """
     presets = bundled_presets()
     assert changes(presets["latency"], presets["throughput"]) == [
         Change("batching.seats", 8, 64),
         Change("batching.window_ms", 10.0, 100.0),
-        Change("limit.inter_token_slo_ms", 50.0, 200.0),
-        Change("classes.realtime.ttft_slo_s", 0.5, 2.0),
-        Change("classes.realtime.inter_token_slo_ms", 50.0, 200.0),
-        Change("classes.normal.ttft_slo_s", 2.0, 10.0),
-        Change("classes.normal.inter_token_slo_ms", 100.0, 400.0),
+        Change("limit.policy", "model", "knee"),
+        Change("limit.inter_token_slo_ms", "2.5x 5..250", "10x"),
+        Change("classes.realtime.ttft_slo_s", "5x 0.2..5", "8x 2..15"),
+        Change("classes.realtime.inter_token_slo_ms", "2.5x 5..250", "10x"),
+        Change("classes.normal.ttft_slo_s", "8x 0.3..10", "9x 10..60"),
+        Change("classes.normal.inter_token_slo_ms", "2.5x 5..250", "20x"),
         Change("classes.batch.ttft_slo_s", 60.0, 120.0),
         Change("fallback.queue_age_s", 2.0, 10.0),
     ]

@@ -30,10 +30,11 @@ def test_the_decision_tree(needs: Needs, preset: str) -> None:
 
 
 def test_recommendations_are_the_bundled_presets_for_an_engine_and_each_of_them_occurs() -> None:
-    """All but ``dynamic`` and ``serial``, which are chosen by name; and no answer comes without a reason."""
+    """All but ``serial`` and the ``dynamic`` ones, which are chosen by name; and no answer comes without a reason."""
     flags = (False, True)
     every = [Needs(*one) for one in product(flags, flags, flags, (None, 60.0))]
-    assert {recommend(needs).preset for needs in every} == set(bundled_presets()) - {"dynamic", "serial"}
+    by_name = {"serial", "dynamic", "dynamic-latency", "dynamic-throughput"}
+    assert {recommend(needs).preset for needs in every} == set(bundled_presets()) - by_name
     assert all(recommend(needs).because for needs in every)
 
 

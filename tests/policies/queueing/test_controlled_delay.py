@@ -119,3 +119,29 @@ def test_it_ends_with_a_short_wait_or_an_empty_queue_and_is_soon_recognised_agai
     delay.empty(100.0)
     assert not delay.stands(102.5)
     assert delay.stands(102.6)
+
+
+def test_another_aim_counts_from_now_on() -> None:
+    """Where the engine becomes slower its relative objective is longer: the same queue stands no more, and does again
+    once the engine is back. What a preset states of bursts stays.
+    """
+    delay = ControlledDelay(1.0, 0.0)
+    assert delay.stands(2.6)
+    delay.aim(2.0)
+    assert (delay.slo_s, delay.target_s, delay.interval_s) == (2.0, 1.0, 4.0)
+    assert not delay.stands(2.6)
+    delay.aim(1.0)
+    assert delay.stands(2.6)
+    stated = ControlledDelay(1.0, 0.0, burst_s=30.0)
+    stated.aim(4.0)
+    assert (stated.interval_s, stated.target_s) == (30.0, 2.0)
+
+
+def test_without_an_objective_no_queue_stands() -> None:
+    """A relative one is not known yet, or out of reach for one request alone."""
+    delay = standing()
+    delay.cut(4.0)
+    delay.aim(float("inf"))
+    assert not delay.stands(1e9)
+    assert not delay.overloaded(4.1)
+    assert not delay.contested(4.1)

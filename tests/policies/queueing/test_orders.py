@@ -263,6 +263,23 @@ def test_weighted_skips_an_excluded_class_and_keeps_its_turn() -> None:
     assert names.count("normal") >= 15
 
 
+def test_looking_for_the_next_of_one_class_takes_no_turn_from_the_others() -> None:
+    """Whoever looks before each dispatch, no class gets more than its share: no round begins for a look."""
+    order, looked_at = WeightedOrder(TWO), WeightedOrder(TWO)
+    served: dict[WeightedOrder, list[str]] = {order: [], looked_at: []}
+    for one, names in served.items():
+        lined_up(one, ["high", "low"] * 40)
+        for _ in range(40):
+            if one is looked_at:
+                first = one.first_of("high", 0.0)
+                assert first is None or first.class_name == "high"
+            head = gone(one)
+            assert head is not None
+            names.append(head.class_name)
+    assert served[order] == served[looked_at]
+    assert "low" in served[order]
+
+
 def test_weighted_leaves_an_excluded_class_its_returned_credit() -> None:
     """Tokens given back to a class that waits are still its own after the rounds it was excluded from."""
     order = WeightedOrder(THREE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from headway.api.schema import Setting
 from headway_dashboard.analysis.units import MISSING
-from headway_policies.preset import differences, effective, toml_text
+from headway_policies.preset import differences, effective, moves, seat_words, toml_text
 
 NOW = "now"
 NEW_REQUESTS = "new requests; those that are here keep theirs"
@@ -82,6 +82,8 @@ def change_rows(
     for one in differences(effective(before), effective(after)):
         bound = str(ceiling) if ceiling is not None and one.setting in _SEATS else ""
         applies = applies_when(one.setting, one.before, one.after, ceiling)
+        if one.setting == "batching.seats" and moves(after):
+            applies += "; the limit starts there"
         found.append(ChangeRow(one.setting, setting_text(one.before), setting_text(one.after), bound, applies))
     return found
 
@@ -104,15 +106,19 @@ def _seats_apply(setting: str, before: Setting | None, after: int, ceiling: int 
     return NOW if setting == "batching.seats" else NEXT_STEP
 
 
+def seat_change(before: Mapping[str, Setting], after: Mapping[str, Setting], ceiling: int | None = None) -> str:
+    """Where the limit starts and how far it reaches, now and after; empty where that stays as it is."""
+    now, then = seat_words(before, ceiling), seat_words(after, ceiling)
+    return "" if now == then else f"Seats: {now} → {then}."
+
+
 def card_words(settings: Mapping[str, Setting], ceiling: int | None = None) -> str:
-    """A preset in one line: its seats, its strategy, and its window where the strategy has one."""
-    seats, strategy = settings.get("batching.seats"), settings.get("batching.strategy")
-    window_ms = effective(settings).get("batching.window_ms")
-    held = f"{setting_text(seats)} {'seat' if seats == 1 else 'seats'}"
-    if ceiling is not None and isinstance(seats, int) and seats > ceiling:
-        held += f", capped at {ceiling}"
+    """A preset in one line: where its limit starts and how far it reaches, its strategy, and its window where the
+    strategy has one.
+    """
+    strategy, window_ms = settings.get("batching.strategy"), effective(settings).get("batching.window_ms")
     window = "" if window_ms is None else f" · {setting_text(window_ms)} ms window"
-    return f"{held} · {strategy or MISSING} batching{window}"
+    return f"seats: {seat_words(settings, ceiling)} · {strategy or MISSING} batching{window}"
 
 
 def by_urgency(settings: Mapping[str, Setting]) -> list[str]:

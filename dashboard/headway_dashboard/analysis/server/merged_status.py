@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headway_dashboard.analysis.server.objectives import merged_objectives
 from headway_dashboard.analysis.server.status import NO_LADDER, Status
 from headway_policies.fallback import Rung
 
@@ -40,7 +41,7 @@ def merged_status(servers: Mapping[str, Status]) -> Status:
         ladder=max((one.ladder for one in known), key=lambda one: _place(one.rung), default=NO_LADDER),
         strategy=_same([one.strategy for one in known], ""),
         adaptive=_same([one.adaptive for one in known], None),
-        objectives=_same([dict(one.objectives) for one in known], {}),
+        objectives=merged_objectives([one.objectives for one in known]),
         servers=servers,
     )
 

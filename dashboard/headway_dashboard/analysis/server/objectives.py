@@ -1,11 +1,12 @@
-"""The objectives of each class, from the settings of a preset."""
+"""The objectives of each class: the numbers of this engine from the status, where the preset states multiples of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 
+from headway.api.schema import ClassObjectives as ClassObjectivesNow
 from headway.api.schema import Setting
 
 
@@ -13,33 +14,81 @@ from headway.api.schema import Setting
 class ClassObjectives:
     """How long a first token and the time between two tokens of a class may take, in seconds.
 
-    Infinite where the class states none; None where what stands there is no positive number.
+    Infinite where the class states none; None where what stands there is no positive number, or a multiple of an engine
+    that has not been measured. ``multiple`` is that of the first token ("8x"), empty for an absolute objective.
+    ``words`` are both with where they come from, ``missed_alone`` those that the engine misses even for a request
+    alone; empty from a server that does not tell.
     """
 
     ttft_slo_s: float | None = inf
     first_token_timeout_s: float | None = inf
     inter_token_slo_s: float | None = inf
+    multiple: str = ""
+    words: str = ""
+    missed_alone: tuple[str, ...] = ()
 
 
-def objectives_of(settings: Mapping[str, Setting]) -> dict[str, ClassObjectives]:
-    """The objectives of each class of a preset; none where its settings are not known."""
+def objectives_of(
+    settings: Mapping[str, Setting], now: Mapping[str, ClassObjectivesNow] | None = None
+) -> dict[str, ClassObjectives]:
+    """The objectives of each class of a preset; ``now`` has the numbers of this engine, by class."""
     keys = [key.split(".") for key in settings]
     names = dict.fromkeys(parts[1] for parts in keys if len(parts) == 3 and parts[0] == "classes")
-    return {name: _of_class(settings, name) for name in names}
+    return {name: _of_class(settings, name, (now or {}).get(name)) for name in names}
 
 
-def _of_class(settings: Mapping[str, Setting], name: str) -> ClassObjectives:
-    def stated(term: str, unit_s: float = 1.0) -> float | None:
-        return _positive(settings.get(f"classes.{name}.{term}", inf), unit_s)
+def merged_objectives(servers: Sequence[Mapping[str, ClassObjectives]]) -> dict[str, ClassObjectives]:
+    """Those of several servers under one preset: of a multiple, which each engine has its own number of, the longest.
 
+    None where the servers state different ones.
+    """
+    first = servers[0] if servers else {}
+    if any(one.keys() != first.keys() for one in servers):
+        return {}
+    together = {name: _longest([one[name] for one in servers]) for name in first}
+    return {name: one for name, one in together.items() if one is not None} if None not in together.values() else {}
+
+
+def objective_lines(objectives: Mapping[str, ClassObjectives], classes: Sequence[str]) -> list[str]:
+    """The objectives in force in one line, and a line for each that the engine misses even for a request alone."""
+    known = {name: objectives[name] for name in classes if name in objectives}
+    said = "; ".join(f"{name}: {one.words}" for name, one in known.items() if one.words)
+    missed = [f"{sentence}." for one in known.values() for sentence in one.missed_alone]
+    return ([f"Objectives: {said}."] if said else []) + missed
+
+
+def _longest(found: Sequence[ClassObjectives]) -> ClassObjectives | None:
+    if all(one == found[0] for one in found):
+        return found[0]
+    if not found[0].words or any((one.multiple, bool(one.words)) != (found[0].multiple, True) for one in found):
+        return None
+    ttft, between = ([getattr(one, name) for one in found] for name in ("ttft_slo_s", "inter_token_slo_s"))
+    longest = ClassObjectives(_most(ttft), found[0].first_token_timeout_s, _most(between), found[0].multiple)
+    return replace(longest, missed_alone=tuple(dict.fromkeys(text for one in found for text in one.missed_alone)))
+
+
+def _most(bounds_s: Sequence[float | None]) -> float | None:
+    known = [one for one in bounds_s if one is not None]
+    return max(known) if len(known) == len(bounds_s) else None
+
+
+def _of_class(settings: Mapping[str, Setting], name: str, now: ClassObjectivesNow | None) -> ClassObjectives:
+    def stated(term: str, unit_s: float = 1.0, resolved_s: float | None = None) -> float | None:
+        value = settings.get(f"classes.{name}.{term}", inf)
+        return _positive(resolved_s, 1.0) if isinstance(value, str) else _positive(value, unit_s)
+
+    ttft = settings.get(f"classes.{name}.ttft_slo_s")
     return ClassObjectives(
-        ttft_slo_s=stated("ttft_slo_s"),
+        ttft_slo_s=stated("ttft_slo_s", resolved_s=None if now is None else now.ttft_s),
         first_token_timeout_s=stated("first_token_timeout_s"),
-        inter_token_slo_s=stated("inter_token_slo_ms", 0.001),
+        inter_token_slo_s=stated("inter_token_slo_ms", 0.001, None if now is None else now.inter_token_s),
+        multiple=ttft.partition(" ")[0] if isinstance(ttft, str) else "",
+        words="" if now is None else now.words,
+        missed_alone=() if now is None else tuple(now.missed_alone),
     )
 
 
-def _positive(value: Setting, unit_s: float) -> float | None:
+def _positive(value: Setting | None, unit_s: float) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
         return None
     return float(value) * unit_s

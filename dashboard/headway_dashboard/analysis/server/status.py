@@ -77,6 +77,7 @@ def status_of(
 ) -> Status:
     """One value of the status, the ladder, and the settings of the preset in force (None: not known)."""
     known = settings or {}
+    now = {one.name: one.objectives for one in answer.classes if one.objectives is not None}
     stages = {stage: rounds_s for stage, rounds_s in answer.warmup.stages.items() if rounds_s}
     return Status(
         known=True,
@@ -103,7 +104,7 @@ def status_of(
         ladder=ladder,
         strategy=str(known.get("batching.strategy", "")),
         adaptive=_adaptive(known) if known else None,
-        objectives=objectives_of(known),
+        objectives=objectives_of(known, now),
         diagnosis=answer.diagnosis,
     )
 

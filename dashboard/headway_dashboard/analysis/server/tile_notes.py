@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 
@@ -13,10 +13,10 @@ from headway_dashboard.analysis.queries.reading import Reading
 from headway_dashboard.analysis.server.condition import Condition
 from headway_dashboard.analysis.server.newest_values import TileText, Tone
 from headway_dashboard.analysis.server.status import Status
-from headway_dashboard.analysis.units import compact
+from headway_dashboard.analysis.units import compact, duration
 from headway_dashboard.analysis.view import View
 
-#: The stated objective of the first token, by class, in seconds.
+#: The objective of the first token on this engine, by class, in seconds.
 OBJECTIVE = Gauge(Metric("headway_objective_seconds", (("objective", ("first_token",)),), ("class",)), largest=True)
 
 EXPRESSIONS: tuple[Expression, ...] = (
@@ -55,8 +55,16 @@ def _first_token(reading: Reading, status: Status, view: View) -> Judgement:
     compared = {name: point for name, point in measured.items() if point is not None and name in objectives}
     over = [name for name, point in compared.items() if point > objectives[name]]
     if over:
-        return f"over objective: {', '.join(over)}", "red"
-    return ("within objectives", "green") if compared else _NONE
+        return f"over objective: {', '.join(over)}{_origin(over, objectives, status)}", "red"
+    return (f"within objectives{_origin([*compared], objectives, status)}", "green") if compared else _NONE
+
+
+def _origin(names: Sequence[str], objectives: Mapping[str, float], status: Status) -> str:
+    """Where the objective of a single class comes from, if it follows the engine."""
+    own = status.objectives.get(names[0]) if len(names) == 1 else None
+    if own is None or not own.multiple:
+        return ""
+    return f" (objective {duration(objectives[names[0]])} = {own.multiple} of this engine alone)"
 
 
 def _objectives(reading: Reading, status: Status) -> dict[str, float]:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from headway.api import AdminClient, PresetEntry, Setting, Switched
 from headway_dashboard.analysis.changes import commands
-from headway_dashboard.analysis.changes.preset_changes import by_urgency, change_rows, setting_text
+from headway_dashboard.analysis.changes.preset_changes import by_urgency, change_rows, seat_change, setting_text
 from headway_dashboard.analysis.changes.trial_terms import Terms, read_terms
 from headway_dashboard.components.banner import plain
 from headway_dashboard.pages.control.order_form import carry_out, reason_and_name
@@ -27,6 +27,8 @@ def proposal(
     """Draw the differences, the warnings, and the form."""
     with st.container(border=True, key="headway-proposal"):
         st.markdown(f"#### {plain(running or 'now')} → {plain(chosen.name)}")
+        if words := seat_change(before, chosen.settings, ceiling):
+            st.markdown(plain(words))
         _differences(before, chosen, ceiling)
         for warning in chosen.warnings:
             st.warning(plain(warning))

@@ -17,7 +17,6 @@ from headway_policies.memory import Cache
 MODEL, VERSION, BACKEND = "demo-model", "demo", "cuda"
 WARMUP_S: Mapping[str, float] = {"single": 0.4, "batch": 1.3}
 _GIB = 1024.0**3
-_MS = 0.001
 _DURATIONS: Mapping[str, str] = {
     "wait": "headway_queue_wait_seconds",
     "first_token": "headway_time_to_first_token_seconds",
@@ -67,6 +66,7 @@ def _tickets(server: SimulatedServer) -> Iterator[Sample]:
         yield _sample("headway_held_seats", 0, class_=name)
         yield _sample("headway_in_flight", server.running[name], class_=name)
         yield _sample("headway_retries_total", server.retries[name], class_=name)
+        yield _sample("headway_recalls_total", 0, class_=name)
         yield _sample("headway_retry_budget_refusals_total", 0, class_=name)
         yield _sample("headway_output_tokens_total", server.output_tokens[name], class_=name)
         yield _sample("headway_prompt_tokens_total", server.input_tokens[name], class_=name)
@@ -94,11 +94,10 @@ def _durations(server: SimulatedServer) -> Iterator[Sample]:
 
 def _objectives(server: SimulatedServer) -> Iterator[Sample]:
     for name in CLASSES:
-        terms = script.preset_at(server.now_s).classes[name]
-        if terms.ttft_slo_s is not None:
-            yield _sample("headway_objective_seconds", terms.ttft_slo_s, class_=name, objective="first_token")
-        if (between_ms := terms.inter_token_slo_ms) is not None:
-            yield _sample("headway_objective_seconds", between_ms * _MS, class_=name, objective="inter_token")
+        found = server.objectives(name).found
+        for objective, slo_s in (("first_token", found.ttft_s), ("inter_token", found.inter_token_s)):
+            if slo_s is not None:
+                yield _sample("headway_objective_seconds", slo_s, class_=name, objective=objective)
         for what in ("first_token", "inter_token", "both"):
             judged, met = server.judged[name, what], server.met[name, what]
             yield _sample("headway_objective_judged_total", judged, class_=name, objective=what)

@@ -17,6 +17,7 @@ from headway_dashboard.sources.demo import script
 from headway_dashboard.sources.demo.histogram import DURATIONS_S, PAUSES_S, SIZES, Histogram
 from headway_policies import Outcome, Reason
 from headway_policies.fallback import Rung
+from headway_policies.limits import ObjectivesNow, Unloaded, resolved
 from headway_policies.request.outcome import REFUSED
 
 CLASSES = tuple(script.RATES_PER_S)
@@ -27,7 +28,10 @@ MEASURED = ("wait", "first_token", "inter_token", "end_to_end", "prefill", "deco
 MAX_QUEUED = 60
 _GOLDEN = 0.6180339887498949
 _SLICE_S = 1.0
-_STEP_S, _SEQUENCE_S, _PREFILL_S = 0.02, 0.0012, 0.15
+_STEP_S, _SEQUENCE_S = 0.02, 0.0012
+#: What the simulated engine takes for one request alone, and the usual prompt.
+UNLOADED = Unloaded(_STEP_S + _SEQUENCE_S, 0.0008)
+USUAL_PROMPT_TOKENS = 220.0
 _CAP_AFTER_S, _CAP_UNTIL_S = 10.0, 2.0
 _KV_FULL_RATIO = 0.85
 
@@ -201,7 +205,7 @@ class SimulatedServer:
         self.prefix_hits += 0.3 * request.prompt_tokens
         tokens = min(request.tokens, 40) if self.rung >= Rung.CAP and name == "batch" else request.tokens
         self.degraded[name, "max_tokens"] += tokens < request.tokens
-        token_s, prefill_s = self.step_s, _PREFILL_S + request.prompt_tokens / 4000
+        token_s, prefill_s = self.step_s, UNLOADED.first_token_s(request.prompt_tokens)
         self._measure(name, wait=wait_s, first_token=wait_s + prefill_s, prefill=prefill_s)
         end_s = self.now_s + prefill_s + tokens * token_s
         heapq.heappush(self._ends, (end_s, request.number, request, token_s))
@@ -222,20 +226,26 @@ class SimulatedServer:
         self.finishes[name, "length" if request.number % 3 == 0 else "stop"] += 1
         decode_s = request.tokens * token_s
         self._measure(name, inter_token=token_s, end_to_end=end_s - request.arrived_s, decode=decode_s)
-        self._judge(name, first_token_s=end_s - request.arrived_s - decode_s, inter_token_s=token_s)
+        first_token_s = end_s - request.arrived_s - decode_s
+        self._judge(name, request.prompt_tokens, first_token_s=first_token_s, inter_token_s=token_s)
 
     def _measure(self, name: str, **durations_s: float) -> None:
         for what, value_s in durations_s.items():
             self.measured[what, name].observe(value_s)
 
-    def _judge(self, name: str, first_token_s: float, inter_token_s: float) -> None:
+    def objectives(self, name: str) -> ObjectivesNow:
+        """The objectives of a class of the preset in force on this engine."""
+        return ObjectivesNow.of(script.preset_at(self.now_s).classes[name], UNLOADED, USUAL_PROMPT_TOKENS)
+
+    def _judge(self, name: str, prompt_tokens: int, first_token_s: float, inter_token_s: float) -> None:
         """Against the objectives of the preset in force; a class without one is not judged by it."""
         terms = script.preset_at(self.now_s).classes[name]
+        found = resolved(terms, UNLOADED, prompt_tokens, USUAL_PROMPT_TOKENS)
         kept = {
             what: value_s <= bound_s
             for what, value_s, bound_s in (
-                ("first_token", first_token_s, terms.ttft_slo_s),
-                ("inter_token", inter_token_s, _seconds(terms.inter_token_slo_ms)),
+                ("first_token", first_token_s, found.ttft_s),
+                ("inter_token", inter_token_s, found.inter_token_s),
             )
             if bound_s is not None
         }
@@ -285,7 +295,3 @@ class SimulatedServer:
     @staticmethod
     def _uniform(number: int) -> float:
         return number * _GOLDEN % 1.0
-
-
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.api.schema import EngineStatus, FallbackState, WarmupStatus
+from headway.api.schema import ClassObjectives, EngineStatus, FallbackState, WarmupStatus
 from headway_dashboard.analysis.server.objectives import objectives_of
 from headway_dashboard.analysis.server.status import Status
 from headway_dashboard.sources.demo import exposition, script
@@ -54,7 +54,21 @@ def demo_status(server: SimulatedServer) -> Status:
         ),
         strategy=str(settings.get("batching.strategy", "")),
         adaptive=False,
-        objectives=objectives_of(settings),
+        objectives=objectives_of(settings, {name: _objectives(server, name) for name in preset.classes}),
+    )
+
+
+def _objectives(server: SimulatedServer, name: str) -> ClassObjectives:
+    now = server.objectives(name)
+    return ClassObjectives(
+        ttft_s=now.found.ttft_s,
+        inter_token_s=now.found.inter_token_s,
+        prompt_tokens=now.prompt_tokens,
+        ttft_stated=now.ttft,
+        inter_token_stated=now.inter_token,
+        follows_engine=now.found.relative,
+        kept_alone=now.found.kept_alone,
+        words=now.words,
     )
 
 

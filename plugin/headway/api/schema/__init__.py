@@ -8,7 +8,7 @@ are seconds, ratios are from 0 to 1, times are ISO 8601 in UTC.
 from headway.api.schema.audit import AuditEntry, AuditKind, AuditLog
 from headway.api.schema.base import Answer, PresetInForce, Setting, StepTime
 from headway.api.schema.diagnosis import Diagnosis, Evidence, Remedy
-from headway.api.schema.engine_status import EngineStatus, MemoryStatus, WarmupStatus
+from headway.api.schema.engine_status import EngineStatus, MemoryStatus, UnloadedTimes, WarmupStatus
 from headway.api.schema.forecasts import (
     ClassForecast,
     ClassTraffic,
@@ -52,6 +52,7 @@ from headway.api.schema.results import (
     WarmupAccepted,
 )
 from headway.api.schema.status import (
+    ClassObjectives,
     ClassStatus,
     DeskDump,
     FallbackSummary,
@@ -74,6 +75,7 @@ __all__ = [
     "AuditKind",
     "AuditLog",
     "ClassForecast",
+    "ClassObjectives",
     "ClassStatus",
     "ClassTraffic",
     "CurrentPreset",
@@ -129,6 +131,7 @@ __all__ = [
     "TrialEnds",
     "TrialReport",
     "UndoOrder",
+    "UnloadedTimes",
     "WarmupAccepted",
     "WarmupStatus",
 ]

@@ -39,6 +39,20 @@ class MemoryStatus(Answer):
     )
 
 
+class UnloadedTimes(Answer):
+    """What the engine takes for one request alone: what relative objectives are multiples of."""
+
+    token_s: float = Field(description="Between two tokens of a single sequence.")
+    prefill_token_s: float = Field(
+        description="For each token of a prompt; its first token takes `token_s` more than all of them."
+    )
+    source: str = Field(
+        default="",
+        description="What they rest on: single `steps` of this engine, `intervals` of steps, or costs `recalled` from "
+        "an earlier run.",
+    )
+
+
 class EngineStatus(Answer):
     """The engine. ``state`` and the fields below it are empty where no supervisor watches the engine."""
 
@@ -53,6 +67,7 @@ class EngineStatus(Answer):
         default=None, description="Tokens the KV cache holds; null before the first step."
     )
     step_time: StepTime | None = Field(default=None, description="null until enough steps were seen.")
+    unloaded: UnloadedTimes | None = Field(default=None, description="null until enough steps were seen.")
     dtype: str = Field(default="", description="The type of the weights, such as bfloat16.")
     quantization: str = Field(default="", description="The method by which the weights are quantised, or none.")
     kv_cache_dtype: str = Field(default="", description="The type in which the KV cache is kept.")

@@ -71,6 +71,31 @@ class OrderingStatus(Answer):
     prefix: PrefixStatus | None = Field(default=None, description='Only with `inside = "prefix"`.')
 
 
+class ClassObjectives(Answer):
+    """The objectives of a class as they are now on this engine; null where the class states none, or the engine is not
+    measured yet."""
+
+    ttft_s: float | None = Field(default=None, description="The time to the first token that must hold.")
+    inter_token_s: float | None = Field(default=None, description="The time between tokens that must hold.")
+    prompt_tokens: float = Field(
+        default=0.0,
+        description="The length of prompt that they are for: the recent mean; 0 before a request completed.",
+    )
+    ttft_stated: float | str | None = Field(
+        default=None,
+        description="As in the preset, in seconds; a text such as `8x` is a multiple of this engine's own.",
+    )
+    inter_token_stated: float | str | None = Field(
+        default=None, description="As in the preset, in milliseconds; a text such as `2.5x 5..250` is a multiple."
+    )
+    follows_engine: bool = Field(default=False, description="Whether one of them changes with the engine.")
+    kept_alone: bool = Field(
+        default=True, description="Whether the engine keeps them for a request alone; what it does not refuses nothing."
+    )
+    words: str = Field(default="", description="Both in words, with where they come from.")
+    missed_alone: list[str] = Field(default=[], description="Each that it does not keep alone, in words.")
+
+
 class ClassStatus(Answer):
     """One priority class: its queue, its running requests, and the outcomes of all that have ended."""
 
@@ -83,6 +108,9 @@ class ClassStatus(Answer):
     in_flight: int
     arrived: int
     outcomes: dict[str, int]
+    objectives: ClassObjectives | None = Field(
+        default=None, description="null for a class that the preset in force does not have"
+    )
 
 
 class PredictionStatus(Answer):

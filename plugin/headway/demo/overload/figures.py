@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.demo.drive import COMPLETED, REFUSED, Served
+from headway.demo.overload.shares import ClassShare
 from headway.load.scrape import ClassCounts, Counts
 
 _P95 = 0.95
@@ -42,8 +43,9 @@ class Delays:
 class OverloadFigures:
     """One overload: what was offered, and what became of it.
 
-    ``capacity_per_s`` is what the engine completed before, with all its seats taken; ``answered`` counts the requests
-    that were completed or refused, as their clients saw it; ``retry_after_s`` is the range of the advice in refusals.
+    ``capacity_per_s`` is what the full engine can serve; ``answered`` counts the requests that were completed or
+    refused, as their clients saw it; ``retry_after_s`` is the range of the advice in refusals. ``shares`` is what each
+    class was served, ``without`` the same in vLLM's own queue: empty where the engine's step time was not known.
     """
 
     length_s: float
@@ -54,6 +56,8 @@ class OverloadFigures:
     before: Delays
     during: Delays
     rungs: Sequence[str]
+    shares: Sequence[ClassShare]
+    without: Sequence[ClassShare]
 
     @property
     def sent(self) -> int:
@@ -71,19 +75,6 @@ class OverloadFigures:
         return self.sent - self.answered
 
 
-def capacity_per_s(added: Counts, span_s: float, served: Sequence[Served]) -> float:
-    """Requests per second of a full engine: its sequences per second of ``span_s``, by the mean length of an answer.
-
-    A sequence gains a token in each step. The span begins with an empty engine, so that the prompts of all its
-    sequences are in it. ``served`` is everything that ended; where the server shows no steps, the completed requests
-    count as those of ``span_s``.
-    """
-    tokens = [one.output_tokens for one in served if one.ending == COMPLETED and one.output_tokens]
-    if added.batch_sum > 0 and tokens:
-        return added.batch_sum / span_s / (sum(tokens) / len(tokens))
-    return sum(one.ending == COMPLETED for one in served) / span_s
-
-
 def figures(
     length_s: float,
     capacity: float,
@@ -91,8 +82,11 @@ def figures(
     served: Sequence[Served],
     scrapes: tuple[Counts, Counts],
     before: Counts,
+    shares: tuple[Sequence[ClassShare], Sequence[ClassShare]],
 ) -> OverloadFigures:
-    """The figures of an overload of ``length_s``. ``scrapes``: (first, last); ``before``: added before it."""
+    """The figures of an overload of ``length_s``. ``scrapes``: (first, last); ``before``: added before it; ``shares``:
+    (as served, without Headway).
+    """
     added = scrapes[1].since(scrapes[0])
     ended = Counter(one.class_name for one in served)
     advice = [one.retry_after_s for one in served if one.retry_after_s is not None]
@@ -106,6 +100,8 @@ def figures(
         before=_delays(before, urgent),
         during=_delays(added, urgent),
         rungs=[rung for rung, moves in added.rungs.items() if moves > 0 and rung != _NORMAL],
+        shares=shares[0],
+        without=shares[1],
     )
 
 

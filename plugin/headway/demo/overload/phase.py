@@ -1,30 +1,31 @@
 """The overload of the demo: the engine's capacity is measured, then exceeded for a bounded time, then the queue drains.
 
-First as many clients as there are seats keep the engine full (a closed loop, which needs no queue). Then requests of
-the same mix take all seats at once, and more arrive at ``OVERLOAD_RATIO`` times the rate that the full engine has
-completed, whatever becomes of them (an open loop). It ends when each of them has ended. One line every few seconds says
-how far it is.
+Requests of the same mix as in the measurement arrive at ``OVERLOAD_RATIO`` times the rate that the full engine can
+serve, whatever becomes of them (an open loop): so it is an overload on any machine. It ends when each of them has
+ended. One line every few seconds says how far it is. The same arrivals are then served by a model of the engine without
+Headway, for comparison.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from headway.demo.drive import COMPLETED, REFUSED, Driver, Served
-from headway.demo.overload.figures import OverloadFigures, capacity_per_s, figures
+from headway.demo.overload.capacity import Measurement
+from headway.demo.overload.figures import OverloadFigures, figures
+from headway.demo.overload.shares import ClassShare, by_clients
+from headway.demo.overload.without import EngineSeen, at_speed_of, without_headway
 from headway.demo.server import Servers
-from headway.demo.traffic import CLASSES, mix, overload
+from headway.demo.traffic import CLASSES, Arrival, overload
 from headway.load.scrape import Counts
 
-OVERLOAD_RATIO = 1.5
-#: What these clients can send; a fast GPU with a small model can complete more.
+OVERLOAD_RATIO = 1.7
+#: What these clients can send.
 MAX_RATE_PER_S = 100.0
 _MIN_RATE_PER_S = 0.5
-_TURNOVERS = 2  # the measurement ends when so many requests have been completed for each seat
 _PROGRESS_EVERY_S = 5.0
 _SETTLE_WITHIN_S = 180.0
 _IDLE_WITHIN_S = 5.0
@@ -37,6 +38,15 @@ class Lengths:
 
     measure_within_s: float
     exceed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """The moment when the overload is over: its length, the requests completed until then, and the engine."""
+
+    took_s: float
+    completed: Mapping[str, int]
+    engine: EngineSeen
 
 
 class Overload:
@@ -54,55 +64,43 @@ class Overload:
         self._say = say
         self._seed = seed
 
-    async def run(self, lengths: Lengths, seats: int, before: Counts) -> OverloadFigures:
-        """Measure and exceed the capacity of ``seats``; ``before`` is what the server counted until now."""
-        capacity = await self._measure(lengths.measure_within_s, seats)
-        rate_per_s = min(max(OVERLOAD_RATIO * capacity, _MIN_RATE_PER_S), MAX_RATE_PER_S)
+    async def run(self, lengths: Lengths, before: Counts) -> OverloadFigures:
+        """Measure and exceed the capacity; ``before`` is what the server counted until now."""
+        measurement = Measurement(self._servers, self._driver_for, self._say, self._seed)
+        capacity = await measurement.run(lengths.measure_within_s, MAX_RATE_PER_S / OVERLOAD_RATIO)
+        rate_per_s = min(max(OVERLOAD_RATIO * capacity.requests_per_s, _MIN_RATE_PER_S), MAX_RATE_PER_S)
         self._say(
-            f"  overload: {seats} requests at once and {rate_per_s:.1f} requests/s for {lengths.exceed_s:.0f} s; "
-            f"the full engine completed {capacity:.1f} requests/s"
+            f"  overload: {rate_per_s:.1f} requests/s for {lengths.exceed_s:.0f} s; the full engine can serve "
+            f"{capacity.requests_per_s:.1f} requests/s, {capacity.measured_per_s:.1f} with the seats of the limit"
         )
-        clock = asyncio.get_running_loop().time
+        plan = list(overload(self._seed, rate_per_s, lengths.exceed_s, capacity.stretch))
         served: list[Served] = []
         driver = self._driver_for(served.append)
         first = await self._servers.counts()
+        over = await self._exceed(driver, plan, lengths.exceed_s, served)
+        last = await self._idle()
+        sent = {name: driver.sent[name] for name in CLASSES}
+        shares = (
+            by_clients(sent, served, over.completed, over.engine.objectives_s),
+            await _without(plan, driver, over, last.since(first)),
+        )
+        return figures(over.took_s, capacity.requests_per_s, sent, served, (first, last), before, shares)
+
+    async def _exceed(self, driver: Driver, plan: Sequence[Arrival], length_s: float, served: list[Served]) -> _Over:
+        """Send the plan and wait for its answers; returns what was seen when the last of it had been sent."""
+        clock = asyncio.get_running_loop().time
         begin_s = clock()
         reporting = asyncio.create_task(self._report(driver, served))
         try:
-            await driver.send(overload(self._seed, rate_per_s, lengths.exceed_s, seats))
-            await asyncio.sleep(begin_s + lengths.exceed_s - clock())
-            took_s = clock() - begin_s
+            await driver.send(plan)
+            await asyncio.sleep(begin_s + length_s - clock())
+            completed = Counter(one.class_name for one in served if one.ending == COMPLETED)
+            over = _Over(clock() - begin_s, completed, await self._servers.engine_seen())
             self._say(f"  the overload is over; {driver.unfinished} of its requests still wait or run")
             await driver.settle(_SETTLE_WITHIN_S)
         finally:
             reporting.cancel()
-        last = await self._idle()
-        sent = {name: driver.sent[name] for name in CLASSES}
-        return figures(took_s, capacity, sent, served, (first, last), before)
-
-    async def _measure(self, within_s: float, seats: int) -> float:
-        self._say(f"  measuring what the engine can serve: {seats} clients in a closed loop, at most {within_s:.0f} s")
-        clock = asyncio.get_running_loop().time
-        served: list[Served] = []
-        enough = asyncio.Event()
-
-        def record(one: Served) -> None:
-            served.append(one)
-            if sum(one.ending == COMPLETED for one in served) >= _TURNOVERS * seats:
-                enough.set()
-
-        driver = self._driver_for(record)
-        early, begin_s = await self._servers.counts(), clock()
-        filling = asyncio.create_task(driver.keep_busy(mix(self._seed), seats, enough))
-        try:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(enough.wait(), within_s)
-            enough.set()
-            late, span_s = await self._servers.counts(), clock() - begin_s
-            await filling
-        finally:
-            filling.cancel()
-        return capacity_per_s(late.since(early), span_s, served)
+        return over
 
     async def _report(self, driver: Driver, served: list[Served]) -> None:
         while True:
@@ -122,3 +120,16 @@ class Overload:
             await asyncio.sleep(_POLL_S)
             counts = await self._servers.counts()
         return counts
+
+
+async def _without(plan: Sequence[Arrival], driver: Driver, over: _Over, added: Counts) -> list[ClassShare]:
+    """The shares of the same requests in vLLM's own queue, computed beside the event loop.
+
+    ``added``: what the server counted until the last had ended.
+    """
+    requests, engine = [driver.lengths.request(one) for one in plan], over.engine
+    if engine.model is not None:
+        completed = sum(one.outcomes.get(COMPLETED, 0) for one in added.classes.values())
+        prompt_tokens = completed * sum(one.prompt_tokens for one in requests) / len(requests)
+        engine = replace(engine, model=at_speed_of(engine.model, added, prompt_tokens))
+    return await asyncio.to_thread(without_headway, requests, CLASSES, over.took_s, engine)

@@ -28,7 +28,7 @@ from headway.http.inference.service_tier import TierEcho
 from headway.http.inference.tenant_charge import TenantCharge
 from headway_policies import Ending
 
-_LAST_EVENT_S = 1.0
+_LAST_EVENT_S = 1.25
 
 
 class ResponseState(StrEnum):

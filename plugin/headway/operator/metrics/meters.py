@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count, takewhile
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -17,16 +18,17 @@ from prometheus_client.registry import Collector
 from headway.admission import EndedRequest
 from headway.distribution import Distribution
 from headway.operator import attainment
+from headway.operator.metrics.buckets import Range, bounds
 from headway.operator.metrics.table import counter, gauge, histogram
 from headway.operator.presets import PresetCatalogue
 from headway_policies import Outcome
 
-#: Objectives and time-outs of the presets are bounds as well: an interpolated quantile never passes one by mistake.
+#: Objectives and time-outs of the presets are bounds as well (``buckets``).
 _LONG_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.5, 5.0, 6.5, 8.0, 10.0,
            12.5, 15.0, 17.5, 20.0, 25.0, 30.0, 35.0, 40.0, 45.0, 50.0, 60.0, 75.0, 90.0, 120.0, 180.0, 300.0, 450.0,
            600.0, 1200.0, 3600.0)  # fmt: skip
 _INTER_TOKEN_S = (0.002, 0.004, 0.006, 0.008, 0.01, 0.0125, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07,
-                  0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 2.0)  # fmt: skip
+                  0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 5.0)  # fmt: skip
 #: Of the phases the mean is shown.
 _PHASE_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -39,6 +41,8 @@ _DURATIONS = {
     "prefill": "headway_prefill_seconds",
     "decode": "headway_decode_seconds",
 }
+#: The sizes of batches have buckets up to here at least.
+_LEAST_SIZES = 1024
 _FINISH_REASONS = ("stop", "length", "abort", "error")
 _OTHER = "other"
 #: How the answer of a dispatched request ended of which the engine has reported nothing.
@@ -71,7 +75,9 @@ class _ClassMeter:
 class Meters(Collector):
     """The meters of one gate, in a registry. Raises ValueError where that has the metrics of another engine already.
 
-    ``bounds_s`` and ``inter_token_bounds_s`` are bounds of buckets beside the usual ones.
+    ``max_seats`` is the largest batch that has a bucket of its own; ``bounds_s`` and ``inter_token_bounds_s`` are
+    bounds of buckets beside the usual ones, ``ranges_s`` and ``inter_token_ranges_s`` those in which objectives lie
+    that are relative to the engine.
     """
 
     def __init__(
@@ -82,24 +88,31 @@ class Meters(Collector):
         *,
         bounds_s: Iterable[float] = (),
         inter_token_bounds_s: Iterable[float] = (),
+        ranges_s: Iterable[Range] = (),
+        inter_token_ranges_s: Iterable[Range] = (),
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        long_s = tuple(sorted({*_LONG_S, *bounds_s}))
-        inter_token_s = tuple(sorted({*_INTER_TOKEN_S, *inter_token_bounds_s}))
+        long_s = bounds(_LONG_S, bounds_s, ranges_s)
+        inter_token_s = bounds(_INTER_TOKEN_S, inter_token_bounds_s, inter_token_ranges_s)
         self._classes = {name: _ClassMeter(long_s, inter_token_s) for name in class_names}
         self._batch = Distribution(_sizes(max_seats))
         self._clock_s = clock_s
         registry.register(self)
 
     @classmethod
-    def for_presets(cls, catalogue: PresetCatalogue, registry: CollectorRegistry) -> Meters:
-        """Meters for the classes of these presets, with their objectives and time-outs among the bounds."""
+    def for_presets(cls, catalogue: PresetCatalogue, registry: CollectorRegistry, ceiling: int | None = None) -> Meters:
+        """Meters for the classes of these presets, with their objectives and time-outs among the bounds.
+
+        ``ceiling`` is the seats of the engine, None where it does not say how many it has.
+        """
         return cls(
             catalogue.class_names(),
-            catalogue.max_seats(),
+            catalogue.stated_seats() if ceiling is None else ceiling,
             registry,
             bounds_s=catalogue.times_s(),
             inter_token_bounds_s=catalogue.inter_token_times_s(),
+            ranges_s=catalogue.ranges_s(),
+            inter_token_ranges_s=catalogue.inter_token_ranges_s(),
         )
 
     # ------------------------------------------------------------------ events
@@ -198,5 +211,6 @@ def _count_finishes(finishes: Counter[str], ended: EndedRequest) -> None:
 
 
 def _sizes(max_seats: int) -> tuple[float, ...]:
-    powers = [float(2**exponent) for exponent in range(11)]
-    return tuple(sorted({*powers, float(max_seats)}))
+    """Powers of two, as far as the engine has seats, and that number itself."""
+    powers = takewhile(lambda size: size <= max(_LEAST_SIZES, max_seats), (2**exponent for exponent in count()))
+    return tuple(sorted({*map(float, powers), float(max_seats)}))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import Metric
 
+from headway.operator.attainment import objectives_s
 from headway.operator.metrics.table import counter, gauge, histogram, one_gauge
-from headway.operator.snapshot import EngineReading, FallbackReading, MemoryReading, Snapshot
+from headway.operator.snapshot import ClassReading, EngineReading, FallbackReading, MemoryReading, Snapshot
 from headway.release import version
 from headway_policies import Cause, Decision, EngineState, Hold, Outcome, Reason
 from headway_policies.diagnosis import Bottleneck
@@ -35,6 +36,7 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
     held = gauge("headway_held_seats", "class")
     in_flight = gauge("headway_in_flight", "class")
     retries = counter("headway_retries_total", "class")
+    recalls = counter("headway_recalls_total", "class")
     objectives = gauge("headway_objective_seconds", "class", "objective")
     for name, one in shot.classes.items():
         counts = one.counts
@@ -45,7 +47,8 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
         held.add_metric([name], one.held_seats)
         in_flight.add_metric([name], counts.in_flight)
         retries.add_metric([name], counts.retries)
-        for objective, seconds in one.objectives_s.items():
+        recalls.add_metric([name], counts.recalls)
+        for objective, seconds in _objectives_s(one).items():
             objectives.add_metric([name, objective], seconds)
         for decision in Decision:
             decisions.add_metric([name, decision], counts.decisions[decision])
@@ -53,8 +56,12 @@ def _requests(shot: Snapshot) -> Iterator[Metric]:
             refusals.add_metric([name, reason], counts.refusals[reason])
         for outcome in Outcome:
             outcomes.add_metric([name, outcome], counts.outcomes[outcome])
-    yield from (arrivals, decisions, refusals, outcomes, retries)
+    yield from (arrivals, decisions, refusals, outcomes, retries, recalls)
     yield from (depth, oldest, overloaded, held, in_flight, objectives)
+
+
+def _objectives_s(one: ClassReading) -> Mapping[str, float]:
+    return {} if one.objectives is None else objectives_s(one.objectives.found)
 
 
 def _server(shot: Snapshot) -> Iterator[Metric]:

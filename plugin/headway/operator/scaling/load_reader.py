@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from headway.admission import Gate
+from headway_policies.limits import Resolved
 from headway_policies.request import PriorityClass
 from headway_policies.scaling import ClassQueue, ScalingSignals
 
@@ -20,7 +21,7 @@ _JUDGED_OVER_S = 60.0
 _MIN_JUDGED = 20
 #: Below this share of the seats, an objective is not missed for want of instances.
 _CROWDED_RATIO = 0.5
-#: The time in which a first token is due, as a share of the queue time-out of a class without an objective.
+#: The time in which a first token is due, as a share of the queue time-out of a class whose objective is not known.
 _DUE_RATIO = 0.5
 
 
@@ -45,7 +46,7 @@ class LoadReader:
         if self._seats_of_one <= 0:
             return None
         seats_s, ages_s, terms = desk.waiting_seat_s(), desk.oldest_wait_s(now_s), desk.preset.classes
-        due_s = {name: _due_s(one) for name, one in terms.items()}
+        due_s = {name: _due_s(one, desk.objectives(name)) for name, one in terms.items()}
         queues = {
             name: ClassQueue(seats_s.get(name, 0.0), ages_s.get(name, 0.0), due)
             for name, due in due_s.items()
@@ -70,8 +71,8 @@ class LoadReader:
         return met / judged if judged >= _MIN_JUDGED else None
 
 
-def _due_s(terms: PriorityClass) -> float | None:
+def _due_s(terms: PriorityClass, found: Resolved) -> float | None:
     """Until when a first token of this class is due; None where the class waits as long as it takes."""
-    if terms.ttft_slo_s is not None:
-        return terms.ttft_slo_s
+    if found.ttft_s is not None:
+        return found.ttft_s
     return None if terms.queue_timeout_s is None else _DUE_RATIO * terms.queue_timeout_s

@@ -7,6 +7,7 @@ on a decoding sequence and C on a prompt token serves
 
 and the ceiling is X at the largest b whose mean time between tokens stays at ``set_point_ratio`` of the objective.
 A fluid has no variance: no real policy reaches the ceiling, and one that keeps the objective cannot pass it for long.
+The ceiling is that of the undisturbed engine, whatever its ``variation``: loads stay comparable between runs.
 """
 
 from __future__ import annotations

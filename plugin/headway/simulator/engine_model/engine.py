@@ -11,6 +11,8 @@ Decoding sequences move in lockstep, so a stretch of steps without an arrival, a
 
 With ``prefix_cache`` the tokens of a common prefix are computed once, and their blocks shared (``prefix_blocks``).
 
+With a ``variation`` a step takes longer or shorter than that, by when it begins (``variation``).
+
 Known weak spots: no hand-over time between two steps, the blocks of a whole prompt are taken at its admission, and a
 step's time does not depend on how long the contexts are.
 """
@@ -24,8 +26,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headway.simulator.engine_model.prefix_blocks import PrefixBlocks
+from headway.simulator.engine_model.sequence import GONE, Sequence
+from headway.simulator.engine_model.variation import Variation
 
-_GONE = -1
+__all__ = ["Engine", "EngineModel", "Sequence", "Steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class EngineModel:
 
     The times are those of a 135 M model on two CPU cores; ``headway calibrate`` fits them on a server of your own.
     ``order`` is the engine's own waiting line; ``padded`` keeps the place of an ended sequence in the batch until the
-    last one has ended, as a naive static batch does.
+    last one has ended, as a naive static batch does. ``variation`` disturbs the speed; without it every step takes
+    ``step_s``.
     """
 
     base_s: float = 0.029
@@ -47,43 +52,11 @@ class EngineModel:
     order: Literal["fcfs", "priority"] = "fcfs"
     padded: bool = False
     prefix_cache: bool = False
+    variation: Variation | None = None
 
     def step_s(self, decoding: int, prefill_tokens: int = 0) -> float:
-        """How long a step takes."""
+        """How long a step of the undisturbed engine takes."""
         return self.base_s + self.seat_s * decoding + self.prefill_s * prefill_tokens
-
-
-@dataclass(slots=True, eq=False)
-class Sequence:
-    """One sequence in the engine. A smaller ``priority`` is more urgent, as in vLLM. ``made_tokens`` counts its output
-    up to the last time it began or ceased to decode; ``Engine.made_tokens`` is exact. Sequences with the same
-    ``prefix`` have the first ``prefix_tokens`` of their prompts in common; 0 is none.
-    """
-
-    id: int
-    prompt_tokens: int
-    output_tokens: int
-    priority: int = 0
-    made_tokens: int = 0
-    prefill_left: int = 0
-    turn: int = 0
-    began_step: int = _GONE
-    end_step: int = _GONE
-    running: bool = False
-    dropped: bool = False
-    prefix: int = 0
-    prefix_tokens: int = 0
-
-    @property
-    def decoding(self) -> bool:
-        """Whether it makes a token in each step."""
-        return self.end_step != _GONE
-
-    def restart(self) -> None:
-        """Its engine died before its first token: another one may begin it anew."""
-        self.made_tokens = self.prefill_left = self.turn = 0
-        self.began_step = self.end_step = _GONE
-        self.running = False
 
 
 @dataclass(slots=True)
@@ -134,6 +107,7 @@ class Engine:
         self._turns = 0
         self._step = 0
         self._step_s = 0.0
+        self._paced_s, self._same_pace_until_s = -math.inf, math.inf
         self._anchor_s = 0.0
         self._since = 0
         self._prefill_tokens = 0
@@ -193,9 +167,17 @@ class Engine:
             self.ends_s, self._step_s = math.inf, 0.0
             return
         step_s = self.model.step_s(self._decoding + self._ghosts, self._prefill_tokens)
+        if self.model.variation is not None:
+            step_s = self._varied(step_s, self.model.variation, now_s)
         if step_s != self._step_s:
             self._anchor_s, self._since, self._step_s = now_s, 0, step_s
         self.ends_s = self._anchor_s + (self._since + 1) * step_s
+
+    def _varied(self, step_s: float, variation: Variation, now_s: float) -> float:
+        """How long the step takes that begins now, instead of ``step_s``."""
+        pace = variation.pace(now_s, self._step, self._paced_s)
+        self._paced_s, self._same_pace_until_s = now_s, pace.until_s
+        return step_s * pace.factor + pace.extra_s
 
     def _take_blocks(self) -> None:
         """Each decoding sequence whose blocks are full takes one more; if there is none the last ones in give way."""
@@ -294,7 +276,9 @@ class Engine:
         return steps
 
     def _alike(self, until_s: float, most_steps: int) -> int:
-        """How many steps, from this one on, are the same: no arrival, end, or lack of a block before the last ends."""
+        """How many steps, from this one on, are the same: no arrival, end, lack of a block or change of the engine's
+        speed before the last ends.
+        """
         if self._chunks or self._disturbed or self._preempted:
             return 1
         while self._ends[0][2].end_step != self._ends[0][0]:
@@ -304,12 +288,22 @@ class Engine:
             most = min(most, int((until_s - self._anchor_s) / self._step_s) - self._since + 1)
         while most > 1 and self._anchor_s + (self._since + most) * self._step_s > until_s:
             most -= 1
+        if self._same_pace_until_s < math.inf:
+            most = self._at_one_pace(most)
         left = self.free_blocks
         for ahead in range(1, most):
             left -= self._phases[-(self._step + ahead) % self.model.block_tokens]
             if left < 0:
                 return ahead
         return max(most, 1)
+
+    def _at_one_pace(self, most: int) -> int:
+        """How many steps, from this one on and at most so many, begin before the engine's speed may change."""
+        until_s = self._same_pace_until_s
+        most = min(most, int((until_s - self._anchor_s) / self._step_s) - self._since + 2)
+        while most > 1 and self._anchor_s + (self._since + most - 1) * self._step_s >= until_s:
+            most -= 1
+        return most
 
     def _drop_aborted(self, steps: Steps) -> None:
         for sequence in self._aborted:
@@ -359,7 +353,7 @@ class Engine:
             self._give_back(sequence, sequence.prompt_tokens + sequence.made_tokens)
             return
         sequence.made_tokens += self._step - sequence.began_step
-        sequence.end_step = _GONE
+        sequence.end_step = GONE
         held_tokens = sequence.prompt_tokens + sequence.made_tokens - 1
         self._decoding -= 1
         self._phases[(held_tokens - self._step) % self.model.block_tokens] -= 1

@@ -56,7 +56,7 @@ def compare_routers(
         result = simulate_instances(
             traffic.requests, preset, models, seats, router=router, clients=clients, seed=seed, progress=come
         )
-        own = stated_by(preset) if by_own else {}
+        own = stated_by(preset, models[0], traffic.requests) if by_own else {}
         summary = summarise(router, result, slo, warmup_s=traffic.warmup_s, span_s=traffic.span_s, own=own)
         runs.append(Run(router, result, summary))
     return Comparison(

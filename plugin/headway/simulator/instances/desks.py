@@ -23,6 +23,7 @@ from headway_policies import (
     Ledger,
     Load,
     Preset,
+    Recall,
     Reject,
     Ticket,
     WakeAt,
@@ -45,6 +46,7 @@ class Desks:
         self._alive = list(range(len(listed)))
         self._place_of: dict[int, int] = {}
         self._waiting: list[dict[int, int]] = [{} for _ in listed]
+        self._tokens: dict[int, int] = {}
         self._inside = [0] * len(listed)
         self._wakes = [math.inf] * len(listed)
         self._armed_s = math.inf
@@ -101,7 +103,7 @@ class Desks:
         place = self._router.choose(self._alive, self)
         self._place_of[ticket.id] = place
         self._inside[place] += 1
-        self._waiting[place][ticket.id] = ticket.max_tokens or DEFAULT_MAX_TOKENS
+        self._waiting[place][ticket.id] = self._tokens[ticket.id] = ticket.max_tokens or DEFAULT_MAX_TOKENS
         return self._sent(place, self.desks[place].arrive(ticket, now_s))
 
     def leave(self, ticket_id: int, ending: Ending, now_s: float, usage: Usage | None = None) -> list[Effect]:
@@ -165,6 +167,8 @@ class Desks:
             kept.append(effect)
             if isinstance(effect, Dispatch):
                 del self._waiting[place][effect.ticket_id]
+            elif isinstance(effect, Recall):
+                self._waiting[place][effect.ticket_id] = self._tokens[effect.ticket_id]
             elif isinstance(effect, Reject | Expire):
                 self._forget(effect.ticket_id)
         return kept
@@ -181,6 +185,7 @@ class Desks:
         place = self._place_of.pop(ticket_id)
         self._inside[place] -= 1
         self._waiting[place].pop(ticket_id, None)
+        self._tokens.pop(ticket_id, None)
 
 
 def merged(ledgers: Iterable[Ledger]) -> Ledger:
@@ -198,6 +203,7 @@ def _add(total: ClassLedger, counts: ClassLedger) -> None:
     total.queued += counts.queued
     total.in_flight += counts.in_flight
     total.retries += counts.retries
+    total.recalls += counts.recalls
     total.outcomes += counts.outcomes
     total.decisions += counts.decisions
     total.refusals += counts.refusals

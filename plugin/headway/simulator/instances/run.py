@@ -21,14 +21,19 @@ ROUTERS: tuple[RouterName, ...] = get_args(RouterName)
 
 
 def instances(model: EngineModel, number: int, slow_factor: float = 1.0) -> list[EngineModel]:
-    """So many engines, the last of which takes ``slow_factor`` times as long for everything."""
+    """So many engines, the last of which takes ``slow_factor`` times as long for everything.
+
+    What disturbs the model strikes all of them at the same times, each with a jitter and a neighbour of its own.
+    """
     slow = replace(
         model,
         base_s=model.base_s * slow_factor,
         seat_s=model.seat_s * slow_factor,
         prefill_s=model.prefill_s * slow_factor,
     )
-    return [*[model] * (number - 1), slow]
+    models = [*[model] * (number - 1), slow]
+    varied = model.variation
+    return models if varied is None else [replace(one, variation=varied.of_instance(k)) for k, one in enumerate(models)]
 
 
 def simulate_instances(

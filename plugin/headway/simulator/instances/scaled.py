@@ -13,6 +13,7 @@ from functools import partial
 
 from headway.simulator.engine_model.engine import EngineModel
 from headway.simulator.instances.one_desk import OneDesk
+from headway.simulator.instances.run import instances
 from headway.simulator.instances.shell import FleetShell
 from headway.simulator.run.result import Result
 from headway.simulator.traffic.clients import Clients
@@ -59,7 +60,7 @@ def simulate_scaled(
 
     Raises PresetError where the preset contradicts the seats of the minimum or of the maximum.
     """
-    shell = ScaledShell(OneDesk(preset, [model] * settings.maximum, seats), settings, day, seed)
+    shell = ScaledShell(OneDesk(preset, instances(model, settings.maximum), seats), settings, day, seed)
     result = shell.run(requests, (), None)
     return ScaledRun(result, shell.instance_hours, shell.numbers)
 

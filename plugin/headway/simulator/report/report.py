@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.engine_model.engine import EngineModel
+from headway.simulator.report.engine_words import engine_table
 from headway.simulator.report.summary import ALL, ClassSummary, Spread, Summary
 from headway.simulator.run.result import Result
 
@@ -18,12 +19,15 @@ ClassRow = tuple[str, Callable[[ClassSummary], str]]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One arm: its result and its figures. ``limited`` says whether a desk stood before the engine."""
+    """One arm: its result and its figures. ``limited`` says whether a desk stood before the engine, ``seats`` in words
+    where its limit starts, and how far it reaches.
+    """
 
     name: str
     result: Result
     summary: Summary
     limited: bool = True
+    seats: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +194,7 @@ def as_json(comparison: Comparison) -> dict[str, object]:
     return {
         "workload": comparison.workload,
         "seed": comparison.seed,
-        "model": asdict(comparison.model),
+        "model": engine_table(comparison.model),
         "slo": asdict(comparison.slo),
         "ceiling_per_s": comparison.ceiling_per_s,
         "runs": [asdict(run.summary) for run in comparison.runs],

@@ -13,13 +13,14 @@ _MAX_MOMENTS = 600
 
 
 class Moment(NamedTuple):
-    """The state at one instant, for charts."""
+    """The state at one instant, for charts; ``tokens`` is what had been generated until then."""
 
     at_s: float
     waiting: int
     running: int
     limit: int
     kv_usage_ratio: float
+    tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class Result:
 
     ``policy_failures`` names the custom policies that raised an error, with the error: an order is replaced by a
     built-in one for good, a limit by the preset's number until it proposes again. Empty when none failed.
+    ``recalls`` counts the requests that made room for a more urgent one, ``recalled_tokens`` their prompt tokens.
     """
 
     model: EngineModel
@@ -39,12 +41,15 @@ class Result:
     busy_s: float = 0.0
     running_steps: int = 0
     prefill_tokens: int = 0
+    made_tokens: int = 0
     preemptions: int = 0
     prefix_queried_tokens: int = 0
     prefix_hit_tokens: int = 0
     batches: dict[int, tuple[int, float]] = field(default_factory=dict)
     moments: list[Moment] = field(default_factory=list)
     policy_failures: str = ""
+    recalls: int = 0
+    recalled_tokens: int = 0
     next_moment_s: float = 0.0
     engines: int = 1
     _gap_s: float = 0.05
@@ -57,6 +62,14 @@ class Result:
             self._gap_s *= 2
         self.next_moment_s = moment.at_s + self._gap_s
 
+    def tokens_per_s(self, from_s: float, until_s: float) -> float:
+        """The tokens generated a second between two times, as exactly as the moments lie."""
+        inside = [moment for moment in self.moments if from_s <= moment.at_s <= until_s]
+        if len(inside) < 2:
+            return 0.0
+        first, last = inside[0], inside[-1]
+        return (last.tokens - first.tokens) / (last.at_s - first.at_s)
+
     def count(self, steps: Steps) -> None:
         """Book a stretch of steps."""
         seconds = steps.count * steps.step_s
@@ -64,6 +77,7 @@ class Result:
         self.busy_s += seconds
         self.running_steps += steps.count * steps.running
         self.prefill_tokens += steps.prefill_tokens
+        self.made_tokens += steps.count * steps.decoding + len(steps.first)
         self.preemptions += steps.preemptions
         self.prefix_queried_tokens += steps.prefix_queried_tokens
         self.prefix_hit_tokens += steps.prefix_hit_tokens

@@ -37,6 +37,7 @@ from headway_policies import (
     Load,
     Outcome,
     Preset,
+    Recall,
     Reject,
     Requeue,
     Ticket,
@@ -234,7 +235,8 @@ class Shell:
             self._urgency = {name: -one.priority for name, one in preset.classes.items()}
             paces = preset.limit.paces
             self._stalls = any(one.stall_timeout_s for one in preset.classes.values())
-            self._observes = preset.limit.moves or preset.ordering.by_prefix or self._adapts_later
+            follows = preset.limit.moves or any(one.relative for one in preset.classes.values())
+            self._observes = follows or preset.ordering.by_prefix or self._adapts_later
         self._most_steps = 1 if self._one_by_one or paces else STRETCH_STEPS if self._observes else _ANY
 
     # ------------------------------------------------------------------ the engine's steps
@@ -247,12 +249,14 @@ class Shell:
             self._report_tokens(self._engine.running)
         if now_s >= self._result.next_moment_s:
             usage_ratio = self._engine.kv_usage_ratio
-            self._result.note(Moment(now_s, self._waiting, self._running(steps), self._front.limit, usage_ratio))
+            running, made_tokens = self._running(steps), self._result.made_tokens
+            self._result.note(Moment(now_s, self._waiting, running, self._front.limit, usage_ratio, made_tokens))
         front = self._front
         for sequence in steps.lost:
             self._left(sequence, Ending.FAILED)
         for sequence in steps.dropped:
-            self._left(sequence, Ending.CANCELLED)
+            if self._visits[sequence.id].sequence is sequence:  # else it made room, and its visit goes on
+                self._left(sequence, Ending.CANCELLED)
         for sequence in steps.first:
             self._visits[sequence.id].first_s = now_s
             self._carry_out(front.first_token(sequence.id, now_s))
@@ -310,6 +314,8 @@ class Shell:
                     self._abort(effect)
                 case Degrade():
                     self._visits[effect.ticket_id].most_tokens = effect.max_tokens
+                case Recall():
+                    self._recall(effect)
                 case Requeue():
                     raise AssertionError("a request is requeued only when its engine died, and the model's never dies")
                 case _:
@@ -349,6 +355,16 @@ class Shell:
             obedient = self._random.random() < clients.obedient_ratio
             again_s = self._now_s + (effect.retry_after_s if obedient else clients.hasty_s)
             self._at(again_s, partial(self._arrive, visit.request, visit.attempt + 1))
+
+    def _recall(self, effect: Recall) -> None:
+        """The visit waits again; the engine stops its sequence at the end of the step."""
+        visit = self._visits[effect.ticket_id]
+        assert visit.sequence is not None
+        self._engine.abort(visit.sequence)
+        self._result.recalls += 1
+        self._result.recalled_tokens += visit.request.prompt_tokens
+        visit.sequence = visit.dispatched_s = visit.most_tokens = None
+        self._waiting += 1
 
     def _abort(self, effect: Abort) -> None:
         visit = self._visits[effect.ticket_id]

@@ -12,6 +12,7 @@ from headway.simulator.run.shell import simulate
 from headway.simulator.studies.strategies import Arm
 from headway.simulator.traffic.clients import Clients
 from headway.simulator.traffic.traffic import Traffic
+from headway_policies.preset import seat_words
 
 #: Called with the name of an arm and the share of its requests that have arrived.
 Progress = Callable[[str, float], None]
@@ -51,6 +52,7 @@ def _run(
             progress(arm.name, min(number / total, 1.0))
 
     result = simulate(traffic.requests, arm.preset, arm.model, clients=clients, seed=seed, progress=come)
-    own = stated_by(arm.preset) if by_own else {}
+    own = stated_by(arm.preset, arm.model, traffic.requests) if by_own else {}
     summary = summarise(arm.name, result, slo, warmup_s=traffic.warmup_s, span_s=traffic.span_s, own=own)
-    return Run(arm.name, result, summary, limited=arm.preset is not None)
+    seats = "" if arm.preset is None else seat_words(arm.preset.settings(), arm.model.max_num_seqs)
+    return Run(arm.name, result, summary, limited=arm.preset is not None, seats=seats)

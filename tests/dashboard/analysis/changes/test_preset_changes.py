@@ -13,6 +13,7 @@ from headway_dashboard.analysis.changes.preset_changes import (
     by_urgency,
     card_words,
     change_rows,
+    seat_change,
 )
 from headway_policies import Preset, bundled_presets
 from headway_policies.request import PriorityClass
@@ -75,7 +76,19 @@ def test_a_card_names_a_window_only_where_the_strategy_waits_for_one(name: str) 
 def test_a_card_says_that_its_seats_are_capped() -> None:
     """The engine was started with fewer."""
     settings: dict[str, Setting] = {"batching.seats": 64, "batching.strategy": "continuous"}
-    assert card_words(settings, 32) == "64 seats, capped at 32 · continuous batching"
+    assert card_words(settings, 32) == "seats: fixed at 64, capped at 32 · continuous batching"
+    moving: dict[str, Setting] = {**settings, "limit.policy": "model"}
+    assert card_words(moving, 256) == "seats: starts at 64, up to the engine's 256 · continuous batching"
+
+
+def test_a_switch_says_how_far_the_limit_reaches_before_and_after() -> None:
+    """Two presets with the same start may have another reach; nothing is said where both are the same."""
+    fixed: dict[str, Setting] = {"batching.seats": 64}
+    moving: dict[str, Setting] = {**fixed, "limit.policy": "model", "limit.max_seats": 128}
+    assert seat_change(moving, fixed, 256) == "Seats: starts at 64, up to 128 → fixed at 64."
+    assert seat_change(fixed, {**fixed, "queue.max_waiting": 5}, 256) == ""
+    (row,) = change_rows(moving, {**moving, "batching.seats": 32}, 256)
+    assert (row.setting, row.applies) == ("batching.seats", "as requests finish; the limit starts there")
 
 
 def test_classes_by_urgency() -> None:

@@ -87,7 +87,7 @@ async def test_the_whole_status_is_read_as_the_server_writes_it(stub: StubServer
     control.order_fallback("pause", caller=Caller(address="-"))
     ladder = schema.FallbackState.model_validate(control.fallback_controller.status())
     reported = status_of(schema.Status.model_validate(control.status()), ladder)
-    assert (reported.known, reported.engine.state, reported.limit_reason) == (True, "up", "fixed")
+    assert (reported.known, reported.engine.state, reported.limit_reason) == (True, "up", "start")
     assert (reported.admission, reported.dispatching) == ("open", True)
     assert (reported.ladder.rung, reported.ladder.ordered, reported.ladder.trigger) == ("pause", "pause", "operator")
     assert (reported.ladder.moves[0].before, reported.ladder.moves[0].after) == ("normal", "pause")

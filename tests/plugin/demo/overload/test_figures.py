@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headway.demo.drive import COMPLETED, FAILED, REFUSED, Served
-from headway.demo.overload.figures import Delays, capacity_per_s, figures
+from headway.demo.overload.figures import Delays, figures
+from headway.demo.overload.shares import ClassShare
 from headway.load.histogram import Histogram
 from headway.load.scrape import ClassCounts, Counts
 
@@ -18,19 +19,6 @@ SERVED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("added", "served", "expected"),
-    [
-        pytest.param(Counts({}, batch_sum=400), SERVED, 4.0, id="tokens of all steps by tokens of an answer"),
-        pytest.param(Counts({}), SERVED, 0.4, id="no steps shown: completed requests"),
-        pytest.param(Counts({}, batch_sum=400), SERVED[2:], 0.0, id="nothing completed"),
-    ],
-)
-def test_the_capacity_is_in_requests_of_mean_length(added: Counts, served: list[Served], expected: float) -> None:
-    """In 5 s."""
-    assert capacity_per_s(added, 5.0, served) == pytest.approx(expected)
-
-
 def test_the_figures_are_what_was_added_during_the_overload() -> None:
     """Counts by class from the server, answers and advice from the clients, delays of the most urgent class."""
     earlier = ClassCounts(10, 0, 0, {"completed": 10}, {}, Histogram({"1": 10, "2": 10, "+Inf": 10}))
@@ -41,7 +29,9 @@ def test_the_figures_are_what_was_added_during_the_overload() -> None:
     )
     first = Counts({"realtime": earlier}, rungs={"normal": 1, "cap": 1, "shed": 0, "divert": 0})
     last = Counts({"realtime": later, "batch": batch}, rungs={"normal": 2, "cap": 2, "shed": 1, "divert": 0})
-    found = figures(10.0, 0.3, {"realtime": 1, "batch": 5}, SERVED, (first, last), before)
+    shares = [ClassShare("realtime", 1, 1, 1, 1, 0.5)], [ClassShare("realtime", 1, 1, 1, 0, 0.5)]
+    found = figures(10.0, 0.3, {"realtime": 1, "batch": 5}, SERVED, (first, last), before, shares)
+    assert (found.shares, found.without) == shares
     realtime, others = found.classes
     assert (realtime.sent, realtime.ended, realtime.arrived, realtime.completed, realtime.refused) == (1, 1, 1, 1, {})
     assert (others.sent, others.ended, others.arrived) == (5, 4, 4)
@@ -58,6 +48,6 @@ def test_the_figures_are_what_was_added_during_the_overload() -> None:
 
 def test_a_server_that_shows_nothing_leaves_nothing_out() -> None:
     """Every class that was sent is there, without counts."""
-    found = figures(1.0, 0.0, {"realtime": 1}, [], (Counts({}), Counts({})), Counts({}))
+    found = figures(1.0, 0.0, {"realtime": 1}, [], (Counts({}), Counts({})), Counts({}), ([], []))
     assert [(one.class_name, one.sent, one.ended, one.arrived) for one in found.classes] == [("realtime", 1, 0, 0)]
     assert (found.retry_after_s, found.unanswered, found.rungs) == (None, 1, [])

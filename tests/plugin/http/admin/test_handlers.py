@@ -86,7 +86,10 @@ async def test_a_limit_is_ordered_as_a_preset_is_switched() -> None:
         headers = bearer(OPERATOR) | {"If-Match": '"1"'}
         done = await client.put("/headway/v1/limit", headers=headers, json=body)
         assert (done.status_code, done.headers["etag"], done.json()["name"]) == (200, '"2"', "balanced")
-        assert done.json()["changes"] == [{"setting": "batching.seats", "before": 32, "after": 12}]
+        assert done.json()["changes"] == [
+            {"setting": "batching.seats", "before": 32, "after": 12},
+            {"setting": "limit.policy", "before": "model", "after": "fixed"},
+        ]
         preset = await client.get("/headway/v1/preset", headers=bearer(VIEWER))
         assert preset.json()["settings"]["batching.seats"] == 12
         (entry,) = control.audit.entries(9)[:1]
@@ -492,7 +495,8 @@ def test_a_token_file_is_a_regular_one_of_a_few_bytes(tmp_path: Path) -> None:
 async def test_a_switch_says_what_validate_would_warn_of() -> None:
     """In its answer, and before it in the list of presets; a preset without doubts has none."""
     async with admin() as (client, control):
-        text = 'name = "doubtful"\nextends = "balanced"\nbatching.seats = 70\n'
+        limit = 'limit = { policy = "fixed", memory_aware = false }'
+        text = f'name = "doubtful"\nextends = "balanced"\nbatching.seats = 70\n{limit}\n'
         control.catalogue.include(parse_preset(text, "doubtful.toml"))
         listed = (await client.get("/headway/v1/presets", headers=bearer(VIEWER))).json()["presets"]
         warned = {one["name"]: one["warnings"] for one in listed}

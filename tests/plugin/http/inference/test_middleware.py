@@ -38,7 +38,7 @@ class Site:
 
     def __init__(self, **middleware: Any) -> None:
         table = {"name": "tight", "default_class": "normal", "batching": {"seats": 1, "window_ms": 0}}
-        preset = Preset.model_validate(table | {"queue": {"max_waiting": 2}, "classes": CLASSES})
+        preset = Preset.model_validate(table | {"queue": {"max_waiting": 2, "make_room": False}, "classes": CLASSES})
         self.engine = headway.wrap(FakeEngine(step_s=1), preset=preset)
         self.control = self.engine.headway
         self.bodies: list[bytes] = []

@@ -32,7 +32,9 @@ class Site:
         own = {"priority": 1, "max_waiting": 10, "queue_timeout_s": 10.0, "total_timeout_s": 100.0} | terms
         better = own | {"priority": 2}
         classes = {"usual": PriorityClass.model_validate(own), "better": PriorityClass.model_validate(better)}
-        preset = small_preset(classes=classes).model_copy(update={"queue": QueueSettings(max_waiting=1, evict=True)})
+        preset = small_preset(classes=classes).model_copy(
+            update={"queue": QueueSettings(max_waiting=1, evict=True, make_room=False)}
+        )
         self.engine: Any = headway.wrap(FakeEngine(step_s=1.0), preset)
         self.control: headway.Control = self.engine.headway
         routes = [Route(path, self.generate, methods=["POST"]) for path in PATHS]

@@ -30,7 +30,7 @@ class Bench:
         self.registry = CollectorRegistry()
         clock_s = asyncio.get_running_loop().time
         self.meters = Meters(CLASSES, 8, self.registry, bounds_s=[0.42], inter_token_bounds_s=[0.042], clock_s=clock_s)
-        self.gate = Gate(small_preset(seats, classes=CLASSES), meter=self.meters)
+        self.gate = Gate(small_preset(seats, classes=CLASSES), ceiling=seats, meter=self.meters)
 
     async def serve(
         self, class_name: str, first_s: float, tokens: int, pace_s: float, ending: Ending = Ending.COMPLETED
@@ -119,7 +119,7 @@ def test_every_answer_has_a_finish_reason_of_a_closed_list(
     registry = CollectorRegistry()
     meters = Meters(CLASSES, 8, registry)
     before = {tuple(one.labels.items()) for one in Scrape(generate_latest(registry).decode()).samples}
-    meters.ended(EndedRequest("chat", outcome, None, True, 0.1, 0.2, 0.3, 0.0, Usage(1, 1), tuple(reasons)))
+    meters.ended(EndedRequest("chat", outcome, None, None, True, 0.1, 0.2, 0.3, 0.0, Usage(1, 1), tuple(reasons)))
     scrape = Scrape(generate_latest(registry).decode())
     names = ("stop", "length", "abort", "error", "other")
     found = {one: scrape("headway_finish_reasons_total", finish_reason=one, **{"class": "chat"}) for one in names}
@@ -131,7 +131,7 @@ def test_a_request_that_was_never_dispatched_has_no_finish_reason() -> None:
     """It has no answer that could have ended."""
     registry = CollectorRegistry()
     meters = Meters(CLASSES, 8, registry)
-    meters.ended(EndedRequest("chat", Outcome.REJECTED_FULL, None, False, None, None, 0.0, 0.0, None))
+    meters.ended(EndedRequest("chat", Outcome.REJECTED_FULL, None, None, False, None, None, 0.0, 0.0, None))
     assert Scrape(generate_latest(registry).decode())("headway_finish_reasons_total") == 0
 
 
@@ -170,3 +170,15 @@ async def test_nothing_is_left_to_refuse_that_was_not_judged() -> None:
     assert scrape("headway_objective_met_total", objective="both") == 0
     held.leave(Ending.CANCELLED)
     gate.close()
+
+
+@pytest.mark.parametrize("ceiling", [1, 64, 100, 1024, 8192, 10_000])
+def test_every_batch_that_the_engine_can_run_has_a_bucket(ceiling: int) -> None:
+    """However many seats it has: a quantile of full batches is a number, not infinity."""
+    registry = CollectorRegistry()
+    meters = Meters.for_presets(PresetCatalogue(), registry, ceiling)
+    meters.step(ceiling)
+    scrape = Scrape(generate_latest(registry).decode())
+    assert scrape("headway_batch_size_bucket", le=str(float(ceiling))) == 1
+    sizes = [float(one.labels["le"]) for one in scrape.samples if one.name == "headway_batch_size_bucket"]
+    assert max(size for size in sizes if size != float("inf")) == max(ceiling, 1024)

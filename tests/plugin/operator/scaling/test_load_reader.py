@@ -63,10 +63,12 @@ async def test_a_queue_counts_in_seat_seconds_against_its_objective() -> None:
         "normal": terms(2, queue_s=30.0),
         "patient": terms(1, queue_s=None, total_s=None),
     }
-    gate = Gate(small_preset(4, classes=classes))
+    gate = Gate(small_preset(4, classes=classes), ceiling=4)
     for name in classes:
         await steady_traffic(gate, 1.0, 2.0, 30.0, name)
     held = [gate.enter("normal") for _ in range(4)]
+    for permit in held:
+        permit.first_token()
     waiting = [gate.enter(name) for name in ("quick", "quick", "normal", "patient")]
     await asyncio.sleep(1.5)
     seen = LoadReader(gate, lambda: 1).read()

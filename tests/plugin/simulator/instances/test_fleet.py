@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from small_presets import small_preset
+from small_presets import balanced_with_absolute_objectives, small_preset
 
 from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.engine_model.engine import EngineModel
@@ -17,12 +17,19 @@ from headway.simulator.run.shell import simulate
 from headway.simulator.studies.strategies import plain
 from headway.simulator.traffic.clients import Clients
 from headway.simulator.traffic.workload import WORKLOADS, Request
-from headway_policies import Outcome, bundled_presets
+from headway_policies import Outcome, Preset
 
 MODEL, SLO = EngineModel(), Slo()
 ROUGH = Clients(patience_s=8.0, cancel_ratio=0.2, retries=2, obedient_ratio=0.5)
+
+
+def without_room(preset: Preset) -> Preset:
+    """The preset without ``make_room``: bound late, a sequence starts a step after the one that made room for it."""
+    return preset.model_copy(update={"queue": preset.queue.model_copy(update={"make_room": False})})
+
+
 PRESETS = {
-    "balanced": bundled_presets()["balanced"],
+    "balanced": without_room(balanced_with_absolute_objectives()),
     "small": small_preset(4, most_waiting=20),
     "dynamic": plain("dynamic", 8),
 }

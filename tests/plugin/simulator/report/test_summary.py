@@ -135,8 +135,27 @@ def test_what_a_preset_states_is_read_from_its_classes() -> None:
     classes = {
         "a": terms(3, ttft_slo_s=2.0, inter_token_slo_ms=50.0), "b": terms(2, ttft_slo_s=9.0), "c": terms(1),
     }  # fmt: skip
-    assert stated_by(small_preset(classes=classes)) == {"a": ClassSlo(2.0, 0.05), "b": ClassSlo(9.0, None)}
-    assert stated_by(None) == {}
+    found = stated_by(small_preset(classes=classes), EngineModel(), [])
+    assert found == {"a": ClassSlo(2.0, 0.05), "b": ClassSlo(9.0, None)}
+    assert stated_by(None, EngineModel(), []) == {}
+
+
+def test_relative_objectives_are_multiples_of_the_model() -> None:
+    """Of a sequence alone, and of the mean prompt; a longer prompt has its own prefill on top."""
+    classes = {"a": terms(1, ttft_slo_s="8x", inter_token_slo_ms="2.5x")}
+    model = EngineModel(base_s=0.03, seat_s=0.001, prefill_s=0.002)
+    requests = [Request(0.0, "a", tokens, 11) for tokens in (50, 150)]
+    own = stated_by(small_preset(classes=classes), model, requests)["a"]
+    assert (own.ttft_s, own.inter_token_s) == (pytest.approx(8 * (0.031 + 0.2)), pytest.approx(2.5 * 0.031))
+
+    def kept(prompt_tokens: int, first_s: float) -> bool:
+        request = Request(0.0, "a", prompt_tokens, 11)
+        visit = Visit(0, request, 0, "a", 0.0, 0.0, first_s, first_s + 0.5, Outcome.COMPLETED, made_tokens=11)
+        return own.kept(visit)
+
+    assert [kept(100, 1.84), kept(100, 1.86), kept(50, 1.84), kept(200, 2.04), kept(200, 2.06)] == [
+        True, False, True, True, False,
+    ]  # fmt: skip
 
 
 def test_percentiles_are_by_nearest_rank() -> None:

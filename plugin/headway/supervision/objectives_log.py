@@ -1,0 +1,48 @@
+"""The log of the objectives: what a preset promises on this engine, once the warm-up has measured it.
+
+A relative objective is a number only where the engine is known. One line with all classes, and a warning for each
+objective that the engine misses even for a request alone; again after a switch to another preset. The server goes on:
+such an objective refuses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from headway.admission import Gate
+from headway_policies.limits import ObjectivesNow
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 10.0
+
+
+class ObjectivesLog:
+    """Reads the objectives of one gate, and logs them once for each revision of its preset."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._revision: int | None = None
+
+    async def run(self) -> None:
+        """Look now and then, for as long as the server runs."""
+        while True:
+            self.report()
+            await asyncio.sleep(EVERY_S)
+
+    def report(self) -> None:
+        """Log the objectives in force, unless that was done, or they are not known yet."""
+        desk = self._gate.desk
+        unloaded = desk.engine_fit.unloaded
+        if self._revision == desk.revision or unloaded is None or not desk.engine_up:
+            return
+        self._revision = desk.revision
+        preset, tokens = desk.preset, desk.usual_prompt_tokens
+        now = {name: ObjectivesNow.of(preset.classes[name], unloaded, tokens) for name in preset.by_urgency()}
+        said = [f"{name}: {one.words}" for name, one in now.items() if one.words]
+        if said:
+            log.info("objectives of %s on this engine: %s", preset.name, "; ".join(said))
+        for name, one in now.items():
+            for sentence in one.missed_alone(preset.name, name):
+                log.warning("%s", sentence)

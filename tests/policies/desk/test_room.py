@@ -1,0 +1,90 @@
+"""Making room: at full seats a more urgent ticket takes the place of one that has no token yet."""
+
+from __future__ import annotations
+
+from small_presets import small_preset
+from watched_desk import WatchedDesk, deeds, dispatched
+
+from headway_policies import Dispatch, Preset, Recall, Ticket
+from headway_policies.desk.desk import Desk
+
+
+def full(seats: int = 2, **queue: object) -> WatchedDesk:
+    """A desk whose seats are all taken by tickets of the least urgent class that have no token."""
+    desk = WatchedDesk(small_preset(seats, queue={"make_room": True} | queue))
+    for _ in range(seats):
+        desk.comes("batch", prompt_tokens=100)
+    return desk
+
+
+def test_the_last_of_the_least_urgent_class_makes_room() -> None:
+    """An urgent ticket is dispatched in the event of its arrival; the one that gave its seat waits."""
+    desk = full()
+    assert deeds(desk.comes("realtime", prompt_tokens=100)) == [Recall(2), Dispatch(3, 1)]
+    assert desk.counts("batch")[:3] == (2, 1, 1)
+    assert desk.desk.ledger.classes["batch"].recalls == 1
+
+
+def test_it_goes_back_to_its_own_place() -> None:
+    """It is the next of its class, before those that came after it."""
+    desk = full()
+    desk.comes("batch", prompt_tokens=100)
+    desk.comes("realtime", prompt_tokens=100)
+    assert dispatched(desk.leaves(4)) == [2]
+    assert dispatched(desk.leaves(1)) == [3]
+
+
+def test_a_ticket_makes_room_once() -> None:
+    """Dispatched again, it keeps its seat."""
+    desk = full(seats=1)
+    desk.comes("realtime", prompt_tokens=100)
+    assert dispatched(desk.leaves(2)) == [1]
+    assert deeds(desk.comes("realtime", prompt_tokens=100)) == []
+
+
+def test_what_has_sent_a_token_keeps_its_seat() -> None:
+    """No stream is cut."""
+    desk = full(seats=1)
+    desk.token(1)
+    assert deeds(desk.comes("realtime", prompt_tokens=100)) == []
+
+
+def test_an_equal_makes_no_room() -> None:
+    """Only a less urgent ticket does."""
+    desk = WatchedDesk(small_preset(1, queue={"make_room": True}))
+    desk.comes("realtime")
+    assert deeds(desk.comes("realtime")) == []
+
+
+def test_a_preset_may_forbid_it() -> None:
+    """``queue.make_room = false``: the urgent ticket waits for a seat."""
+    desk = full(make_room=False)
+    assert deeds(desk.comes("realtime", prompt_tokens=100)) == []
+
+
+def test_one_that_has_waited_for_long_keeps_its_seat() -> None:
+    """It would run out of time if it waited again: more than half of its ten seconds are over."""
+    desk = WatchedDesk(small_preset(1, queue={"make_room": True}))
+    desk.comes("realtime")
+    desk.comes("batch")
+    desk.passes(6.0)
+    assert dispatched(desk.leaves(1)) == [2]
+    assert deeds(desk.comes("realtime")) == []
+
+
+def test_few_prompt_tokens_are_computed_in_vain() -> None:
+    """At most 3 per cent of all that are dispatched, and those of four prompts."""
+    desk = Desk(_large())
+    sent = recalled = 0
+    for number in range(1, 2001):
+        name = "realtime" if number % 2 else "batch"
+        for effect in desk.arrive(Ticket(number, name, float(number), prompt_tokens=100), float(number)):
+            sent += isinstance(effect, Dispatch)
+            recalled += isinstance(effect, Recall)
+        for record in list(desk.dispatched())[: 1 if number % 3 else 0]:
+            desk.leave(record.ticket.id, "completed", float(number))  # type: ignore[arg-type]  # an Ending by its text
+    assert 0 < recalled <= 0.03 * sent + 4
+
+
+def _large() -> Preset:
+    return small_preset(4, most_waiting=100_000, queue={"make_room": True})

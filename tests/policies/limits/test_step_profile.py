@@ -1,0 +1,133 @@
+"""The step time over the whole range of an engine, and its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import exp, log, sqrt
+from random import Random
+
+import pytest
+
+from headway_policies.limits.step_profile import StepProfile
+from headway_policies.limits.step_time import StepTime
+
+COSTS = StepTime(base_s=0.03, sequence_s=0.001, prefill_token_s=0.0005)
+ALONE_S = COSTS.step_s(1, 0)
+_LASTS_STEPS = 40
+
+
+def steps(profile: StepProfile, running: int, number: int, slowness: float = 1.0, prefill_tokens: int = 0) -> None:
+    """So many equal steps."""
+    for _ in range(number):
+        profile.add(running, prefill_tokens, slowness * COSTS.step_s(running, prefill_tokens))
+
+
+def seen(slowness: float = 1.0) -> StepProfile:
+    """One that has seen every octave up to 64, with prompts and without."""
+    profile = StepProfile()
+    for running in (1, 2, 4, 8, 16, 32, 64):
+        for _ in range(20):
+            steps(profile, running, 1, slowness)
+            steps(profile, running + running // 2, 1, slowness, prefill_tokens=40)
+    return profile
+
+
+def test_a_linear_engine_is_known_over_its_whole_range() -> None:
+    """All three costs within a tenth."""
+    costs = seen().costs
+    assert costs.base_s == pytest.approx(COSTS.base_s, rel=0.1)
+    assert costs.sequence_s == pytest.approx(COSTS.sequence_s, rel=0.1)
+    assert costs.prefill_token_s == pytest.approx(COSTS.prefill_token_s, rel=0.1)
+
+
+def test_an_octave_is_remembered_however_long_ago_it_was() -> None:
+    """Five thousand steps at a hundred sequences: what a single one takes is still known."""
+    profile = seen()
+    steps(profile, 100, 5000)
+    assert profile.token_s == pytest.approx(ALONE_S, rel=0.1)
+
+
+@pytest.mark.parametrize("running", [1, 4, 32, 64])
+def test_a_slow_spell_is_followed_up_and_back(running: int) -> None:
+    """Six times as slow, for a while: some thirty steps later the unloaded pace is right within a tenth; and as soon
+    after the end of it.
+    """
+    profile = seen()
+    for slowness in (6.0, 1.0):
+        steps(profile, running, 34, slowness)
+        assert profile.token_s == pytest.approx(slowness * ALONE_S, rel=0.1)
+        steps(profile, running, 200, slowness)
+        assert profile.token_s == pytest.approx(slowness * ALONE_S, rel=0.1)
+
+
+def test_an_engine_that_is_slow_from_the_start_is_known_when_it_is_fast_again() -> None:
+    """There is nothing to compare with at first: the slow speed is taken for its own, and the fast one is followed."""
+    profile = seen(6.0)
+    assert profile.token_s == pytest.approx(6 * ALONE_S, rel=0.1)
+    steps(profile, 16, 34)
+    assert profile.token_s == pytest.approx(ALONE_S, rel=0.1)
+
+
+@pytest.mark.parametrize("running", [1, 16])
+def test_a_single_pause_is_ignored(running: int) -> None:
+    """One step of a hundred times its length moves nothing by more than a twentieth."""
+    profile = seen()
+    before_s = profile.token_s
+    steps(profile, running, 1, 100.0)
+    assert profile.token_s == pytest.approx(before_s, rel=0.05)
+    steps(profile, running, 50)
+    assert profile.token_s == pytest.approx(before_s, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_noise_does_not_move_it(seed: int) -> None:
+    """Steps that vary by a fifth, five thousand of them in one octave: never more than 15 per cent off."""
+    profile, random, worst = seen(), Random(seed), 0.0
+    for _ in range(5000):
+        noise = max(0.2, random.gauss(1.0, 0.2))
+        profile.add(16, 0, noise * COSTS.step_s(16, 0))
+        worst = max(worst, abs(profile.token_s / ALONE_S - 1))
+    assert worst < 0.15
+
+
+def test_costs_that_were_known_before_are_the_first_ones() -> None:
+    """Those of another process, until there are steps."""
+    profile = StepProfile()
+    profile.start_from(COSTS)
+    assert (profile.samples, profile.costs) == (0, COSTS)
+    assert profile.token_s == pytest.approx(ALONE_S)
+
+
+def served(steps: int, mean_running: int, seed: int, others: float) -> Iterator[tuple[int, int, float]]:
+    """Requests that come and go; every few dozen steps other programs change the speed by ``others`` (sigma)."""
+    random, running, speed = Random(seed), mean_running, 0.0
+    for _ in range(steps):
+        speed += others * sqrt(2 / _LASTS_STEPS) * random.gauss(0, 1) - speed / _LASTS_STEPS
+        arrives, leaves = random.random() < 0.1, random.random() < 0.1 * running / mean_running
+        prompts = random.randint(20, 120) if arrives else 0
+        running = max(1, running + arrives - leaves)
+        yield running, prompts, COSTS.step_s(running, prompts) * exp(speed + random.gauss(0, 0.05))
+
+
+@pytest.mark.parametrize("mean_running", [3, 8, 16])
+@pytest.mark.parametrize("others", [0.1, 0.2])
+def test_other_programs_do_not_lead_the_octaves_apart(mean_running: int, others: float) -> None:
+    """After dozens of changes of speed the pace of one sequence is still what it was, but for the present speed."""
+    off = []
+    for seed in (1, 2, 3):
+        profile = seen()
+        for step in served(4000, mean_running, seed, others):
+            profile.add(*step)
+            off.append(abs(log(profile.token_s / ALONE_S)))
+    off.sort()
+    assert off[len(off) // 2] < 0.25
+    assert off[int(0.95 * len(off))] < 0.7
+
+
+def test_a_pace_that_was_never_seen_follows_from_the_costs() -> None:
+    """From steps with many sequences alone, of several numbers."""
+    profile = StepProfile()
+    for _ in range(60):
+        for running in (4, 8, 16, 32):
+            steps(profile, running, 1)
+    assert profile.token_s == pytest.approx(ALONE_S, rel=0.1)

@@ -1,0 +1,106 @@
+"""Bundled presets on engines that are drawn at random, and on engines that vary: the judge of ``make bench-engines``.
+
+Short runs of one seed scatter: a goal counts as missed here beyond ``SLACK``. Engines that keep their objectives with
+fewer than ``FEW`` sequences are left out: there the first token of a request is due before any seat comes free.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count, islice
+
+import pytest
+from engine_family import FAMILY, drawn, objectives
+from engine_judge import Judge
+
+from headway.simulator import WORKLOADS, EngineModel, Variation, simulate
+from headway.simulator.engine_model.capacity import ceiling
+from headway.simulator.run.result import Result
+from headway_policies import bundled_presets
+
+LONG = os.environ.get("HEADWAY_LONG_TESTS") == "1"
+ENGINES = 200 if LONG else 20
+SLACK, FEW = 0.12, 10
+MIX = {"realtime": 0.3, "normal": 0.4, "batch": 0.3}
+
+
+def engines() -> Iterator[tuple[int, EngineModel]]:
+    """Engines that can serve several sequences at once within their objectives, with their seeds."""
+    drawn_ones = ((seed, drawn(seed)) for seed in count())
+    return ((seed, one) for seed, one in drawn_ones if ceiling(one, 64, 64, objectives(one)).seats >= FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(ENGINES // 10))
+def test_no_engine_is_worse_off_than_alone(part: int) -> None:
+    """On each of these engines the default preset and ``throughput`` reach their goals, below the ceiling and above."""
+    presets = bundled_presets()
+    missed = [
+        f"engine {seed}, {name} at {load}: {goal}"
+        for seed, model in islice(engines(), 10 * part, 10 * part + 10)
+        for judge in (Judge(model, 800),)
+        for name in ("balanced", "throughput")
+        for load in (0.5, 2.5)
+        for goal in judge.cell(presets[name], "W1", load, (1,)).missed(SLACK)
+    ]
+    assert not missed
+
+
+def ran(preset: str, model: EngineModel, load: float, length_s: float) -> Result:
+    """Three classes of fixed shares, at this multiple of what the undisturbed engine can serve."""
+    workload = replace(WORKLOADS["W1"], classes=MIX)
+    steady = replace(model, variation=None)
+    requests = workload.requests(length_s, 1, model=steady, slo=objectives(steady), load=load)
+    return simulate(requests, bundled_presets()[preset], model, seed=1)
+
+
+def served(result: Result, from_s: float, until_s: float) -> dict[str, float]:
+    """The share of the arrivals of each class in this time that had a first token."""
+    shares = {}
+    for name in MIX:
+        visits = [one for one in result.visits if one.class_name == name and from_s <= one.arrived_s < until_s]
+        shares[name] = sum(one.first_s is not None for one in visits) / len(visits)
+    return shares
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [3.0, 6.0])
+@pytest.mark.parametrize("load", [0.8, 1.2, 2.0])
+@pytest.mark.parametrize("preset", ["balanced", "interactive", "latency", "throughput"])
+def test_a_slow_spell_leaves_nothing_behind(preset: str, load: float, factor: float) -> None:
+    """Ten seconds after an engine that was slow from its start is fast, classes are served as on one that never was.
+
+    In an overload what has waited since then is served as well: there only the urgent class must not notice.
+    """
+    model, spell_s, length_s = FAMILY["two cores"], 40.0, 240.0
+    slow = replace(model, variation=Variation(slow=((factor, 0.0, spell_s),)))
+    after = served(ran(preset, slow, load, length_s), spell_s + 10, length_s)
+    always = served(ran(preset, model, load, length_s), spell_s + 10, length_s)
+    assert after["realtime"] >= always["realtime"] - 0.05
+    assert after["normal"] >= always["normal"] - (0.1 if load < 1 else 0.2)
+    assert after["batch"] >= always["batch"] - (0.1 if load < 1 else 0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variation",
+    [
+        Variation(slow=((6.0, 60.0, 100.0),)),
+        Variation(pauses=((10.0, 60.0),)),
+        Variation(neighbour=(2.0, 5.0, 20.0)),
+        Variation(drift=(0.5, 200.0)),
+        Variation(jitter_ratio=0.3),
+    ],
+    ids=["slow spell", "pause", "noisy neighbour", "drift", "jitter"],
+)
+@pytest.mark.parametrize("engine", ["two cores", "A100, 8B"])
+def test_the_urgent_class_is_served_first_on_an_engine_that_varies(engine: str, variation: Variation) -> None:
+    """In a lasting overload realtime is served at least as often as normal at any time, and when it is over always."""
+    model = replace(FAMILY[engine], variation=variation)
+    result = ran("balanced", model, 1.5, 150.0)
+    shares = served(result, 20.0, 150.0)
+    assert shares["realtime"] >= shares["normal"] - 0.02
+    assert shares["realtime"] >= 0.6  # six times as slow for 40 of 130 s, it alone is more than the engine can do
+    assert served(result, 115.0, 150.0)["realtime"] >= 0.9 or variation.drift is not None
