@@ -130,7 +130,13 @@ ENGINES: Mapping[tuple[str, str], tuple[float, str]] = {
         "next burst",
     ),
     ("W3", "goodput "): (0.80, "a new mix is known after some seconds of each phase"),
-    ("W2", "kept: "): (0.0, "with little load, the shares of few requests: chance"),
-    ("W3", "kept: "): (0.0, "with little load, the shares of few requests: chance"),
+    ("W2", "kept: "): (
+        0.0,
+        "up to eight hundredths, in one run of each cell, most under `throughput`, which keeps no time between tokens",
+    ),
+    ("W3", "kept: "): (
+        0.0,
+        "up to eight hundredths, in one run of each cell, most under `throughput`, which keeps no time between tokens",
+    ),
     ("W3", "tokens "): (0.80, "phases with long prompts and with long answers are served in another proportion"),
 }
