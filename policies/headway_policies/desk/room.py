@@ -42,8 +42,10 @@ class Room:
         """A waiting ticket for which there is no seat, and a running one that gives it its own; None where there is
         no such pair.
         """
-        scheduler, lifecycle = self._scheduler, self._lifecycle
-        if not lifecycle.unstarted or scheduler.strategy.barrier or not self._mode.preset.queue.make_room:
+        scheduler, lifecycle, preset = self._scheduler, self._lifecycle, self._mode.preset
+        if not lifecycle.unstarted or scheduler.strategy.barrier or not preset.queue.make_room:
+            return None
+        if preset.ordering.between == "ageing":  # one that has waited may be as urgent as the class above it
             return None
         lane = scheduler.queue.lanes[0]
         for name in self._mode.preset.by_urgency()[:-1]:
