@@ -223,7 +223,7 @@ def test_a_preset_is_forecast_tried_watched_and_undone(page: Page, watched: Watc
         expect(watch.get_by_text("is on trial")).to_be_visible()
         expect(watch.get_by_role("cell", name="normal").first).to_be_visible()
         on_trial = server.status()
-        assert (on_trial["preset"]["name"], on_trial["limit"]["live"]) == ("latency", 8)
+        assert on_trial["preset"]["name"] == "latency"
         assert on_trial["preset"]["revision"] == before["revision"] + 1
         assert on_trial["preset"]["trial"]["back_to"] == before["name"]
         watch.get_by_role("button", name="Undo").click()
@@ -231,7 +231,6 @@ def test_a_preset_is_forecast_tried_watched_and_undone(page: Page, watched: Watc
     after = server.status()
     assert after["preset"]["name"] == before["name"]
     assert after["preset"].get("trial") is None
-    assert after["limit"]["live"] == 32
     entries = server.admin("GET", "audit").json()["entries"]
     assert any(one["actor"] == "tester" and one["after"].startswith("latency") for one in entries)
 
