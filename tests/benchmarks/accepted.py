@@ -99,6 +99,11 @@ SERVING: Accepted = {
     },
 }
 
+_CLOSE = (
+    0.0,
+    "up to eight hundredths, in one run of each cell, most under `throughput`, which keeps no time between tokens",
+)
+
 #: Of ``make bench-engines``: workload and kind of goal, with the figure down to which (for a first token up to which) a
 #: miss is accepted, and why.
 ENGINES: Mapping[tuple[str, str], tuple[float, str]] = {
@@ -130,13 +135,7 @@ ENGINES: Mapping[tuple[str, str], tuple[float, str]] = {
         "next burst",
     ),
     ("W3", "goodput "): (0.80, "a new mix is known after some seconds of each phase"),
-    ("W2", "kept: "): (
-        0.0,
-        "up to eight hundredths, in one run of each cell, most under `throughput`, which keeps no time between tokens",
-    ),
-    ("W3", "kept: "): (
-        0.0,
-        "up to eight hundredths, in one run of each cell, most under `throughput`, which keeps no time between tokens",
-    ),
+    ("W2", "kept: "): _CLOSE,
+    ("W3", "kept: "): _CLOSE,
     ("W3", "tokens "): (0.80, "phases with long prompts and with long answers are served in another proportion"),
 }

@@ -170,7 +170,8 @@ def banner(plan: Plan) -> str:
     return "\n".join(
         [
             f"headway {version()} serves {model_of(plan.engine) or 'the model of --config'} at {_url(plan.engine)}",
-            f"  preset     {preset.name}: {seats_line(plan.engine, preset, servers)} ({plan.chosen.source})",
+            f"  preset     {preset.name} ({plan.chosen.source})",
+            f"  seats      {seats_line(plan.engine, preset, servers)}",
             f"  classes    {' > '.join(preset.by_urgency())}; without one: {preset.default_class}",
             f"  admin API  {admin}",
             *([f"  front end  {servers} API servers behind one queue"] if servers > 1 else []),

@@ -9,7 +9,7 @@ from headway.operator.forecasts import unsaved_preset
 from headway.operator.install import EngineParts, install, prepare
 from headway.operator.metrics import Meters, MetricsCollector
 from headway.operator.presets import Listed, PresetCatalogue
-from headway.operator.reach import follows_engine, reach, stated_seats
+from headway.operator.reach import follows_engine, stated_seats
 from headway.operator.scaling import Fleet, arrivals_file, scaling_from_environment
 from headway.operator.snapshot import ServerIdentity, Snapshot
 from headway.operator.trials import PresetTrial
@@ -31,7 +31,6 @@ __all__ = [
     "follows_engine",
     "install",
     "prepare",
-    "reach",
     "scaling_from_environment",
     "stated_seats",
     "unsaved_preset",

@@ -183,7 +183,7 @@ class FactsReader:
 
 
 _NOTHING = Served()
-_NO_OBJECTIVES = Resolved(None, None, relative=False, kept_alone=True)
+_NO_OBJECTIVES = Resolved(None, None, relative=False)
 
 
 def _warms_up(desk: Desk) -> bool:

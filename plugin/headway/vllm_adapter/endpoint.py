@@ -36,7 +36,7 @@ from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
 from headway.http.inference import Retries, TenantCharges
-from headway.operator import Control, Listed, ServerIdentity, follows_engine, reach, stated_seats
+from headway.operator import Control, Listed, ServerIdentity, follows_engine, stated_seats
 from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
@@ -48,6 +48,7 @@ from headway.vllm_adapter.start_checks import check_start, inference_keys
 from headway.vllm_adapter.vllm_routes import log_routes
 from headway.vllm_adapter.waiting_metric import WithQueue
 from headway.vllm_adapter.warmup_requests import WarmupRequests
+from headway_policies.preset import seat_words
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
 
@@ -149,7 +150,7 @@ class HeadwayEndpoint:
             log.info("bounds: %s", words)
         log.info(
             "preset %s in force: %d seats (ceiling %d): %s",
-            control.preset.name, gateway.gate.desk.limit, ceiling, reach(control.preset, str(ceiling)),
+            control.preset.name, gateway.gate.desk.limit, ceiling, seat_words(control.preset.settings(), ceiling),
         )  # fmt: skip
 
     def _guard_requests(self, settings: Settings, args: Namespace) -> None:

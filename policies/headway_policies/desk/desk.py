@@ -5,7 +5,8 @@ it. It reads no clock, awaits nothing and touches nothing outside itself: each e
 and returns the effects its shell must carry out, in order. Times may not run backwards.
 
     phase      entered by                     left by
-    WAITING    arrive, recall, engine_restarting   dispatch, reject, expire, leave, engine_lost, drain
+    WAITING    arrive, recall,
+               engine_restarting              dispatch, reject, expire, leave, engine_lost, drain
     RUNNING    dispatch                       leave, abort (a time-out), engine_restarting, engine_lost
     SETTLED    abort, engine_lost, leave      leave, reseat to 0: the outcome is written, the engine may hold seats
     ENDED      reject, expire, leave, reseat  never: the desk has forgotten the ticket

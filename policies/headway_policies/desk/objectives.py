@@ -140,10 +140,8 @@ class Objectives:
 
     def lost(self, record: Record, now_s: float) -> bool:
         """Whether its first token would be too late even in an idle engine."""
-        unloaded = self._engine.unloaded
-        return self.late(
-            record, 0.0 if unloaded is None else unloaded.first_token_s(record.ticket.prompt_tokens), now_s
-        )
+        unloaded, tokens = self._engine.unloaded, record.ticket.prompt_tokens
+        return self.late(record, 0.0 if unloaded is None else unloaded.first_token_s(tokens), now_s)
 
     def overloaded(self, class_name: str, now_s: float) -> bool:
         """Whether the queue of a class stands, or stood shortly before."""
@@ -167,10 +165,8 @@ class Objectives:
         """
         if class_name not in self._stated:
             return inf
-        found, unloaded = self.resolved(class_name, prompt_tokens), self._engine.unloaded
-        if found.ttft_s is None or (unloaded is not None and found.ttft_s <= unloaded.first_token_s(prompt_tokens)):
-            return inf
-        return found.ttft_s
+        found = self.resolved(class_name, prompt_tokens)
+        return inf if found.ttft_s is None or not found.ttft_kept_alone else found.ttft_s
 
     # ------------------------------------------------------------------ the seats that are held
 

@@ -9,12 +9,10 @@ The ticket to go is of the least urgent class, and of those the one that was dis
 computed. A ticket makes room once at most, and only while more than half of the time that it may wait is left to it.
 The prompt tokens that are dispatched in vain are at most ``_WASTED_RATIO`` of all, and those of ``_FREE_TICKETS`` usual
 prompts. A class takes seats in this way up to its share of the limit and the square root of that, so the shares of the
-others stand.
+others stand. Under ageing no room is made: what has waited may be as urgent as the class above it.
 """
 
 from __future__ import annotations
-
-from math import ceil, sqrt
 
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
@@ -45,11 +43,11 @@ class Room:
         scheduler, lifecycle, preset = self._scheduler, self._lifecycle, self._mode.preset
         if not lifecycle.unstarted or scheduler.strategy.barrier or not preset.queue.make_room:
             return None
-        if preset.ordering.between == "ageing":  # one that has waited may be as urgent as the class above it
+        if preset.ordering.between == "ageing":
             return None
         lane = scheduler.queue.lanes[0]
-        for name in self._mode.preset.by_urgency()[:-1]:
-            if not scheduler.queue.by_class[name].requests or not self._may_take(name):
+        for name in preset.by_urgency()[:-1]:
+            if not scheduler.queue.by_class[name].requests or scheduler.seats_of_share(name) <= 0:
                 continue
             ticket = scheduler.queue.first_of(name, lane, now_s)
             if ticket is None or scheduler.fits(ticket) or scheduler.held_back(now_s, name):
@@ -59,11 +57,6 @@ class Room:
                 self._wasted_tokens += victim.ticket.seats * victim.ticket.prompt_tokens
                 return lifecycle.records[ticket.id], victim
         return None
-
-    def _may_take(self, class_name: str) -> bool:
-        """Whether a class has fewer seats than its share of the limit and its variation."""
-        share = self._scheduler.share(class_name) * self._scheduler.limit
-        return self._scheduler.seats.taken_by(class_name) < ceil(share + sqrt(share))
 
     def _victim(self, class_name: str, ticket: Ticket, now_s: float) -> Record | None:
         """The running ticket that gives way: the last one of the least urgent class below this one."""

@@ -235,9 +235,12 @@ class Scheduler:
                 return ticket
         return None
 
-    def share(self, class_name: str) -> float:
-        """The share of a class, 1 in all."""
-        return self._shares[class_name]
+    def seats_of_share(self, class_name: str) -> int:
+        """The seats that a class may still take as its own: its share of the limit and the square root of that, by
+        which its demand varies; negative where it has more.
+        """
+        share = self._shares[class_name] * self.limit
+        return ceil(share + sqrt(share)) - self.seats.taken_by(class_name)
 
     def held_back(self, now_s: float, class_name: str) -> bool:
         """Whether no prompt of a class may be computed now beside those that run."""
@@ -354,15 +357,12 @@ class Scheduler:
 
     def _beyond_limit(self) -> int:
         """The seats that the most urgent class may take beyond a limit that moves: less urgent tickets that took more
-        than what is left to them now do not hold it up. It never has more than its share of the limit and the square
-        root of that, by which its demand varies.
+        than what is left to them now do not hold it up.
         """
         urgent, seats = self._urgent, self.seats
         if urgent is None or self.strategy.barrier or not self.queue.by_class[urgent].requests:
             return 0
-        share = self._shares[urgent] * self.limit
-        own = ceil(share + sqrt(share)) - seats.taken_by(urgent)
-        return int(max(0, min(own, self.most_seats - seats.taken)))
+        return int(max(0, min(self.seats_of_share(urgent), self.most_seats - seats.taken)))
 
     def _next_beyond(self, lane: Lane, now_s: float) -> Ticket | None:
         """The next, where it is of the most urgent class, which may take seats beyond the limit, and the pace has a

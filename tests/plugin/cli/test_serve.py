@@ -74,7 +74,7 @@ def test_the_launcher_gets_the_model_our_defaults_and_then_the_words_of_the_user
     out, err = capsys.readouterr()
     assert out == ""
     assert f"http://127.0.0.1:{port}" in err
-    assert "serial: 1 seat, fixed (bundled)" in err
+    assert "serial (bundled)\n  seats      fixed at 1\n" in err
     assert "off; set HEADWAY_ADMIN_TOKEN" in err
 
 
@@ -92,7 +92,7 @@ def test_the_preset_comes_from_the_option_then_the_environment_then_is_balanced(
             os.environ["HEADWAY_PRESET"] = variable
         assert main(["serve", str(tmp_path), "--port", port, *words]) == 0
         assert os.environ["HEADWAY_PRESET"] == expected
-        assert f"{expected}: " in capsys.readouterr().err
+        assert f"  preset     {expected} (bundled)\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--preset"], ["--preset-dir", "--no-warmup"]], ids=" ".join)
@@ -118,11 +118,11 @@ ADAPTIVE = PRESET + '[limit]\npolicy = "model"\n'
 @pytest.mark.parametrize(
     ("text", "words", "line"),
     [
-        (PRESET, [], "night: 96 seats, fixed"),
-        (ADAPTIVE, [], "night: starts at 96 seats, follows the engine up to its --max-num-seqs"),
-        (ADAPTIVE, ["--max-num-seqs", "200"], "night: starts at 96 seats, follows the engine up to --max-num-seqs 200"),
-        (ADAPTIVE + "max_seats = 99\n", [], "night: starts at 96 seats, at most 99"),
-        (ADAPTIVE, ["--api-server-count", "2"], "night: 96 seats, fixed before several API servers"),
+        (PRESET, [], "fixed at 96"),
+        (ADAPTIVE, [], "starts at 96, up to the engine's ceiling"),
+        (ADAPTIVE, ["--max-num-seqs", "200"], "starts at 96, up to the engine's 200"),
+        (ADAPTIVE + "max_seats = 99\n", [], "starts at 96, up to 99"),
+        (ADAPTIVE, ["--api-server-count", "2"], "fixed at 96, before several API servers"),
     ],
     ids=["fixed", "follows", "follows a number", "a top of its own", "several API servers"],
 )
@@ -141,7 +141,7 @@ def test_the_banner_says_where_the_seats_start_and_how_far_they_reach(
     file = tmp_path / "night.toml"
     file.write_text(text)
     assert main(["serve", str(tmp_path), "--preset", str(file), "--port", port, *words]) == 0
-    assert f"  preset     {line} ({file})\n" in capsys.readouterr().err
+    assert f"  preset     night ({file})\n  seats      {line}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

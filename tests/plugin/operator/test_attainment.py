@@ -73,12 +73,12 @@ def test_both_is_never_met_without_an_answer_or_with_an_objective_missed(
     if found.get(BOTH):
         assert outcome is Outcome.COMPLETED
         assert all(found.values())
-    assert set(found) <= {*objectives_s(Resolved(*own, relative=False, kept_alone=True)), BOTH}
+    assert set(found) <= {*objectives_s(Resolved(*own, relative=False)), BOTH}
     assert (BOTH in found) == bool(found)
 
 
 def test_only_objectives_that_are_known_are_numbers() -> None:
     """By name, in seconds; one that is relative to an engine that is not known is none."""
-    assert objectives_s(Resolved(1.0, 0.05, relative=True, kept_alone=True)) == {FIRST_TOKEN: 1.0, INTER_TOKEN: 0.05}
-    assert objectives_s(Resolved(None, 0.05, relative=True, kept_alone=True)) == {INTER_TOKEN: 0.05}
-    assert objectives_s(Resolved(None, None, relative=True, kept_alone=True)) == {}
+    assert objectives_s(Resolved(1.0, 0.05, relative=True)) == {FIRST_TOKEN: 1.0, INTER_TOKEN: 0.05}
+    assert objectives_s(Resolved(None, 0.05, relative=True)) == {INTER_TOKEN: 0.05}
+    assert objectives_s(Resolved(None, None, relative=True)) == {}

@@ -17,7 +17,7 @@ RELATIVE = terms(1, ttft_slo_s="5x 0.3..10", inter_token_slo_ms="2.5x 5..250")
 def test_relative_objectives_follow_the_unloaded_times() -> None:
     """5 times 0.12 s, and 2.5 times 20 ms."""
     found = resolved(RELATIVE, ENGINE, 100, 100)
-    assert found == Resolved(pytest.approx(0.6), pytest.approx(0.05), relative=True, kept_alone=True)
+    assert found == Resolved(pytest.approx(0.6), pytest.approx(0.05), relative=True)
 
 
 @pytest.mark.parametrize(("prompt_tokens", "ttft_s"), [(0, 0.6), (100, 0.6), (1100, 1.6)])
@@ -28,10 +28,10 @@ def test_a_longer_prompt_gets_its_own_extra_time_and_the_same_wait(prompt_tokens
 
 def test_before_the_engine_is_known_only_numbers_are() -> None:
     """A relative objective is not known; nothing is said to be missed."""
-    assert resolved(RELATIVE, None, 100, 100) == Resolved(None, None, relative=True, kept_alone=True)
+    assert resolved(RELATIVE, None, 100, 100) == Resolved(None, None, relative=True)
     stated = terms(1, ttft_slo_s=2.0, inter_token_slo_ms=100.0)
-    assert resolved(stated, None, 100, 100) == Resolved(2.0, 0.1, relative=False, kept_alone=True)
-    assert resolved(terms(1), None, 100, 100) == Resolved(None, None, relative=False, kept_alone=True)
+    assert resolved(stated, None, 100, 100) == Resolved(2.0, 0.1, relative=False)
+    assert resolved(terms(1), None, 100, 100) == Resolved(None, None, relative=False)
 
 
 @pytest.mark.parametrize(

@@ -52,20 +52,14 @@ class _Span:
     completed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """One measurement. ``driver_for`` makes clients that report each end to a function."""
 
-    def __init__(
-        self,
-        servers: Servers,
-        driver_for: Callable[[Callable[[Served], None]], Driver],
-        say: Callable[[str], None],
-        seed: int,
-    ) -> None:
-        self._servers = servers
-        self._driver_for = driver_for
-        self._say = say
-        self._seed = seed
+    servers: Servers
+    driver_for: Callable[[Callable[[Served], None]], Driver]
+    say: Callable[[str], None]
+    seed: int
 
     async def run(self, within_s: float, most_per_s: float) -> Capacity:
         """Measure for at most ``within_s``, again with longer answers while it is more than ``most_per_s``."""
@@ -76,31 +70,31 @@ class Measurement:
             if found_per_s <= most_per_s or stretch >= MAX_STRETCH:
                 return Capacity(found_per_s, measured_per_s, stretch)
             stretch = min(stretch * max(2.0, found_per_s / most_per_s), MAX_STRETCH)
-            self._say(
+            self.say(
                 f"  {found_per_s:.0f} requests/s are more than clients can exceed: longer answers, {stretch:.0f} times"
             )
 
     async def _measure(self, stretch: float, within_s: float) -> tuple[float, float]:
         """Requests per second: as completed, and as the step time says of the engine with all its sequences."""
-        self._say(f"  measuring what the engine can serve: more clients than seats, at most {within_s:.0f} s")
+        self.say(f"  measuring what the engine can serve: more clients than seats, at most {within_s:.0f} s")
         clock, enough, served = asyncio.get_running_loop().time, asyncio.Event(), list[Served]()
-        driver, clients, until_s = self._driver_for(served.append), 0, clock() + within_s
-        requests = mix(self._seed, stretch)
-        span = _Span(clock(), await self._servers.counts())
+        driver, clients, until_s = self.driver_for(served.append), 0, clock() + within_s
+        requests = mix(self.seed, stretch)
+        span = _Span(clock(), await self.servers.counts())
         async with asyncio.TaskGroup() as group:
             while clock() < until_s and (not clients or _completed(served) - span.completed < _TURNOVERS * clients):
-                limit = (await self._servers.preset_seen()).limit
+                limit = (await self.servers.preset_seen()).limit
                 if limit >= clients and clients < MAX_CLIENTS:
                     more = min(limit + limit // 4 + 2, MAX_CLIENTS) - clients
                     clients += more
                     group.create_task(driver.keep_busy(requests, more, enough))
-                    span = _Span(clock(), await self._servers.counts(), _completed(served))
+                    span = _Span(clock(), await self.servers.counts(), _completed(served))
                 await asyncio.sleep(_LOOK_EVERY_S)
-            late, span_s = await self._servers.counts(), clock() - span.begin_s
-            engine = await self._servers.engine_seen()
+            late, span_s = await self.servers.counts(), clock() - span.begin_s
+            engine = await self.servers.engine_seen()
             enough.set()
         added, completed = late.since(span.counts), _completed(served) - span.completed
-        usual = [driver.lengths.request(one) for one in itertools.islice(mix(self._seed, stretch), _USUAL)]
+        usual = [driver.lengths.request(one) for one in itertools.islice(mix(self.seed, stretch), _USUAL)]
         return capacity_per_s(added, span_s, served, completed), full_per_s(engine, usual, added, completed)
 
 

@@ -49,34 +49,28 @@ class _Over:
     engine: EngineSeen
 
 
+@dataclass(frozen=True, slots=True)
 class Overload:
     """One overload. ``driver_for`` makes clients that report each end to a function."""
 
-    def __init__(
-        self,
-        servers: Servers,
-        driver_for: Callable[[Callable[[Served], None]], Driver],
-        say: Callable[[str], None],
-        seed: int,
-    ) -> None:
-        self._servers = servers
-        self._driver_for = driver_for
-        self._say = say
-        self._seed = seed
+    servers: Servers
+    driver_for: Callable[[Callable[[Served], None]], Driver]
+    say: Callable[[str], None]
+    seed: int
 
     async def run(self, lengths: Lengths, before: Counts) -> OverloadFigures:
         """Measure and exceed the capacity; ``before`` is what the server counted until now."""
-        measurement = Measurement(self._servers, self._driver_for, self._say, self._seed)
+        measurement = Measurement(self.servers, self.driver_for, self.say, self.seed)
         capacity = await measurement.run(lengths.measure_within_s, MAX_RATE_PER_S / OVERLOAD_RATIO)
         rate_per_s = min(max(OVERLOAD_RATIO * capacity.requests_per_s, _MIN_RATE_PER_S), MAX_RATE_PER_S)
-        self._say(
+        self.say(
             f"  overload: {rate_per_s:.1f} requests/s for {lengths.exceed_s:.0f} s; the full engine can serve "
             f"{capacity.requests_per_s:.1f} requests/s, {capacity.measured_per_s:.1f} with the seats of the limit"
         )
-        plan = list(overload(self._seed, rate_per_s, lengths.exceed_s, capacity.stretch))
+        plan = list(overload(self.seed, rate_per_s, lengths.exceed_s, capacity.stretch))
         served: list[Served] = []
-        driver = self._driver_for(served.append)
-        first = await self._servers.counts()
+        driver = self.driver_for(served.append)
+        first = await self.servers.counts()
         over = await self._exceed(driver, plan, lengths.exceed_s, served)
         last = await self._idle()
         sent = {name: driver.sent[name] for name in CLASSES}
@@ -95,8 +89,8 @@ class Overload:
             await driver.send(plan)
             await asyncio.sleep(begin_s + length_s - clock())
             completed = Counter(one.class_name for one in served if one.ending == COMPLETED)
-            over = _Over(clock() - begin_s, completed, await self._servers.engine_seen())
-            self._say(f"  the overload is over; {driver.unfinished} of its requests still wait or run")
+            over = _Over(clock() - begin_s, completed, await self.servers.engine_seen())
+            self.say(f"  the overload is over; {driver.unfinished} of its requests still wait or run")
             await driver.settle(_SETTLE_WITHIN_S)
         finally:
             reporting.cancel()
@@ -106,7 +100,7 @@ class Overload:
         while True:
             await asyncio.sleep(_PROGRESS_EVERY_S)
             seen = Counter(one.ending for one in served)
-            self._say(
+            self.say(
                 f"  {driver.sent.total()} sent: {seen[COMPLETED]} completed, {seen[REFUSED]} refused, "
                 f"{driver.unfinished} wait or run"
             )
@@ -115,10 +109,10 @@ class Overload:
         """The server's counts once nothing waits or runs; whatever they are when that takes too long."""
         clock = asyncio.get_running_loop().time
         until_s = clock() + _IDLE_WITHIN_S
-        counts = await self._servers.counts()
+        counts = await self.servers.counts()
         while counts.open and clock() < until_s:
             await asyncio.sleep(_POLL_S)
-            counts = await self._servers.counts()
+            counts = await self.servers.counts()
         return counts
 
 
