@@ -69,9 +69,8 @@ class ModelFit:
             return allowed
         seats, surely = self._seats(set_point_s), seen.running * set_point_s / seen.inter_token_s
         if seats is None:  # more seats have cost nothing so far
-            return (
-                int(min(max(allowed, surely), _MAX_SEATS)) if set_point_s > self._engine.costs.base_s else allowed // 2
-            )
+            reachable = set_point_s > self._engine.costs.base_s
+            return int(min(max(allowed, surely), _MAX_SEATS)) if reachable else allowed // 2
         if seen.inter_token_s < _FAR_RATIO * set_point_s:
             seats = max(seats, surely)
             if seats >= allowed + 1:  # also from a single seat, where the band is wider than what is sure

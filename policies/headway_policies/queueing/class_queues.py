@@ -154,8 +154,8 @@ class ClassQueues:
         return (ticket for one in self._queues if (ticket := one.oldest()) is not None)
 
     def first_of(self, class_name: str, now_s: float) -> Ticket | None:
-        """The next ticket of one class, whoever's turn it is; None where none waits. The turns of the others stand: no
-        round begins for it.
+        """The next ticket of one class, out of its turn; None where none waits. The turns of the others stand: no round
+        begins for it.
         """
         return self._by_name[class_name].head(now_s)
 
