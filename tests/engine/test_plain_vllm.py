@@ -59,10 +59,16 @@ async def test_disconnected_clients_leave_no_state(stock: RunningServer, route: 
 
 
 def test_the_plugin_needs_no_launcher_of_ours(stock: RunningServer) -> None:
-    """Stock vLLM, started by its own command, has the preset, the gate and the engine's own limit in force."""
+    """Stock vLLM, started by its own command, has the preset and the gate in force, and the engine's own limit: that of
+    its flags, which the preset's seats follow, and the seats of one whose number is fixed."""
     wait_until(lambda: stock.status()["ready"], "it is ready")
     status = stock.status()
-    assert (status["preset"]["name"], status["limit"]["live"], status["engine"]["core_limit"]) == ("latency", 8, 8)
+    assert (status["preset"]["name"], status["engine"]["core_limit"]) == ("latency", 64)
+    assert 1 <= status["limit"]["live"] <= 64
+    stock.use("serial")
+    assert stock.status()["engine"]["core_limit"] == 1
+    stock.use("latency")
+    assert stock.status()["engine"]["core_limit"] == 64
 
 
 def test_no_query_reaches_the_access_log(stock: RunningServer) -> None:

@@ -56,7 +56,7 @@ async def limit_until(
 async def test_serial_runs_one_request_at_a_time(server: RunningServer) -> None:
     """Of six at once one runs and the others wait; all are answered."""
     server.use("serial")
-    moments = await running_and_waiting(server, [("normal", 150, True)] * 6)
+    moments = await running_and_waiting(server, [("normal", 400, True)] * 6)
     assert {running for running, _ in moments} <= {0, 1}
     assert max(waiting for _, waiting in moments) >= 3
 

@@ -10,9 +10,9 @@ from running_server import RunningServer, wait_until
 
 
 async def test_a_switch_changes_the_running_batch_and_drops_no_request(server: RunningServer) -> None:
-    """latency -> throughput -> latency under load: vLLM's own running count follows, and all requests complete: those
+    """Eight seats, throughput, eight again under load: vLLM's running count follows, and all requests complete: those
     of a patient class, whose objective no load of this size breaks. Some of the eight seats are held for others."""
-    server.use("latency")
+    server.use("fixed8")
     plan = [("batch", 700, stream) for stream in (False, True) * 25]
     work = asyncio.create_task(send_all(server, plan))
 
@@ -30,10 +30,10 @@ async def test_a_switch_changes_the_running_batch_and_drops_no_request(server: R
     await until("full")
     limit = server.status()["limit"]
     assert (limit["live"], limit["ceiling"]) == (8, 64)
-    assert server.use("throughput")["previous"] == "latency"
+    assert server.use("throughput")["previous"] == "fixed8"
     await until("more")
     assert server.status()["engine"]["core_limit"] == 64
-    server.use("latency")
+    server.use("fixed8")
     await until("back")
     answers = await work
     assert statuses(answers) == {200: len(plan)}

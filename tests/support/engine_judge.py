@@ -10,7 +10,8 @@ objectives (``engine_family.objectives``). The goals of a cell:
                  times that of the engine alone. Where it does not, holding prompts back is what keeps them
     tokens       ``throughput``: above the ceiling at least 0.97 of the tokens a second of the engine alone
     order        no class is served, or kept within its objectives, less often than a less urgent one (by over 0.02)
-    top class    at least 0.96 within the objectives, where the engine with nothing but that class keeps them for 98 %
+    top class    at least 0.96 within the objectives, where the engine with nothing but that class keeps them for 98 %,
+                 and no more of it arrives than the share that its weight guarantees of what can be had
 
 An engine that alone misses the objectives of over a tenth of its requests at 0.3 of the ceiling is judged by tokens
 and order only.
@@ -110,9 +111,10 @@ class Judge:
         own = _mean([self._run(preset, *run, seed) for run, seed in zip(runs, seeds, strict=True)])
         alone = _mean([self._alone(workload, load, seed) for seed in seeds])
         top = next(iter(own.attained))
-        by_itself = [self._top_by_itself(top, *run, seed) for run, seed in zip(runs, seeds, strict=True)]
         best = None if load < 1 or preset.name not in KEEP_OBJECTIVES else self._best(runs, seeds)
         ceiling_per_s = mean(run[2] for run in runs)
+        most = min(ceiling_per_s, best or ceiling_per_s)
+        by_itself = [self._top_by_itself(top, *run[:2], most, seed) for run, seed in zip(runs, seeds, strict=True)]
         whole = self._judged_whole(workload)
         return Cell(preset.name, load, own, alone, ceiling_per_s, best, mean(by_itself), whole)
 
@@ -148,7 +150,9 @@ class Judge:
         )
 
     def _top_by_itself(self, top: str, requests: list[Request], span_s: float, most: float, seed: int) -> float:
-        """What the engine alone keeps of the most urgent class, with nothing else to serve; 0 beyond its share."""
+        """What the engine alone keeps of the most urgent class, with nothing else to serve; 0 where more of it arrives
+        than its share of ``most``, what can be had of the engine.
+        """
         own = [one for one in requests if one.class_name == top]
         if len(own) / span_s > _TOP_SHARE * most:
             return 0.0

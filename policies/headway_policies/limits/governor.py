@@ -2,7 +2,8 @@
 
 A policy proposes from the means of an ``Interval``. The governor applies these rules, in this order:
 
-    kv, preemption   KV near full, or sequences preempted: a tenth fewer than are taken, whatever the proposal
+    kv, preemption   KV near full, or sequences preempted: a tenth fewer than are taken, whatever the proposal; again
+                     only once those beyond the last fall have left, or ``_DRAINS_S`` later
     slo              no growth while the time between tokens is over the SLO, however long the queue is
     idle             no change while no request waited for the limit and the SLO is kept: there is nothing to learn
     saturated        no growth while the GPU computes all the time and the last growth only made the tokens come more
@@ -67,6 +68,7 @@ LEARNING = frozenset({"model", "knee"})
 
 _SETTLE_S = 1.5
 _CAREFUL_S = 30.0
+_DRAINS_S = 3.0
 _FALL_RATIO = 0.9
 _STEP_UP_RATIO = 2.0
 _GROWTH_STEPS = 2
@@ -153,7 +155,7 @@ class Governor:
         self._steps = 0
         self._failed = self._stale = self._running = False
         self._seen_s = self._timed_s = 0.0
-        self._grows_from_s = self._careful_until_s = -math.inf
+        self._grows_from_s = self._careful_until_s = self._fell_s = -math.inf
 
     @property
     def why(self) -> str:
@@ -223,6 +225,8 @@ class Governor:
         careful = now_s < self._careful_until_s
         if self._decided == "step" and proposal > self._allowed > before and not careful:
             self._growing, self._steps = proposal, 0
+        if self._allowed < before:
+            self._fell_s = now_s
         if self._allowed < before or (careful and self._allowed > before):
             self._grows_from_s = now_s + _SETTLE_S
 
@@ -256,7 +260,7 @@ class Governor:
         pressure = self._memory_pressure(seen)
         if pressure is not None:
             self._careful_until_s = now_s + _CAREFUL_S
-            draining = seen.seats_taken > allowed and now_s < self._grows_from_s
+            draining = seen.seats_taken > allowed and now_s < self._fell_s + _DRAINS_S
             fall = allowed if draining else min(allowed, int(_FALL_RATIO * seen.seats_taken))
             return max(lowest, min(proposal, fall)), pressure
         no_change = self._no_change(seen, proposal, now_s)

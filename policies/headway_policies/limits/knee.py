@@ -7,6 +7,8 @@ has fallen to ``_LEAST_ELASTICITY``: all that further sequences could add to the
 the start-up of BBR (Cardwell et al., ACM Queue 2016), which doubles its rate until the delivered one stops growing;
 there the end is seen in three round trips, here it follows from the fit.
 
+A fit in which steps have no fixed cost is one of too few kinds of steps, and says nothing of the knee: the limit stays.
+
 No objective is kept: the time between tokens is what the knee makes it. What the KV cache holds and a preemption bound
 the limit as they do under every policy (``governor``). Weak spots: those of ``engine_fit``.
 """
@@ -31,14 +33,17 @@ class Knee:
 
     def __init__(self, settings: LimitSettings, fixed: int, engine: EngineFit | None = None) -> None:
         self._engine = EngineFit() if engine is None else engine
+        self._fixed = fixed
 
     def propose(self, seen: Interval, allowed: int) -> int:
-        """The seats at the knee; the governor doubles the limit until there."""
+        """The seats at the knee, no fewer than the preset's; the governor doubles the limit until there."""
         if seen.inter_token_s is None or seen.running <= 0:
             return allowed
         self._engine.learn(seen)
         knee = self._engine.seats_at(_LEAST_ELASTICITY)
-        return int(min(_MAX_SEATS if knee is None else max(knee, seen.running, 1.0), _MAX_SEATS))
+        if knee is None:
+            return _MAX_SEATS
+        return int(min(max(knee, self._fixed), _MAX_SEATS)) if knee > 0 else allowed
 
     def learnt(self) -> Mapping[str, float]:
         """The costs of a step and the prefill work for each sequence."""

@@ -4,7 +4,12 @@ A fit that forgets by time knows, after a minute at a hundred sequences, no long
 cost of a step and that of its sequences can be told apart only by steps with few and with many. So the steps are kept
 in octaves of the number running, 1, 2 to 3, 4 to 7 and so on (stratified sampling): each octave has the normal
 equations of about its last ``_MEMORY`` steps, however long ago they were, and the costs are the least squares over all
-octaves.
+octaves. Each is weighted by the inverse square of the time expected of it: steps vary by a share of their length, and
+a few with long prompts would else outweigh all others.
+
+The first steps of an engine may be made at another speed than the later ones, and too few are known then to tell. So a
+young octave forgets quickly: the n-th step takes 2 / (n + 2) of its weight (polynomial-decay averaging; Shamir and
+Zhang, ICML 2013), until that is one in ``_MEMORY``. One of a few steps, all long ago, is dropped.
 
 An octave that is not visited has to follow when the engine becomes slower or faster. So steps are kept in units of a
 *speed*, common to all octaves. A step is compared with what its own octave has shown so far, never with another one,
@@ -24,7 +29,7 @@ speed takes the difference at first, and the octaves learn it within some ``_MEM
 from __future__ import annotations
 
 from collections import deque
-from math import exp, log
+from math import exp, inf, log
 from statistics import median
 
 from headway_policies.limits.step_time import StepTime, StepTimeFit
@@ -33,6 +38,8 @@ _MEMORY = 512
 _LATELY = 3
 _SOLVE_STEPS = 8
 _LEAST_SAMPLES = 8
+_KEPT_STEPS = 128
+_UNEXPECTED = 4.0  # what is expected of a step is at least this part of its time
 _AVERAGED = 8
 _TRACKED = 32
 _FEW_SAMPLES = 2
@@ -56,6 +63,7 @@ class StepProfile:
         self.samples = 0
         self._speed = 1.0  # seconds a unit
         self._octaves: dict[int, StepTimeFit] = {}
+        self._visited: dict[int, int] = {}  # when each was seen last, in samples
         self._all = StepTimeFit()
         self._solved = StepTime(0.0, 0.0, 0.0)
         self._lately: deque[float] = deque(maxlen=_LATELY)
@@ -65,7 +73,12 @@ class StepProfile:
         self._tracking = 0
 
     def add(self, running: int, prefill_tokens: int, step_s: float) -> None:
-        """Add a step with so many running sequences, at least 1, and so many prompt tokens."""
+        """Add a step with so many running sequences, at least 1, and so many prompt tokens.
+
+        A time that is not finite and positive is ignored.
+        """
+        if not 0 < step_s < inf:
+            return
         like, band = self._like(running.bit_length())
         if like is None:
             if self._tracking:
@@ -99,12 +112,22 @@ class StepProfile:
         number = running.bit_length()
         octave = self._octaves.get(number)
         if octave is None:
-            octave = self._octaves[number] = StepTimeFit(1 - 1 / _MEMORY)
-        octave.add(running, prefill_tokens, units)
+            octave = self._octaves[number] = StepTimeFit()
+        octave.forgetting = 1 - max(1 / _MEMORY, 2 / (octave.samples + 2))
+        expected = max(self._solved.step_s(running, prefill_tokens), units / _UNEXPECTED)
+        octave.add(running, prefill_tokens, units, expected**-2)
         self.samples += 1
+        self._visited[number] = self.samples
         if self.samples % _SOLVE_STEPS == 0 or self.samples < _SOLVE_STEPS:
+            self._forget()
             self._all.take(self._octaves.values())
             self._solved = self._all.solve()
+
+    def _forget(self) -> None:
+        """Drop the octaves of few steps, all long ago: their speed was never compared with another's."""
+        for number, octave in list(self._octaves.items()):
+            if octave.samples < _LEAST_SAMPLES and self.samples - self._visited[number] > _KEPT_STEPS:
+                del self._octaves[number]
 
     def _like(self, number: int) -> tuple[StepTimeFit | None, float]:
         """The steps that a step of this octave is compared with, and how far apart they may be: those of the octave,

@@ -41,16 +41,16 @@ class StepTime:
 
 
 class StepTimeFit:
-    """Learns a StepTime from samples; each new one weights the older ones by ``forgetting``."""
+    """Learns a StepTime from samples; each new one weights the older ones by ``forgetting``, which may change."""
 
     def __init__(self, forgetting: float = 1.0) -> None:
         self.samples = 0
-        self._forgetting = forgetting
+        self.forgetting = forgetting
         self._products = [[0.0] * 3 for _ in range(3)]
         self._targets = [0.0] * 3
         self._costs = [0.0] * 3
 
-    def add(self, running: float, prefill_tokens: float, step_s: float) -> None:
+    def add(self, running: float, prefill_tokens: float, step_s: float, weight: float = 1.0) -> None:
         """Add a sample: a step, or the means of a few. A time that is not finite and positive is ignored."""
         row = (running, prefill_tokens, 1.0)
         if not (step_s > 0 and math.isfinite(step_s + running + prefill_tokens)):
@@ -59,8 +59,8 @@ class StepTimeFit:
         for i, factor in enumerate(row):
             products = self._products[i]
             for j in range(3):
-                products[j] = self._forgetting * products[j] + factor * row[j]
-            self._targets[i] = self._forgetting * self._targets[i] + factor * step_s
+                products[j] = self.forgetting * products[j] + weight * factor * row[j]
+            self._targets[i] = self.forgetting * self._targets[i] + weight * factor * step_s
 
     def take(self, fits: Iterable[StepTimeFit]) -> None:
         """Take the samples of these fits in place of those that were added; the last solution stays."""

@@ -87,3 +87,19 @@ def test_it_goes_on_from_what_another_process_had_learnt() -> None:
     )
     assert engine.seats_at(0.02) == pytest.approx(RIGHT)
     assert Knee(KNEE, 16, engine).learnt()["base_s"] == BASE_S
+
+
+def test_a_fit_without_a_fixed_cost_moves_nothing() -> None:
+    """Steps that grow more than in proportion to their sequences say nothing of the knee."""
+    knee = Knee(KNEE, 16)
+    for seats in (40, 50, 60) * 20:
+        proposal = knee.propose(interval(seats, SEQUENCE_S * (2 * seats - 40), prefill_tokens=0), 200)
+    assert proposal == 200
+
+
+def test_it_falls_no_lower_than_the_seats_of_the_preset() -> None:
+    """Where a sequence costs nearly a whole step the knee is at fewer."""
+    knee = Knee(KNEE, 64)
+    for seats in (1, 8, 40, 60) * 20:
+        proposal = knee.propose(interval(seats, 0.001 + 0.01 * seats, prefill_tokens=0), 200)
+    assert proposal == 64

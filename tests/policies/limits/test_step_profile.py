@@ -90,6 +90,30 @@ def test_noise_does_not_move_it(seed: int) -> None:
     assert worst < 0.15
 
 
+@pytest.mark.parametrize("slowness", [2.0, 3.0, 6.0])
+def test_an_engine_that_is_slow_from_its_start_is_known_some_hundred_steps_after_it_is_fast(slowness: float) -> None:
+    """A dozen long steps, most with long prompts, and then fast ones beside few sequences more."""
+    profile = StepProfile()
+    for running in (2, 8, 16, 32, 64, 64, 128, 128, 128, 128, 128, 128):
+        steps(profile, running, 1, slowness, prefill_tokens=16 * running)
+    for round_ in range(40):
+        for running in (90, 140, 180, 240):
+            steps(profile, running, 2, prefill_tokens=round_ % 3 * 60)
+    costs, wrong = profile.costs, 0.35
+    assert costs.prefill_token_s == pytest.approx(COSTS.prefill_token_s, rel=wrong)
+    assert costs.sequence_s == pytest.approx(COSTS.sequence_s, rel=wrong)
+    assert costs.base_s > 0.4 * COSTS.base_s
+
+
+@pytest.mark.parametrize("step_s", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_time_that_is_none_is_ignored(step_s: float) -> None:
+    """Of the first step, and of a later one."""
+    for profile in (StepProfile(), seen()):
+        before = profile.samples, profile.costs
+        profile.add(4, 0, step_s)
+        assert (profile.samples, profile.costs) == before
+
+
 def test_costs_that_were_known_before_are_the_first_ones() -> None:
     """Those of another process, until there are steps."""
     profile = StepProfile()
