@@ -223,8 +223,11 @@ class Governor:
         target, why = self._bounded(seen, proposal, now_s)
         self._allowed, self._decided = self._clamp(seen, target, why)
         careful = now_s < self._careful_until_s
-        if self._decided == "step" and proposal > self._allowed > before and not careful:
-            self._growing, self._steps = proposal, 0
+        if proposal > self._allowed and not careful:
+            if self._decided == "step" and self._allowed > before:
+                self._growing, self._steps = proposal, 0
+            elif self._decided == "idle" and now_s >= self._grows_from_s:
+                self._growing, self._steps = proposal, _GROWTH_STEPS  # as soon as a request waits
         if self._allowed < before:
             self._fell_s = now_s
         if self._allowed < before or (careful and self._allowed > before):
@@ -238,8 +241,10 @@ class Governor:
         between_s, slo_s = signals.load.inter_token_s, self._settings.slo_s(signals.unloaded_token_s)
         if self._steps < _GROWTH_STEPS or signals.seats_taken < self._allowed:
             return
-        if between_s is None or between_s > slo_s or signals.load.preemptions:
+        if signals.load.preemptions:
             self._growing = None
+            return
+        if between_s is None or between_s > slo_s:  # a step with the prompts of a burst is no reason to end it
             return
         self._allowed = self._within(min(proposal, int(_STEP_UP_RATIO * signals.seats_taken) + 1))
         self._steps = 0

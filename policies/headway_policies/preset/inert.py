@@ -19,6 +19,9 @@ USED_BY: Mapping[str, tuple[str, ...]] = {
 #: The settings of a limit that moves, but for its objective.
 MOVING_LIMIT = ("set_point_ratio", "min_seats", "max_seats", "kv_reserve_ratio", "stale_after_s", "shadow")
 
+#: Those of a limit that keeps an objective.
+KEEPING_LIMIT = ("inter_token_slo_ms", "set_point_ratio", "pace_prompts")
+
 #: The settings of the order by cached prefixes.
 BY_PREFIX = ("prefix_quantum_tokens", "prefix_max_overtakes")
 
@@ -32,6 +35,8 @@ def without_effect(settings: Mapping[str, Setting]) -> dict[str, str]:
             found[f"batching.{key}"] = f"under {strategy}"
     if settings.get("limit.policy") == "fixed" and not settings.get("limit.memory_aware"):
         found |= dict.fromkeys((f"limit.{key}" for key in (*MOVING_LIMIT, "inter_token_slo_ms")), "under fixed")
+    if settings.get("limit.policy") == "knee":
+        found |= dict.fromkeys((f"limit.{key}" for key in KEEPING_LIMIT), "under knee")
     if (between := settings.get("ordering.between")) != "ageing":
         found["ordering.ageing_step_s"] = f"under {between}"
     if (inside := settings.get("ordering.inside")) != "prefix":

@@ -131,6 +131,8 @@ def _prefix(preset: Preset) -> Iterator[str]:
 def _limit(preset: Preset) -> Iterator[str]:
     if not preset.limit.moves:
         yield from _fixed_limit(preset)
+    if preset.limit.policy == "knee":
+        yield from _knee_limit(preset)
     if preset.limit.policy in ("fixed", "knee"):
         return
     slo_ms = least_of(preset.limit.inter_token_slo_ms)
@@ -142,13 +144,25 @@ def _limit(preset: Preset) -> Iterator[str]:
 
 def _fixed_limit(preset: Preset) -> Iterator[str]:
     """Settings of a limit that never moves. An objective that follows the classes is none that its author stated."""
-    limit = preset.limit
-    of_classes_ms = shortest([one.inter_token_slo_ms for one in preset.classes.values()])
     for key in MOVING_LIMIT:
-        if getattr(limit, key) != LimitSettings.model_fields[key].default:
+        if getattr(preset.limit, key) != LimitSettings.model_fields[key].default:
             yield f"limit.{key}: no effect under fixed, only under another policy or with memory_aware"
-    if limit.inter_token_slo_ms != (of_classes_ms or LimitSettings().inter_token_slo_ms):
-        yield 'limit.inter_token_slo_ms: no limit keeps it under fixed; set limit.policy, for example "model"'
+    yield from _stated_objective(preset)
+
+
+def _knee_limit(preset: Preset) -> Iterator[str]:
+    for key in ("set_point_ratio", "pace_prompts"):
+        if getattr(preset.limit, key) != LimitSettings.model_fields[key].default:
+            yield f"limit.{key}: no effect under knee, which keeps no time between tokens"
+    yield from _stated_objective(preset)
+
+
+def _stated_objective(preset: Preset) -> Iterator[str]:
+    """An objective of a limit that keeps none, where it is not that of the classes."""
+    policy, of_limit_ms = preset.limit.policy, preset.limit.inter_token_slo_ms
+    of_classes_ms = shortest([one.inter_token_slo_ms for one in preset.classes.values()])
+    if of_limit_ms != (of_classes_ms or LimitSettings().inter_token_slo_ms):
+        yield f'limit.inter_token_slo_ms: no limit keeps it under {policy}; set limit.policy, for example "model"'
 
 
 def _time_outs(preset: Preset) -> Iterator[str]:

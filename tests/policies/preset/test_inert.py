@@ -31,6 +31,15 @@ def test_an_objective_of_the_limit_has_an_effect_where_the_limit_moves() -> None
     assert "limit.inter_token_slo_ms" in effective(aware.settings())
 
 
+@pytest.mark.parametrize("key", ["inter_token_slo_ms", "set_point_ratio", "pace_prompts"])
+def test_a_knee_keeps_no_objective(key: str) -> None:
+    """What says how well one is kept has no effect; the bounds have."""
+    settings = PRESETS["throughput"].settings()
+    assert without_effect(settings)[f"limit.{key}"] == "under knee"
+    assert "limit.kv_reserve_ratio" in effective(settings)
+    assert f"limit.{key}" in effective(PRESETS["balanced"].settings())
+
+
 def test_the_settings_of_cached_prefixes_have_an_effect_under_that_order_only() -> None:
     """Two presets that do not order by prefixes do not differ by its quantum."""
     balanced = PRESETS["balanced"]

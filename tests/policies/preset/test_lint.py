@@ -53,6 +53,14 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         'limit = { policy = "fixed", memory_aware = false, inter_token_slo_ms = 60 }',
         ['limit.inter_token_slo_ms: no limit keeps it under fixed; set limit.policy, for example "model"'],
     ),
+    "an objective of a limit that looks at tokens a second only": (
+        'limit = { policy = "knee", inter_token_slo_ms = 60, set_point_ratio = 0.9, pace_prompts = false }',
+        [
+            "limit.set_point_ratio: no effect under knee",
+            "limit.pace_prompts: no effect under knee",
+            "limit.inter_token_slo_ms: no limit keeps it under knee",
+        ],
+    ),
     "a wait longer than the first token may take": (
         "classes.realtime.queue_timeout_s = 16",
         ["classes.realtime.queue_timeout_s: no effect: first_token_timeout_s is shorter"],
@@ -115,7 +123,6 @@ def test_a_doubtful_setting_gives_one_warning_and_no_other(text: str, expected: 
         "limit = { inter_token_slo_ms = 100 }",
         FIXED,
         "batching.seats = 300",
-        'limit = { policy = "knee", inter_token_slo_ms = 60000 }',
         'classes.realtime.ttft_slo_s = "8x 0.3.."',
         'limit = { policy = "fixed", memory_aware = true, min_seats = 2, max_seats = 48, kv_reserve_ratio = 0.1 }',
     ],
