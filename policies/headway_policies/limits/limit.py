@@ -17,6 +17,7 @@ from headway_policies.limits.learnt import Learnt
 from headway_policies.request import InterTokenObjective, resolve
 
 _NORMAL_95 = 1.645  # standard deviations
+_MEASURED_RATIO = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +163,12 @@ class LimitSettings(BaseModel):
         """The mean time between tokens to aim at: so far below the objective that 19 of 20 requests keep it.
 
         Their paces, of this coefficient of variation, are taken for normally distributed. Where prompts are paced it is
-        ``set_point_ratio`` alone: what then still differs are short answers, and a lower aim would not help them.
+        ``set_point_ratio`` alone: what then still differs are short answers, and a lower aim would not help them. Under
+        a relative objective it is less by ``_MEASURED_RATIO``: what the engine takes alone is known to some per cent.
         """
         ratio = self.set_point_ratio
+        if isinstance(self.inter_token_slo_ms, str):
+            ratio *= _MEASURED_RATIO
         if not self.paces:
             ratio = min(ratio, 1 / (1 + _NORMAL_95 * pace_spread_ratio))
         return ratio * self.slo_s(unloaded_token_s)

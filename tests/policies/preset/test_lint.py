@@ -193,7 +193,7 @@ def test_what_an_engine_would_bear_follows_from_its_fit() -> None:
     engine.recall({"base_s": 0.03, "sequence_s": 0.001, "prefill_token_s": 0.0, "prefill_tokens_per_sequence": 0.0})
     assert best_seats(preset, engine) == 62
     relative = parse_preset(BASE + FIXED + 'limit.inter_token_slo_ms = "2x"', "mine.toml")
-    assert best_seats(relative, engine) == round((0.92 * 2 * 31 - 30) / 1)
+    assert best_seats(relative, engine) == round((0.95 * 0.92 * 2 * 31 - 30) / 1)
     assert best_seats(parse_preset(BASE + 'limit.policy = "knee"', "mine.toml"), engine) is None
 
 
