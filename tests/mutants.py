@@ -505,7 +505,7 @@ MUTANTS = [
         "urgent and self._ahead_s < turn_s",
         "urgent",
     ),
-    Mutant("limits/pacing", "a silent engine is paced", " or now_s >= self.stale_s or", " or"),
+    Mutant("limits/pacing", "a silent engine is paced", " or now_s >= self.stale_s:", ":"),
     Mutant("limits/pacing", "what is urgent is never paced", "> -_URGENT_STEPS * self", "> -math.inf * self"),
     Mutant(
         "desk/scheduler",

@@ -35,6 +35,7 @@ EPSILON_S = 1e-9
 PREDICTED_AFTER = 8
 #: What has waited for this part of its objective gives way to others of its class.
 SURELY_LATE = 0.75
+PERHAPS_LATE = 0.6
 FOR_OBJECTIVES = (Reason.OBJECTIVE_INFEASIBLE, Reason.OBJECTIVE_UNREACHABLE)
 #: An overload is remembered for 16 objectives.
 REMEMBERED_TARGETS = 32
@@ -470,12 +471,12 @@ class Oracle:
         }
 
     def _may_be_late(self, ticket: Ticket, now_s: float) -> bool:
-        """Whether its first token may be taken to come after three quarters of its objective. The desk predicts it once
+        """Whether its first token may be taken to come after three fifths of its objective. The desk predicts it once
         it has seen some of that class; how, is not known here.
         """
         slo_s = self._slo_s(ticket)
         predicted = self.first_tokens[ticket.class_name] >= PREDICTED_AFTER
-        return slo_s < inf and (predicted or now_s - ticket.arrived_s > SURELY_LATE * slo_s)
+        return slo_s < inf and (predicted or now_s - ticket.arrived_s > PERHAPS_LATE * slo_s)
 
     def _slo_s(self, ticket: Ticket) -> float:
         """Its objective, by the class in whose queue it waits; infinite where there is none, for one that was running

@@ -112,7 +112,8 @@ class Rules:
 
     def _firsts(self, waiting: list[Ticket], place: Callable[[Ticket], float]) -> list[Ticket]:
         """The next of a line: the first in place; the one behind it too, where that one may be late; those that were
-        passed for that once there are no others.
+        passed for that once there are no others: the one that was passed last, which is the newest of a queue that goes
+        by arrival.
         """
         found: list[Ticket] = []
         left = [one for one in waiting if one.id not in self.relegated]
@@ -123,7 +124,7 @@ class Rules:
             if not all(one.id in self.may_be_late for one in firsts):
                 return found
         last = [one for one in waiting if one.id in self.relegated]
-        return found + _greatest(last, lambda one: -one.arrived_s)
+        return found + (last if place == self._due_s else _greatest(last, self._arrival))
 
     def passes_late(self, ticket: Ticket) -> None:
         """A ticket is dispatched: those of its class before it have been put behind it, for they are late."""

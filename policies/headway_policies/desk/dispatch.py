@@ -25,7 +25,7 @@ from __future__ import annotations
 from headway_policies.desk.forecast import Forecast
 from headway_policies.desk.lifecycle import Lifecycle
 from headway_policies.desk.mode import Mode, Stages
-from headway_policies.desk.objectives import SURE_RATIO, Objectives
+from headway_policies.desk.objectives import Objectives
 from headway_policies.desk.record import Record
 from headway_policies.desk.room import Room
 from headway_policies.desk.scheduler import Scheduler
@@ -148,7 +148,7 @@ class Dispatcher:
         if self._mode.preset.queue.shed_unreachable and self._misses_deadline(record, now_s):
             return self._shed_once(record, Reason.DEADLINE_UNREACHABLE, now_s)
         likely_s = self._forecast.likely_first_token_s(record.ticket) or 0.0
-        if not self._objectives.late(record, likely_s, now_s, surely=SURE_RATIO):
+        if not self._objectives.gives_way(record, likely_s, now_s):
             return False
         return self._lifecycle.relegate(record, now_s)
 

@@ -33,6 +33,7 @@ from headway_policies.request import Ticket
 
 HOLD_EVERY_S = 1.0
 SURE_RATIO = 0.75
+_CONTESTED_RATIO = 0.6
 _IDLE_RATIO = 1 / 16
 _MIN_SEATS = 8
 #: A demand that fades never ends; no seat is held for less than this.
@@ -137,6 +138,15 @@ class Objectives:
             return False
         slo_s = self._objective_s(record.queue_class, record.ticket.prompt_tokens)
         return now_s - record.ticket.arrived_s + delay_s > surely * slo_s
+
+    def gives_way(self, record: Record, delay_s: float, now_s: float) -> bool:
+        """Whether a ticket whose first token would come after ``delay_s`` gives way to others of its class.
+
+        In an overload that costs tickets those that go have waited for as long as this allows: much less than the
+        objective then, so that they are early enough for clients that expect more than it states.
+        """
+        surely = _CONTESTED_RATIO if self.contested(record.queue_class, now_s) else SURE_RATIO
+        return self.late(record, delay_s, now_s, surely=surely)
 
     def lost(self, record: Record, now_s: float) -> bool:
         """Whether its first token would be too late even in an idle engine."""

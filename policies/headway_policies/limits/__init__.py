@@ -19,7 +19,7 @@ from headway_policies.limits.limit import FixedLimit, Limit, LimitSettings, Load
 from headway_policies.limits.objectives_now import ObjectivesNow
 from headway_policies.limits.pacing import PrefillPacer
 from headway_policies.limits.resolved import Resolved, resolved
-from headway_policies.limits.step_time import StepTime
+from headway_policies.limits.step_time import StepTime, StepTimeFit
 
 __all__ = [
     "LEARNING",
@@ -42,6 +42,7 @@ __all__ = [
     "Resolved",
     "Signals",
     "StepTime",
+    "StepTimeFit",
     "Unloaded",
     "make_limit",
     "resolved",

@@ -132,7 +132,8 @@ class LimitSettings(BaseModel):
     (``request.objective``), where it is left out the shortest one of the classes; the policies but ``knee`` aim at
     ``set_point_ratio`` of it, or, unless prompts are paced, at less where requests differ so much that it takes less
     for 19 of 20 to keep it. A ``fixed`` limit keeps none; advice on a server's traffic compares with it all the same.
-    ``pace_prompts``: the policy ``model`` spreads prompts besides, as far as the time between tokens bears them.
+    ``pace_prompts``: the policy ``model`` spreads prompts besides, as far as the time between tokens bears them, and
+    ``knee`` sends no more of them than the engine has use for.
     ``memory_aware`` adds the bound by KV space. ``shadow`` computes and reports the limit but applies the fixed one.
     """
 
@@ -180,5 +181,5 @@ class LimitSettings(BaseModel):
 
     @property
     def paces(self) -> bool:
-        """Whether prompts are paced as well: by the policy that knows what they cost."""
-        return self.policy == "model" and self.pace_prompts and not self.shadow
+        """Whether prompts are paced as well: by the policies that know what they cost."""
+        return self.policy in ("model", "knee") and self.pace_prompts and not self.shadow

@@ -16,7 +16,12 @@ length has to be learnt. A cost that is estimated wrongly lets a prompt go a lit
 times correct both. One prompt may overdraw the bucket, or a long one would never go. The margin between the two levels
 is kept for what is urgent (as trunk reservation keeps lines free; Kelly, Loss networks, Annals of Applied Probability
 1991): a few urgent prompts need not wait at all, and they may overdraw the bucket. They may do so up to ``_TURN_STEPS``
-in a row, then others have their turn. Without an objective that is known nothing is held back.
+in a row, then others have their turn.
+
+Without an objective, or while it is not known, prompts are held back only where the engine has more of them than it
+needs: so many that they take ``_BACKLOG_STEPS`` times as long as a step without any. More of them would add at most a
+few per cent to the tokens a second, and would wait in the engine, where no class goes before another; what is urgent
+goes up to twice as many.
 
 Weak spots: a long pause of the engine is made up for by at most ``_FLOOR_STEPS``; an answer of a few tokens that meets
 one long prompt misses its pace, however well prompts are spread.
@@ -35,6 +40,8 @@ _DEPTH_STEPS = 6.0
 _TURN_STEPS = 16.0
 _URGENT_STEPS = 40.0
 _FLOOR_STEPS = 16.0
+#: In steps without a prompt.
+_BACKLOG_STEPS = 8.0
 #: A prompt token costs at least this part of what a running sequence costs in a step, whatever the fit says.
 _LEAST_TOKEN_RATIO = 0.25
 
@@ -91,7 +98,13 @@ class PrefillPacer:
 
     def open(self, taken: int, now_s: float, *, urgent: bool = False) -> bool:
         """Whether the next prompt may go while so many seats are taken; ``urgent``: the margin is there for it."""
-        if taken < self._settings.min_seats or now_s >= self.stale_s or self._has_margin:
+        if taken < self._settings.min_seats or now_s >= self.stale_s:
+            return True
+        if self._set_point_s == math.inf:
+            costs = self._engine.step_costs
+            most_s = (2 if urgent else 1) * _BACKLOG_STEPS * costs.step_s(taken, 0)
+            return not self._tokens or costs.prefill_token_s * self._tokens <= most_s
+        if self._has_margin:
             return True
         turn_s = _TURN_STEPS * self._set_point_s
         return urgent and self._ahead_s < turn_s and self._left_s > -_URGENT_STEPS * self._set_point_s
@@ -110,7 +123,7 @@ class PrefillPacer:
 
     @property
     def _has_margin(self) -> bool:
-        """Whether any prompt may go: without an objective that is known, each may."""
+        """Whether any prompt may go; also while there is no objective to keep."""
         set_point_s = self._set_point_s
         return set_point_s == math.inf or self._left_s > _MARGIN_STEPS * set_point_s
 

@@ -151,9 +151,8 @@ def _fixed_limit(preset: Preset) -> Iterator[str]:
 
 
 def _knee_limit(preset: Preset) -> Iterator[str]:
-    for key in ("set_point_ratio", "pace_prompts"):
-        if getattr(preset.limit, key) != LimitSettings.model_fields[key].default:
-            yield f"limit.{key}: no effect under knee, which keeps no time between tokens"
+    if preset.limit.set_point_ratio != LimitSettings.model_fields["set_point_ratio"].default:
+        yield "limit.set_point_ratio: no effect under knee, which keeps no time between tokens"
     yield from _stated_objective(preset)
 
 

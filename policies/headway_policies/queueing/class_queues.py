@@ -22,8 +22,8 @@ def fifo(terms: PriorityClass) -> Discipline:
 class ClassQueue:
     """The queue of one class. ``rank`` is 0 for the least urgent class.
 
-    ``late`` holds the tickets that have been relegated: they go when no other ticket of the class waits, in the order
-    of their arrival.
+    ``late`` holds the tickets that have been relegated: they go when no other ticket of the class waits, the one that
+    was relegated last first. It is the least late (adaptive LIFO; Maurer, "Fail at Scale", ACM Queue 2015).
     """
 
     name: str
@@ -36,7 +36,7 @@ class ClassQueue:
 
     def head(self, now_s: float) -> Ticket | None:
         """The ticket of the class to dispatch next, or None."""
-        return self.discipline.head(now_s) if len(self.late) < self.waiting else self.late.head(now_s)
+        return self.discipline.head(now_s) if len(self.late) < self.waiting else self.late.newest()
 
     def oldest(self) -> Ticket | None:
         """The longest-waiting ticket."""

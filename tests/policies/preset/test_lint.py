@@ -54,10 +54,9 @@ CAUTIONS: dict[str, tuple[str, list[str]]] = {
         ['limit.inter_token_slo_ms: no limit keeps it under fixed; set limit.policy, for example "model"'],
     ),
     "an objective of a limit that looks at tokens a second only": (
-        'limit = { policy = "knee", inter_token_slo_ms = 60, set_point_ratio = 0.9, pace_prompts = false }',
+        'limit = { policy = "knee", inter_token_slo_ms = 60, set_point_ratio = 0.9 }',
         [
             "limit.set_point_ratio: no effect under knee",
-            "limit.pace_prompts: no effect under knee",
             "limit.inter_token_slo_ms: no limit keeps it under knee",
         ],
     ),

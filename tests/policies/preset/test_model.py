@@ -56,7 +56,7 @@ def test_offline_work_runs_in_full_batches_and_interactive_work_under_an_adaptiv
     assert offline.batching.flush_after_s is not None
     assert interactive.batching.strategy == "continuous"
     assert interactive.limit.policy != "fixed"
-    assert interactive.classes["realtime"].ttft_slo_s == "8x 0.3..5"
+    assert interactive.classes["realtime"].ttft_slo_s == "6x 0.3..5"
 
 
 def test_dynamic_has_the_three_numbers_of_the_texts_and_serial_runs_one_at_a_time() -> None:

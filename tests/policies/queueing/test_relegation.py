@@ -26,7 +26,7 @@ class Relegations(_History):
     order: ClassQueues
 
     def __init__(self, order: ClassQueues, seed: int) -> None:
-        self.late: set[int] = set()
+        self.late: dict[int, None] = {}  # in the order in which they were relegated
         super().__init__(order, _CLASSES, seed)
 
     def end(self) -> None:
@@ -36,14 +36,15 @@ class Relegations(_History):
         if in_time:
             ticket = self.random.choice(in_time)
             assert self.order.relegate(ticket, self.now_s) is self.order.relegates
-            self.late |= {ticket.id} if self.order.relegates else set()
+            if self.order.relegates:
+                self.late[ticket.id] = None
 
     def take(self, ticket: Ticket) -> None:
         super().take(ticket)
-        self.late.discard(ticket.id)
+        self.late.pop(ticket.id, None)
 
     def check(self) -> None:
-        """All that waits is there once and can be reached; the late ones of a class come last, by their arrival."""
+        """All that waits is there once and can be reached; the late ones of a class come last, the last one first."""
         order, waiting = self.order, self.waiting()
         assert sorted(one.id for one in order) == sorted(one.id for one in waiting)
         assert len(order) == len(waiting)
@@ -56,7 +57,8 @@ class Relegations(_History):
             assert (head is None) == (not tickets)
             if head is not None and head.id in self.late:
                 assert len(late) == len(tickets), "a late one goes before one of its class that is in time"
-                assert head.arrived_s == min(one.arrived_s for one in late)
+                own = {one.id for one in late}
+                assert head.id == [one for one in self.late if one in own][-1]
         assert {one.class_name for one in order.oldest()} <= {one.class_name for one in waiting}
 
 

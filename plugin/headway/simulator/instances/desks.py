@@ -13,6 +13,7 @@ from heapq import heapify, heapreplace
 from headway.simulator.engine_model.engine import EngineModel, Sequence
 from headway.simulator.instances.arrival import ArrivalRouter
 from headway.simulator.instances.fleet import Fleet
+from headway.simulator.run.warm import warm_desk
 from headway_policies import (
     ClassLedger,
     Desk,
@@ -40,7 +41,7 @@ class Desks:
     def __init__(self, preset: Preset, models: Iterable[EngineModel], router: ArrivalRouter) -> None:
         listed = list(models)
         self.preset = preset
-        self.desks = [Desk(preset, ceiling=one.max_num_seqs) for one in listed]
+        self.desks = [warm_desk(preset, one) for one in listed]
         self.fleet = Fleet(listed, self)
         self._router = router
         self._alive = list(range(len(listed)))

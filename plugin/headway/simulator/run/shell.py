@@ -24,6 +24,7 @@ from headway.simulator.run.bare import Bare
 from headway.simulator.run.port import Front, Serving
 from headway.simulator.run.result import Moment, Result
 from headway.simulator.run.visit import Visit
+from headway.simulator.run.warm import warm_desk
 from headway.simulator.traffic.clients import Clients
 from headway.simulator.traffic.workload import Request
 from headway_policies import (
@@ -67,11 +68,13 @@ def simulate(
 ) -> Result:
     """Serve these requests, in order of ``at_s``, under a preset; without one, by the bare engine (see ``Bare``).
 
+    The engine has been warmed up under the preset, as a server's is before it takes requests.
+
     ``switches`` puts other presets in force at their times. ``one_by_one`` takes no two steps at once: slower, with the
     same result under any policy that does not count steps. ``progress`` is called now and then with the number of
     arrivals.
     """
-    front: Front = Bare(most_inside) if preset is None else Desk(preset, ceiling=model.max_num_seqs)
+    front: Front = Bare(most_inside) if preset is None else warm_desk(preset, model)
     shell = Shell(front, Engine(model), clients or Clients(), Random(seed), one_by_one)  # noqa: S311 - to be repeatable
     return shell.run(requests, switches, progress)
 
