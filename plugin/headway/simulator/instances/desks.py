@@ -16,7 +16,6 @@ from headway.simulator.instances.fleet import Fleet
 from headway.simulator.run.warm import warm_desk
 from headway_policies import (
     ClassLedger,
-    Desk,
     Dispatch,
     Effect,
     Ending,
