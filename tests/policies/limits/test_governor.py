@@ -301,3 +301,17 @@ def test_it_waits_until_the_seats_of_the_last_step_are_taken() -> None:
     for number in range(14):
         limit.observe(signals(16), number / 100)
     assert limit.seats(0.2) == 33
+
+
+def test_what_was_proposed_without_a_queue_is_taken_as_soon_as_a_request_waits() -> None:
+    """A burst after an interval in which none did: twice the seats at the first step that they are all taken."""
+    limit = governed(Says(200))
+    for number in range(8):
+        limit.observe(signals(12, limited=False), number / 100)
+    assert (limit.seats(0.1), limit.why) == (16, "idle")
+    limit.observe(signals(12, limited=True), 0.08)
+    assert limit.seats(0.1) == 16
+    limit.observe(signals(16, SLOW_S, limited=True), 0.09)
+    assert limit.seats(0.1) == 16
+    limit.observe(signals(16, limited=True), 0.1)
+    assert limit.seats(0.1) == 33

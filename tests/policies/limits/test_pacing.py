@@ -100,6 +100,28 @@ def test_a_relative_objective_paces_once_it_is_known() -> None:
     assert not one.open(4, 0.0)
 
 
+def test_without_an_objective_the_engine_has_no_more_prompts_than_it_needs() -> None:
+    """Under ``knee``: as many as take eight steps without a prompt, what is urgent up to twice as many, one always."""
+    engine = EngineFit()
+    engine.recall({"base_s": 0.026, "sequence_s": 0.001, "prefill_token_s": 0.001, "prefill_tokens_per_sequence": 0.0})
+    one = PrefillPacer(LimitSettings(policy="knee"), engine)
+    step(one, 0.03)
+    sent = 0
+    while one.open(4, 0.0):
+        sent += 1
+        one.sent(sent, 10, 1, 0.0)
+    assert sent == 25  # 240 ms and one more
+    while one.open(4, 0.0, urgent=True):
+        sent += 1
+        one.sent(sent, 10, 1, 0.0)
+    assert sent == 49
+    step(one, 0.03, first_tokens=49)
+    one.sent(50, 100_000, 1, 0.0)
+    assert not one.open(4, 0.0, urgent=True)
+    step(one, 100.0, first_tokens=1)
+    assert one.open(4, 0.0)
+
+
 def test_what_is_urgent_cannot_keep_it_closed() -> None:
     """Urgent prompts as soon as they may go, more of them than the pace bears: others have their turn all the same."""
     one, urgent, others = pacer(), 0, 0
