@@ -142,8 +142,8 @@ class Objectives:
     def gives_way(self, record: Record, delay_s: float, now_s: float) -> bool:
         """Whether a ticket whose first token would come after ``delay_s`` gives way to others of its class.
 
-        In an overload that costs tickets those that go have waited for as long as this allows: much less than the
-        objective then, so that they are early enough for clients that expect more than it states.
+        In an overload that costs tickets, those that go have waited for nearly as long as this allows. So it allows
+        less then, and most of what is served is well within the objective.
         """
         surely = _CONTESTED_RATIO if self.contested(record.queue_class, now_s) else SURE_RATIO
         return self.late(record, delay_s, now_s, surely=surely)

@@ -19,9 +19,9 @@ is kept for what is urgent (as trunk reservation keeps lines free; Kelly, Loss n
 in a row, then others have their turn.
 
 Without an objective, or while it is not known, prompts are held back only where the engine has more of them than it
-needs: so many that they take ``_BACKLOG_STEPS`` times as long as a step without any. More of them would add at most a
-few per cent to the tokens a second, and would wait in the engine, where no class goes before another; what is urgent
-goes up to twice as many.
+needs: so many that they take ``_BACKLOG_STEPS`` times as long as a step without any. More of them add hardly anything
+to the tokens a second, and would wait in the engine, where no class goes before another. What is urgent may make it
+twice as many.
 
 Weak spots: a long pause of the engine is made up for by at most ``_FLOOR_STEPS``; an answer of a few tokens that meets
 one long prompt misses its pace, however well prompts are spread.
