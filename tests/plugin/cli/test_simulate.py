@@ -259,7 +259,7 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], issue: str, capsys:
         ('ordering.inside = "faulty_policy:FaultyLine"', "the order: head raised LookupError"),
         (
             'limit.policy = "faulty_policy:FaultyLimit"',
-            "the limit: faulty_policy:FaultyLimit failed 50 times, first at 1.5 s with LookupError: no figure",
+            "the limit: faulty_policy:FaultyLimit failed 51 times, first at 1.5 s with LookupError: no figure",
         ),
         (
             'limit.policy = "faulty_policy:StumblingLimit"',

@@ -80,7 +80,7 @@ def test_the_objectives_in_force_are_one_line_and_what_is_missed_alone_others() 
     quick = objectives_of(preset.settings(), {"realtime": answer(preset, "realtime")})
     (line,) = objective_lines(quick, ("realtime", "gone"))
     assert line == (
-        "Objectives: realtime: first token within 598 ms (8x of this engine's 74.8 ms for 64 tokens), "
+        "Objectives: realtime: first token within 449 ms (6x of this engine's 74.8 ms for 64 tokens), "
         "75 ms a token (2.5x)."
     )
     slow = objectives_of(preset.settings(), {"realtime": answer(preset, "realtime", Unloaded(0.4, 0.0))})
