@@ -13,7 +13,7 @@ async def test_under_overload_refusals_have_retry_after_and_the_others_complete(
     complete, the client's count is the server's count, and every scrape balances."""
     server.use("tight")
     before = server.scrape()
-    plan = [(name, 300, stream) for name in ("realtime", "normal", "batch") for stream in (False, True) * 3]
+    plan = [(name, 600, stream) for name in ("realtime", "normal", "batch") for stream in (False, True) * 3]
     work = asyncio.create_task(send_all(server, plan))
     taken = await scrapes_while(server, work)
     answers = work.result()
@@ -34,7 +34,7 @@ async def test_under_overload_refusals_have_retry_after_and_the_others_complete(
         name = "headway_outcomes_total"
         counted = sum(after(name, outcome=one) - before(name, outcome=one) for one in outcomes)
         assert counted == len(seen), outcomes
-    assert len(taken) >= 3
+    assert len(taken) >= 2
     assert [line for scrape in taken for line in scrape.unbalanced()] == []
     assert max(scrape("vllm:num_requests_running") for scrape in taken) <= 2
 
