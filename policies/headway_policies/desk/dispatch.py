@@ -6,9 +6,9 @@
 
 When its turn comes, a ticket past its deadline expires instead. One whose first token would come too late for its
 objective gives its turn to the others of its class that can still be in time: it is relegated behind them, and served
-when no other of its class waits. One that would miss a time-out is refused in favour of the next of its class, where
-the preset says so. Only while its class is overloaded is a ticket refused for its objective, and only once that has
-passed:
+when no other of its class waits, the last one first. One that would miss a time-out is refused in favour of the next of
+its class, where the preset says so. Only while its class is overloaded is a ticket refused for its objective, and only
+once that has passed:
 
     of those relegated       when another of their class has been dispatched in the same event; where tickets of less
                              urgent classes wait, those that are left when no seat is free any more

@@ -118,7 +118,7 @@ class EngineFit:
         """The running sequences at which a step takes so long, with this part of the prompts that come with them; None
         while they have cost nothing.
         """
-        seat_s = self.costs.sequence_s + prompts_ratio * self.costs.prefill_token_s * (self._seat_tokens or 0.0)
+        seat_s = self._seat_s(self.costs, prompts_ratio)
         return (step_s - self.costs.base_s) / seat_s if seat_s > 0 else None
 
     def seats_at(self, elasticity: float) -> float | None:
@@ -128,7 +128,7 @@ class EngineFit:
         b sequences give b / (base + c b): the elasticity is base / (base + c b).
         """
         costs = self.step_costs
-        seat_s = costs.sequence_s + costs.prefill_token_s * (self._seat_tokens or 0.0)
+        seat_s = self._seat_s(costs)
         known = self.error_ratio is not None or self._recalled
         return costs.base_s * (1 / elasticity - 1) / seat_s if seat_s > 0 and known else None
 
@@ -137,7 +137,7 @@ class EngineFit:
 
         b sequences give b / (base + c b): at twice as many, base / (base + 2 c b) more.
         """
-        twice_s = self.costs.base_s + 2 * self._seat_s * running
+        twice_s = self.costs.base_s + 2 * self._seat_s(self.costs) * running
         return self.costs.base_s / twice_s if self.error_ratio is not None and twice_s > 0 else None
 
     def knee_seats(self) -> float | None:
@@ -147,14 +147,13 @@ class EngineFit:
         A step of b sequences takes t = base + c b, and b / t tokens are made a second. Their relative growth is that of
         b times base / t, that of the step is that of b times c b / t: the second is twice the first at b = 2 base / c.
         """
-        seat_s = self._seat_s
+        seat_s = self._seat_s(self.costs)
         known = self.error_ratio is not None or self._recalled
         return _KNEE_RATIO * self.costs.base_s / seat_s if seat_s > 0 and known else None
 
-    @property
-    def _seat_s(self) -> float:
-        """What a sequence costs, with the prompts that come with it."""
-        return self.costs.sequence_s + self.costs.prefill_token_s * (self._seat_tokens or 0.0)
+    def _seat_s(self, costs: StepTime, prompts_ratio: float = 1.0) -> float:
+        """What a sequence costs, with this part of the prompts that come with it."""
+        return costs.sequence_s + prompts_ratio * costs.prefill_token_s * (self._seat_tokens or 0.0)
 
     def learnt(self) -> Mapping[str, float]:
         """The costs of a step and the prefill work for each sequence."""

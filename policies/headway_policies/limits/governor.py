@@ -5,7 +5,8 @@ A policy proposes from the means of an ``Interval``. The governor applies these 
     kv, preemption   KV near full, or sequences preempted: a tenth fewer than are taken, whatever the proposal; again
                      only once those beyond the last fall have left, or ``_DRAINS_S`` later
     slo              no growth while the time between tokens is over the SLO, however long the queue is
-    idle             no change while no request waited for the limit and the SLO is kept: there is nothing to learn
+    idle             no change while no request waited for the limit and the SLO is kept: there is nothing to learn. A
+                     growth proposed then begins as soon as the seats are taken and a request waits
     saturated        no growth while the GPU computes all the time and the last growth only made the tokens come more
                      slowly: the engine is bound by its compute, and more sequences give no more tokens
     settling         no growth for ``_SETTLE_S`` after a fall, so that the limit does not oscillate
@@ -55,7 +56,7 @@ WHYS = {
     "step": "towards the proposal, in bounded steps of at most twice the seats taken",
     "min_seats": "the lowest the preset allows",
     "ceiling": "the highest the preset or the engine allows",
-    "pacing": "seats are free: the next prompt waits until the time between tokens can bear it",
+    "pacing": "seats are free: the next prompt waits until the time between tokens bears it, or the engine needs one",
     "stale": "the preset's number: the engine runs but reports nothing",
     "failed": "the preset's number: the policy raised or returned no number",
 }
