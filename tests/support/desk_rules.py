@@ -172,7 +172,7 @@ class Rules:
 
     def may_overdraw(self, ticket: Ticket) -> bool:
         """Whether it may go although the pace is to be kept: the most urgent class, within its share of the limit, or
-        of what runs where that is more.
+        of what runs where that is more, and the square root of it.
 
         The shares are those between the classes that run or wait.
         """
@@ -181,9 +181,8 @@ class Rules:
         present = {one.line for one in self.sitting.values() if one.seats}
         present |= {self.line(one) for one in self.waiting.values()}
         share = share_of[line] / sum(share_of[name] for name in share_of if name in present)
-        return line == self.preset.by_urgency()[0] and held + ticket.seats <= max(
-            1, share * max(self.taken() + 1, self.limit)
-        )
+        most = share * max(self.taken() + 1, self.limit)
+        return line == self.preset.by_urgency()[0] and held + ticket.seats <= ceil(most + sqrt(most))
 
     def _ahead_of(self, other: Ticket, one: Ticket) -> bool:
         """Whether the class of the other is more urgent and as old: a class is as old as what waits longest in it."""

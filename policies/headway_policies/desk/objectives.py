@@ -12,10 +12,11 @@ ticket in it: where tenants share, one of them may have a queue that stands, and
 turn.
 
 Where a preset leaves the ``reserved_seats`` of a class with an objective out, seats are held as its demand requires: as
-many as it fills on average plus the square root of that (the square-root staffing rule; Halfin and Whitt, Operations
-Research 1981), less those that come free within the target anyway, and never more than its share. For the most urgent
-class a sixteenth of the seats is held before there is any demand, so that long answers cannot take them all. Under a
-strategy with a barrier none are held: they would stay empty for a whole batch.
+many as it fills on average, or now where an overload costs requests and that is more, plus the square root of that
+(the square-root staffing rule; Halfin and Whitt, Operations Research 1981), less those that come free within the target
+anyway, and never more than its share among the classes that run or wait. For the most urgent class a sixteenth of the
+seats is held before there is any demand, so that long answers cannot take them all. Under a strategy with a barrier
+none are held: they would stay empty for a whole batch.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.limits import EngineFit, Resolved, resolved
 from headway_policies.preset import Preset
-from headway_policies.queueing import ControlledDelay, shares
+from headway_policies.queueing import ControlledDelay
 from headway_policies.request import Ticket
 
 HOLD_EVERY_S = 1.0
@@ -62,7 +63,6 @@ class Objectives:
             new = ControlledDelay(self.typical_s(name), now_s, burst_s=preset.classes[name].burst_s)
             same = known is not None and (known.slo_s, known.interval_s) == (new.slo_s, new.interval_s)
             self._delays[name] = known if known is not None and same else new
-        self._shares = shares(preset.classes)
         ranked, gathers = preset.by_urgency(), preset.batching.strategy != "continuous"
         self._first = ranked[0]
         self._following = tuple(
@@ -204,8 +204,11 @@ class Objectives:
         return max(1, int(_IDLE_RATIO * limit)) if class_name == self._first and limit >= _MIN_SEATS else 0
 
     def _needed(self, class_name: str, now_s: float) -> int:
-        limit, offered = self._scheduler.limit, self._forecast.demand.seats(class_name, now_s)
+        scheduler, limit = self._scheduler, self._scheduler.limit
+        offered = self._forecast.demand.seats(class_name, now_s)
+        if any(self.contested(name, now_s) for name in self._delays):
+            offered = max(offered, scheduler.seats.taken_by(class_name) + scheduler.queue.by_class[class_name].seats)
         if offered < _NEGLIGIBLE_SEATS or self._delays[class_name].target_s == inf:
             return 0
         freed = self._forecast.freed_per_s(limit) * self._delays[class_name].target_s
-        return min(ceil(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))
+        return min(ceil(offered + sqrt(offered)) - int(freed), int(scheduler.share_now(class_name) * limit))

@@ -239,8 +239,13 @@ class Scheduler:
         """The seats that a class may still take as its own: its share of the limit and the square root of that, by
         which its demand varies; negative where it has more.
         """
-        share = self._shares[class_name] * self.limit
-        return ceil(share + sqrt(share)) - self.seats.taken_by(class_name)
+        return _with_root(self._shares[class_name] * self.limit) - self.seats.taken_by(class_name)
+
+    def share_now(self, class_name: str) -> float:
+        """The share of a class among those that run or wait."""
+        by_class, seats_of, share_of = self.queue.by_class, self.seats.taken_by, self._shares
+        others = (name for name in share_of if name != class_name and (seats_of(name) or by_class[name].requests))
+        return share_of[class_name] / (share_of[class_name] + sum(share_of[name] for name in others))
 
     def held_back(self, now_s: float, class_name: str) -> bool:
         """Whether no prompt of a class may be computed now beside those that run."""
@@ -383,14 +388,12 @@ class Scheduler:
 
     def _overdrawing(self, lane: Lane, now_s: float) -> Ticket | None:
         """The next of the most urgent class, for which the pace has a margin while it holds less than its share of what
-        runs, of those classes that run or wait; None where it may not, or none of it fits.
+        runs, of those classes that run or wait, and the square root of that; None where it may not, or none of it fits.
         """
         urgent, taken, pacer = self._urgent, self.seats.taken, self.pacer
         if urgent is None or pacer is None or not pacer.open(taken, now_s, urgent=True):
             return None
-        by_class, seats_of, shares_of = self.queue.by_class, self.seats.taken_by, self._shares
-        present = sum(shares_of[name] for name in shares_of if seats_of(name) or by_class[name].requests)
-        seats = max(1, int(shares_of[urgent] / present * max(taken + 1, self.limit))) - seats_of(urgent)
+        seats = _with_root(self.share_now(urgent) * max(taken + 1, self.limit)) - self.seats.taken_by(urgent)
         ticket = self.queue.first_of(urgent, lane, now_s)
         return ticket if ticket is not None and ticket.seats <= seats and self.fits(ticket) else None
 
@@ -445,6 +448,11 @@ class Scheduler:
     def _oldest_s(self, lanes: Iterable[Lane], queue_class: str) -> float | None:
         tickets = (one for lane in lanes if lane.order.waiting(queue_class) for one in lane.order.oldest())
         return min((one.arrived_s for one in tickets if self.class_of(one) == queue_class), default=None)
+
+
+def _with_root(seats: float) -> int:
+    """So many seats and the square root of that, by which the demand of a class varies."""
+    return ceil(seats + sqrt(seats))
 
 
 def _window(preset: Preset) -> ReportingWindow:

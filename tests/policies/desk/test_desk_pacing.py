@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, sqrt
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ LIMIT = LimitSettings(policy="model", inter_token_slo_ms=50, stale_after_s=5)
 STEP_S = 0.036
 
 
-def paced(**more: Any) -> Preset:
-    return small_preset(16, limit=LIMIT.model_copy(update=more))
+def paced(seats: int = 16, **more: Any) -> Preset:
+    return small_preset(seats, limit=LIMIT.model_copy(update=more))
 
 
 def gone(effects: list[Effect]) -> list[int]:
@@ -80,9 +81,9 @@ def test_a_batch_is_not_paced() -> None:
 
 def test_what_is_urgent_goes_within_its_share_of_what_runs() -> None:
     """The most urgent class passes those that wait for the pace, until it has its share of the limit, or of what runs
-    where that is more, among the classes that are there.
+    where that is more, among the classes that are there, and the square root of that.
     """
-    busy = behind(paced())
+    busy = behind(paced(40))
     share_of = shares(busy.desk.preset.classes)
     share = share_of["realtime"] / (share_of["realtime"] + share_of["normal"])
     busy.comes("normal")
@@ -90,7 +91,8 @@ def test_what_is_urgent_goes_within_its_share_of_what_runs() -> None:
     passed = 1
     while gone(busy.comes("realtime")):
         passed += 1
-    assert passed == int(share * max(4 + passed, busy.desk.limit)) == 10
+    seats = share * max(4 + passed, busy.desk.limit)
+    assert passed == ceil(seats + sqrt(seats)) == 32
     assert gone(busy.comes("batch")) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from small_presets import small_preset, terms
 from watched_desk import WatchedDesk, deeds, dispatched, ids
 
-from headway_policies import Desk, Dispatch, Ticket, bundled_presets
+from headway_policies import Desk, Dispatch, Ending, Ticket, bundled_presets
 from headway_policies.desk.seats import Seats
 
 
@@ -271,3 +271,22 @@ def test_a_wide_ticket_of_an_unknown_class_may_have_all() -> None:
     """A class that the reserves do not know has none above it."""
     seats = reserves(realtime=1)
     assert (seats.needed("a class that went away", 9, 4), seats.needed("batch", 9, 4)) == (4, 3)
+
+
+@pytest.mark.parametrize(("arrivals", "held"), [(0, 2), (3, 8)], ids=["below capacity", "overload"])
+def test_in_an_overload_that_costs_requests_seats_are_held_for_what_a_class_has_now(arrivals: int, held: int) -> None:
+    """Five urgent requests run, more than their mean demand. Below capacity no more seats are held for it; where less
+    urgent requests are refused, five and the root of it at once, so that the next urgent ones find seats too.
+    """
+    classes = {"urgent": terms(2, ttft_slo_s=1), "low": terms(1, places=1000, ttft_slo_s=1, burst_s=0.5)}
+    desk, made = Desk(small_preset(32, classes=classes)), 0
+    running: list[int] = []
+    for step in range(60):
+        now_s, ends = step / 10, step % 5 == 0 and len(running) > 20
+        for name in ["low"] * (arrivals + ends) + ["urgent"] * (40 <= step < 45):
+            made += 1
+            running += dispatched(desk.arrive(Ticket(made, name, now_s, prompt_tokens=10, max_tokens=20), now_s))
+        running += dispatched(desk.tick(now_s))
+        if ends:
+            running += dispatched(desk.leave(running.pop(0), Ending.COMPLETED, now_s))
+    assert desk.held_seats()["urgent"] == held
