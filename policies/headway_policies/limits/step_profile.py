@@ -14,7 +14,8 @@ Zhang, ICML 2013), until that is one in ``_MEMORY``. One of a few steps, all lon
 An octave that is not visited has to follow when the engine becomes slower or faster. So steps are kept in units of a
 *speed*, common to all octaves. A step is compared with what its own octave has shown so far, never with another one,
 so that a cost that is not linear is no change of speed. Where the ratio, averaged over ``_AVERAGED`` steps, leaves the
-band around 1, the speed has changed: for the next ``_TRACKED`` steps it follows, and nothing is learnt meanwhile.
+band around 1, the speed has changed: for the next ``_TRACKED`` steps it follows, and nothing is learnt meanwhile. Where
+these show a change within the band, there was none, and the speed is what it was.
 
 An octave keeps what it knew before a change, and forgets slowly. On a machine that others use the speed changes every
 few seconds, and each time it is found to some ten per cent only. An octave that began anew at each of them would take
@@ -61,7 +62,7 @@ class StepProfile:
 
     def __init__(self) -> None:
         self.samples = 0
-        self._speed = 1.0  # seconds a unit
+        self._speed = self._before = 1.0  # seconds a unit; the one before the last change
         self._octaves: dict[int, StepTimeFit] = {}
         self._visited: dict[int, int] = {}  # when each was seen last, in samples
         self._all = StepTimeFit()
@@ -149,12 +150,15 @@ class StepProfile:
         if self._tracking:
             self._speed *= exp(usual / (_TRACKED - self._tracking + 2))  # the mean of those seen so far
             self._tracking -= 1
+            if not self._tracking and abs(log(self._speed / self._before)) < _BAND:
+                self._speed = self._before
             return True
         self._noise += (abs(self._lately[-1] - self._ratio) - self._noise) / _NOISE_STEPS
         self._ratio += (usual - self._ratio) / _AVERAGED
         at_once = len(self._lately) == _LATELY and abs(usual) > max(_WIDE_BAND, _NOISES_AT_ONCE * self._noise)
         if abs(self._ratio) <= max(band, _NOISES * self._noise) and not at_once:
             return self._lately[-1] > max(_PAUSE, _NOISES_AT_ONCE * self._noise)
+        self._before = self._speed
         self._speed *= exp(usual)
         self._ratio, self._tracking = 0.0, _TRACKED
         self._lately.clear()

@@ -68,6 +68,14 @@ def test_an_engine_that_is_slow_from_the_start_is_known_when_it_is_fast_again() 
     assert profile.token_s == pytest.approx(ALONE_S, rel=0.1)
 
 
+def test_a_change_that_turns_out_small_was_none() -> None:
+    """A few steps of half as long again, then all of a fourteenth: what a single sequence takes is as it was."""
+    profile = seen()
+    steps(profile, 32, 8, 1.5)
+    steps(profile, 32, 100, 1.07)
+    assert profile.token_s == pytest.approx(ALONE_S, rel=0.01)
+
+
 @pytest.mark.parametrize("running", [1, 16])
 def test_a_single_pause_is_ignored(running: int) -> None:
     """One step of a hundred times its length moves nothing by more than a twentieth."""
