@@ -39,6 +39,8 @@ _SEATS = 64
 _HORIZON_S = 600.0
 _MIN_RESIDENCE_S = 1e-6
 _FIRST_TOKENS = 128
+_EARLY_RATIO = 0.5
+_EARLY_IN_A_ROW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class WaitEstimate:
         self._residence_s = 0.0
         self._last_s = 0.0
         self._first_tokens: dict[str, LinearFit] = {}
+        self._early: dict[str, int] = {}  # by class: how many in a row came far earlier than was predicted
         self._score = _Score(_SCORED)
         self._first_score = _Score(_SCORED)
 
@@ -181,12 +184,18 @@ class WaitEstimate:
         """Learn how long after its dispatch a prompt of this size had its first token.
 
         Each class has its own fit: an engine with priorities computes the first tokens of one class before another's.
+        Where several in a row come in less than half of what was predicted, the engine is another than it was, and what
+        was learnt of it is dropped: a prediction that is too long refuses requests that would be served in time.
         """
         fit = self._first_tokens.get(class_name)
         if fit is None:
             fit = self._first_tokens[class_name] = LinearFit(_FIRST_TOKENS)
         if fit.samples >= MIN_SAMPLES:
             self._first_score.add(fit.at(prompt_tokens), delay_s)
+            early = delay_s < _EARLY_RATIO * fit.at(prompt_tokens)
+            self._early[class_name] = self._early.get(class_name, 0) + 1 if early else 0
+            if self._early[class_name] >= _EARLY_IN_A_ROW:
+                fit.fade(1)
         fit.add(prompt_tokens, delay_s)
 
     def first_token_s(self, class_name: str, prompt_tokens: int) -> float | None:

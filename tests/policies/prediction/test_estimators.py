@@ -234,6 +234,21 @@ def test_the_first_token_is_guessed_from_the_prompt() -> None:
     assert waits.first_token_s("chat", 2000) == pytest.approx(0.63, rel=0.05)
 
 
+def test_first_tokens_that_come_far_earlier_correct_the_prediction_at_once() -> None:
+    """After a hundred of three seconds, three of a tenth: nothing is predicted then, until enough have come."""
+    waits = WaitEstimate()
+    for _ in range(100):
+        waits.learn_first_token("chat", 64, 3.0)
+    for _ in range(2):
+        waits.learn_first_token("chat", 64, 0.1)
+    assert (waits.likely_first_token_s("chat", 64) or 0.0) > 2.5
+    waits.learn_first_token("chat", 64, 0.1)
+    assert waits.likely_first_token_s("chat", 64) is None
+    for _ in range(20):
+        waits.learn_first_token("chat", 64, 0.1)
+    assert (waits.likely_first_token_s("chat", 64) or 0.0) < 0.6
+
+
 def test_a_doubtful_first_token_is_expected_early() -> None:
     """The guess is lower by its mean error, so that a scatter costs few requests that would have made it."""
     waits, random = WaitEstimate(), Random(4)
