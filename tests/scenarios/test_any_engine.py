@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count, islice
+from itertools import count, islice, pairwise
+from math import sqrt
 
 import pytest
 from engine_family import FAMILY, drawn, objectives
@@ -17,7 +18,7 @@ from engine_judge import Judge
 
 from headway.simulator import WORKLOADS, EngineModel, Variation, simulate
 from headway.simulator.engine_model.capacity import ceiling
-from headway.simulator.run.result import Result
+from headway.simulator.run.result import Result, Visit
 from headway_policies import bundled_presets
 
 LONG = os.environ.get("HEADWAY_LONG_TESTS") == "1"
@@ -60,9 +61,59 @@ def served(result: Result, from_s: float, until_s: float) -> dict[str, float]:
     """The share of the arrivals of each class in this time that had a first token."""
     shares = {}
     for name in MIX:
-        visits = [one for one in result.visits if one.class_name == name and from_s <= one.arrived_s < until_s]
+        visits = arrived(result, name, from_s, until_s)
         shares[name] = sum(one.first_s is not None for one in visits) / len(visits)
     return shares
+
+
+def arrived(result: Result, name: str, from_s: float, until_s: float) -> list[Visit]:
+    """The requests of a class that arrived in this time."""
+    return [one for one in result.visits if one.class_name == name and from_s <= one.arrived_s < until_s]
+
+
+def scatter(result: Result, more: str, less: str, from_s: float) -> float:
+    """A standard deviation, at most, of the difference of two shares of what arrived in half a minute."""
+    return sqrt(sum(0.25 / len(arrived(result, name, from_s, from_s + 30)) for name in (more, less)))
+
+
+def first_tokens(result: Result, from_s: float) -> dict[str, float]:
+    """The first tokens of each class in half a minute, as a share of what arrived in it, at most 1."""
+    firsts = [one for one in result.visits if one.first_s is not None and from_s <= one.first_s < from_s + 30]
+    return {
+        name: min(1.0, sum(one.class_name == name for one in firsts) / len(arrived(result, name, from_s, from_s + 30)))
+        for name in MIX
+    }
+
+
+def kept(result: Result, model: EngineModel, from_s: float) -> dict[str, float]:
+    """The share of the arrivals of each class in half a minute that keep their objectives."""
+    slo = objectives(model)
+    visits = {name: arrived(result, name, from_s, from_s + 30) for name in MIX}
+    return {
+        name: sum(one.within(slo.ttft_s, slo.inter_token_s) for one in found) / len(found)
+        for name, found in visits.items()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(ENGINES // 10))
+@pytest.mark.parametrize(("preset", "margin"), [("balanced", 0.02), ("interactive", 0.02), ("throughput", 0.1)])
+def test_in_every_half_minute_of_an_overload_shares_fall_with_urgency(preset: str, margin: float, part: int) -> None:
+    """On each of these engines: of as many requests as arrive, those whose first token comes in the same half minute,
+    and those of the arrivals that keep the objectives. Small numbers scatter: shares of n and m requests count as apart
+    beyond the root of 1 / 4n + 1 / 4m. ``throughput`` refuses nothing for an objective, so what one half minute leaves
+    over is served in the next.
+    """
+    missed = [
+        f"engine {seed}, {what} from {from_s:.0f} s: {more} {share[more]:.2f}, {less} {share[less]:.2f}"
+        for seed, model in islice(engines(), 10 * part, 10 * part + 10)
+        for result in (ran(preset, model, 1.7, 110.0),)
+        for from_s in (15.0, 45.0, 75.0)
+        for what, share in (("served", first_tokens(result, from_s)), ("kept", kept(result, model, from_s)))
+        for more, less in pairwise(MIX)
+        if share[more] < share[less] - margin - scatter(result, more, less, from_s)
+    ]
+    assert not missed
 
 
 @pytest.mark.slow
