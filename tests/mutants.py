@@ -149,7 +149,7 @@ MUTANTS = [
     Mutant(
         "desk/objectives",
         "a class is held more than its share",
-        "int(scheduler.share_now(class_name) * limit))",
+        "int(self._shares[class_name] * limit))",
         "limit)",
     ),
     Mutant(
@@ -510,7 +510,7 @@ MUTANTS = [
     Mutant(
         "desk/scheduler",
         "what is urgent may take all that the pace has",
-        "_with_root(self.share_now(urgent) * max(taken + 1, self.limit)) - self.seats.taken_by(urgent)",
+        "_with_root(shares_of[urgent] / present * max(taken + 1, self.limit)) - seats_of(urgent)",
         "self.limit",
     ),
     Mutant("desk/scheduler", "batches are paced", "None if self.strategy.barrier else self.pacer", "self.pacer"),

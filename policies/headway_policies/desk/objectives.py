@@ -14,9 +14,9 @@ turn.
 Where a preset leaves the ``reserved_seats`` of a class with an objective out, seats are held as its demand requires: as
 many as it fills on average, or now where an overload costs requests and that is more, plus the square root of that
 (the square-root staffing rule; Halfin and Whitt, Operations Research 1981), less those that come free within the target
-anyway, and never more than its share among the classes that run or wait. For the most urgent class a sixteenth of the
-seats is held before there is any demand, so that long answers cannot take them all. Under a strategy with a barrier
-none are held: they would stay empty for a whole batch.
+anyway, and never more than its share. For the most urgent class a sixteenth of the seats is held before there is any
+demand, so that long answers cannot take them all. Under a strategy with a barrier none are held: they would stay empty
+for a whole batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headway_policies.desk.record import Record
 from headway_policies.desk.scheduler import Scheduler
 from headway_policies.limits import EngineFit, Resolved, resolved
 from headway_policies.preset import Preset
-from headway_policies.queueing import ControlledDelay
+from headway_policies.queueing import ControlledDelay, shares
 from headway_policies.request import Ticket
 
 HOLD_EVERY_S = 1.0
@@ -63,6 +63,7 @@ class Objectives:
             new = ControlledDelay(self.typical_s(name), now_s, burst_s=preset.classes[name].burst_s)
             same = known is not None and (known.slo_s, known.interval_s) == (new.slo_s, new.interval_s)
             self._delays[name] = known if known is not None and same else new
+        self._shares = shares(preset.classes)
         ranked, gathers = preset.by_urgency(), preset.batching.strategy != "continuous"
         self._first = ranked[0]
         self._following = tuple(
@@ -211,4 +212,4 @@ class Objectives:
         if offered < _NEGLIGIBLE_SEATS or self._delays[class_name].target_s == inf:
             return 0
         freed = self._forecast.freed_per_s(limit) * self._delays[class_name].target_s
-        return min(ceil(offered + sqrt(offered)) - int(freed), int(scheduler.share_now(class_name) * limit))
+        return min(ceil(offered + sqrt(offered)) - int(freed), int(self._shares[class_name] * limit))

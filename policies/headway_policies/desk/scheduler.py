@@ -241,12 +241,6 @@ class Scheduler:
         """
         return _with_root(self._shares[class_name] * self.limit) - self.seats.taken_by(class_name)
 
-    def share_now(self, class_name: str) -> float:
-        """The share of a class among those that run or wait."""
-        by_class, seats_of, share_of = self.queue.by_class, self.seats.taken_by, self._shares
-        others = (name for name in share_of if name != class_name and (seats_of(name) or by_class[name].requests))
-        return share_of[class_name] / (share_of[class_name] + sum(share_of[name] for name in others))
-
     def held_back(self, now_s: float, class_name: str) -> bool:
         """Whether no prompt of a class may be computed now beside those that run."""
         pacer = self.pacer
@@ -393,7 +387,9 @@ class Scheduler:
         urgent, taken, pacer = self._urgent, self.seats.taken, self.pacer
         if urgent is None or pacer is None or not pacer.open(taken, now_s, urgent=True):
             return None
-        seats = _with_root(self.share_now(urgent) * max(taken + 1, self.limit)) - self.seats.taken_by(urgent)
+        by_class, seats_of, shares_of = self.queue.by_class, self.seats.taken_by, self._shares
+        present = sum(shares_of[name] for name in shares_of if seats_of(name) or by_class[name].requests)
+        seats = _with_root(shares_of[urgent] / present * max(taken + 1, self.limit)) - seats_of(urgent)
         ticket = self.queue.first_of(urgent, lane, now_s)
         return ticket if ticket is not None and ticket.seats <= seats and self.fits(ticket) else None
 
