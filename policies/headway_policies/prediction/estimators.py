@@ -191,8 +191,9 @@ class WaitEstimate:
         if fit is None:
             fit = self._first_tokens[class_name] = LinearFit(_FIRST_TOKENS)
         if fit.samples >= MIN_SAMPLES:
-            self._first_score.add(fit.at(prompt_tokens), delay_s)
-            early = delay_s < _EARLY_RATIO * fit.at(prompt_tokens)
+            expected_s = fit.at(prompt_tokens)
+            self._first_score.add(expected_s, delay_s)
+            early = delay_s < _EARLY_RATIO * expected_s
             self._early[class_name] = self._early.get(class_name, 0) + 1 if early else 0
             if self._early[class_name] >= _EARLY_IN_A_ROW:
                 fit.fade(1)
