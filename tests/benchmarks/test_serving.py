@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from serving.arms import all_arms, best_seats, stated
 from serving.client import Answer, closed_loop, open_loop
-from serving.constants import Constants, Level
+from serving.constants import Constants, Level, objectives
 from serving.figures import judged, within
 from serving.quiet import Times, others_share
 from serving.report import report
@@ -75,6 +75,17 @@ def test_the_cap_of_a_slower_machine_is_smaller() -> None:
     arms = all_arms(workload, MODEL, SLO, (0.5,))
     assert [arms[name].cap for name in ("cap-half", "cap", "cap-double")] == seats
     assert arms["cap-x0.5"].cap == round(seats[1] / 2)
+
+
+@pytest.mark.parametrize("factor", [0.8, 1.0, 1.1])
+def test_the_best_cap_is_the_same_on_an_engine_that_is_slower_in_everything(factor: float) -> None:
+    """Its objectives are as much longer: before each block the pace is measured anew, and no arm is favoured by it."""
+    slo = objectives(0.05)
+    at_start = Constants(MODEL, slo, (Level(1, 20.0, 0.05),))
+    now, workload = at_start.slower_by(factor), WORKLOADS["W1"]
+    assert now.slo.inter_token_s == pytest.approx(factor * slo.inter_token_s)
+    assert now.slo.ttft_s == pytest.approx(factor * slo.ttft_s)
+    assert best_seats(workload, now.model, now.slo) == best_seats(workload, MODEL, slo)
 
 
 def test_the_arm_with_stated_objectives_sets_nothing_else() -> None:

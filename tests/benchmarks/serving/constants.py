@@ -8,6 +8,10 @@ the fluid ceiling of a workload.
 Those requests are short, and their prompts are computed apart. On some processors longer contexts, and prompts computed
 in between, cost far more: so as many requests of W1 as the ceiling allows run at last, and the costs of a sequence and
 of a prompt token are scaled to the time between tokens that is found there.
+
+A machine changes its speed by a tenth within a quarter of an hour, and some presets keep multiples of the pace as it
+is, while a cap keeps the number that was best at the start. So the pace of one request alone is measured again before
+each block, and the block is judged by the objectives that follow from it, whatever its arm.
 """
 
 from __future__ import annotations
@@ -55,6 +59,14 @@ class Constants:
     slo: Slo
     levels: tuple[Level, ...]
 
+    def slower_by(self, factor: float) -> Constants:
+        """The same for an engine each of whose steps takes ``factor`` times as long."""
+        model, alone_s = self.model, factor * self.levels[0].inter_token_s
+        scaled = replace(
+            model, base_s=factor * model.base_s, seat_s=factor * model.seat_s, prefill_s=factor * model.prefill_s
+        )
+        return replace(self, model=scaled, slo=objectives(alone_s))
+
 
 async def measured(engine: Engine, length_s: float, say: Say) -> Constants:
     """Measure ``length_s`` at each level, past Headway."""
@@ -71,6 +83,11 @@ async def measured(engine: Engine, length_s: float, say: Say) -> Constants:
     seats = ceiling(model, _PHASE.prompt.mean_tokens, _PHASE.output.mean_tokens, slo).seats
     say(f"constants: W1, {seats} at once")
     return Constants(await _as_served(engine, model, seats, length_s), slo, tuple(levels))
+
+
+async def slower_now(engine: Engine, constants: Constants, length_s: float) -> float:
+    """The time between the tokens of one request alone, past Headway, as a multiple of what it was at the start."""
+    return (await _measured_level(engine, 1, length_s)).inter_token_s / constants.levels[0].inter_token_s
 
 
 def objectives(alone_s: float) -> Slo:

@@ -41,9 +41,10 @@ class ClassFigures:
 class BlockFigures:
     """One block. ``good_ttft_per_s`` counts a first token within twice the objective, whatever the pace.
 
-    ``client_s`` is the processor time of the program with Headway and the client, for each request offered. With
-    several tenants, ``fairness`` is Jain's index over what each got of its max-min share of the tokens, and
-    ``light_ttft_p99_s`` is of those that ask for at most half of the largest share.
+    ``client_s`` is the processor time of the program with Headway and the client, for each request offered. ``pace``
+    is the time of a token alone just before, as a multiple of the one at the start of the run: the objectives are
+    multiples of it. With several tenants, ``fairness`` is Jain's index over what each got of its max-min share of the
+    tokens, and ``light_ttft_p99_s`` is of those that ask for at most half of the largest share.
     """
 
     good_per_s: float
@@ -54,6 +55,7 @@ class BlockFigures:
     ended: Mapping[str, int]
     client_s: float
     disturbed: float = 0.0
+    pace: float = 1.0
     fairness: float | None = None
     light_ttft_p99_s: float | None = None
 
@@ -107,6 +109,7 @@ def judged(
     ceiling_per_s: float,
     client_s: float,
     disturbed: float,
+    pace: float = 1.0,
 ) -> BlockFigures:
     """The figures of the answers that were due between the two times of ``count_s``."""
     begin_s, end_s = count_s
@@ -122,6 +125,7 @@ def judged(
         dict(Counter(one.end for one in seen)),
         client_s / max(1, len(answers)),
         disturbed,
+        pace,
         *_between_tenants(seen),
     )
 

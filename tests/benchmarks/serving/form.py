@@ -76,6 +76,7 @@ class Form:
 
 
 _SPINNING = Span(48.0, 40.0, 60.0)  # before the other programs, beside them, and after them
+_LASTING = Span(32.0, 40.0, 10.0)  # the default preset lets a burst of half a minute wait, and cuts waits after it
 _VLLM = ("plain", "priority", "cap", "cap-half", "cap-double")
 _STRATEGIES = ("serial", "static-8", "static-32", "dynamic-8", "dynamic-32", "dynamic-64", "continuous-32")
 _BUNDLED = ("latency", "interactive", "dynamic", "offline", "throughput")
@@ -84,7 +85,7 @@ _LIMITS = ("fixed-8", "fixed-32", "fixed-64", "aimd", "sla", "objective")
 SHORT = Form(
     parts=(
         Part("W1", (0.5, 0.9), ("plain", "default")),
-        Part("W1", (1.5, 2.5), ("plain", "default", "cap"), (0.75, 1.25)),
+        Part("W1", (1.5, 2.5), ("plain", "default", "cap"), (0.75, 1.25), _LASTING),
         Part(SPINNING, (0.9,), ("default",), span=_SPINNING),
     ),
     rounds=1,

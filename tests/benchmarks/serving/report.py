@@ -235,6 +235,9 @@ def _below(results: Results) -> str:
     objectives = (
         f"a first token within {constants.slo.ttft_s:.2f} s, {1000 * constants.slo.inter_token_s:.0f} ms a token"
     )
+    paces = [one.pace for one in blocks]
+    if paces and (min(paces), max(paces)) != (1.0, 1.0):
+        objectives += f", times the pace of the engine just before each block ({min(paces):.2f} to {max(paces):.2f})"
     return (
         f"({in_words(machine)}: {possible}{objectives}. "
         f"Median of {rounds} rounds, least and largest; {disturbed} of {len(blocks)} blocks disturbed by other "

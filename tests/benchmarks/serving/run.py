@@ -18,14 +18,15 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 
 from headway.simulator.traffic.trace import Trace
+from headway.simulator.traffic.workload import Workload
 from headway_policies import bundled_presets
 from serving import velocity
 from serving.arms import Arm, all_arms, best_seats
 from serving.arrivals import TRACE, Arrivals, arrivals, lengths_of, recorded, shortened, workload_of
 from serving.client import Engine, open_loop, started
-from serving.constants import Constants, measured
+from serving.constants import Constants, measured, slower_now
 from serving.figures import BlockFigures, judged
-from serving.form import SPINNING, Form, Part, Span
+from serving.form import SPINNING, Form, Part
 from serving.layer import layer_cost
 from serving.quiet import MAX_OTHERS, MAX_SLOWER, Times, others_share, spin_s
 from serving.results import Key, Results
@@ -114,26 +115,29 @@ class Run:
         for place, name in enumerate(todo if number % 2 == 0 else todo[::-1]):
             words, done = f"{part.workload} at {load:g}, round {number + 1}: {name}", place / len(todo)
             self.show(words, share[0] + share[1] * done)
-            figures = await self._block(part.workload, arms[name], block, span)
+            figures = await self._block(part, name, workload, block)
             if self._again and any(one.disturbed for one in figures.values()):
                 self.show(f"{words}, again", share[0] + share[1] * done)
-                again = await self._block(part.workload, arms[name], block, span)
+                again = await self._block(part, name, workload, block)
                 figures = min(figures, again, key=lambda found: max(one.disturbed for one in found.values()))
             self.results.blocks |= {Key(spell, load, name, number): one for spell, one in figures.items()}
             self.results.write()
 
-    async def _block(self, workload: str, arm: Arm, block: Arrivals, span: Span) -> dict[str, BlockFigures]:
+    async def _block(self, part: Part, name: str, workload: Workload, block: Arrivals) -> dict[str, BlockFigures]:
         """One arm under these arrivals, each spell that is counted by its name, and how much it was disturbed: 0 where
-        it was not.
+        it was not. The objectives are those of the engine's pace just before.
         """
-        constants = self.results.constants
-        assert constants is not None
+        at_start, span, played = self.results.constants, self.form.span_of(part), part.workload
+        assert at_start is not None
+        engine_slower = await slower_now(self._engines["usual"], at_start, self.form.level_s)
+        constants = at_start.slower_by(engine_slower)
+        arm = all_arms(workload, constants.model, constants.slo, part.grid)[name]
         async with self._engine_of(arm, block) as engine:
             engine.cap(arm.cap)
             slower, before = min(spin_s() for _ in range(3)), Times.now()
             began_s, client_s = asyncio.get_running_loop().time(), time.process_time()
             try:
-                async with beside(workload, span):
+                async with beside(played, span):
                     answers = await open_loop(arm.send(engine), block.requests, span.block_s)
             finally:
                 engine.cap(None)
@@ -141,7 +145,7 @@ class Run:
             await engine.idle()
             await asyncio.sleep(_SETTLE_S)
         slower /= self._fastest_s
-        others = 0.0 if workload == SPINNING else others_share(before, after)
+        others = 0.0 if played == SPINNING else others_share(before, after)
         return {
             spell: judged(
                 answers,
@@ -150,8 +154,9 @@ class Run:
                 ceiling_per_s=block.ceiling_per_s,
                 client_s=client_s,
                 disturbed=max(others, slower - 1) if others > MAX_OTHERS or slower > MAX_SLOWER else 0.0,
+                pace=engine_slower,
             )
-            for spell, (from_s, to_s) in spells(workload, span).items()
+            for spell, (from_s, to_s) in spells(played, span).items()
         }
 
     @asynccontextmanager
