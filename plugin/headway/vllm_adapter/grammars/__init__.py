@@ -1,0 +1,12 @@
+"""Grammars: what a request lets the engine compile is compiled outside of it first, within bounds.
+
+guard           the API server's side: verdicts by hash, in turn for each tenant
+plain           which grammars need no check
+frames          what the two processes say to each other
+compile_server  the process that compiles, each grammar in a child of its own with bounded time and memory
+"""
+
+from headway.vllm_adapter.grammars.frames import Limits
+from headway.vllm_adapter.grammars.guard import GrammarGuard, GrammarTooLargeError
+
+__all__ = ["GrammarGuard", "GrammarTooLargeError", "Limits"]

@@ -1,0 +1,222 @@
+"""The process that compiles grammars as the engine would: each in a child of its own, with bounded time and memory.
+
+    python -m headway.vllm_adapter.grammars.compile_server
+
+It loads the tokenizer and the compiler once and has no thread of its own, so a child is a copy that can compile at
+once. A child that uses more processor time or memory than it may is ended by the system, one that takes too long by
+this process: both are grammars that the engine must not have. Its input tells it what to do (``frames``); where that
+ends it ends, with every child. Nothing that it or the compilers print is kept: it may be text of a request.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from headway.vllm_adapter.grammars.frames import Frames, Limits, Order, Report, Start, Verdict, packed
+
+_READ_BYTES = 1 << 16
+_NICE = 19  # a grammar that is to be refused takes no time from the engine
+_PR_SET_PDEATHSIG = 1
+_PAGE_BYTES = resource.getpagesize()
+
+#: Compiles the fields of vLLM's ``StructuredOutputsParams``. Raises what the engine would.
+Compile = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    number: int
+    pid: int
+    until_s: float
+
+
+class CompileServer:
+    """Carries out the orders that come from ``orders`` and reports to ``reports``, both file descriptors."""
+
+    def __init__(self, compile_one: Compile, limits: Limits, orders: int, reports: int) -> None:
+        self._compile = compile_one
+        self._limits = limits
+        self._orders, self._reports = orders, reports
+        self._frames = Frames()
+        self._children: dict[int, _Child] = {}  # by the pipe from which its verdict comes
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(orders, selectors.EVENT_READ)
+
+    def run(self, frames: Frames | None = None) -> None:
+        """Until the input ends; ``frames`` may hold what was read before."""
+        self._frames = frames or self._frames
+        try:
+            while True:
+                for key, _ in self._selector.select(self._left_s()):
+                    if key.fd != self._orders:
+                        self._settle(key.fd)
+                    elif not self._read():
+                        return
+                self._end_overdue()
+        finally:
+            for child in self._children.values():
+                os.kill(child.pid, signal.SIGKILL)
+
+    def _read(self) -> bool:
+        """Carry out what has come; False at the end of the input."""
+        data = os.read(self._orders, _READ_BYTES)
+        for order in self._frames.feed(data):
+            if order.fields is None:
+                self._end(order.number)
+            else:
+                self._begin(order)
+        return bool(data)
+
+    def _begin(self, order: Order) -> None:
+        verdicts, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._compile_and_exit(order, writing)
+        os.close(writing)
+        self._children[verdicts] = _Child(order.number, pid, time.monotonic() + self._limits.wall_s)
+        self._selector.register(verdicts, selectors.EVENT_READ)
+
+    def _compile_and_exit(self, order: Order, writing: int) -> None:
+        """In the child. A grammar that uses up what it may have leaves no verdict: the system ends the child."""
+        verdict: Verdict | None = Verdict.INVALID
+        try:
+            end_with_parent()
+            os.close(self._orders)
+            os.close(self._reports)  # or its end would not be seen while this child lives
+            bound_this_process(self._limits)
+            self._compile(order.fields or {})
+            verdict = Verdict.FITS
+        except MemoryError:
+            verdict = None
+        except Exception:
+            verdict = Verdict.INVALID
+        finally:
+            if verdict is not None:
+                os.write(writing, bytes([verdict]))
+            os._exit(0)
+
+    def _settle(self, verdicts: int) -> None:
+        """A child has ended, with a verdict or without."""
+        said = os.read(verdicts, 1)
+        child = self._forget(verdicts)
+        self._report(child.number, Verdict(said[0]) if said else Verdict.TOO_LARGE)
+
+    def _end(self, number: int) -> None:
+        for verdicts in [fd for fd, child in self._children.items() if child.number == number]:
+            self._forget(verdicts)
+
+    def _end_overdue(self) -> None:
+        now_s = time.monotonic()
+        for verdicts in [fd for fd, child in self._children.items() if child.until_s <= now_s]:
+            self._report(self._forget(verdicts).number, Verdict.TOO_LARGE)
+
+    def _forget(self, verdicts: int) -> _Child:
+        child = self._children.pop(verdicts)
+        self._selector.unregister(verdicts)
+        os.close(verdicts)
+        os.kill(child.pid, signal.SIGKILL)  # it has ended, or it must
+        os.waitpid(child.pid, 0)
+        return child
+
+    def _report(self, number: int, verdict: Verdict) -> None:
+        left = packed(Report(number, verdict))
+        while left:
+            left = left[os.write(self._reports, left) :]
+
+    def _left_s(self) -> float | None:
+        """Until the first child is overdue."""
+        if not self._children:
+            return None
+        return max(0.0, min(child.until_s for child in self._children.values()) - time.monotonic())
+
+
+def end_with_parent() -> None:
+    """From now on the system ends this process when its parent ends, however that comes."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def bound_this_process(limits: Limits) -> None:
+    """From now on it may use this much processor time, and this much memory beside what it has."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        size_bytes = int(file.read().split()[0]) * _PAGE_BYTES
+    most_bytes = size_bytes + limits.memory_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.processor_s, limits.processor_s + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def compiler_of(vllm_config: Any) -> Compile:
+    """What vLLM does with the parameters of a structured output, in the API server and in the engine."""
+    from vllm.sampling_params import SamplingParams, StructuredOutputsParams
+    from vllm.tokenizers import cached_tokenizer_from_config
+    from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
+    from vllm.v1.structured_output.request import get_structured_output_key
+
+    model, outputs = vllm_config.model_config, vllm_config.structured_outputs_config
+    tokenizer = cached_tokenizer_from_config(model_config=model)
+    common = {"tokenizer": tokenizer, "vocab_size": model.get_vocab_size()}
+    backends = {"xgrammar": XgrammarBackend(vllm_config, **common)}
+
+    def compile_one(fields: dict[str, Any]) -> None:
+        params = SamplingParams(structured_outputs=StructuredOutputsParams(**fields))
+        params._validate_structured_outputs(model, outputs, tokenizer)
+        chosen: Any = params.structured_outputs
+        name = str(chosen._backend)
+        backend = backends.get(name) or _backend_class(name)(vllm_config, **common)
+        backend.compile_grammar(*get_structured_output_key(chosen))
+
+    return compile_one
+
+
+def _backend_class(name: str) -> Any:
+    if name == "guidance":
+        from vllm.v1.structured_output.backend_guidance import GuidanceBackend
+
+        return GuidanceBackend
+    if name == "outlines":
+        from vllm.v1.structured_output.backend_outlines import OutlinesBackend
+
+        return OutlinesBackend
+    from vllm.v1.structured_output.backend_lm_format_enforcer import LMFormatEnforcerBackend
+
+    return LMFormatEnforcerBackend
+
+
+def _first(frames: Frames, orders: int) -> Iterator[Any]:
+    """The frames of the input, until there is one."""
+    while data := os.read(orders, _READ_BYTES):
+        found = list(frames.feed(data))
+        if found:
+            yield from found
+            return
+
+
+def main() -> int:
+    """Serve until the input ends. 1 where the configuration cannot be used; why is on the standard error."""
+    os.nice(_NICE)
+    orders, reports = os.dup(0), os.dup(1)
+    os.dup2(2, 1)
+    frames = Frames()
+    start = next(_first(frames, orders), None)
+    if not isinstance(start, Start):
+        return 1
+    compile_one = compiler_of(start.vllm_config)
+    silence = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(silence, standard)
+    os.write(reports, packed(Report(0, Verdict.FITS)))
+    CompileServer(compile_one, start.limits, orders, reports).run(frames)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""The guard of grammars: a request goes on to the engine only once its grammar was compiled outside of it, in bounds.
+
+vLLM compiles in a small pool of threads inside the engine and cancels nothing: a pattern of a few bytes like
+``(([a-z]{1,30}){1,30}){1,30}`` takes all of it for hours, after its client has left, and every other structured request
+waits behind it. So a process compiles first (``compile_server``), and what takes more than it may is refused with 400.
+What fits there costs the engine no more.
+
+Plain schemas (``plain``) need no check. A verdict is kept by the hash of the grammar, so one that is used again costs
+nothing. The process starts with the first grammar that is not plain, which takes some seconds. A tenant has one
+compilation at a time, and all together a part of the processors: none keeps the others waiting. A compilation that
+nobody waits for any more is ended. Where the process cannot be started this is said once, and requests pass unchecked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from headway.errors import refusal
+from headway.vllm_adapter.grammars.frames import Frames, Limits, Order, Start, Verdict, packed
+from headway.vllm_adapter.grammars.plain import is_plain
+from headway_policies import Reason
+
+log = logging.getLogger(__name__)
+
+_MODULE = "headway.vllm_adapter.grammars.compile_server"
+_READ_BYTES = 1 << 16
+_START_WITHIN_S = 120.0
+_MOST_VERDICTS = 4096
+_LINE_WITHIN_S = 60.0  # where a tenant asks for more than can be compiled
+_MOST_IN_LINE = 256
+_RETRY_AFTER_S = 5
+_TRIES = 2  # where the process ends, which may be another grammar's doing
+#: The fields of vLLM's ``StructuredOutputsParams`` that decide what is compiled.
+FIELDS = (
+    "json", "regex", "choice", "grammar", "json_object", "structural_tag", "disable_any_whitespace",
+    "disable_additional_properties", "whitespace_pattern",
+)  # fmt: skip
+
+
+class GrammarTooLargeError(Exception):
+    """The grammar takes more to compile than one request may."""
+
+
+@dataclass(slots=True)
+class _Compilation:
+    """One grammar that is being compiled, and how many requests wait for it."""
+
+    task: asyncio.Task[Verdict]
+    waiting: int = 0
+
+
+@dataclass(slots=True)
+class _Line:
+    """A tenant's turn: one compilation at a time, kept while any waits."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+class GrammarGuard:
+    """Checks the grammars of one server.
+
+    ``verdicts`` counts what came of them: of compilations, and those that are "plain", "known", or "unchecked".
+    """
+
+    def __init__(
+        self, vllm_config: Any, limits: Limits | None = None, *, at_once: int | None = None, module: str = _MODULE
+    ) -> None:
+        self.verdicts: Counter[str] = Counter(
+            {"plain": 0, "known": 0, "unchecked": 0, **{one.name.lower(): 0 for one in Verdict}}
+        )
+        self._config = vllm_config
+        self._limits = limits or Limits()
+        self._module = module
+        self._known: OrderedDict[bytes, Verdict] = OrderedDict()
+        self._compiling: dict[bytes, _Compilation] = {}
+        self._lines: dict[str, _Line] = {}
+        self._at_once = asyncio.Semaphore(at_once or max(1, len(os.sched_getaffinity(0)) // 2))
+        self._reports: dict[int, asyncio.Future[Verdict | None]] = {}
+        self._numbers = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._unusable = False
+
+    @property
+    def compiling(self) -> int:
+        """Grammars that are being compiled, or wait for their turn."""
+        return len(self._compiling)
+
+    async def check(self, params: Any, tenant: str) -> None:
+        """Compile the grammar of a request, unless it is known.
+
+        Raises GrammarTooLargeError, or Refused where its tenant has too many in line, or it waits too long there.
+        """
+        fields = grammar_of(params)
+        if not fields or is_plain(fields):
+            self.verdicts["plain"] += bool(fields)
+            return
+        key = hashlib.sha256(json.dumps(fields, sort_keys=True, default=str).encode()).digest()
+        known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
+            self.verdicts["known"] += 1
+        verdict = known or await self._verdict(key, fields, tenant)
+        if verdict is Verdict.TOO_LARGE:
+            limits = self._limits
+            raise GrammarTooLargeError(
+                f"this grammar takes more than {limits.processor_s} s of processor time or "
+                f"{limits.memory_bytes >> 20} MiB to compile: repeat less, nest less, or name fewer alternatives"
+            )
+
+    async def run(self) -> None:
+        """End the process when this is cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.stop()
+
+    async def start(self) -> None:
+        """Start the process, where it does not run."""
+        async with self._starting:
+            if self._unusable or (self._process is not None and self._process.returncode is None):
+                return
+            try:
+                await self._start()
+            except Exception as error:
+                self._unusable = True
+                log.exception("grammars are not checked before the engine has them: %s", type(error).__name__)
+                await self.stop()
+
+    async def stop(self) -> None:
+        """End the process, and every compilation in it."""
+        if self._reader is not None:
+            self._reader.cancel()
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    # ------------------------------------------------------------------ inside
+
+    async def _verdict(self, key: bytes, fields: Mapping[str, Any], tenant: str) -> Verdict:
+        """Of a compilation that several requests may wait for; it ends with the last of them."""
+        found, line = self._compiling.get(key), self._lines.get(tenant)
+        if found is None:
+            if line is not None and line.users >= _MOST_IN_LINE:
+                raise refusal(Reason.QUEUE_FULL, _RETRY_AFTER_S)
+            found = _Compilation(asyncio.get_running_loop().create_task(self._in_turn(fields, tenant)))
+            self._compiling[key] = found
+        found.waiting += 1
+        try:
+            async with asyncio.timeout(_LINE_WITHIN_S):
+                verdict = await asyncio.shield(found.task)
+        except TimeoutError:
+            raise refusal(Reason.QUEUE_TIMEOUT, _RETRY_AFTER_S) from None
+        finally:
+            found.waiting -= 1
+            if not found.waiting:
+                found.task.cancel()
+                self._compiling.pop(key, None)
+        self._known[key] = verdict
+        if len(self._known) > _MOST_VERDICTS:
+            self._known.popitem(last=False)
+        return verdict
+
+    async def _in_turn(self, fields: Mapping[str, Any], tenant: str) -> Verdict:
+        line = self._lines.setdefault(tenant, _Line())
+        line.users += 1
+        try:
+            async with line.turn, self._at_once:
+                for _ in range(_TRIES):
+                    await self.start()
+                    verdict = await self._compile(dict(fields))
+                    if verdict is not None:
+                        return verdict
+        finally:
+            line.users -= 1
+            if not line.users:
+                del self._lines[tenant]
+        return Verdict.TOO_LARGE
+
+    async def _compile(self, fields: dict[str, Any]) -> Verdict | None:
+        """The verdict; None where the process has ended meanwhile."""
+        process = self._process
+        if process is None or process.stdin is None:
+            self.verdicts["unchecked"] += 1
+            return Verdict.FITS
+        self._numbers += 1
+        number = self._numbers
+        report: asyncio.Future[Verdict | None] = asyncio.get_running_loop().create_future()
+        self._reports[number] = report
+        process.stdin.write(packed(Order(number, fields)))
+        try:
+            verdict = await report
+        except asyncio.CancelledError:
+            if not process.stdin.is_closing():
+                process.stdin.write(packed(Order(number, None)))
+            raise
+        finally:
+            del self._reports[number]
+        if verdict is not None:
+            self.verdicts[verdict.name.lower()] += 1
+        return verdict
+
+    async def _start(self) -> None:
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            self._module,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "VLLM_LOGGING_LEVEL": "ERROR"},
+        )
+        assert process.stdin is not None
+        process.stdin.write(packed(Start(self._config, self._limits)))
+        ready = self._reports[0] = asyncio.get_running_loop().create_future()
+        self._reader = asyncio.get_running_loop().create_task(self._read(process), name="headway grammars")
+        try:
+            async with asyncio.timeout(_START_WITHIN_S):
+                if await ready is None:
+                    raise RuntimeError(f"the process that compiles grammars ended with {await process.wait()}")
+        finally:
+            del self._reports[0]
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Hand out the verdicts, until the process ends; another one is started for the next grammar."""
+        assert process.stdout is not None
+        frames = Frames()
+        while data := await process.stdout.read(_READ_BYTES):
+            for report in frames.feed(data):
+                self._settle(report.number, report.verdict)
+        if self._process is process:
+            self._process = None
+        for number in list(self._reports):
+            self._settle(number, None)
+
+    def _settle(self, number: int, verdict: Verdict | None) -> None:
+        waiting = self._reports.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(verdict)
+
+
+def grammar_of(params: Any) -> dict[str, Any]:
+    """What a call's sampling parameters let the engine compile; empty for nothing."""
+    asked = getattr(params, "structured_outputs", None)
+    if asked is None:
+        return {}
+    return {name: value for name in FIELDS if (value := getattr(asked, name, None)) is not None and value is not False}

@@ -1,0 +1,71 @@
+"""Plain grammars: schemas and choices whose compilation takes milliseconds whatever they say.
+
+They are short and have none of what multiplies: no pattern, no bounded repetition, no range of numbers, no grammar in a
+language of its own. All else is compiled outside of the engine first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_MOST_BYTES = 4096
+_MOST_NODES = 256
+#: What a plain schema may say; each adds its own length to the grammar, and multiplies nothing.
+_KEYWORDS = frozenset(
+    {
+        "$schema", "$id", "$defs", "$ref", "definitions", "title", "description", "examples", "default", "type", "enum",
+        "const", "properties", "required", "additionalProperties", "items", "anyOf", "oneOf", "strict",
+    }
+)  # fmt: skip
+_NAMED, _LISTED, _SINGLE = ("properties", "$defs", "definitions"), ("anyOf", "oneOf"), ("items", "additionalProperties")
+
+
+def is_plain(fields: Mapping[str, Any]) -> bool:
+    """Whether the fields of ``StructuredOutputsParams`` that are set ask for nothing that needs a check."""
+    kinds = fields.keys() - {"disable_any_whitespace", "disable_additional_properties"}
+    if kinds == {"json_object"}:
+        return True
+    if kinds == {"choice"}:
+        return isinstance(fields["choice"], list) and sum(len(str(one)) + 1 for one in fields["choice"]) <= _MOST_BYTES
+    return kinds == {"json"} and _is_plain_schema(fields["json"])
+
+
+def _is_plain_schema(schema: Any) -> bool:
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    if len(text) > _MOST_BYTES:
+        return False
+    try:
+        waiting, nodes = [json.loads(text)], 0
+    except (ValueError, RecursionError):
+        return True  # the engine refuses it unread
+    while waiting:
+        node, nodes = waiting.pop(), nodes + 1
+        if nodes > _MOST_NODES:
+            return False
+        if not isinstance(node, bool):
+            below = _below(node)
+            if below is None:
+                return False
+            waiting += below
+    return True
+
+
+def _below(node: Any) -> list[Any] | None:
+    """The schemas inside this one; None where it is none, or not a plain one."""
+    if not isinstance(node, dict) or not node.keys() <= _KEYWORDS:
+        return None
+    found: list[Any] = []
+    for name, value in node.items():
+        if name in _NAMED:
+            if not isinstance(value, dict):
+                return None
+            found += value.values()
+        elif name in _LISTED:
+            if not isinstance(value, list):
+                return None
+            found += value
+        elif name in _SINGLE:
+            found.append(value)
+    return found

@@ -1,0 +1,143 @@
+"""The guard of grammars with a real process that compiles, and a compiler that does what its pattern says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+import toy_compile_server
+
+from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError, Limits
+
+LIMITS = Limits(processor_s=1, wall_s=3.0, memory_bytes=1 << 28)
+
+
+@pytest.fixture(autouse=True)
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy can be imported by the process."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(toy_compile_server.__file__).parent))
+
+
+def params(pattern: str) -> Any:
+    """Sampling parameters with this pattern."""
+    return SimpleNamespace(structured_outputs=SimpleNamespace(regex=pattern))
+
+
+@asynccontextmanager
+async def guarding(**more: Any) -> AsyncIterator[GrammarGuard]:
+    """A guard whose process ends with the test."""
+    guard = GrammarGuard(None, LIMITS, module="toy_compile_server", **more)
+    try:
+        yield guard
+    finally:
+        await guard.stop()
+
+
+def compilers(guard: GrammarGuard) -> list[psutil.Process]:
+    """The children that compile now."""
+    assert guard._process is not None
+    return psutil.Process(guard._process.pid).children()
+
+
+@pytest.mark.parametrize("what", ["spin", "eat", "sleep"])
+async def test_what_takes_too_much_is_refused_and_stays_refused(what: str) -> None:
+    """Processor time, memory, or time; the second request learns it from the first."""
+    async with guarding() as guard:
+        for _ in range(2):
+            with pytest.raises(GrammarTooLargeError, match="1 s of processor time or 256 MiB"):
+                await guard.check(params(what), "a")
+        assert (guard.verdicts["too_large"], guard.verdicts["known"], guard.compiling) == (1, 1, 0)
+        assert compilers(guard) == []
+
+
+async def test_what_fits_passes_and_so_does_what_the_engine_will_refuse() -> None:
+    """An invalid grammar is the engine's to name. A second time neither is compiled again."""
+    async with guarding() as guard:
+        for _ in range(2):
+            for what in ("good", "bad"):
+                await guard.check(params(what), "a")
+        assert (guard.verdicts["fits"], guard.verdicts["invalid"], guard.verdicts["known"]) == (1, 1, 2)
+
+
+async def test_plain_grammars_start_no_process() -> None:
+    """Nor does a request without any."""
+    async with guarding() as guard:
+        await guard.check(SimpleNamespace(structured_outputs=None), "a")
+        await guard.check(SimpleNamespace(structured_outputs=SimpleNamespace(json={"type": "object"})), "a")
+        assert guard._process is None
+        assert (guard.verdicts["plain"], sum(guard.verdicts.values())) == (1, 1)
+
+
+async def test_hostile_grammars_of_one_tenant_keep_no_other_waiting() -> None:
+    """Five of them, one after another; the other tenant's is compiled beside the first."""
+    async with guarding(at_once=2) as guard:
+        await guard.check(params("good"), "b")
+        hostile = [asyncio.create_task(guard.check(params(f"spin {n}"), "a")) for n in range(5)]
+        await asyncio.sleep(0.2)
+        assert len(compilers(guard)) == 1
+        await guard.check(params("good too"), "b")
+        assert not any(one.done() for one in hostile)
+        assert guard.compiling == 5
+        found = await asyncio.gather(*hostile, return_exceptions=True)
+        assert [type(one) for one in found] == [GrammarTooLargeError] * 5
+        assert guard._lines == {}
+
+
+async def test_requests_with_the_same_grammar_wait_for_one_compilation() -> None:
+    """It goes on when one of them leaves, and ends when the last has left."""
+    async with guarding() as guard:
+        first, second = (asyncio.create_task(guard.check(params("wait"), name)) for name in "ab")
+        await asyncio.sleep(0.1)
+        first.cancel()
+        await second
+        assert guard.verdicts["fits"] == 1
+        leaving = asyncio.create_task(guard.check(params("sleep on"), "a"))
+        async with asyncio.timeout(30):
+            while not compilers(guard):  # noqa: ASYNC110 - a process has no event for it
+                await asyncio.sleep(0.01)
+            leaving.cancel()
+            while compilers(guard):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert guard.compiling == 0
+        await guard.check(params("after it"), "a")
+
+
+async def test_a_process_that_ends_is_started_again() -> None:
+    """What it was compiling is compiled again, once; a grammar that ends the process each time is refused."""
+    async with guarding() as guard:
+        await guard.check(params("good"), "a")
+        waiting = asyncio.create_task(guard.check(params("wait"), "a"))
+        await asyncio.sleep(0.1)
+        assert guard._process is not None
+        guard._process.kill()
+        await waiting
+        deadly = asyncio.create_task(guard.check(params("sleep on"), "a"))
+        killed = set[int]()
+        async with asyncio.timeout(60):
+            while not deadly.done():
+                process = guard._process
+                if process is not None and process.pid not in killed and compilers(guard):
+                    killed.add(process.pid)
+                    process.kill()
+                await asyncio.sleep(0.01)
+        with pytest.raises(GrammarTooLargeError):
+            await deadly
+        assert len(killed) == 2
+
+
+async def test_where_the_process_does_not_start_requests_pass_and_it_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No request fails for it."""
+    monkeypatch.setenv("TOY_COMPILER", "broken")
+    async with guarding() as guard:
+        for n in range(3):
+            await guard.check(params(f"spin {n}"), "a")
+        assert guard.verdicts["unchecked"] == 3
+        assert sum("grammars are not checked" in one.message for one in caplog.records) == 1

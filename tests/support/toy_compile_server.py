@@ -1,0 +1,46 @@
+"""The process that compiles grammars, with a compiler that does what the pattern says: for tests without an engine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+from headway.vllm_adapter.grammars.compile_server import CompileServer
+from headway.vllm_adapter.grammars.frames import Frames, Report, Verdict, packed
+
+
+def compile_one(fields: dict[str, Any]) -> None:
+    """``spin`` uses the processor, ``eat`` memory, ``sleep`` time; ``bad`` is no grammar; all else is compiled."""
+    match fields["regex"].split()[0]:
+        case "spin":
+            while True:
+                pass
+        case "eat":
+            held = []
+            while True:
+                held.append(bytearray(1 << 24))
+        case "sleep":
+            time.sleep(3600)
+        case "wait":
+            time.sleep(0.5)
+        case "bad":
+            raise ValueError
+
+
+def main() -> int:
+    """As ``compile_server`` does. ``TOY_COMPILER=broken`` ends it at once."""
+    if os.environ.get("TOY_COMPILER") == "broken":
+        return 3
+    orders, reports, frames = os.dup(0), os.dup(1), Frames()
+    found: list[Any] = []
+    while not found:
+        found += frames.feed(os.read(orders, 1 << 16))
+    os.write(reports, packed(Report(0, Verdict.FITS)))
+    CompileServer(compile_one, found[0].limits, orders, reports).run(frames)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
