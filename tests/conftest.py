@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import os
 import secrets
 import shutil
@@ -81,6 +82,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if TOTALS:
         totals = ", ".join(f"{number} {what}" for what, number in TOTALS.items())
         terminalreporter.write_line(f"chaos, as the clients saw it: {totals}; lost {TOTALS['nothing']}")
+
+
+class _Kept(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the line with its traceback."""
+        self.lines.append(self.format(record))
+
+
+@pytest.fixture(autouse=True)
+def failed_effects() -> Iterator[list[str]]:
+    """What the gates of this test logged of effects that failed: nothing, or the test takes the lines itself."""
+    kept, logger = _Kept(), logging.getLogger("headway.admission.gate")
+    logger.addHandler(kept)
+    yield kept.lines
+    logger.removeHandler(kept)
+    assert kept.lines == []
 
 
 @pytest.fixture(scope="session")

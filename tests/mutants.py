@@ -1043,8 +1043,8 @@ MUTANTS = [
     Mutant(
         "headway/operator/control",
         "a limit ordered for a time comes back for good",
-        "before if order is None or order.ends_s is None else order.back_to",
-        "before",
+        "(before, order) if order is None or order.ends_s is None else (order.back_to, order.beneath)",
+        "(before, order)",
     ),
     Mutant(
         "headway/operator/forecast_errors",

@@ -12,6 +12,7 @@ from headway.admission import engine_calls as calls
 from headway.admission import prefix_hashes
 from headway.api import client, secret_text
 from headway.api import routes as api_routes
+from headway.api_server.settings import USUAL_PROMPT_LOGPROBS
 from headway.audit import audit_file
 from headway.console import metrics_page
 from headway.fallback import client as upstream
@@ -25,6 +26,7 @@ from headway.keys import parse
 from headway.keys import schema as key_schema
 from headway.operator import presets as catalogue
 from headway.simulator.traffic import trace
+from headway.vllm_adapter.grammars import Limits
 from headway_dashboard import server_client, settings
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
 from headway_policies.entitlement import retry_budget
@@ -85,8 +87,14 @@ BOUNDS = {
     "open connections": f"`HEADWAY_MAX_CONNECTIONS`, {LIMITS.max_connections}",
     "a field of the audit, and of its log line": f"{audit.MAX_CHARS} characters, printable",
     "lines of the audit": f"{audit.MAX_CHANGES} changes, {audit.MAX_REFUSED} refused, "
-    f"{audit.MAX_STRANGERS} without a token; in the file {size(audit_file.MAX_FILE_BYTES)} and "
-    f"{audit_file.KEPT_FILES} older ones",
+    f"{audit.MAX_STRANGERS} without a token (an IPv6 network of 64 bits counts as one address); in the file "
+    f"{size(audit_file.MAX_FILE_BYTES)} and {audit_file.KEPT_FILES} older ones, in that of strangers "
+    f"{audit_file.KEPT_STRANGERS}",
+    "a grammar, schema or pattern that a request lets the engine compile": (
+        f"`HEADWAY_MAX_GRAMMAR_SECONDS`, {Limits().processor_s} s of processor time, {size(Limits().memory_bytes)}; "
+        "one of a tenant at a time"
+    ),
+    "log probabilities over a whole prompt": f"`HEADWAY_MAX_PROMPT_LOGPROBS`, {USUAL_PROMPT_LOGPROBS}",
     "headers that trace a request": ", ".join(f"`{name}` {most}" for name, most in upstream.TRACING_CHARS.items()),
     "a request that is sent on": f"{size(upstream.MAX_REQUEST_BYTES)}, {JSON_BOUNDS}",
     "an answer of the other model": f"{size(upstream.MAX_ANSWER_BYTES)}, {JSON_BOUNDS}",

@@ -27,6 +27,7 @@ from headway.supervision import (
     Supervisor,
     WindowLog,
     learnt_limit_file,
+    watch_loop,
 )
 from headway.warmup import KeepWarm, Source, Warmer
 from headway_policies import Hold, Preset
@@ -156,6 +157,7 @@ class EngineService:
             tasks.start("learnt limit", self._learnt_limit.run())
         if self._keep_warm is not None:
             tasks.start("keep-warm", self._keep_warm.run())
+        tasks.start("loop_lag", watch_loop(gateway.gate.report_lag))
         tasks.start("supervisor", self.supervisor.run())
         tasks.start("overload_log", OverloadLog(gateway.gate).run())
         tasks.start("objectives_log", ObjectivesLog(gateway.gate).run())

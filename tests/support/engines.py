@@ -73,6 +73,7 @@ BACKGROUND = {
     f"headway {name}"
     for name in (
         "supervisor",
+        "loop_lag",
         "overload_log",
         "objectives_log",
         "window_log",

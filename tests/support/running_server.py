@@ -260,11 +260,13 @@ class Scrape:
         return sum(one.value for one in self.samples if one.name == name and labels.items() <= one.labels.items())
 
     def unbalanced(self) -> list[str]:
-        """The classes for which arrivals differ from queued + in flight + outcomes."""
+        """The classes for which arrivals differ from queued + in flight + outcomes, and effects that failed."""
         classes = {one.labels["class"] for one in self.samples if one.name == "headway_arrivals_total"}
         assert classes, "the scrape has no ticket counts"
         parts = ("headway_queue_depth", "headway_in_flight", "headway_outcomes_total")
-        return [
+        failed = self("headway_effect_errors_total")
+        effects = [f"{failed:g} effects of admission failed"] if failed else []
+        return effects + [
             f"{name}: {self('headway_arrivals_total', **{'class': name})} arrived, "
             f"{[self(part, **{'class': name}) for part in parts]}"
             for name in sorted(classes)

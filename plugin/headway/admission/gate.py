@@ -2,6 +2,9 @@
 
 It owns the only clock (``loop.time``), the only timer and the futures on which requests wait. It carries out the
 desk's effects and decides nothing. All methods must be called on the event loop's thread; none of them awaits.
+
+Each effect is carried out by itself: an error in one of them, or in a meter, a traffic log or a call-back that is told
+of it, is logged and counted, and loses nothing of the others.
 """
 
 from __future__ import annotations
@@ -9,13 +12,15 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypedDict, Unpack, assert_never
+from typing import Any, ParamSpec, Protocol, TypedDict, Unpack, assert_never
 
 from headway.admission.ended_request import EndedRequest
 from headway.admission.permit import Permit
+from headway.distribution import Distribution
 from headway.errors import UnknownClassError
 from headway_policies import (
     Abort,
@@ -86,6 +91,14 @@ class TrafficLog(Protocol):
         ...
 
 
+P = ParamSpec("P")
+_LOGGER = logging.getLogger(__name__)
+
+#: A process whose timer comes so late stood still: it was stopped, its memory was paged out, or its loop was blocked.
+_STOOD_STILL_S = 0.25
+#: Upper bounds of the histogram of the loop's lag, in seconds.
+LAG_BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
 #: A tick belongs to no request: else its log lines would name the one whose event set the timer.
 _OF_NO_REQUEST = contextvars.Context()
 
@@ -116,7 +129,11 @@ def loop_time_s() -> float:
 
 
 class Gate:
-    """Admission for one engine, on one event loop. ``degraded`` counts the degraded requests, by class and kind."""
+    """Admission for one engine, on one event loop.
+
+    ``degraded`` counts the degraded requests, by class and kind; ``effect_errors`` the errors raised while an effect
+    was carried out, or by what is told of requests: any is a defect. ``loop_lag`` has how late the event loop was.
+    """
 
     def __init__(
         self,
@@ -129,11 +146,14 @@ class Gate:
         self.now_s: Callable[[], float] = loop_time_s
         self.desk = Desk(preset, ceiling=ceiling)
         self.degraded: Counter[tuple[str, Degradation]] = Counter()
+        self.effect_errors = 0
+        self.loop_lag = Distribution(LAG_BUCKETS_S)
         self._meter = meter
         self._traffic = traffic
         self._permits: dict[int, Permit] = {}
         self._ids = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
+        self._due_s = 0.0
 
     # ------------------------------------------------------------------ one request
 
@@ -160,7 +180,7 @@ class Gate:
         stalls = terms.stall_timeout_s is not None or asked.stall_s is not None
         permit = self._permits[ticket.id] = Permit(self, ticket, stalls=stalls, preset_name=preset.name)
         if self._traffic is not None:
-            self._traffic.arrived(ticket)
+            self._tell(self._traffic.arrived, ticket)
         self._carry_out(self.desk.arrive(ticket, now_s))
         permit.check()
         return permit
@@ -195,8 +215,14 @@ class Gate:
         """Pass an engine step's figures to the limit policy."""
         now_s = self.now_s()
         if self._traffic is not None:
-            self._traffic.stepped(load, now_s)
+            self._tell(self._traffic.stepped, load, now_s)
         self._carry_out(self.desk.observe(load, now_s))
+
+    def report_lag(self, late_s: float) -> None:
+        """The event loop is so much too late now; called several times a second."""
+        now_s = self.now_s()
+        self.loop_lag.add(max(0.0, late_s), now_s)
+        self._late(late_s, now_s)
 
     def pause(self, hold: Hold = Hold.OPERATOR) -> None:
         """Suspend dispatch for this cause."""
@@ -279,9 +305,9 @@ class Gate:
     def report_first_token(self, permit: Permit, delay_s: float) -> None:
         """The first visible token of a permit came ``delay_s`` after its arrival."""
         if self._meter is not None:
-            self._meter.first_token(permit.ticket.class_name, delay_s, max(0.0, delay_s - permit.wait_s))
+            self._tell(self._meter.first_token, permit.ticket.class_name, delay_s, max(0.0, delay_s - permit.wait_s))
         if self._traffic is not None:
-            self._traffic.first_token(permit.ticket, delay_s, self.now_s())
+            self._tell(self._traffic.first_token, permit.ticket, delay_s, self.now_s())
 
     def report_progress(self, permit: Permit, *, first: bool) -> None:
         """Tokens of a permit came; ``first`` for the first ones since its last dispatch."""
@@ -295,44 +321,68 @@ class Gate:
         self._carry_out(self.desk.reseat(permit.ticket.id, seats, self.now_s()))
 
     def settle(self, permit: Permit, ending: Ending) -> None:
-        """A permit is over."""
+        """A permit is over. Its time may have run out in this very event: then that is how it ended."""
         now_s, in_engine = self.now_s(), permit.in_engine
-        reason = permit.reason
-        outcome = LEFT[ending][permit.dispatched_s is not None] if reason is None else REFUSED[reason]
-        self._log_end(permit, outcome, now_s)
         self._carry_out(self.desk.leave(permit.ticket.id, ending, now_s, permit.usage, sequences=in_engine))
-        self._permits.pop(permit.ticket.id, None)  # only now: its time may have run out in this very event
+        if self._permits.pop(permit.ticket.id, None) is not None:
+            reason = permit.reason
+            outcome = LEFT[ending][permit.dispatched_s is not None] if reason is None else REFUSED[reason]
+            self._log_end(permit, outcome, now_s)
 
     # ------------------------------------------------------------------ inside
 
     def _tick(self) -> None:
-        self._timer = None
-        self._carry_out(self.desk.tick(self.now_s()))
+        self._timer, now_s = None, self.now_s()
+        self._late(now_s - self._due_s, now_s)
+        self._carry_out(self.desk.tick(now_s))
+
+    def _late(self, late_s: float, now_s: float) -> None:
+        """A timer came too late: where the process stood still, what the engine sent meanwhile is read first."""
+        if late_s > _STOOD_STILL_S:
+            self.desk.stood_still(late_s, now_s)
 
     def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
-            match effect:
-                case Dispatch():
-                    self._dispatch(effect)
-                case Reject() | Expire():
-                    permit = self._permits.pop(effect.ticket_id)
-                    if effect.reason is Reason.SHED:
-                        self.count_degraded(permit.ticket.class_name, Degradation.REFUSED)
-                    permit.left = True
-                    permit.refuse(effect.reason, effect.retry_after_s)
-                    self._log_end(permit, REFUSED[effect.reason], self.now_s())
-                case Abort():
-                    self._abort(effect)
-                case Degrade():
-                    self._permits[effect.ticket_id].most_tokens = effect.max_tokens
-                case Requeue():
-                    self._permits[effect.ticket_id].requeue()
-                case Recall():
-                    self._recall(effect)
-                case WakeAt():
-                    self._arm(effect.at_s)
-                case _:
-                    assert_never(effect)
+            try:
+                self._carry_out_one(effect)
+            except Exception:
+                self._failed(type(effect).__name__)
+
+    def _carry_out_one(self, effect: Effect) -> None:
+        match effect:
+            case Dispatch():
+                self._dispatch(effect)
+            case Reject() | Expire():
+                permit = self._permits.pop(effect.ticket_id)
+                if effect.reason is Reason.SHED:
+                    self.count_degraded(permit.ticket.class_name, Degradation.REFUSED)
+                permit.left = True
+                permit.refuse(effect.reason, effect.retry_after_s)
+                self._log_end(permit, REFUSED[effect.reason], self.now_s())
+            case Abort():
+                self._abort(effect)
+            case Degrade():
+                self._permits[effect.ticket_id].most_tokens = effect.max_tokens
+            case Requeue():
+                self._permits[effect.ticket_id].requeue()
+            case Recall():
+                self._recall(effect)
+            case WakeAt():
+                self._arm(effect.at_s)
+            case _:
+                assert_never(effect)
+
+    def _tell(self, listener: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Tell a meter, a traffic log or a permit's owner; an error there is not the request's."""
+        try:
+            listener(*args, **kwargs)
+        except Exception:
+            self._failed(getattr(listener, "__qualname__", "a call-back"))
+
+    def _failed(self, what: str) -> None:
+        """Count and log the error that is being handled."""
+        self.effect_errors += 1
+        _LOGGER.exception("an effect of admission failed, the others were carried out: %s", what)
 
     def _dispatch(self, effect: Dispatch) -> None:
         permit = self._permits[effect.ticket_id]
@@ -344,9 +394,9 @@ class Gate:
             self.count_degraded(ticket.class_name, Degradation.ORDER)
         permit.dispatched_s = self.now_s()
         permit.preset_name = self.desk.preset.name
-        if self._meter is not None:
-            self._meter.waited(ticket.class_name, permit.dispatched_s - ticket.arrived_s)
         permit.wake()
+        if self._meter is not None:
+            self._tell(self._meter.waited, ticket.class_name, permit.dispatched_s - ticket.arrived_s)
 
     def _log_end(self, permit: Permit, outcome: Outcome, now_s: float) -> None:
         """Log a request that is over, whether it went to its end by itself, was aborted before, or was refused."""
@@ -359,11 +409,12 @@ class Gate:
         pace_s = decode_s / (tokens - 1) if paced and decode_s is not None else 0.0
         if self._traffic is not None:
             if completed and usage is not None:
-                self._traffic.completed(ticket, usage)
-            self._traffic.ended(ticket, outcome, now_s, tokens, pace_s)
+                self._tell(self._traffic.completed, ticket, usage)
+            self._tell(self._traffic.ended, ticket, outcome, now_s, tokens, pace_s)
         if self._meter is not None:
             ttft_slo_s, inter_token_slo_s = self._objectives_s(ticket)
-            self._meter.ended(
+            self._tell(
+                self._meter.ended,
                 EndedRequest(
                     class_name=ticket.class_name,
                     outcome=outcome,
@@ -376,7 +427,7 @@ class Gate:
                     pace_s=pace_s,
                     usage=usage,
                     finish_reasons=permit.finish_reasons,
-                )
+                ),
             )
 
     def _objectives_s(self, ticket: Ticket) -> tuple[float | None, float | None]:
@@ -391,18 +442,19 @@ class Gate:
         permit = self._permits[effect.ticket_id]
         permit.refuse(effect.reason, self.desk.retry_after_s(self.now_s()))
         if permit.on_abort is not None:
-            permit.on_abort()
+            self._tell(permit.on_abort)
 
     def _recall(self, effect: Recall) -> None:
         permit = self._permits[effect.ticket_id]
         permit.requeue()
         if permit.on_recall is not None:
-            permit.on_recall()
+            self._tell(permit.on_recall)
 
     def _arm(self, at_s: float) -> None:
         """Tick at that time. One that has come already ticks at the loop's next turn, after all that is ready now."""
         if self._timer is not None:
             self._timer.cancel()
+        self._due_s = at_s
         self._timer = asyncio.get_running_loop().call_at(at_s, self._tick, context=_OF_NO_REQUEST)
 
 

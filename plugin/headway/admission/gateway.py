@@ -19,7 +19,7 @@ from headway.admission.engine_calls import Call
 from headway.admission.engine_link import EngineLink
 from headway.admission.gate import Gate
 from headway.admission.permit import Permit
-from headway.admission.request_context import RequestContext
+from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
 from headway.engine import Ended, Engine, EngineAdapter
 from headway.errors import Refused, TooWideError, refusal
 from headway_policies import Ending
@@ -75,9 +75,15 @@ class Gateway:
         return context.permit
 
     def _enter(self, context: RequestContext, sequences: int) -> Permit:
+        """Ask for a permit. An HTTP request whose class a switch has taken away meanwhile is of the default class, as
+        one that waits is; a program's own class is its caller's mistake. Raises Refused or UnknownClassError.
+        """
+        class_name = context.class_name
+        if class_name not in self.gate.desk.preset.classes and REQUEST_CONTEXT.get() is context:
+            class_name = None
         try:
             return self.gate.enter(
-                context.class_name,
+                class_name,
                 tenant=context.tenant,
                 share=context.share,
                 seats=sequences,
@@ -241,9 +247,9 @@ class Gateway:
             call_context.permit.leave(Ending.COMPLETED if finished else Ending.FAILED)
 
     def _give_up_on(self, context: RequestContext, permit: Permit) -> None:
+        self._stop_calls(permit)
         if context.on_given_up is not None:
             context.on_given_up()
-        self._stop_calls(permit)
 
     def _stop_calls(self, permit: Permit) -> None:
         for call in self.link.calls.of(permit):

@@ -17,7 +17,8 @@ from headway.admission.gateway import Gateway
 from headway.admission.max_tokens import shortened
 from headway.admission.prefix_hashes import prompt_prefix
 from headway.admission.request_context import REQUEST_CONTEXT, RequestContext
-from headway.errors import Refused
+from headway.engine import Check, EngineAdapter
+from headway.errors import Refused, refusal
 from headway_policies import EngineState, Hold
 from headway_policies.request import NO_TIMEOUTS, Timeouts
 
@@ -35,7 +36,8 @@ class PolicyClient:
     def check_admission(self, n: int = 1, request_id: str | None = None) -> None:
         """Reserve a seat before the prompt is rendered; later, inside the engine, only vLLM's own check."""
         gateway, context = self._headway_gateway, REQUEST_CONTEXT.get()
-        if request_id is None and context is not None and not (context.bypass or context.detached):
+        seated_here = context is not None and not (context.bypass or context.detached or context.late_seat)
+        if request_id is None and context is not None and seated_here:
             try:
                 gateway.reserve(context, max(1, n))
             except Refused as refused:
@@ -117,6 +119,9 @@ class PolicyClient:
         adapter, diversion = gateway.link.adapter, gateway.diversion
         unstreamed, ends_late = adapter.unstreamed(params), adapter.ends_late(params)
         call = gateway.carry(context, request_id, seats, start, own, unstreamed=unstreamed, ends_late=ends_late)
+        check = adapter.check(prompt, params, own.tenant)
+        if check is not None:
+            call = _checked(check, call, own, adapter)
         if diversion is None or context is not None:
             return call
 
@@ -143,6 +148,20 @@ async def _in_turn(context: RequestContext, seats: int, call: AsyncGenerator[Any
     if context.turns is None:
         context.turns = asyncio.Semaphore(seats)
     async with context.turns, aclosing(call):
+        async for output in call:
+            yield output
+
+
+async def _checked(
+    check: Check, call: AsyncGenerator[Any, None], context: RequestContext, adapter: EngineAdapter
+) -> AsyncGenerator[Any, None]:
+    """The call, once the engine may have it. Raises the engine's error where it may not, or not now."""
+    async with aclosing(call):
+        try:
+            await check()
+        except Refused as refused:
+            context.rejected = refusal(refused.reason, refused.retry_after_s)
+            raise adapter.error(refused) from None
         async for output in call:
             yield output
 

@@ -19,6 +19,7 @@ class RequestContext:
     ``share`` weighs its tenant against others of its class, ``service_tier`` is the tier that its response names.
     ``most_tokens`` bounds each of its answers, whatever it asks for; ``answers`` to each prompt are asked for,
     as a stream of events where it ``streams``.
+    One with a ``late_seat`` asks for its seat only once the engine may have its call, which takes a while to find out.
     ``bypass`` marks the server's own requests, which pass without a permit; ``detached`` one whose engine call outlives
     the HTTP request. ``on_arrival`` is called once, when the request first asks for a permit, ``on_entered`` when it
     has it, ``on_given_up`` when it is aborted.
@@ -37,6 +38,7 @@ class RequestContext:
     most_tokens: int | None = None
     answers: int = 1
     streams: bool = False
+    late_seat: bool = False
     bypass: bool = False
     prompts: int = 1
     detached: bool = False

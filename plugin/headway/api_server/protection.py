@@ -26,9 +26,10 @@ def protected(
     bounds: Bounds,
     preset: Callable[[], Preset],
     retries_ended: Mapping[str, int],
+    truncated: Mapping[str, int],
     api_keys: Iterable[str] = (),
 ) -> ASGIApp:
-    """The application behind its protection; what is refused here and in ``retries_ended`` is counted in the metrics.
+    """The application behind its protection, and the metrics of HTTP: what is refused here, and the two counts.
 
     ``preset`` gives the preset in force, ``api_keys`` are inference keys beside those of the keys file.
     """
@@ -43,5 +44,5 @@ def protected(
         proxies=settings.proxies,
     )
     guarded = RouteGuard(application, access)
-    REGISTRY.register(HttpCollector(guarded.refused, retries_ended))
+    REGISTRY.register(HttpCollector(guarded.refused, retries_ended, truncated))
     return RequestIds(RequestLimits(guarded, bounds, Budget(bounds.max_bodies_bytes)))

@@ -20,6 +20,8 @@ from headway_policies import Preset
 
 _STATUS_CODES: Final = {"headway": HTTPStatus.TOO_MANY_REQUESTS, "vllm": HTTPStatus.SERVICE_UNAVAILABLE}
 _USUAL_PRESET: Final = "balanced"
+USUAL_GRAMMAR_S: Final = 2
+USUAL_PROMPT_LOGPROBS: Final = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Settings:
     proxies: TrustedProxies
     keys_file: KeysFile | None
     max_request_seats: int | None
+    grammar_s: int
+    prompt_logprobs: int
     fallback: FallbackTarget | None
     vllm_waiting: bool
 
@@ -66,6 +70,8 @@ class Settings:
             proxies=TrustedProxies.from_environment(),
             keys_file=None if path is None else KeysFile(path),
             max_request_seats=_max_request_seats(),
+            grammar_s=whole_number(os.environ, "HEADWAY_MAX_GRAMMAR_SECONDS", USUAL_GRAMMAR_S, least=0),
+            prompt_logprobs=whole_number(os.environ, "HEADWAY_MAX_PROMPT_LOGPROBS", USUAL_PROMPT_LOGPROBS),
             fallback=target_from_environment(),
             vllm_waiting=_one_of("HEADWAY_VLLM_WAITING", {"1": True, "0": False}, usual="0"),
             audit_file=AuditFile.from_environment(),  # the last: it is a file that was opened

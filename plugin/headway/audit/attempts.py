@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.api.schema import AuditEntry, AuditKind
+from headway.audit.network import network_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,8 @@ class Attempts:
         self._lines: OrderedDict[AuditEntry, Line] = OrderedDict()
 
     def add(self, line: Line) -> Line:
-        """Keep this attempt; returns its line with how often it was made."""
-        key = line.entry.model_copy(update={"time": ""})
+        """Keep this attempt; returns its line with how often it was made. All addresses of a network are one."""
+        key = line.entry.model_copy(update={"time": "", "address": network_of(line.entry.address)})
         before = self._lines.pop(key, None)
         if before is not None:
             line = Line(line.number, line.kind, line.entry.model_copy(update={"times": before.entry.times + 1}))

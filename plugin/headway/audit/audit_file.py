@@ -2,10 +2,13 @@
 
 A thread writes it, so that a slow disk delays no request. A line that cannot be written, or for which there is no room
 in the queue, is lost and counted; the first of them is one warning, and so is the end of the trouble. The order that
-the line is about is not affected.
+the line is about is not affected. What was written of a line that found no room for all of it is taken back.
 
 The file is rotated by its size: ``audit.jsonl`` becomes ``audit.jsonl.1``, that one ``.2``, and the oldest is removed.
 A file that another program has moved or removed (logrotate, a second API server) is opened anew under its name.
+
+Attempts without a token go to a file of their own, ``audit.strangers.jsonl``: however many there are, they rotate no
+change out of the other one.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ log = logging.getLogger("headway.audit")
 #: The size at which a file is rotated, and how many older ones are kept beside it.
 MAX_FILE_BYTES: Final = 10 * 1024 * 1024
 KEPT_FILES: Final = 5
+KEPT_STRANGERS: Final = 1
 #: Lines that wait for the thread; a line has at most some 5 KB.
 MAX_WAITING: Final = 1000
 _LEAST_FILE_BYTES: Final = 64 * 1024
@@ -67,6 +71,16 @@ class AuditFile:
             cause = error.strerror if isinstance(error, OSError) else str(error)
             advice = "name a file in a folder that the server may write to"
             raise HeadwayError(f"{_PATH} ({path[:200]}): cannot be opened: {cause}; {advice}") from None
+
+    def of_strangers(self) -> AuditFile | None:
+        """The file beside this one for attempts without a token; None, with a warning, where it cannot be opened."""
+        path = self.path.with_name(f"{self.path.stem}.strangers{self.path.suffix}")
+        try:
+            return AuditFile(path, self._max_bytes, kept=KEPT_STRANGERS)
+        except OSError as error:
+            cause = error.strerror or type(error).__name__
+            log.warning("audit file %s: %s; attempts without a token are in the log alone", path, cause)
+            return None
 
     @property
     def lost(self) -> int:
@@ -131,9 +145,10 @@ class AuditFile:
             descriptor = self._rotated(descriptor)
         whole = b"\n" + line if self._torn else line
         written = os.write(descriptor, whole)
-        self._torn = written < len(whole)
-        if self._torn:
+        if written < len(whole):
+            self._torn = not _taken_back(descriptor, size, written)
             raise OSError(0, "no room for a whole line")
+        self._torn = False
 
     def _current(self) -> int:
         """The descriptor of the file; opened anew where another one, or none, has the name. Raises OSError."""
@@ -174,6 +189,17 @@ def _open(path: Path) -> int:
         os.close(descriptor)
         raise OSError(0, "not a regular file")
     return descriptor
+
+
+def _taken_back(descriptor: int, size: int, written: int) -> bool:
+    """Whether the part of a line that was written is gone again: not where another server has written behind it."""
+    try:
+        if os.fstat(descriptor).st_size == size + written:
+            os.ftruncate(descriptor, size)
+            return True
+    except OSError:
+        pass
+    return False
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

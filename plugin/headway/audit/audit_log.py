@@ -2,8 +2,8 @@
 
 What a client wrote is kept short and without control characters. Each kind of entry has places of its own, so that
 refused attempts and orders that change nothing push out no change; attempts without a token have places of their own
-among the refused ones. An attempt that is repeated is counted in its entry; it is written again when the count has
-doubled.
+among the refused ones, and a file of their own. An attempt that is repeated is counted in its entry; it is written
+again when the count has doubled.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Audit:
     def __init__(self) -> None:
         self._numbers = itertools.count()
         self._file: AuditFile | None = None
+        self._strangers_file: AuditFile | None = None
         self._recorded = 0
         self._changes: deque[Line] = deque(maxlen=MAX_CHANGES)
         self._refused_orders: deque[Line] = deque(maxlen=MAX_REFUSED)
@@ -48,8 +49,13 @@ class Audit:
         self._no_ops = Attempts(MAX_NO_OPS)
 
     def write_to(self, file: AuditFile | None) -> None:
-        """Write every entry from now on to this file as well; None: to none."""
-        self._file = file
+        """Write every entry from now on to this file as well, those of strangers to one beside it; None: to none."""
+        self._file, self._strangers_file = file, None if file is None else file.of_strangers()
+
+    @property
+    def lost(self) -> int:
+        """How many lines could not be written to the files."""
+        return sum(one.lost for one in (self._file, self._strangers_file) if one is not None)
 
     @property
     def recorded(self) -> int:
@@ -65,18 +71,20 @@ class Audit:
         line = Line(next(self._numbers), AuditKind.REFUSED if refused else AuditKind.CHANGE, entry)
         (self._refused_orders if refused else self._changes).appendleft(line)
         self._recorded += 1
-        self._write(line, caller)
+        self._write(line, caller, self._file)
 
     def refuse(self, caller: Caller, action: str, why: str, *, preset: str, revision: int) -> None:
         """Record an attempt that was refused before it was read; ``action`` begins with the method."""
         kind = AuditKind.READ if action.startswith(("GET ", "HEAD ")) else AuditKind.REFUSED
         entry = _entry(caller, action, preset, preset, revision, "", f"{_REFUSED}: {why}")
-        self._count(self._refused if caller.role != NO_ROLE else self._strangers, kind, entry, caller)
+        known = caller.role != NO_ROLE
+        file = self._file if known else self._strangers_file
+        self._count(self._refused if known else self._strangers, kind, entry, caller, file)
 
     def no_op(self, caller: Caller, action: str, result: str, *, preset: str, revision: int, reason: str = "") -> None:
         """Record an order that was carried out and changed nothing."""
         entry = _entry(caller, action, preset, preset, revision, reason, result)
-        self._count(self._no_ops, AuditKind.NOOP, entry, caller)
+        self._count(self._no_ops, AuditKind.NOOP, entry, caller, self._file)
 
     def entries(self, most: int, kind: AuditKind | None = None) -> list[AuditEntry]:
         """The newest ``most`` entries of one kind; None: of all but those that changed nothing."""
@@ -89,15 +97,17 @@ class Audit:
 
     # ------------------------------------------------------------------ inside
 
-    def _count(self, kept: Attempts, kind: AuditKind, entry: AuditEntry, caller: Caller) -> None:
+    def _count(
+        self, kept: Attempts, kind: AuditKind, entry: AuditEntry, caller: Caller, file: AuditFile | None
+    ) -> None:
         line = kept.add(Line(next(self._numbers), kind, entry))
         if line.entry.times.bit_count() == 1:  # 1, 2, 4, 8, ...
-            self._write(line, caller)
+            self._write(line, caller, file)
 
-    def _write(self, line: Line, caller: Caller) -> None:
+    def _write(self, line: Line, caller: Caller, file: AuditFile | None) -> None:
         _log(line.entry)
-        if self._file is not None:
-            self._file.write({"kind": line.kind.value, "token": caller.token_id, **line.entry.model_dump()})
+        if file is not None:
+            file.write({"kind": line.kind.value, "token": caller.token_id, **line.entry.model_dump()})
 
 
 def _entry(caller: Caller, action: str, before: str, after: str, revision: int, reason: str, result: str) -> AuditEntry:

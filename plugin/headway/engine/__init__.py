@@ -6,6 +6,7 @@ vLLM's own side of the port is ``headway.vllm_adapter``.
 from headway.engine.pending_queries import Confirmation, PendingQueries
 from headway.engine.port import (
     Answer,
+    Check,
     Ended,
     Engine,
     EngineAdapter,
@@ -17,6 +18,7 @@ from headway.engine.port import (
 
 __all__ = [
     "Answer",
+    "Check",
     "Confirmation",
     "Ended",
     "Engine",

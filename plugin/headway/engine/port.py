@@ -5,7 +5,7 @@ vLLM's ``AsyncLLM`` has this shape; ``headway.engine.fake.FakeEngine`` ships for
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -34,6 +34,10 @@ class Engine(Protocol):
         ...
 
 
+#: Waits until the engine may have a call; raises the engine's own error where it must not.
+Check = Callable[[], Awaitable[None]]
+
+
 class EngineAdapter(Protocol):
     """What is particular to one make of engine."""
 
@@ -43,6 +47,13 @@ class EngineAdapter(Protocol):
 
     def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
         """Prompt tokens of each sequence, 0 when unknown, and the most tokens it may generate, where that is set."""
+        ...
+
+    def check(self, prompt: Any, sampling_params: Any, tenant: str) -> Check | None:
+        """What has to be waited for before the engine may have a call of a tenant; None for nothing.
+
+        It raises the engine's own error where the engine must not have it.
+        """
         ...
 
     def usage(self, output: Any) -> Usage | None:
@@ -175,6 +186,10 @@ class PlainAdapter:
     def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
         """By the prompt, and by ``max_tokens`` where the parameters have it."""
         return prompt_tokens(prompt), getattr(sampling_params, "max_tokens", None)
+
+    def check(self, prompt: Any, sampling_params: Any, tenant: str) -> Check | None:
+        """It may have every call."""
+        return None
 
     def usage(self, output: Any) -> Usage | None:
         """By the ``tokens`` of the last output, where it has all of them."""

@@ -188,7 +188,8 @@ class AdmissionOrders:
         """Record the end of the last running request."""
         gateway, gate = self._gateway, self._gateway.gate
         began_s, word = gate.now_s(), AdmissionState.DRAINING.value
-        while gate.desk.ledger.in_flight or gateway.open_calls:  # noqa: ASYNC110 - two counts change
+        ledger = gate.desk.ledger
+        while ledger.queued or ledger.in_flight or gateway.open_calls:  # noqa: ASYNC110 - counts change
             await asyncio.sleep(_POLL_S)
         self._record(caller, DRAIN, word, word, reason, f"done after {gate.now_s() - began_s:.1f} s: no request runs")
 

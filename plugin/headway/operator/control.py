@@ -259,25 +259,29 @@ class Control:
         caller: Caller,
         reason: str,
         trial: TrialTerms = NO_TRIAL,
+        standing: OrderedLimit | None = None,
     ) -> Switched:
-        """Put what is found in force; ``wanted`` names it in the audit log where it is not found."""
+        """Put what is found in force; ``wanted`` names it in the audit log where it is not found.
+
+        ``standing`` is the ordered limit that it has, where it comes back with one.
+        """
         before, words, order = self.preset, self._in_force_words, self.orders.in_force
         served = self.trials.before() if trial else {}
         try:
             self._check_revision(expected_revision)
             after = find()
             if after.name == before.name and not changes(before, after):
-                self.orders.leave()
+                self.orders.leave(standing)
                 return self._nothing_changed()
             revision = self._put_in_force(after)
         except HeadwayError as error:
             self._record("switch_preset", caller, words, wanted[:60], reason, f"refused: {error}", self.revision)
             raise
-        self.orders.leave()
-        said, begun = after.name, None
+        self.orders.leave(standing)
+        said, begun = self._in_force_words, None
         if trial:  # at once, whatever becomes of the caller while the engine is told
-            back_to = before if order is None or order.ends_s is None else order.back_to
-            begun, said = self.trials.begin(trial, back_to, served, self._decided), f"{after.name}, on trial"
+            back_to, last = (before, order) if order is None or order.ends_s is None else (order.back_to, order.beneath)
+            begun, said = self.trials.begin(trial, back_to, last, served, self._decided), f"{after.name}, on trial"
         done = await self._tell_engine("switch_preset", caller, before, (words, said), reason, revision)
         return replace(done, trial=begun)
 
@@ -288,7 +292,10 @@ class Control:
         self._record_end(ended, caller)
         if ended.result.end is TrialEnd.REVERTED:
             with suppress(HeadwayError):  # it stands in the audit log
-                await self._switch_to(lambda: ended.back_to, ended.back_to.name, ended.revision, caller, why)
+                back_to = ended.back_to
+                await self._switch_to(
+                    lambda: back_to, back_to.name, ended.revision, caller, why, standing=ended.standing
+                )
 
     def _record_end(self, ended: PresetTrial, caller: Caller, reason: str = "") -> None:
         """Record how a trial ended, and why."""
@@ -298,7 +305,7 @@ class Control:
 
     def _earlier(self, revision: int | None) -> Preset:
         """The preset of an earlier revision. Raises UnknownRevisionError."""
-        number = self.history.before(self.revision) if revision is None else revision
+        number = self.history.before(self.revision, self.preset) if revision is None else revision
         known = self.history.presets
         if number is None:
             raise UnknownRevisionError("there is no revision before this one")
@@ -355,8 +362,8 @@ class Control:
         self, action: str, caller: Caller, before: Preset, words: tuple[str, str], reason: str, revision: int
     ) -> Switched:
         """Count a change that the gate has made, tell the engine its limit, and record both."""
-        after = self.preset
-        self.history.switched(after, revision)
+        after, order = self.preset, self.orders.in_force
+        self.history.switched(after if order is None else order.own, revision)
         if action == "switch_preset":
             self.forecast_errors.switched(after)
         try:

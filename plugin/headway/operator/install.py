@@ -129,6 +129,7 @@ def install(
         forecast_errors=forecast_errors,
         diagnostics=diagnostics,
         scale_signal=_scale_signal(gate, parts.meters, fleet),
+        audit=audit,
         supervisor=supervisor,
     )
     control = Control(

@@ -182,6 +182,8 @@ class Snapshot:
 
     ``seats_taken`` are sequences in the engine, the server's own among them; never fewer than it really has.
     ``holds`` are the causes for which nothing is dispatched. ``diagnosis`` is the last one, at most some seconds old.
+    ``effect_errors`` are those of the gate, where any is a defect, ``loop_lag`` is how late the event loop was.
+    ``audit_lost`` lines of the audit could not be written to its files.
     """
 
     identity: ServerIdentity
@@ -190,6 +192,9 @@ class Snapshot:
     not_ready: tuple[str, ...]
     admission: AdmissionState
     holds: frozenset[Hold]
+    effect_errors: int
+    audit_lost: int
+    loop_lag: DistributionReading
     preset: PresetReading
     limit: LimitReading
     queue: QueueReading

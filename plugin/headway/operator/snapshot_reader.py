@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass
 
 from headway.admission import Gateway
+from headway.audit import Audit
 from headway.fallback import FallbackController
 from headway.operator.diagnostics import Diagnostics
 from headway.operator.forecast_errors import ForecastErrors
@@ -64,6 +65,7 @@ class SnapshotReader:
     forecast_errors: ForecastErrors
     diagnostics: Diagnostics
     scale_signal: ScaleSignal
+    audit: Audit
     supervisor: Supervisor | None = None
 
     def not_ready(self) -> list[str]:
@@ -81,6 +83,9 @@ class SnapshotReader:
             not_ready=tuple(self.not_ready()),
             admission=desk.state,
             holds=frozenset(desk.holds),
+            effect_errors=self.gateway.gate.effect_errors,
+            audit_lost=self.audit.lost,
+            loop_lag=self.gateway.gate.loop_lag.read(now_s),
             preset=self._preset(desk),
             limit=self._limit(desk, now_s),
             queue=_queue(desk, now_s),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headway_policies import Preset
+from headway_policies import Preset, changes
 
 #: The revisions that can be put in force again.
 MAX_REVISIONS = 100
@@ -17,7 +17,8 @@ MAX_REVISIONS = 100
 class SwitchHistory:
     """Switches of the preset since the start. Times are seconds of the wall clock ``wall_s``.
 
-    ``presets`` are those of the last revisions, by their numbers: what can be put in force again.
+    ``presets`` are those of the last revisions, by their numbers: what can be put in force again. Of a limit that was
+    ordered for a while it has the preset without the order: an order holds while it is shown as one, and not for good.
     """
 
     presets: dict[int, Preset]
@@ -37,6 +38,10 @@ class SwitchHistory:
         if len(self.presets) > MAX_REVISIONS:
             del self.presets[min(self.presets)]
 
-    def before(self, revision: int) -> int | None:
-        """The revision before this one; None where it is not known any more."""
-        return max((one for one in self.presets if one < revision), default=None)
+    def before(self, revision: int, in_force: Preset) -> int | None:
+        """The last revision before this one that differs from what is in force; None where none is known any more."""
+        return max((one for one in self.presets if one < revision and self._differs(one, in_force)), default=None)
+
+    def _differs(self, revision: int, in_force: Preset) -> bool:
+        preset = self.presets[revision]
+        return preset.name != in_force.name or bool(changes(preset, in_force))

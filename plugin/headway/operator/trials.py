@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from headway.admission import Gate
 from headway.background_tasks import BackgroundTasks
+from headway.operator.ordered_limit import OrderedLimit
 from headway.recorder import ServedLog
 from headway_policies import AdmissionState, Preset
 from headway_policies.trial import Served, Trial, TrialEnd, TrialResult, TrialTerms
@@ -29,7 +30,8 @@ BEFORE_S = 60.0
 class PresetTrial:
     """A trial: the preset, what comes back, and what was served before and during it, by class.
 
-    ``now`` are the figures of the last ``LOOK_BACK_S`` seconds at the last look, None where nothing could be judged.
+    ``standing`` is the ordered limit that comes back with it, where it had one without an end. ``now`` are the figures
+    of the last ``LOOK_BACK_S`` seconds at the last look, None where nothing could be judged.
     ``result`` is None while it goes on, ``ended_s`` the time of the gate's clock at its end.
     """
 
@@ -37,6 +39,7 @@ class PresetTrial:
     revision: int
     back_to: Preset
     trial: Trial
+    standing: OrderedLimit | None = None
     before: Mapping[str, Served] = field(default_factory=dict)
     now: Mapping[str, Served] | None = None
     result: TrialResult | None = None
@@ -71,12 +74,13 @@ class PresetTrials:
         self,
         terms: TrialTerms,
         back_to: Preset,
+        standing: OrderedLimit | None,
         before: Mapping[str, Served],
         decided: Callable[[PresetTrial], Awaitable[None]],
     ) -> PresetTrial:
         """Begin a trial of the preset in force. ``decided`` is awaited when the server itself has ended it."""
         desk, now_s = self._gate.desk, self._gate.now_s()
-        self.last = PresetTrial(desk.preset, desk.revision, back_to, Trial(terms, now_s), before)
+        self.last = PresetTrial(desk.preset, desk.revision, back_to, Trial(terms, now_s), standing, before)
         self._tasks.start(TASK, self._watch(decided))
         return self.last
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -94,8 +95,9 @@ def router_service(
     control = service.control
     control.audit.write_to(settings.audit_file)
     REGISTRY.register(InstancesCollector(engine.pool))
-    retries = Retries()
-    retries.ended.update(dict.fromkeys(settings.catalogue.class_names(), 0))
+    retries, truncated = Retries(), Counter[str]()
+    for counts in (retries.ended, truncated):
+        counts.update(dict.fromkeys(settings.catalogue.class_names(), 0))
     middleware = Middleware(
         AdmissionMiddleware,
         preset=lambda: control.preset,
@@ -103,6 +105,7 @@ def router_service(
         fallback_controller=lambda: control.fallback_controller,
         rules=settings.request_rules,
         retries=retries,
+        truncated=truncated,
     )
     of_engine = None if one is None else EngineMetrics(engine)
     own = [Route("/metrics", _Metrics(of_engine).answer), Route("/health", _Health(engine).answer)]
@@ -112,7 +115,8 @@ def router_service(
         middleware=[middleware],
     )
     api_keys = [key for key in [os.environ.get("VLLM_API_KEY")] if key] if one is None else one.api_keys
-    guarded = protected(application, settings, settings.bounds, lambda: control.preset, retries.ended, api_keys)
+    counts_of_http = (retries.ended, truncated)
+    guarded = protected(application, settings, settings.bounds, lambda: control.preset, *counts_of_http, api_keys)
     return RouterService(guarded, service, engine, Heartbeat(engine))
 
 

@@ -8,6 +8,7 @@ from headway.supervision.engine_activity import EngineActivity
 from headway.supervision.engine_recycle import CannotReplaceError, EngineRecycle, NotNowError
 from headway.supervision.factory_replacer import EngineFactory, FactoryReplacer
 from headway.supervision.learnt_limit import LearntLimit, learnt_limit_file
+from headway.supervision.loop_lag import watch_loop
 from headway.supervision.memory_maintenance import MemoryMaintenance
 from headway.supervision.memory_probe import Gpus
 from headway.supervision.memory_report import TRIGGERS, MemoryReport
@@ -46,5 +47,6 @@ __all__ = [
     "memory_limit_bytes",
     "not_ready",
     "read_processes",
+    "watch_loop",
     "write_cache_file",
 ]

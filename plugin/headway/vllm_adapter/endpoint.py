@@ -19,6 +19,7 @@ import logging
 import os
 import sys
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -37,10 +38,12 @@ from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
 from headway.http.inference import Retries, TenantCharges
 from headway.operator import Control, Listed, ServerIdentity, follows_engine, stated_seats
+from headway.operator.metrics import GrammarCollector
 from headway.tracing import queue_spans
-from headway.vllm_adapter.engine_adapter import VllmAdapter
+from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.front_end import FrontEnd, is_front_end
+from headway.vllm_adapter.grammars import GrammarGuard, Limits
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
@@ -66,6 +69,7 @@ class HeadwayEndpoint:
         self._control: Control | None = None
         self._app: Any = None
         self._retries = Retries()
+        self._truncated = Counter[str]()
         self._context_tokens: int | None = None
         self._front_end: FrontEnd | None = None
 
@@ -84,7 +88,8 @@ class HeadwayEndpoint:
         if args is not None:
             check_start(args)
         self._settings = settings = Settings.from_environment()
-        self._retries.ended.update(dict.fromkeys(settings.catalogue.class_names(), 0))
+        for counts in (self._retries.ended, self._truncated):
+            counts.update(dict.fromkeys(settings.catalogue.class_names(), 0))
         app.router.routes.insert(0, Route("/metrics", self._metrics))
         app.router.routes.extend(routes(self._controlled, settings.tokens, settings.admin_rules))
         middleware = Middleware(
@@ -96,6 +101,7 @@ class HeadwayEndpoint:
             charges=TenantCharges(context_tokens=lambda: self._context_tokens),
             retries=self._retries,
             spans=queue_spans(getattr(args, "otlp_traces_endpoint", None)),
+            truncated=self._truncated,
         )
         app.user_middleware.append(middleware)
 
@@ -120,9 +126,10 @@ class HeadwayEndpoint:
             return
         catalogue = settings.catalogue
         replacer = VllmReplacer(engine_client) if self.replaces_engine and replaceable(engine_client) else None
+        grammars = _grammar_guard(engine_client.vllm_config, settings.grammar_s)
         service = EngineService(
             engine_client,
-            VllmAdapter(),
+            VllmAdapter(CallBounds(settings.prompt_logprobs, grammars)),
             settings.preset,
             catalogue,
             registry=REGISTRY,
@@ -138,6 +145,9 @@ class HeadwayEndpoint:
         control.audit.write_to(settings.audit_file)
         if settings.keys_file is not None:
             service.parts.tasks.start("keys file", settings.keys_file.watch())
+        if grammars is not None:
+            REGISTRY.register(GrammarCollector(grammars.verdicts, lambda: grammars.compiling))
+            service.parts.tasks.start("grammars", grammars.run())
         ceiling = control.snapshot().limit.ceiling
         _log_degraded_modes(catalogue.largest(), ceiling, args)
         _log_prefix_caching_off(catalogue, engine_client.vllm_config)
@@ -168,6 +178,7 @@ class HeadwayEndpoint:
             bounds,
             lambda: self._controlled().preset,
             self._retries.ended,
+            self._truncated,
             inference_keys(args, os.environ),
         )
         _bound_server(bounds, args)
@@ -189,6 +200,13 @@ class HeadwayEndpoint:
         if self._control is None:
             raise HeadwayError("the engine is not there yet")
         return self._control
+
+
+def _grammar_guard(vllm_config: Any, processor_s: int) -> GrammarGuard | None:
+    """None where grammars are not to be checked, or there is no tokenizer to compile them for."""
+    if not processor_s or vllm_config.model_config.skip_tokenizer_init:
+        return None
+    return GrammarGuard(vllm_config, Limits(processor_s=processor_s))
 
 
 def _context_tokens(engine_client: Any) -> int | None:

@@ -9,10 +9,11 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from headway.engine import Answer, EngineSettings, StepListener, prompt_tokens
+from headway.engine import Answer, Check, EngineSettings, StepListener, prompt_tokens
 from headway.errors import Refused
 from headway.vllm_adapter.engine_core_hooks import (
     ABORT_CLIENT,
@@ -22,6 +23,7 @@ from headway.vllm_adapter.engine_core_hooks import (
     GET_MEMORY,
     SET_LIMITS,
 )
+from headway.vllm_adapter.grammars import GrammarGuard, GrammarTooLargeError
 from headway.vllm_adapter.process.progress import ProgressReader
 from headway.vllm_adapter.process.ranks import ranks_of
 from headway_policies import Hold, Progress, Usage
@@ -30,6 +32,8 @@ from headway_policies.memory import Cache
 #: How often, and how long, a report that has come is waited for.
 _TURNS = 2000
 _TURN_S = 0.001
+#: What -1 means for log probabilities; no vocabulary is larger.
+_WHOLE_VOCABULARY = 1_000_000
 
 
 @functools.cache
@@ -55,10 +59,47 @@ def _error_class() -> type[Refused]:
     return type("VllmRefused", (Refused, *bases), {"__init__": initialise, "__doc__": "A refusal in vLLM's terms."})
 
 
+@dataclass(frozen=True, slots=True)
+class CallBounds:
+    """What a call may ask of the engine and of vLLM's front end.
+
+    ``prompt_logprobs`` bounds the prompt's tokens times the alternatives listed for each: the front end makes an object
+    of each of them on its event loop. ``grammars`` compiles first; None where grammars are not checked.
+    """
+
+    prompt_logprobs: int
+    grammars: GrammarGuard | None = None
+
+
+async def _refuse_logprobs(listed: int, most: int) -> None:
+    text = (
+        f"prompt_logprobs: {listed} alternatives are asked for over the whole prompt, and at most {most} are allowed: "
+        "ask for fewer at each token, or send the prompt in parts"
+    )
+    raise _invalid(text, "prompt_logprobs")
+
+
+async def _check_grammar(guard: GrammarGuard, sampling_params: Any, tenant: str) -> None:
+    try:
+        await guard.check(sampling_params, tenant)
+    except GrammarTooLargeError as error:
+        raise _invalid(str(error), "structured_outputs") from None
+
+
+def _invalid(text: str, parameter: str) -> Exception:
+    """vLLM's error for parameters that are not valid, which it answers with 400."""
+    from vllm.exceptions import VLLMValidationError
+
+    make: Any = VLLMValidationError
+    error: Exception = make(text, parameter=parameter)
+    return error
+
+
 class VllmAdapter:
     """vLLM's facts (see ``headway.engine.EngineAdapter``)."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: CallBounds | None = None) -> None:
+        self._bounds = bounds
         self._progress: ProgressReader | None = None
 
     def seats(self, sampling_params: Any) -> int:
@@ -68,6 +109,19 @@ class VllmAdapter:
     def size(self, prompt: Any, sampling_params: Any) -> tuple[int, int | None]:
         """A rendered prompt has its tokens; pooling parameters generate none."""
         return prompt_tokens(getattr(prompt, "prompt_token_ids", prompt)), getattr(sampling_params, "max_tokens", None)
+
+    def check(self, prompt: Any, sampling_params: Any, tenant: str) -> Check | None:
+        """In a server log probabilities of a prompt are bounded, and a grammar is compiled outside of the engine."""
+        bounds = self._bounds
+        if bounds is None:
+            return None
+        if each := getattr(sampling_params, "prompt_logprobs", None):
+            listed = self.size(prompt, sampling_params)[0] * (_WHOLE_VOCABULARY if each < 0 else each)
+            if listed > bounds.prompt_logprobs:
+                return functools.partial(_refuse_logprobs, listed, bounds.prompt_logprobs)
+        if bounds.grammars is None or getattr(sampling_params, "structured_outputs", None) is None:
+            return None
+        return functools.partial(_check_grammar, bounds.grammars, sampling_params, tenant)
 
     def usage(self, output: Any) -> Usage | None:
         """Of a call with one sequence, by its own statistics; the stat logger reports the others."""

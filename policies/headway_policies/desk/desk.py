@@ -124,6 +124,13 @@ class Desk:
             self._lifecycle.token(record, now_s)
         return []
 
+    def stood_still(self, for_s: float, now_s: float) -> None:
+        """The shell stood still for so long, until now: what the engine sent meanwhile is still to be read.
+
+        Only noted. Time-outs of running tickets that have come since, or come within as long again, are checked then.
+        """
+        self._dispatcher.unread_until_s = max(self._dispatcher.unread_until_s, now_s + for_s)
+
     def start_failed(self, ticket_id: int, now_s: float) -> list[Effect]:
         """The engine did not take a dispatched ticket."""
         return self.leave(ticket_id, Ending.FAILED, now_s)
@@ -249,7 +256,7 @@ class Desk:
 
         Tickets among ``retryable``, which have sent no output yet, wait again, each to run alone at first. Those that
         were running at the crash before as well are given up, and so are all that have sent output. One whose
-        sequences have all ended loses nothing: it leaves as if its engine went on.
+        sequences have all ended loses nothing: it leaves as if its engine went on. In a drain nothing waits again.
         """
         self.mode.engine_is(EngineState.RESTARTING)
         self._begin(now_s)
@@ -261,6 +268,8 @@ class Desk:
                 again = record.ticket.id in retryable
                 suspected = alone in (None, record.ticket.id)
                 self._requeue_or_give_up(record, now_s, retryable=again, suspected=suspected)
+        if self.mode.draining:
+            self._lifecycle.refuse_all(list(self._scheduler.queue), Reason.DRAINING, now_s)
         self._scheduler.prefixes.clear()
         return self._end(now_s)
 

@@ -59,6 +59,7 @@ class Dispatcher:
         self._forecast = forecast
         self._objectives = objectives
         self._ceiling = ceiling
+        self.unread_until_s = 0.0
 
     def enter(self, ticket: Ticket, stages: Stages, due_s: float | None, now_s: float, *, at_once: bool) -> None:
         """Seat a new ticket that goes at once; queue another, and refuse it if it is still there and will not wait."""
@@ -254,10 +255,16 @@ class Dispatcher:
         return True
 
     def _time_is_up(self, record: Record, now_s: float) -> None:
-        """A deadline has come: a waiting ticket expires, a running one is given up unless tokens came meanwhile."""
+        """A deadline has come: a waiting ticket expires, a running one is given up unless tokens came meanwhile.
+
+        Whether they came is known once the shell has read all that was sent while it stood still.
+        """
         if record.phase is Phase.WAITING:
             self._lifecycle.refuse(record, Reason.QUEUE_TIMEOUT, now_s)
         elif (due := record.run_due()) is not None and due[0] <= now_s:
-            self._lifecycle.abort(record, due[1])
+            if now_s < self.unread_until_s:
+                self._lifecycle.deadlines.set(record.ticket.id, self.unread_until_s)
+            else:
+                self._lifecycle.abort(record, due[1])
         else:
             self._lifecycle.watch(record)

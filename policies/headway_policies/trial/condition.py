@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from headway_policies.trial.figures import ALL, FIGURES, Served
 
 DEFAULT_FOR_S = 30.0
-MAX_FOR_S = 3600.0
+MIN_FOR_S, MAX_FOR_S = 1.0, 3600.0
 MAX_CHARS = 200
 
 _FORM = "[CLASS.]FIGURE > NUMBER [for SECONDS s]"
@@ -64,11 +64,12 @@ class Condition:
         if found["number"] is not None:
             number = _number(found["number"])
             for_s = math.nan if number is None else number * _SECONDS[found["unit"]]
-            if not 0 <= for_s <= MAX_FOR_S:
-                raise ConditionError(f"{shown!r}: the time after 'for' is at most {MAX_FOR_S:g} s")
-        if figure.endswith("_ratio") and not 0 <= value <= 1:
-            raise ConditionError(f"{figure} is between 0 and 1: {value:g} cannot be passed")
-        return cls(class_name, figure, found["sign"] == ">", value, for_s)
+            if not MIN_FOR_S <= for_s <= MAX_FOR_S:
+                raise ConditionError(f"{shown!r}: the time after 'for' is {MIN_FOR_S:g} to {MAX_FOR_S:g} s")
+        above = found["sign"] == ">"
+        if why := _pointless(figure, value, above=above):
+            raise ConditionError(why)
+        return cls(class_name, figure, above, value, for_s)
 
     def __str__(self) -> str:
         return f"{self.name} {'>' if self.above else '<'} {self.value:g} for {self.for_s:g} s"
@@ -89,6 +90,16 @@ class Condition:
         if reading is None:
             return False
         return reading > self.value if self.above else reading < self.value
+
+
+def _pointless(figure: str, value: float, *, above: bool) -> str:
+    """Why a comparison would always hold, or never; empty where it may go either way. No figure is below 0."""
+    most, share = (1.0, "between 0 and 1") if figure.endswith("_ratio") else (math.inf, "never below 0")
+    if not 0 <= value <= most:
+        return f"{figure} is {share}: {value:g} cannot be passed"
+    if value == (most if above else 0):
+        return f"{figure} is {share}: it is never {'above' if above else 'below'} {value:g}"
+    return ""
 
 
 def _number(text: str) -> float | None:

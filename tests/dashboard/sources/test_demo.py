@@ -24,7 +24,7 @@ from headway_policies.diagnosis import Severity
 #: A light load under the first preset, long before the next overload.
 START_S = 1_800_000_000.0
 #: What begins so is of a router or of a share.
-OF_OTHERS = ("headway_instance_", "headway_share_")
+OF_OTHERS = ("headway_instance_", "headway_share_", "headway_grammar")
 _PARTS = ("_bucket", "_count", "_sum")
 
 

@@ -121,7 +121,7 @@ def test_trouble_is_one_warning_and_counted(tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_a_full_disk_tears_no_later_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a line at its end is a line of its own, and all others can be read."""
+    """The half of a line is taken back, and all others can be read."""
     real, room = os.write, [10, 0]
 
     def nearly_full(descriptor: int, content: bytes) -> int:
@@ -136,8 +136,31 @@ def test_a_full_disk_tears_no_later_line(tmp_path: Path, monkeypatch: pytest.Mon
     with opened(path) as file:
         for number in range(4):
             file.write({"number": number})
-    torn, *whole = path.read_text().splitlines()
-    assert (torn, [json.loads(line)["number"] for line in whole], file.lost) == ('{"number":'[:10], [2, 3], 2)
+    assert (numbers(path), file.lost) == ([2, 3], 2)
+
+
+def test_half_a_line_that_another_server_has_written_behind_stays_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the other one is taken back."""
+    real, path, torn = os.write, tmp_path / "audit.jsonl", threading.Event()
+
+    def nearly_full(descriptor: int, content: bytes) -> int:
+        if threading.current_thread() is threading.main_thread() or torn.is_set():
+            return real(descriptor, content)
+        torn.set()
+        written = real(descriptor, content[:10])
+        with path.open("ab") as other:
+            other.write(b'{"number":7}\n')
+        return written
+
+    monkeypatch.setattr(audit_file.os, "write", nearly_full)
+    with opened(path) as file:
+        for number in range(3):
+            file.write({"number": number})
+    lines = [line for line in path.read_text().splitlines() if line]
+    assert (lines[0], [json.loads(line)["number"] for line in lines[1:]]) == ('{"number":{"number":7}', [1, 2])
+    assert file.lost == 1
 
 
 def test_a_disk_that_hangs_holds_up_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

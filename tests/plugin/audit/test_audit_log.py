@@ -95,6 +95,32 @@ def test_five_hundred_orders_for_what_is_in_force_are_one_counted_entry() -> Non
     assert [one.after for one in audit.entries(500)] == ["latency"]
 
 
+def test_one_subscriber_is_one_stranger() -> None:
+    """Whatever address of its /64 it comes from; the newest is shown. Another network is another one."""
+    audit = Audit()
+    for number in range(1, 201):
+        refused(audit, "GET /headway/v1/status", Caller(address=f"2001:db8::{number:x}"))
+    refused(audit, "GET /headway/v1/status", Caller(address="2001:db8:0:1::1"))
+    found = [(one.address, one.times) for one in audit.entries(500)]
+    assert found == [("2001:db8:0:1::1", 1), ("2001:db8::c8", 200)]
+
+
+def test_strangers_rotate_no_change_out_of_the_file(tmp_path: Path) -> None:
+    """A hundred thousand attempts, each of another path, in a file of their own."""
+    audit, path = Audit(), tmp_path / "audit.jsonl"
+    file = AuditFile(path, max_bytes=64 * 1024, kept=1)
+    audit.write_to(file)
+    change(audit, "latency")
+    for number in range(3000):
+        refused(audit, f"GET /{number}", Caller(address="10.0.0.9"))
+        if number % 500 == 0:
+            assert audit._strangers_file is not None
+            audit._strangers_file._lines.join()
+    audit.write_to(None)
+    file.close()
+    assert [json.loads(line)["after"] for line in path.read_text().splitlines()] == ["latency"]
+
+
 def test_the_file_has_every_change_and_repetitions_when_their_count_has_doubled(tmp_path: Path) -> None:
     """One JSON object a line, with the kind and the id of the token."""
     audit, path = Audit(), tmp_path / "audit.jsonl"
@@ -109,10 +135,11 @@ def test_the_file_has_every_change_and_repetitions_when_their_count_has_doubled(
     audit.write_to(None)
     change(audit, "after it")
     file.close()
-    lines = [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+    strangers = tmp_path / "audit.strangers.jsonl"
+    lines, others = ([json.loads(line) for line in one.read_text("ascii").splitlines()] for one in (path, strangers))
     changed = [line["after"] for line in lines if line["kind"] == "change"]
     assert changed == [rf"preset {number}\n" for number in range(3)]
-    assert [line["times"] for line in lines if line["kind"] == "read"] == [1, 2, 4, 8, 16, 32, 64]
+    assert [(line["kind"], line["times"]) for line in others] == [("read", one) for one in (1, 2, 4, 8, 16, 32, 64)]
     assert lines[0].keys() == {
         "time", "kind", "actor", "role", "token", "address", "action", "before", "after", "revision", "reason",
         "result", "times",

@@ -35,7 +35,7 @@ def test_a_trial_that_nobody_keeps_ends_with_five(server: LiveStandIn, capsys: p
 
 def test_a_trial_that_hurts_ends_with_five(server: LiveStandIn, capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON: the switch, and the trial at its end."""
-    words = ["--revert-if", "normal.ttft_p95_s > 0 for 0s", "--revert-after", "1h", "--watch", "--json"]
+    words = ["--revert-if", "normal.ttft_p95_s > 0 for 1s", "--revert-after", "1h", "--watch", "--json"]
     assert main(["preset", "use", "latency", *words]) == 5
     switched, trial = map(json.loads, capsys.readouterr().out.splitlines())
     assert switched["trial"]["end"] is None

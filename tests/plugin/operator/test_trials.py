@@ -169,7 +169,7 @@ async def test_what_waited_before_the_switch_does_not_count() -> None:
         await asyncio.sleep(30.0)
         waiting = control.gateway.gate.desk.ledger.queued
         assert waiting > 10
-        await switch(control, "wide", None, "normal.ttft_p95_s > 2 for 0 s")
+        await switch(control, "wide", None, "normal.ttft_p95_s > 2 for 1 s")
         await asyncio.sleep(20.0)
         assert control.trials.running is not None
 

@@ -73,6 +73,35 @@ def test_drain_refuses_arriving_and_waiting_and_lets_the_running_finish() -> Non
     assert it.counts() == (3, 0, 0, {"drained": 2, "completed": 1})
 
 
+def test_what_a_dead_engine_was_running_does_not_wait_through_a_drain() -> None:
+    """Nothing would be dispatched before its time-out: it is refused at once, so that it goes elsewhere."""
+    it = WatchedDesk(small_preset(seats=2))
+    it.comes()
+    it.comes()
+    it.does("drain")
+    refused = it.does("engine_restarting", {1, 2})
+    assert {(one.ticket_id, one.reason) for one in refused if isinstance(one, Reject)} == {
+        (1, Reason.DRAINING),
+        (2, Reason.DRAINING),
+    }
+    assert it.counts() == (2, 0, 0, {"drained": 2})
+
+
+@pytest.mark.parametrize("tokens_came", [True, False])
+def test_after_a_pause_of_the_shell_time_outs_are_checked_once_it_has_read_what_came(tokens_came: bool) -> None:
+    """Three seconds in which nothing was heard: three more, and what is silent then is given up."""
+    desk = Desk(small_preset(seats=1, classes={"normal": terms(1, total_s=60.0, stall_timeout_s=2.0)}))
+    desk.arrive(Ticket(1, "normal", 0.0), 0.0)
+    desk.reseat(1, 1, 0.0)
+    desk.first_token(1, 1.0)
+    desk.stood_still(3.0, 4.0)
+    assert deeds(desk.tick(4.0)) == []
+    if tokens_came:
+        desk.token_batch(1, 6.5)
+    assert deeds(desk.tick(7.0)) == ([] if tokens_came else [Abort(1, Reason.STALL_TIMEOUT)])
+    assert deeds(desk.tick(8.5)) == ([Abort(1, Reason.STALL_TIMEOUT)] if tokens_came else [])
+
+
 @pytest.mark.parametrize(
     ("why", "outcome"), [(Reason.ENGINE_LOST, Outcome.ENGINE_LOST), (Reason.DRAINING, Outcome.DRAINED)]
 )

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from headway_policies.trial import ALL, FIGURES, Condition, ConditionError, Served
 from headway_policies.trial.condition import DEFAULT_FOR_S, MAX_CHARS, MAX_FOR_S
 
-numbers = st.floats(0, 1, allow_nan=False).map(lambda value: float(f"{value:g}"))
+numbers = st.floats(0.01, 0.99).map(lambda value: float(f"{value:g}"))
 conditions = st.builds(
     Condition,
     st.sampled_from([ALL, "realtime", "my-class_2"]),
     st.sampled_from(FIGURES),
     st.booleans(),
     numbers,
-    st.integers(0, 3600).map(float),
+    st.integers(1, 3600).map(float),
 )
 
 
@@ -29,7 +29,8 @@ conditions = st.builds(
         ("realtime.ttft_p95_s > 1 for 30s", Condition("realtime", "ttft_p95_s", True, 1.0, 30.0)),
         ("error_share > 0.05", Condition(ALL, "error_ratio", True, 0.05, DEFAULT_FOR_S)),
         ("  tokens_per_s<1e3 for 1.5 m ", Condition(ALL, "tokens_per_s", False, 1000.0, 90.0)),
-        ("batch.completed_ratio < 0.9 for 0s", Condition("batch", "completed_ratio", False, 0.9, 0.0)),
+        ("batch.completed_ratio < 0.9 for 1s", Condition("batch", "completed_ratio", False, 0.9, 1.0)),
+        ("error_ratio > 0", Condition(ALL, "error_ratio", True, 0.0, DEFAULT_FOR_S)),
     ],
 )
 def test_a_condition_is_read(text: str, meant: Condition) -> None:
@@ -58,8 +59,14 @@ def test_a_condition_says_itself(condition: Condition) -> None:
         ("ttft_p95_s > 1e999", "is not a number"),
         ("error_ratio > 1.5", "is between 0 and 1"),
         ("error_ratio < -0.5", "is between 0 and 1"),
-        (f"ttft_p95_s > 2 for {MAX_FOR_S + 1} s", "at most"),
-        ("ttft_p95_s > 2 for 1.2.3 s", "at most"),
+        ("error_ratio > 1", "it is never above 1"),
+        ("completed_ratio < 0", "it is never below 0"),
+        ("tokens_per_s < 0", "it is never below 0"),
+        ("ttft_p95_s > -1", "is never below 0: -1 cannot be passed"),
+        ("ttft_p95_s > 2 for 0 s", "1 to 3600 s"),
+        ("ttft_p95_s > 2 for 0.5 s", "1 to 3600 s"),
+        (f"ttft_p95_s > 2 for {MAX_FOR_S + 1} s", "1 to 3600 s"),
+        ("ttft_p95_s > 2 for 1.2.3 s", "1 to 3600 s"),
         ("x" * (MAX_CHARS + 1), "characters at most"),
     ],
 )

@@ -68,6 +68,7 @@ def _tickets(server: SimulatedServer) -> Iterator[Sample]:
         yield _sample("headway_retries_total", server.retries[name], class_=name)
         yield _sample("headway_recalls_total", 0, class_=name)
         yield _sample("headway_retry_budget_refusals_total", 0, class_=name)
+        yield _sample("headway_truncated_responses_total", 0, class_=name)
         yield _sample("headway_output_tokens_total", server.output_tokens[name], class_=name)
         yield _sample("headway_prompt_tokens_total", server.input_tokens[name], class_=name)
         for decision in Decision:
@@ -89,7 +90,10 @@ def _durations(server: SimulatedServer) -> Iterator[Sample]:
             yield _sample("headway_longest_seconds", seen.take_longest(), class_=name, of=what)
     yield from _histogram("headway_batch_size", server.batch)
     yield from _histogram("headway_gc_pause_seconds", server.pauses_s, generation="0")
-    yield _sample("headway_gc_longest_pause_seconds", server.pauses_s.take_longest(), generation="0")
+    longest_s = server.pauses_s.take_longest()
+    yield _sample("headway_gc_longest_pause_seconds", longest_s, generation="0")
+    yield from _histogram("headway_loop_lag_seconds", server.pauses_s)  # nothing else holds its loop up
+    yield _sample("headway_loop_longest_lag_seconds", longest_s)
 
 
 def _objectives(server: SimulatedServer) -> Iterator[Sample]:
@@ -204,6 +208,8 @@ def _not_simulated() -> Iterator[Sample]:
         yield _sample("headway_cache_clears_total", 0, cache=cache)
     for trigger in ("operator", "schedule", "memory"):
         yield _sample("headway_recycles_total", 0, trigger=trigger)
+    for metric in ("headway_effect_errors_total", "headway_audit_lines_lost_total"):
+        yield _sample(metric, 0)
     for policy in ("order", "limit", "window"):
         yield _sample("headway_policy_failed", 0, policy=policy)
     for of, ratio in (("output_tokens", 0.42), ("queue_wait", 0.18)):

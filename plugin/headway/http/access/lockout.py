@@ -10,17 +10,16 @@ A request without an address (a Unix socket) is neither counted nor locked: all 
 
 from __future__ import annotations
 
-import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
+
+from headway.audit.network import network_of
 
 MAX_ADDRESSES: Final = 4096
 #: What a server allows: so many wrong keys, or wrong tokens, from one address until a minute after the first.
 MOST_WRONG: Final = 10
 WINDOW_S: Final = 60.0
-_HOST_BITS = 64
-_MAX_TEXT_CHARS = 64
 
 
 @dataclass(slots=True)
@@ -43,7 +42,7 @@ class Lockout:
         """The seconds until this address may try again; 0 where it may now."""
         if address is None or not self._windows:
             return 0.0
-        window = self._windows.get(_network(address))
+        window = self._windows.get(network_of(address))
         if window is None or window.wrong < self._most:
             return 0.0
         return max(0.0, window.ends_s - now_s)
@@ -53,7 +52,7 @@ class Lockout:
         if address is None:
             return
         self._forget_ended(now_s)
-        network = _network(address)
+        network = network_of(address)
         window = self._windows.get(network)
         if window is None:
             if len(self._windows) >= MAX_ADDRESSES:
@@ -67,16 +66,3 @@ class Lockout:
     def _forget_ended(self, now_s: float) -> None:
         while self._windows and next(iter(self._windows.values())).ends_s <= now_s:
             self._windows.popitem(last=False)
-
-
-def _network(address: str) -> str:
-    """The network that counts as one: the /64 of IPv6, the address itself otherwise."""
-    if ":" not in address:
-        return address[:_MAX_TEXT_CHARS]
-    try:
-        parsed = ipaddress.IPv6Address(address)
-    except ValueError:
-        return address[:_MAX_TEXT_CHARS]
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return f"{int(parsed) >> _HOST_BITS:x}::/64"

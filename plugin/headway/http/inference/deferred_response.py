@@ -14,6 +14,7 @@ The states without a line are final: further messages of the application are dro
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from enum import StrEnum
 from http import HTTPStatus
 
@@ -28,6 +29,7 @@ from headway.http.inference.service_tier import TierEcho
 from headway.http.inference.tenant_charge import TenantCharge
 from headway_policies import Ending
 
+#: For the application to send its last event, and then for the one that is sent in its place.
 _LAST_EVENT_S = 1.25
 
 
@@ -97,6 +99,11 @@ class DeferredResponse:
         """Whether the beginning of the application's response has been sent."""
         return self.state not in _NOT_STARTED
 
+    @property
+    def truncated(self) -> bool:
+        """Whether it began and has no end, neither the application's nor an error event, and its client stayed."""
+        return self.state is ResponseState.FORWARDING
+
     def watched(self, receive: Receive) -> Receive:
         """The application's ``receive``; takes note of a client that disconnects before the end."""
 
@@ -126,9 +133,14 @@ class DeferredResponse:
             self._go(ResponseEvent.END)
 
     async def finish(self) -> bool:
-        """The application has returned: answer a refusal that it did not answer. True when it was a refusal."""
+        """The application has returned, or was cut off: answer a refusal that it did not answer.
+
+        True when it was a refusal. A client that has begun to read and reads no more is not waited for.
+        """
         if self.state in _OPEN and self._refusable():
-            await self._refuse()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_EVENT_S if self.started else None):
+                    await self._refuse()
         return self._context.refused is not None and self.state not in _OPEN
 
     def limit(self, cap: asyncio.Timeout) -> None:

@@ -8,12 +8,14 @@
     5. settle     once the last byte is sent, the client has disconnected, or the handler has failed
 
 A request that never asks for a seat passes untouched. A refusal after the first byte becomes one error event. An
-aborted request is cut off a second later, where its client does not read that event or its handler does not return.
+aborted request is cut off a second later, where its client does not read that event or its handler does not return;
+a stream without its end then gets the error event here.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -43,6 +45,7 @@ class AdmissionMiddleware:
     """ASGI middleware.
 
     ``preset`` gives the preset in force, ``fallback_controller`` knows the other model, ``spans`` exports the waits.
+    ``truncated`` counts the responses that began and had no end although their client stayed, by class.
     """
 
     app: ASGIApp
@@ -53,6 +56,7 @@ class AdmissionMiddleware:
     charges: TenantCharges = field(default_factory=TenantCharges)
     retries: Retries = field(default_factory=Retries)
     spans: QueueSpans | None = None
+    truncated: Counter[str] = field(default_factory=Counter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -110,18 +114,26 @@ class AdmissionMiddleware:
         return send if check is None else CheckedAnswer(check, path, context, send).send
 
     async def _serve(self, context: RequestContext, scope: Scope, receive: Receive, response: DeferredResponse) -> None:
-        token, crashed = REQUEST_CONTEXT.set(context), False
+        token, crashed, cancelled = REQUEST_CONTEXT.set(context), False, True
         try:
             async with asyncio.timeout(None) as cap:
                 context.on_given_up = lambda: response.limit(cap)
-                await self.app(scope, response.watched(receive), self._checked(context, scope["path"], response.send))
-                await response.finish()
+                try:
+                    await self.app(
+                        scope, response.watched(receive), self._checked(context, scope["path"], response.send)
+                    )
+                    await response.finish()
+                finally:
+                    context.on_given_up = None
+            cancelled = False
         except Exception:
-            crashed = True
-            if not (cap.expired() and response.started) and not await response.finish():
+            crashed, cancelled = True, False
+            if not await response.finish() and not (cap.expired() and response.started):
                 raise
         finally:
             REQUEST_CONTEXT.reset(token)
+            if response.truncated and not cancelled:
+                self.truncated[context.class_name or ""] += 1
             if context.permit is not None:
                 context.permit.leave(response.ending(crashed=crashed))
 

@@ -10,6 +10,8 @@
     grammar       bytes of response_format, structured_outputs, ...      HEADWAY_MAX_GRAMMAR_BYTES
     tools         elements of tools                                      HEADWAY_MAX_TOOLS
 
+A tenant's own caps bound prompts x n as well: no more than the larger of its caps of sequences and prompts. For the
+server HEADWAY_MAX_REQUEST_SEATS does.
 The same parameters inside ``sampling_params`` have the same caps. What exceeds one is refused with 400, bytes with 413,
 and the error names the parameter. A value of a wrong type, or below the least one allowed, is left to vLLM.
 """
@@ -88,6 +90,20 @@ def check_caps(fields: RequestFields, caps: RequestCaps) -> None:
             if name in _CHECKS:
                 check, cap = _CHECKS[name]
                 check(prefix + name, value, None if cap is None else getattr(caps, cap))
+
+
+def check_width(prompts: int, answers: int, caps: RequestCaps) -> None:
+    """Raises BadRequest where a request asks for more sequences in all than its tenant's own caps allow.
+
+    That is the cap of sequences; the cap of prompts, where that is larger: with one answer each they are as many.
+    """
+    if caps.sequences is None:
+        return
+    most = max(caps.sequences, caps.prompts or 0)
+    if prompts * answers > most:
+        asked = f"{prompts} prompts with {answers} answers each are {prompts * answers} sequences"
+        text = f"{asked}; at most {most} are allowed in one request: send it in parts"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, text, "parameter_too_large", param="prompt")
 
 
 def layers(fields: RequestFields) -> Iterator[tuple[str, RequestFields]]:

@@ -16,7 +16,7 @@ from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.http.inference.header_values import check_values
 from headway.http.inference.prompt_prefix import prompt_prefix
-from headway.http.inference.request_caps import check_caps, layers, lowered
+from headway.http.inference.request_caps import check_caps, check_width, layers, lowered
 from headway.http.inference.request_class import effective_class, refuse_priority, used_tier
 from headway.http.inference.request_fields import (
     NO_FIELDS,
@@ -41,6 +41,11 @@ _USUAL_RULES = RequestRules()
 #: An escaped ASCII letter, which no encoder writes by itself, and which may be part of a key.
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 
+_GRAMMARS = ("structured_outputs", "response_format", "text", "output_config", "tools")
+_PLAIN_BYTES = 4096
+#: What a grammar has that is not plain (vllm_adapter/grammars/plain.py), and an escape, which may hide it.
+_MULTIPLIES = re.compile(rb"pattern|regex|grammar|structural|Length|Items|Properties|imum|\\u")
+
 _TEXTS = ("prompt", "prompt_embeds")
 _BATCHES = ("messages",)
 #: The routes whose body may hold several prompts, and where; the last takes the body of any route.
@@ -63,7 +68,8 @@ def read_request_info(
     """The RequestContext of a request; ``body`` is None when it is not JSON, ``identity`` where there are no tenants.
 
     Raises BadRequest for a class the preset does not have, an invalid time-out or x-headway-queue, a value of one of
-    these headers that is too long, a parameter over its cap, and an engine priority where those are refused.
+    these headers that is too long, a parameter over its cap, more sequences than its tenant may ask for, and an engine
+    priority where those are refused.
     """
     check_values(headers)
     fields = NO_FIELDS if body is None else read_fields(body)
@@ -86,6 +92,8 @@ def read_request_info(
         check_caps(fields, caps)
         context.service_tier = used_tier(fields, class_name, preset)
         _measure(context, path, body, fields)
+        if identity is not None:
+            check_width(context.prompts, context.answers, identity.entitlement.caps)
         if preset.ordering.by_prefix:
             context.prefix = prompt_prefix(path, _plain(body) if _disguised(body) else body)
         context.prompt_bytes = len(body)
@@ -105,10 +113,17 @@ def _measure(context: RequestContext, path: str, body: bytes, fields: RequestFie
     context.detached = path.endswith("/responses") and is_true(fields.background)
     context.prompts = _prompts(path, fields)
     context.streams = is_true(fields.stream)
+    context.late_seat = _has_large_grammar(fields)
     context.answers = max(1, whole_number(fields.n) or 1, whole_number(fields.best_of) or 1)
-    context.max_tokens = _most_tokens(fields)
+    context.max_tokens = _may_use(_most_tokens(fields), context.most_tokens)
     text = body if _is_utf8(body) else _plain(body)
     context.prompt_tokens = (len(text) - _media_bytes(text)) // _BYTES_PER_TOKEN // context.prompts
+
+
+def _has_large_grammar(fields: RequestFields) -> bool:
+    """Whether the engine's grammar of it may have to be compiled outside first: it is long, or may multiply."""
+    grammars = (getattr(fields, name) for name in _GRAMMARS)
+    return any(len(raw) > _PLAIN_BYTES or _MULTIPLIES.search(raw) is not None for raw in grammars)
 
 
 def _prompts(path: str, fields: RequestFields) -> int:
@@ -130,6 +145,11 @@ def _most_tokens(fields: RequestFields) -> int | None:
             if number is not None and number > most:
                 most = number
     return None if most < 0 else min(most, _MOST_TOKENS)
+
+
+def _may_use(asked: int | None, most_tokens: int | None) -> int | None:
+    """The tokens that each answer may have, by the body and the cap: charges and estimates count with these."""
+    return min((one for one in (asked, most_tokens) if one is not None), default=None)
 
 
 def _media_bytes(body: bytes) -> int:

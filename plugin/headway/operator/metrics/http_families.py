@@ -1,4 +1,4 @@
-"""Metrics of what is refused before it asks for a seat: by the route guard, and by the retry budget."""
+"""Metrics of HTTP: what the route guard and the retry budget refuse, and responses without an end."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from headway.operator.metrics.table import counter
 
 
 class HttpCollector(Collector):
-    """Reads two counts at each scrape: ``guarded`` by reason, and ``retries`` by class. Both are the live counts."""
+    """Reads live counts at each scrape: ``guarded`` by reason, ``retries`` and ``truncated`` by class."""
 
-    def __init__(self, guarded: Mapping[str, int], retries: Mapping[str, int]) -> None:
+    def __init__(self, guarded: Mapping[str, int], retries: Mapping[str, int], truncated: Mapping[str, int]) -> None:
         self._guarded = guarded
         self._retries = retries
+        self._truncated = truncated
 
     def describe(self) -> Iterable[Metric]:
         """No families ahead of a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Both families."""
+        """The families."""
         yield _counted("headway_route_refusals_total", "reason", self._guarded)
         yield _counted("headway_retry_budget_refusals_total", "class", self._retries)
+        yield _counted("headway_truncated_responses_total", "class", self._truncated)
 
 
 def _counted(name: str, label: str, counts: Mapping[str, int]) -> Metric:

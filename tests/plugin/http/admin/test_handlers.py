@@ -539,9 +539,9 @@ async def test_an_undo_that_cannot_be_done_changes_nothing(body: dict[str, int],
 
 def test_only_the_last_revisions_are_kept() -> None:
     """A hundred of them."""
-    balanced = bundled_presets()["balanced"]
+    balanced, latency = (bundled_presets()[name] for name in ("balanced", "latency"))
     history = SwitchHistory({1: balanced})
     for revision in range(2, 2 + MAX_REVISIONS):
         history.switched(balanced, revision)
     assert (min(history.presets), len(history.presets)) == (2, MAX_REVISIONS)
-    assert (history.before(2), history.before(50)) == (None, 49)
+    assert (history.before(2, latency), history.before(50, latency), history.before(50, balanced)) == (None, 49, None)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from engines import TrippingEngine, assert_no_residue, outcomes
-from small_presets import small_preset
+from small_presets import small_preset, terms
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -22,6 +22,7 @@ import headway
 from headway.admission.request_context import REQUEST_CONTEXT
 from headway.api_errors import error_body, error_event
 from headway.engine.fake import FakeParams
+from headway.errors import UnknownClassError
 from headway.http.inference.middleware import AdmissionMiddleware
 from headway_policies import Ending
 
@@ -214,6 +215,7 @@ async def test_an_unfinished_answer_of_another_kind_is_cut_and_not_finished_fals
     assert "total_timeout" in repr(caught.getrepr())
     assert visit.body == b"1\n2\n3\n"
     assert visit.sent[-1].get("more_body") is not False
+    assert visit.middleware.truncated == {"normal": 1}
     await assert_no_residue(visit.control)
 
 
@@ -335,6 +337,57 @@ async def test_a_reader_that_takes_nothing_is_cut_off_at_its_cap() -> None:
     await assert_no_residue(visit.control)
 
 
+@pytest.mark.parametrize("reads", [True, False])
+@on_virtual_time
+async def test_a_stream_whose_handler_never_ends_it_gets_its_error_event_all_the_same(reads: bool) -> None:
+    """A handler that is cut off has sent no end; where the client does not read the event either, the wait is bounded.
+
+    So it is for one that has had no time since: the process stood still for longer than its cap.
+    """
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        stream = visit.engine.generate("p", FakeParams(50), "id")
+        await anext(stream)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        await asyncio.Event().wait()
+
+    visit = Visit(application)
+    taken = visit.send
+
+    async def full(message: Message) -> None:
+        await taken(message)
+        if b"error" in message.get("body", b""):
+            await asyncio.Event().wait()
+
+    if not reads:
+        visit.send = full  # type: ignore[method-assign]  # a client whose window is full
+    await visit.request(headers=[(b"x-request-timeout-seconds", b"3")])
+    assert asyncio.get_running_loop().time() == pytest.approx(4.25 if reads else 5.5)
+    assert visit.body.startswith(b"data: 1\n\n")
+    assert visit.body.count(b"(total_timeout)") == 1
+    assert visit.sent[-1]["more_body"] is False
+    assert visit.middleware.truncated == {}
+    assert outcomes(visit.control) == {"expired_running": 1}
+    await assert_no_residue(visit.control)
+
+
+@on_virtual_time
+async def test_a_stream_whose_handler_fails_is_counted_as_one_without_an_end() -> None:
+    """Nothing can be sent in its place that its client would take for a whole answer."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        await lazy_stream(visit.engine, Request(scope, receive)).body_iterator.__anext__()  # type: ignore[attr-defined]
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        raise ZeroDivisionError
+
+    visit = Visit(application)
+    with pytest.raises(ZeroDivisionError):
+        await visit.request()
+    assert visit.middleware.truncated == {"normal": 1}
+
+
 @on_virtual_time
 async def test_a_time_out_is_sent_though_the_engine_never_answers() -> None:
     """A handler stuck in an engine that neither yields nor ends is cut off, and the client has its 504."""
@@ -353,3 +406,23 @@ async def test_a_time_out_is_sent_though_the_engine_never_answers() -> None:
     assert asyncio.get_running_loop().time() == pytest.approx(4.25)
     assert (visit.status, visit.headers["x-headway-reason"]) == (504, "total_timeout")
     assert outcomes(visit.control) == {"expired_running": 1}
+
+
+@on_virtual_time
+async def test_a_class_that_a_switch_takes_away_meanwhile_fails_no_request() -> None:
+    """It was read under one preset and asks for its seat under another: it is of the default class, as one that waits.
+
+    A program that names a class is told that there is none.
+    """
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        visit.control.gateway.gate.switch(small_preset(1, classes={"only": terms(1)}))
+        with pytest.raises(UnknownClassError):
+            visit.control.gateway.gate.enter("realtime")
+        await lazy_stream(visit.engine, Request(scope, receive))(scope, receive, send)
+
+    visit = Visit(application)
+    await visit.request(headers=[(b"x-headway-class", b"realtime")])
+    assert (visit.status, visit.headers["x-headway-class"]) == (200, "only")
+    assert outcomes(visit.control) == {"completed": 1}
+    await assert_no_residue(visit.control)

@@ -289,4 +289,32 @@ def test_the_cap_of_output_tokens_holds_where_the_body_names_none(
     rules = RequestRules(caps=RequestCaps(output_tokens=server))
     identity = Identity(Entitlement("a", caps=RequestCaps(output_tokens=tenant)))
     context = read_request_info({}, "/v1/completions", b'{"prompt": "x"}', small_preset(), identity, rules)
-    assert context.most_tokens == most
+    assert context.most_tokens == context.max_tokens == most
+
+
+@pytest.mark.parametrize(
+    ("body", "fits"),
+    [
+        ({"prompt": ["a", "b"]}, True),
+        ({"prompt": "a", "n": 2}, True),
+        ({"prompt": [[1, 2], [3]], "n": 2}, False),
+        ({"prompt": ["a", "b", "c"]}, False),
+        ({"prompt": ["a", "b"], "best_of": "2"}, False),
+    ],
+)
+def test_a_tenants_cap_of_sequences_is_of_the_whole_request(body: dict[str, Any], fits: bool) -> None:
+    """Prompts and answers to each, however they are written; without a cap of its own the server's width bounds it.
+
+    A larger cap of prompts is one of sequences: with one answer each they are as many.
+    """
+    asked = [{}, "/v1/completions", json.dumps(body).encode(), small_preset()]
+    identity = Identity(Entitlement("a", caps=RequestCaps(sequences=2)))
+    read_request_info(*asked)  # type: ignore[arg-type]
+    if fits:
+        read_request_info(*asked, identity)  # type: ignore[arg-type]
+        return
+    with pytest.raises(BadRequest, match="at most 2 are allowed in one request") as caught:
+        read_request_info(*asked, identity)  # type: ignore[arg-type]
+    assert (caught.value.status, caught.value.code) == (400, "parameter_too_large")
+    wider = Identity(Entitlement("a", caps=RequestCaps(sequences=2, prompts=4)))
+    read_request_info(*asked, wider)  # type: ignore[arg-type]

@@ -7,14 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from small_presets import small_preset
 
 from headway.admission import RequestContext
 from headway.api_errors import BadRequest
 from headway.http.access.identity import Identity
 from headway.http.inference import tenant_charge
+from headway.http.inference.request_info import read_request_info
 from headway.http.inference.tenant_charge import TenantCharges
 from headway_policies import Usage
-from headway_policies.entitlement import Entitlement
+from headway_policies.entitlement import Entitlement, RequestCaps
 
 ACME = Identity(Entitlement("acme", requests_per_minute=60, tokens_per_minute=6000))
 
@@ -46,6 +48,17 @@ def test_a_request_is_charged_for_each_prompt_and_each_answer(more: dict[str, in
     charges = TenantCharges()
     assert charges.charge(ACME, asked(**more)) is not None
     assert left(charges) == 6000 - estimate
+
+
+def test_a_request_is_charged_for_no_more_than_its_cap_allows() -> None:
+    """A body that names no limit may use the cap of its tenant, not the usual length of an answer."""
+    capped = Identity(Entitlement("acme", tokens_per_minute=400, caps=RequestCaps(output_tokens=16)))
+    context = read_request_info({}, "/v1/completions", b'{"prompt": "x"}', small_preset(), capped)
+    charges = TenantCharges()
+    assert charges.charge(capped, context) is not None
+    tokens = charges.rates.left(capped.entitlement, 0.0).tokens
+    assert tokens is not None
+    assert tokens.remaining == 400 - context.prompt_tokens - 16
 
 
 @pytest.mark.parametrize(("longest", "estimate"), [(None, 1000), (4096, 1000), (512, 612)])

@@ -29,7 +29,9 @@ WITHOUT_GPU = {"headway_gpu_memory_used_bytes", "headway_gpu_memory_total_bytes"
 WITHOUT_WARMUP = {"headway_warmup_duration_seconds"}
 WITHOUT_COMPARISON = {"headway_forecast_error_ratio"}
 #: tests/plugin/router/test_metrics.py and tests/plugin/sharing/test_metrics.py look at these.
-OF_OTHERS = {name for name in METRIC_NAMES if name.startswith(("headway_instance_", "headway_share_"))}
+OF_OTHERS = {
+    name for name in METRIC_NAMES if name.startswith(("headway_instance_", "headway_share_", "headway_grammar"))
+}
 NOT_AT_ONCE = {"headway_processor_busy_ratio", "headway_engine_memory_bytes"}
 
 
@@ -39,7 +41,8 @@ def exported() -> tuple[FakeEngine, headway.Control, CollectorRegistry]:
     meters = Meters.for_presets(catalogue, registry)
     control = install(prepare(engine, PlainAdapter(), catalogue.get("latency"), meters=meters), catalogue)
     registry.register(MetricsCollector(control.snapshot, asyncio.get_running_loop()))
-    registry.register(HttpCollector(dict.fromkeys(REASONS, 0), dict.fromkeys(catalogue.class_names(), 0)))
+    none = dict.fromkeys(catalogue.class_names(), 0)
+    registry.register(HttpCollector(dict.fromkeys(REASONS, 0), none, none))
     return engine, control, registry
 
 

@@ -1,0 +1,34 @@
+"""How late the event loop is, looked at four times a second.
+
+The timer's own call-back measures and not a task: of all that is due when a process goes on it runs before what was due
+later, so that no time-out is settled before it is known that the process stood still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+EVERY_S = 0.25
+
+
+async def watch_loop(report: Callable[[float], None]) -> None:
+    """Report by how many seconds each look came too late, until it is cancelled."""
+    loop = asyncio.get_running_loop()
+    handle: asyncio.TimerHandle | None = None
+
+    def look(due_s: float) -> None:
+        report(loop.time() - due_s)
+        look_later()
+
+    def look_later() -> None:
+        nonlocal handle
+        due_s = loop.time() + EVERY_S
+        handle = loop.call_at(due_s, look, due_s)
+
+    look_later()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        if handle is not None:
+            handle.cancel()

@@ -1,0 +1,86 @@
+"""Grammars on the real server: what would keep the engine compiling for hours is refused, and nobody waits for it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import requests
+from generation_requests import body
+from running_server import RunningServer
+
+
+def nested(times: int, letters: str = "a-z") -> dict[str, Any]:
+    """Bounded repetitions in one another: a few bytes, and states by the product of all bounds."""
+    return {"type": "string", "pattern": f"^(([{letters}]{{1,{times}}}){{1,{times}}}){{1,{times}}}$"}
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "a pattern": {"structured_outputs": {"json": nested(30)}},
+    "another one": {"structured_outputs": {"json": nested(12, "b-x")}},
+    "a response format": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": nested(20)}}
+    },
+    "many bounded texts": {
+        "structured_outputs": {
+            "json": {
+                "type": "object",
+                "properties": {f"p{at}": {"type": "string", "maxLength": 9000} for at in range(1500)},
+            }
+        }
+    },
+}
+HONEST: list[dict[str, Any]] = [
+    {"structured_outputs": {"json": {"type": "object", "properties": {"a": {"type": "string"}}}}},
+    {"structured_outputs": {"json": {"type": "string", "maxLength": 20}}},
+    {"structured_outputs": {"regex": "[a-z]{1,8}"}},
+    {"structured_outputs": {"choice": ["yes", "no"]}},
+    {"response_format": {"type": "json_object"}},
+]
+
+
+def asked(server: RunningServer, more: dict[str, Any]) -> requests.Response:
+    """A completion of a few tokens with these parameters."""
+    return requests.post(f"{server.url}/v1/completions", json=body("/v1/completions", 4) | more, timeout=120)
+
+
+def refused_as_too_large(answer: requests.Response) -> bool:
+    return answer.status_code == 400 and "to compile" in answer.json()["error"]["message"]
+
+
+def test_grammars_that_take_too_much_are_refused_beside_others_that_do_not(server: RunningServer) -> None:
+    """All hostile ones at once, the honest ones meanwhile and after; a second time the refusal is known."""
+    before = server.scrape()
+    with ThreadPoolExecutor(len(HOSTILE) + len(HONEST)) as threads:
+        hostile = [threads.submit(asked, server, one) for one in HOSTILE.values()]
+        honest = [threads.submit(asked, server, one) for one in HONEST]
+        assert [one.result().status_code for one in honest] == [200] * len(HONEST)
+        found = {name: one.result() for name, one in zip(HOSTILE, hostile, strict=True)}
+    assert {name: one.text for name, one in found.items() if not refused_as_too_large(one)} == {}
+    assert all(refused_as_too_large(asked(server, one)) for one in HOSTILE.values())
+    for one in HONEST:
+        assert asked(server, one).status_code == 200
+    now = server.scrape()
+    count = "headway_grammar_checks_total"
+    assert now(count, result="too_large") - before(count, result="too_large") == len(HOSTILE)
+    assert now(count, result="known") - before(count, result="known") >= len(HOSTILE)
+    assert now("headway_grammars_compiling") == now(count, result="unchecked") == 0
+
+
+def test_a_client_that_leaves_ends_the_compilation(server: RunningServer) -> None:
+    """Nothing goes on for it, here or in the engine."""
+    more = {"structured_outputs": {"json": nested(25)}}
+    with pytest.raises(requests.Timeout):
+        requests.post(f"{server.url}/v1/completions", json=body("/v1/completions", 4) | more, timeout=0.5)
+    server.settle()
+    assert server.scrape()("headway_grammars_compiling") == 0
+
+
+def test_log_probabilities_of_a_whole_prompt_are_bounded(server: RunningServer) -> None:
+    """By the tokens of the prompt times the alternatives of each, by either name."""
+    prompt = list(range(10, 1010))
+    for more in ({"prompt_logprobs": 20}, {"echo": True, "logprobs": 20}):
+        answer = asked(server, {"prompt": prompt, **more})
+        assert (answer.status_code, "20000 alternatives" in answer.text) == (400, True), answer.text
+    assert asked(server, {"prompt": prompt, "echo": True, "logprobs": 1}).status_code == 200
