@@ -56,6 +56,7 @@ class AuditFile:
         self._unqueued = 0  # written by the thread that calls, as the next one is by the thread that writes
         self._unwritten = 0
         self._failing = False
+        self._strangers: AuditFile | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> AuditFile | None:
@@ -73,10 +74,11 @@ class AuditFile:
             raise HeadwayError(f"{_PATH} ({path[:200]}): cannot be opened: {cause}; {advice}") from None
 
     def of_strangers(self) -> AuditFile | None:
-        """The file beside this one for attempts without a token; None, with a warning, where it cannot be opened."""
+        """Open the file beside this one for attempts without a token; None, with a warning, where that fails."""
         path = self.path.with_name(f"{self.path.stem}.strangers{self.path.suffix}")
         try:
-            return AuditFile(path, self._max_bytes, kept=KEPT_STRANGERS)
+            self._strangers = AuditFile(path, self._max_bytes, kept=KEPT_STRANGERS)
+            return self._strangers
         except OSError as error:
             cause = error.strerror or type(error).__name__
             log.warning("audit file %s: %s; attempts without a token are in the log alone", path, cause)
@@ -100,7 +102,12 @@ class AuditFile:
             self._warn("it is written too slowly")
 
     def close(self) -> None:
-        """Write what waits, for a few seconds at most, and close the file. A second call does nothing."""
+        """Write what waits, for a few seconds at most, and close the file and the one of strangers.
+
+        A second call does nothing.
+        """
+        if self._strangers is not None:
+            self._strangers.close()
         if self._closed:
             return
         self._closed = True

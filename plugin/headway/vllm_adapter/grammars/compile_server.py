@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headway.vllm_adapter.grammars.frames import Frames, Limits, Order, Report, Start, Verdict, packed
+from headway.vllm_adapter.grammars.frames import Failure, Frames, Limits, Order, Report, Start, Verdict, packed
 
 _READ_BYTES = 1 << 16
 _NICE = 19  # a grammar that is to be refused takes no time from the engine
 _PR_SET_PDEATHSIG = 1
+_MOST_WORDS = 400
 _PAGE_BYTES = resource.getpagesize()
 
 #: Compiles the fields of vLLM's ``StructuredOutputsParams``. Raises what the engine would.
@@ -78,18 +79,18 @@ class CompileServer:
 
     def _begin(self, order: Order) -> None:
         verdicts, writing = os.pipe()
-        pid = os.fork()
+        parent, pid = os.getpid(), os.fork()
         if pid == 0:
-            self._compile_and_exit(order, writing)
+            self._compile_and_exit(order, writing, parent)
         os.close(writing)
         self._children[verdicts] = _Child(order.number, pid, time.monotonic() + self._limits.wall_s)
         self._selector.register(verdicts, selectors.EVENT_READ)
 
-    def _compile_and_exit(self, order: Order, writing: int) -> None:
+    def _compile_and_exit(self, order: Order, writing: int, parent: int) -> None:
         """In the child. A grammar that uses up what it may have leaves no verdict: the system ends the child."""
         verdict: Verdict | None = Verdict.INVALID
         try:
-            end_with_parent()
+            end_with(parent)
             os.close(self._orders)
             os.close(self._reports)  # or its end would not be seen while this child lives
             bound_this_process(self._limits)
@@ -139,9 +140,11 @@ class CompileServer:
         return max(0.0, min(child.until_s for child in self._children.values()) - time.monotonic())
 
 
-def end_with_parent() -> None:
-    """From now on the system ends this process when its parent ends, however that comes."""
+def end_with(parent: int) -> None:
+    """From now on the system ends this process when its parent ends, however that comes; now, where it has already."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def bound_this_process(limits: Limits) -> None:
@@ -201,18 +204,21 @@ def _first(frames: Frames, orders: int) -> Iterator[Any]:
 
 
 def main() -> int:
-    """Serve until the input ends. 1 where the configuration cannot be used; why is on the standard error."""
+    """Serve until the input ends. 1 where the configuration cannot be used; the last frame says why."""
     os.nice(_NICE)
     orders, reports = os.dup(0), os.dup(1)
-    os.dup2(2, 1)
+    silence = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(silence, standard)
     frames = Frames()
     start = next(_first(frames, orders), None)
     if not isinstance(start, Start):
         return 1
-    compile_one = compiler_of(start.vllm_config)
-    silence = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(silence, standard)
+    try:
+        compile_one = compiler_of(start.vllm_config)
+    except Exception as error:
+        os.write(reports, packed(Failure(f"{type(error).__name__}: {error}"[:_MOST_WORDS])))
+        return 1
     os.write(reports, packed(Report(0, Verdict.FITS)))
     CompileServer(compile_one, start.limits, orders, reports).run(frames)
     return 0

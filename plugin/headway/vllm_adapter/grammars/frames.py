@@ -55,7 +55,14 @@ class Report:
     verdict: Verdict
 
 
-def packed(value: Start | Order | Report) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the process cannot compile anything: the last frame."""
+
+    why: str
+
+
+def packed(value: Start | Order | Report | Failure) -> bytes:
     """One frame."""
     content = pickle.dumps(value)
     return len(content).to_bytes(_LENGTH_BYTES, "big") + content

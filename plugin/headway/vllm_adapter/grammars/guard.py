@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.errors import refusal
-from headway.vllm_adapter.grammars.frames import Frames, Limits, Order, Start, Verdict, packed
+from headway.vllm_adapter.grammars.frames import Failure, Frames, Limits, Order, Start, Verdict, packed
 from headway.vllm_adapter.grammars.plain import is_plain
 from headway_policies import Reason
 
@@ -92,6 +92,7 @@ class GrammarGuard:
         self._reader: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._unusable = False
+        self._failure = ""
 
     @property
     def compiling(self) -> int:
@@ -136,7 +137,7 @@ class GrammarGuard:
                 await self._start()
             except Exception as error:
                 self._unusable = True
-                log.exception("grammars are not checked before the engine has them: %s", type(error).__name__)
+                log.error("grammars are not checked before the engine has them: %s", error or type(error).__name__)
                 await self.stop()
 
     async def stop(self) -> None:
@@ -221,6 +222,7 @@ class GrammarGuard:
             self._module,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
             env=os.environ | {"CUDA_VISIBLE_DEVICES": "", "VLLM_LOGGING_LEVEL": "ERROR"},
         )
         assert process.stdin is not None
@@ -230,7 +232,8 @@ class GrammarGuard:
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 if await ready is None:
-                    raise RuntimeError(f"the process that compiles grammars ended with {await process.wait()}")
+                    ended = f"the process that compiles grammars ended with {await process.wait()}"
+                    raise RuntimeError(f"{ended}: {self._failure}" if self._failure else ended)
         finally:
             del self._reports[0]
 
@@ -240,7 +243,10 @@ class GrammarGuard:
         frames = Frames()
         while data := await process.stdout.read(_READ_BYTES):
             for report in frames.feed(data):
-                self._settle(report.number, report.verdict)
+                if isinstance(report, Failure):
+                    self._failure = report.why
+                else:
+                    self._settle(report.number, report.verdict)
         if self._process is process:
             self._process = None
         for number in list(self._reports):
