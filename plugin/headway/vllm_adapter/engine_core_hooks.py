@@ -17,6 +17,7 @@ from headway.vllm_adapter.log_format import log_json_lines
 from headway.vllm_adapter.log_privacy import hide_engine_content
 from headway.vllm_adapter.process.cpu_yield import yield_cpu
 from headway.vllm_adapter.process.death_cause import listen_for_death_cause, listen_for_failed_starts
+from headway.vllm_adapter.process.engine_sockets import remove_when_killed
 from headway.vllm_adapter.process.interrupted_start import interruptible
 from headway.vllm_adapter.process.parent_watch import watch_starts
 from headway.vllm_adapter.process.progress import prepare_progress, report_progress
@@ -75,6 +76,7 @@ def _refuse_rust_front_end() -> None:
 
 def _prepare_start() -> None:
     prepare_progress()
+    remove_when_killed()
     interruptible.listen()
 
 

@@ -21,6 +21,7 @@ from headway.vllm_adapter.process.death_cause import (
     prepare_death_cause,
     why_not_started,
 )
+from headway.vllm_adapter.process.engine_sockets import own_folder, remove_folder
 from headway.vllm_adapter.process.interrupted_start import INTERRUPTED, TERMINATED, interruptible
 from headway.vllm_adapter.start_checks import refusals
 from headway_policies import PresetError
@@ -58,6 +59,7 @@ def serve(vllm_argv: Sequence[str]) -> int:
     prepare_death_cause()
     silence_resource_trackers()
     interruptible.armed = True
+    sockets = own_folder()
     try:
         uvloop.run(run_server(args))
     except KeyboardInterrupt as interrupt:
@@ -71,6 +73,7 @@ def serve(vllm_argv: Sequence[str]) -> int:
         raise NoEngineError(f"the engine did not start: {cause_of_failure(error)}") from error
     finally:
         forget_death_cause()
+        remove_folder(sockets)
     control = HeadwayEndpoint.serving
     if control is not None and control.gateway.link.engine_lost:
         raise NoEngineError("the engine died while it was serving; the cause is in the log above")

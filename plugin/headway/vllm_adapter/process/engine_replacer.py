@@ -16,6 +16,7 @@ import psutil
 from headway.errors import NoEngineError
 from headway.vllm_adapter.process.core_start import CoreStart, another_core, bury, cores, family, kill, processes
 from headway.vllm_adapter.process.death_cause import read_death_cause
+from headway.vllm_adapter.process.engine_sockets import remove_unbound
 from headway.vllm_adapter.process.parent_watch import is_killer
 from headway.vllm_adapter.process.spare_memory import why_no_spare
 from headway_policies import Cause
@@ -73,6 +74,7 @@ class VllmReplacer:
         client.engine_core = core
         client.output_handler = None
         client._run_output_handler()
+        await asyncio.to_thread(remove_unbound)
 
     async def why_no_spare(self) -> str:
         """By the memory of the machine and of its devices; what cannot be read counts as not enough."""

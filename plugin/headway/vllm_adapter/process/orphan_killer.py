@@ -2,8 +2,8 @@
 
 Run as a script, without Headway, site packages or an environment: a few MB, and nothing that could delay it. Its
 standard input is a pipe whose other end only the server has. On the first line is the server's mark; the lines after it
-name files to remove. The end of the input is the end of the server, however it came. A child of the server that
-has not reached its own program yet still holds that pipe, so no process is being started then.
+name files and folders to remove. The end of the input is the end of the server, however it came. A child of the server
+that has not reached its own program yet still holds that pipe, so no process is being started then.
 
 Resource trackers (multiprocessing) end last: they remove the shared memory of the others.
 """
@@ -70,6 +70,11 @@ def end_all(mark: str) -> None:
         time.sleep(_LOOK_S)
 
 
+def below(path: str) -> list[str]:
+    """What is in a folder, which has no folders in it; nothing in a file."""
+    return [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else []
+
+
 def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
@@ -85,10 +90,11 @@ def main() -> None:
     if mark:
         end_all(mark)
     for path in files:
-        try:
-            os.unlink(path)
-        except OSError:  # the server has removed it
-            continue
+        for name in [*below(path), path]:
+            try:
+                (os.rmdir if os.path.isdir(name) else os.unlink)(name)
+            except OSError:  # the server has removed it
+                continue
 
 
 if __name__ == "__main__":

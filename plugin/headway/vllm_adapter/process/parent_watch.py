@@ -74,7 +74,7 @@ class _Watch:
         self.tell(self.mark)
 
     def tell(self, line: str) -> None:
-        """One line for the killer: the mark, then files to remove."""
+        """One line for the killer: the mark, then files and folders to remove."""
         os.write(self._writing, f"{line}\n".encode())
 
     def _let_go(self) -> None:
@@ -95,7 +95,7 @@ def watch_this_process() -> None:
 
 
 def remove_at_the_end(path: str) -> None:
-    """Have a file removed after the end of this process, however it comes, where it is watched."""
+    """Have a file, or a folder of files, removed after the end of this process, where it is watched."""
     if _watch is not None and _watch.pid == os.getpid():
         _watch.tell(path)
 

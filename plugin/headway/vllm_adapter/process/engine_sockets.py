@@ -1,0 +1,68 @@
+"""The folder of the engine's sockets: one of this server's own, so that what dead engines leave in it can be removed.
+
+vLLM's processes talk through Unix sockets in the temporary folder, under random names. A process that is killed removes
+none of its own, and nothing tells whose they are. Where the operator has named a folder (``VLLM_RPC_BASE_PATH``) it is
+left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from headway.vllm_adapter.process.parent_watch import remove_at_the_end
+
+VARIABLE = "VLLM_RPC_BASE_PATH"
+_PREFIX = "headway-sockets-"
+#: A socket's path has 107 bytes at most (sun_path); vLLM's names have 36.
+_MAX_FOLDER_BYTES = 107 - 1 - 36
+_BOUND = Path("/proc/net/unix")
+
+
+def own_folder() -> Path | None:
+    """Make the folder and have vLLM use it; None where the operator has chosen one, or the path would be too long."""
+    if os.environ.get(VARIABLE):
+        return None
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    if len(os.fsencode(folder)) > _MAX_FOLDER_BYTES:
+        folder.rmdir()
+        return None
+    os.environ[VARIABLE] = str(folder)
+    return folder
+
+
+def remove_when_killed() -> None:
+    """Have the folder removed after the end of this process, also where it is killed."""
+    if (folder := _ours()) is not None:
+        remove_at_the_end(str(folder))
+
+
+def remove_unbound() -> int:
+    """Remove the sockets that no process has bound any more: those of dead engines. How many there were."""
+    folder = _ours()
+    if folder is None:
+        return 0
+    try:
+        bound = {line.rpartition(" ")[2] for line in _BOUND.read_text(errors="replace").splitlines()}
+        stale = [one for one in folder.iterdir() if str(one) not in bound]
+    except OSError:
+        return 0
+    for one in stale:
+        with suppress(OSError):
+            one.unlink()
+    return len(stale)
+
+
+def remove_folder(folder: Path | None) -> None:
+    """Remove the folder, at the end of the server."""
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.environ.pop(VARIABLE, None)
+
+
+def _ours() -> Path | None:
+    folder = Path(os.environ.get(VARIABLE, ""))
+    return folder if folder.name.startswith(_PREFIX) else None
