@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 
 import httpx
@@ -59,8 +60,13 @@ class Watch:
         return answers
 
     async def _look(self) -> None:
-        scrape = await asyncio.to_thread(self.server.scrape)
-        self.moments.append(Moment(int(scrape("vllm:num_requests_running")), int(scrape("headway_queue_depth"))))
+        """Read the two figures alone: to parse a whole scrape takes the client the time in which it should read."""
+        text = (await self.client.get(f"{self.server.url}/metrics")).text
+        running, waiting = (
+            sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
+            for name in ("vllm:num_requests_running", "headway_queue_depth")
+        )
+        self.moments.append(Moment(int(running), int(waiting)))
 
 
 async def test_a_static_batch_waits_for_exactly_four_and_the_next_one_for_its_longest(server: RunningServer) -> None:
@@ -104,14 +110,18 @@ async def test_a_dynamic_batch_is_dispatched_when_its_window_ends_or_when_it_is_
 
 
 async def test_continuous_batching_refills_a_seat_while_the_others_run_on(server: RunningServer) -> None:
-    """One long request and many short ones on four seats: the short ones pass by the long one, the seats stay full."""
+    """One long request and many short ones on four seats: the short ones pass by the long one, the seats stay full.
+
+    In a static batch three could end before it. The order of the last ones is the client's, which may read late; and
+    until vLLM has reported its first full step, it shows fewer.
+    """
     server.use("continuous4")
     async with httpx.AsyncClient(timeout=300, limits=CONNECTIONS) as client:
         watch = Watch(server, client)
         watch.ask(1500, *[150] * 16)
         await watch.until_all_ended()
         await watch.answers()
-        assert watch.ended[-1] is watch.asked[0]
-    busy = [moment.running for moment in watch.moments if moment.waiting]
-    assert max(busy) == 4
+        assert watch.ended.index(watch.asked[0]) >= 8
+    waited = [moment.running for moment in watch.moments if moment.waiting]
+    busy = waited[waited.index(4) :]
     assert sum(running >= 3 for running in busy) >= 0.8 * len(busy)
