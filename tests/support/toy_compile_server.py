@@ -30,9 +30,11 @@ def compile_one(fields: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """As ``compile_server`` does. ``TOY_COMPILER=broken`` ends it at once."""
+    """As ``compile_server`` does. ``TOY_COMPILER=broken`` ends it at once, ``slow`` lets it never be ready."""
     if os.environ.get("TOY_COMPILER") == "broken":
         return 3
+    if os.environ.get("TOY_COMPILER") == "slow":
+        time.sleep(3600)
     orders, reports, frames = os.dup(0), os.dup(1), Frames()
     silence = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1):

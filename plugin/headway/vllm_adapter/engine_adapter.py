@@ -15,6 +15,7 @@ from typing import Any
 
 from headway.engine import Answer, Check, EngineSettings, StepListener, prompt_tokens
 from headway.errors import Refused
+from headway.http.inference.request_caps import WHOLE_VOCABULARY
 from headway.vllm_adapter.engine_core_hooks import (
     ABORT_CLIENT,
     CLEAR_WORKERS,
@@ -32,8 +33,6 @@ from headway_policies.memory import Cache
 #: How often, and how long, a report that has come is waited for.
 _TURNS = 2000
 _TURN_S = 0.001
-#: What -1 means for log probabilities; no vocabulary is larger.
-_WHOLE_VOCABULARY = 1_000_000
 
 
 @functools.cache
@@ -116,7 +115,7 @@ class VllmAdapter:
         if bounds is None:
             return None
         if each := getattr(sampling_params, "prompt_logprobs", None):
-            listed = self.size(prompt, sampling_params)[0] * (_WHOLE_VOCABULARY if each < 0 else each)
+            listed = self.size(prompt, sampling_params)[0] * (WHOLE_VOCABULARY if each < 0 else each)
             if listed > bounds.prompt_logprobs:
                 return functools.partial(_refuse_logprobs, listed, bounds.prompt_logprobs)
         if bounds.grammars is None or getattr(sampling_params, "structured_outputs", None) is None:

@@ -20,6 +20,7 @@ def snapshot_families(shot: Snapshot) -> Iterator[Metric]:
     """All families of one snapshot."""
     yield from _requests(shot)
     yield from _server(shot)
+    yield from _process(shot)
     yield from _engine(shot.engine)
     yield from _fallback(shot.fallback, shot.classes)
     yield from _memory(shot.memory)
@@ -104,13 +105,6 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
     held = gauge("headway_dispatch_held", "hold")
     for hold in Hold:
         held.add_metric([hold], hold in shot.holds)
-    effects = counter("headway_effect_errors_total")
-    effects.add_metric([], shot.effect_errors)
-    audit = counter("headway_audit_lines_lost_total")
-    audit.add_metric([], shot.audit_lost)
-    lag = histogram("headway_loop_lag_seconds")
-    lag.add_metric([], shot.loop_lag.buckets, shot.loop_lag.total)
-    yield one_gauge("headway_loop_longest_lag_seconds", shot.loop_lag.recent_largest)
     preset = gauge("headway_preset_info", "preset", "revision")
     preset.add_metric([shot.preset.name, str(shot.preset.revision)], 1)
     switched = counter("headway_preset_changes_total", "preset")
@@ -121,22 +115,17 @@ def _server(shot: Snapshot) -> Iterator[Metric]:
         warmup.add_metric([stage], took_s)
     build = gauge("headway_build_info", "version", "backend")
     build.add_metric([version(), shot.identity.backend], 1)
-    yield from (
-        limit,
-        failed,
-        held,
-        effects,
-        audit,
-        lag,
-        bottleneck,
-        error,
-        samples,
-        forecast,
-        preset,
-        switched,
-        warmup,
-        build,
-    )
+    yield from (limit, failed, held, bottleneck, error, samples, forecast, preset, switched, warmup, build)
+
+
+def _process(shot: Snapshot) -> Iterator[Metric]:
+    """The API server's own process: what it got wrong, and how late its event loop is."""
+    effects, audit = counter("headway_effect_errors_total"), counter("headway_audit_lines_lost_total")
+    effects.add_metric([], shot.effect_errors)
+    audit.add_metric([], shot.audit_lost)
+    lag = histogram("headway_loop_lag_seconds")
+    lag.add_metric([], shot.loop_lag.buckets, shot.loop_lag.total)
+    yield from (effects, audit, lag, one_gauge("headway_loop_longest_lag_seconds", shot.loop_lag.recent_largest))
 
 
 def _engine(engine: EngineReading) -> Iterator[Metric]:

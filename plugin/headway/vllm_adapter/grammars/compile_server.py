@@ -17,7 +17,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,13 +194,12 @@ def _backend_class(name: str) -> Any:
     return LMFormatEnforcerBackend
 
 
-def _first(frames: Frames, orders: int) -> Iterator[Any]:
-    """The frames of the input, until there is one."""
+def _first(frames: Frames, orders: int) -> Any:
+    """The first frame of the input; None where it ends before."""
     while data := os.read(orders, _READ_BYTES):
-        found = list(frames.feed(data))
-        if found:
-            yield from found
-            return
+        for frame in frames.feed(data):
+            return frame
+    return None
 
 
 def main() -> int:
@@ -211,7 +210,7 @@ def main() -> int:
     for standard in (0, 1, 2):
         os.dup2(silence, standard)
     frames = Frames()
-    start = next(_first(frames, orders), None)
+    start = _first(frames, orders)
     if not isinstance(start, Start):
         return 1
     try:

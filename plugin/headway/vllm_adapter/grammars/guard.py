@@ -47,6 +47,10 @@ FIELDS = (
 )  # fmt: skip
 
 
+class _KilledError(Exception):
+    """The process was killed while it started."""
+
+
 class GrammarTooLargeError(Exception):
     """The grammar takes more to compile than one request may."""
 
@@ -135,6 +139,8 @@ class GrammarGuard:
                 return
             try:
                 await self._start()
+            except _KilledError:  # with the engine, whose processes end together: the next grammar starts another one
+                return
             except Exception as error:
                 self._unusable = True
                 log.error("grammars are not checked before the engine has them: %s", error or type(error).__name__)
@@ -194,10 +200,12 @@ class GrammarGuard:
 
     async def _compile(self, fields: dict[str, Any]) -> Verdict | None:
         """The verdict; None where the process has ended meanwhile."""
-        process = self._process
-        if process is None or process.stdin is None:
+        if self._unusable:
             self.verdicts["unchecked"] += 1
             return Verdict.FITS
+        process = self._process
+        if process is None or process.stdin is None:
+            return None
         self._numbers += 1
         number = self._numbers
         report: asyncio.Future[Verdict | None] = asyncio.get_running_loop().create_future()
@@ -232,7 +240,10 @@ class GrammarGuard:
         try:
             async with asyncio.timeout(_START_WITHIN_S):
                 if await ready is None:
-                    ended = f"the process that compiles grammars ended with {await process.wait()}"
+                    code = await process.wait()
+                    if code < 0:
+                        raise _KilledError
+                    ended = f"the process that compiles grammars ended with {code}"
                     raise RuntimeError(f"{ended}: {self._failure}" if self._failure else ended)
         finally:
             del self._reports[0]

@@ -131,6 +131,21 @@ async def test_a_process_that_ends_is_started_again() -> None:
         assert len(killed) == 2
 
 
+async def test_a_process_that_is_killed_while_it_starts_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is when the engine's processes are ended: no grammar passes unchecked for it, then or later."""
+    monkeypatch.setenv("TOY_COMPILER", "slow")
+    async with guarding() as guard:
+        waiting = asyncio.create_task(guard.check(params("spin"), "a"))
+        async with asyncio.timeout(30):
+            while guard._process is None:  # noqa: ASYNC110 - a process has no event for it
+                await asyncio.sleep(0.01)
+        guard._process.kill()
+        monkeypatch.delenv("TOY_COMPILER")
+        with pytest.raises(GrammarTooLargeError):
+            await waiting
+        assert (guard.verdicts["too_large"], guard.verdicts["unchecked"]) == (1, 0)
+
+
 async def test_where_the_process_does_not_start_requests_pass_and_it_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
