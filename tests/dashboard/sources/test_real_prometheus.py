@@ -192,13 +192,19 @@ def test_two_servers_in_prometheus_are_merged_and_told_apart(
             contextlib.closing(PrometheusSource(url, instances=names, interval_s=1.0)) as source,
         ):
             asked = (panels.LIMIT, panels.LIMIT_OF_ONE, panels.READY, panels.TTFT[0.95], by_instance(panels.LIMIT))
-            # One is asked after the other: the first scrape of a server may come between two of them.
             merged = (panels.LIMIT, panels.LIMIT_OF_ONE, panels.READY)
-            until(lambda: [newest(source.read(asked, 300.0)[one].line()) for one in merged] == [40, 32, 1])
-            reading = source.read(asked, 300.0)
-            apart = reading[by_instance(panels.LIMIT)]
-            assert [newest(apart.line(name)) for name in names] == [32, 8]
-            assert list(reading.instances) == names
+
+            def both_are_seen() -> bool:
+                """One is asked after the other: the first scrape of a server may come between any two of them."""
+                reading = source.read(asked, 300.0)
+                apart = reading[by_instance(panels.LIMIT)]
+                return (
+                    list(reading.instances) == names
+                    and [newest(reading[one].line()) for one in merged] == [40, 32, 1]
+                    and [newest(apart.line(name)) for name in names] == [32, 8]
+                )
+
+            until(both_are_seen)
             alone = ChosenSource(source, names[1])
             until(lambda: newest(alone.read(asked, 300.0)[panels.LIMIT].line()) == 8)
             until(lambda: alone.read(asked, 300.0)[panels.TTFT[0.95]].latest() is not None)
