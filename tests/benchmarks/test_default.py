@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from serving import spinning
 from serving.arms import all_arms
+from serving.arrivals import arrivals
 from serving.client import Answer
 from serving.constants import objectives
 from serving.default_goals import ARM, default_goals
 from serving.figures import BlockFigures, judged
 from serving.form import SHORT, SPINNING, Span
 from serving.results import Key, Results
-from serving.spinning import AFTER, BEFORE, DURING, beside, spells
+from serving.spinning import AFTER, BEFORE, DURING, beside, repeated, spells
 
 from headway.simulator.engine_model.capacity import Slo
 from headway.simulator.engine_model.engine import EngineModel
@@ -96,6 +97,22 @@ def test_a_block_beside_other_programs_is_counted_before_during_and_after() -> N
     span = Span(48.0, 40.0, 60.0)
     assert spells(SPINNING, span) == {BEFORE: (8.0, 48.0), DURING: (48.0, 88.0), AFTER: (98.0, 138.0)}
     assert spells("W1", span) == {"W1": (48.0, 88.0)}
+
+
+def test_the_same_requests_are_counted_before_the_other_programs_and_after_them() -> None:
+    """So that a difference is the programs', and not that of what arrived."""
+    span, model = Span(48.0, 40.0, 60.0), EngineModel()
+    every = arrivals(WORKLOADS["W1"], 0.9, 3, span.block_s, model=model, slo=Slo(1.0, 0.1)).requests
+    played, counted = repeated(every, span), spells(SPINNING, span)
+
+    def of(spell: str) -> list[tuple[object, ...]]:
+        from_s, to_s = counted[spell]
+        return [(round(one.at_s - from_s, 6), *one[1:]) for one in played if from_s <= one.at_s < to_s]
+
+    assert len(of(BEFORE)) > 10
+    assert of(AFTER) == of(BEFORE)
+    assert played == sorted(played, key=lambda one: one.at_s)
+    assert [one for one in played if one.at_s < counted[DURING][1]] == [one for one in every if one.at_s < 88.0]
 
 
 async def test_the_other_programs_end_with_their_part_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ An octave that is not visited has to follow when the engine becomes slower or fa
 *speed*, common to all octaves. A step is compared with what its own octave has shown so far, never with another one,
 so that a cost that is not linear is no change of speed. Where the ratio, averaged over ``_AVERAGED`` steps, leaves the
 band around 1, the speed has changed: for the next ``_TRACKED`` steps it follows, and nothing is learnt meanwhile. Where
-these show a change within the band, there was none, and the speed is what it was.
+these show one within the band of the speed before, there was no change; within that of the octaves, 1, a spell is over.
+The few steps of a change tell its end to some per cent only, and an error would stay: it is too small to be found.
 
 An octave keeps what it knew before a change, and forgets slowly. On a machine that others use the speed changes every
 few seconds, and each time it is found to some ten per cent only. An octave that began anew at each of them would take
@@ -141,6 +142,11 @@ class StepProfile:
         known = [one for one in near if one is not None and one.samples >= _FEW_SAMPLES]
         return max(known, key=lambda one: one.samples, default=None), _WIDE_BAND
 
+    def _known_speed(self) -> float:
+        """After a change: the speed before it or that of the octaves, where the one found is within the band of it."""
+        known = min((self._before, 1.0), key=lambda one: abs(log(self._speed / one)))
+        return known if abs(log(self._speed / known)) < _BAND else self._speed
+
     def _follows(self, expected: float, step_s: float, band: float) -> bool:
         """Compare a step with what is expected of it. Whether the speed is changing: then the step is not learnt."""
         if expected <= 0 or self.samples < _SURE_SAMPLES:
@@ -150,8 +156,8 @@ class StepProfile:
         if self._tracking:
             self._speed *= exp(usual / (_TRACKED - self._tracking + 2))  # the mean of those seen so far
             self._tracking -= 1
-            if not self._tracking and abs(log(self._speed / self._before)) < _BAND:
-                self._speed = self._before
+            if not self._tracking:
+                self._speed = self._known_speed()
             return True
         self._noise += (abs(self._lately[-1] - self._ratio) - self._noise) / _NOISE_STEPS
         self._ratio += (usual - self._ratio) / _AVERAGED

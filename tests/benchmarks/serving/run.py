@@ -30,7 +30,7 @@ from serving.form import SPINNING, Form, Part
 from serving.layer import layer_cost
 from serving.quiet import MAX_OTHERS, MAX_SLOWER, Times, others_share, spin_s
 from serving.results import Key, Results
-from serving.spinning import beside, spells
+from serving.spinning import beside, repeated, spells
 
 _AT_ONCE = (1, 16)  # clients, where the cost of the layer is measured
 _SETTLE_S = 2.0  # after the last request has left the engine
@@ -111,6 +111,8 @@ class Run:
             if trace is None
             else recorded(trace, load, number, span.block_s, model=model, slo=slo)
         )
+        if part.workload == SPINNING:
+            block = replace(block, requests=repeated(block.requests, span))
         todo = [name for name in names if Key(spelled[0], load, name, number) not in self.results.blocks]
         for place, name in enumerate(todo if number % 2 == 0 else todo[::-1]):
             words, done = f"{part.workload} at {load:g}, round {number + 1}: {name}", place / len(todo)

@@ -1,17 +1,19 @@
 """A block with two processes beside it that only burn processor time: what a machine does that is shared for a while.
 
 They run while the block counts. Its lead is the time before them and its tail the time after them; each of the three is
-judged by itself, the last one from ``RECOVERY_S`` after their end on. Each process also ends by itself, should nobody
-end it.
+judged by itself, the last one from ``RECOVERY_S`` after their end on. What arrives then is what arrived before, request
+by request: forty seconds of one load differ by more than a spell may leave behind. Each process also ends by itself,
+should nobody end it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
+from headway.simulator.traffic.workload import Request
 from serving.form import SPINNING, Span
 
 PROCESSES = 2
@@ -27,6 +29,13 @@ def spells(workload: str, span: Span) -> Mapping[str, tuple[float, float]]:
     if workload != SPINNING:
         return {workload: (from_s, to_s)}
     return {BEFORE: (_SETTLE_S, from_s), DURING: (from_s, to_s), AFTER: (to_s + RECOVERY_S, span.block_s - _TAIL_S)}
+
+
+def repeated(requests: Sequence[Request], span: Span) -> list[Request]:
+    """The requests of a block, those that are counted after the processes replaced by those counted before them."""
+    after_s = span.lead_s + span.count_s + RECOVERY_S - _SETTLE_S
+    again = [one._replace(at_s=one.at_s + after_s) for one in requests if one.at_s < span.block_s - after_s]
+    return [*(one for one in requests if one.at_s < after_s), *again]
 
 
 @asynccontextmanager
