@@ -10,7 +10,7 @@ Nothing here is shared with the desk but the preset and the tickets. Everything 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, inf, sqrt
 
 from headway_policies import Preset, Ticket
@@ -81,6 +81,11 @@ class Rules:
         kept = sum(self.held[name] for name, one in classes.items() if one.priority > classes[line].priority)
         return min(ticket.seats, max(1, self.limit - kept))
 
+    def is_wide(self, ticket: Ticket) -> bool:
+        """Whether it takes more than half of all that its class can ever have: it goes late rather than not at all."""
+        most = self.wanted(replace(ticket, seats=self.limit))
+        return not self.gathers and ticket.seats > 1 and 2 * ticket.seats > most
+
     def within_budget(self, ticket: Ticket) -> bool:
         """Whether the token budget admits it beside the running ones; alone it is always admitted."""
         budget_tokens = self.preset.batching.max_total_tokens
@@ -137,7 +142,8 @@ class Rules:
         assert behind - self.relegated <= self.may_be_late, "passed by one of its class although it is in time"
         self.relegated |= behind
         others = {one.id for one in mine if place(one) > place(ticket)} - self.relegated
-        assert not others or ticket.id not in self.surely_late, "a late ticket goes before one that may be in time"
+        late = ticket.id in self.surely_late and not self.is_wide(ticket)
+        assert not others or not late, "a late ticket goes before one that may be in time"
 
     def may_be_beyond(self, ticket: Ticket) -> bool:
         """Whether it may have a seat beyond the limit: one of the most urgent class, within the share of that class and

@@ -16,10 +16,13 @@ def interval(seats: float = 16, inter_token_s: float | None = 0.04, **changes: o
     return replace(FAIR, running=seats, seats_taken=seats, inter_token_s=inter_token_s, **changes)  # type: ignore[arg-type]  # as named
 
 
-def signals(seats: int, inter_token_s: float | None = 0.04, *, limited: bool = True, **load: float) -> Signals:
+def signals(
+    seats: int, inter_token_s: float | None = 0.04, *, limited: bool = True, next_seats: int = 1, **load: float
+) -> Signals:
     """A fair step of so many seats, all running, but for what is named."""
     usual: dict[str, float] = {"waiting": 0, "kv_usage_ratio": 0.3, "prefill_tokens": 16}
-    return Signals(Load(seats, inter_token_s=inter_token_s, **(usual | load)), seats, 1000, limited)  # type: ignore[arg-type]  # as named
+    engine = Load(seats, inter_token_s=inter_token_s, **(usual | load))  # type: ignore[arg-type]  # as named
+    return Signals(engine, seats, 1000, limited, next_seats=next_seats)
 
 
 def show(limit: Limit, step: Signals, from_s: float, for_s: float) -> None:

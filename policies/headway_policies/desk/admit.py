@@ -84,7 +84,7 @@ class Admission:
     def _late(self, ticket: Ticket, due_s: float | None, now_s: float, *, opened: bool) -> Reason | None:
         """Why a new ticket would wait longer than it may, or than its objective allows; None where it would not."""
         if due_s is not None and self._mode.preset.queue.refuse_infeasible:
-            wait_s = self._scheduler.predicted_wait_s(ticket, ticket.seats)
+            wait_s = self._scheduler.predicted_wait_s(ticket, self._scheduler.needed(ticket))
             if wait_s is not None and now_s + wait_s > due_s:
                 return Reason.DEADLINE_INFEASIBLE
         infeasible = opened and self._objectives.infeasible(ticket, now_s)

@@ -166,13 +166,14 @@ class Desk:
             seats_taken=scheduler.seats.taken,
             queued=len(scheduler.queue),
             limited=scheduler.limited,
+            next_seats=scheduler.next_seats,
             prompt_tokens_mean=sizes.prompt_tokens,
             output_tokens_mean=sizes.output_tokens,
             sequence_tokens_std=sizes.deviation_tokens,
             pace_spread_ratio=self._forecast.pace.ratio,
             unloaded_token_s=None if unloaded is None else unloaded.token_s,
         )
-        scheduler.limited = False
+        scheduler.limited, scheduler.next_seats = False, 1
         self._capacity.observe(signals, now_s)
         scheduler.observe(load)
         self._objectives.observed()

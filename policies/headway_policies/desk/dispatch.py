@@ -5,10 +5,10 @@
     all other tickets        in the order of the scheduler, as far as its strategy and the seats allow
 
 When its turn comes, a ticket past its deadline expires instead. One whose first token would come too late for its
-objective gives its turn to the others of its class that can still be in time: it is relegated behind them, and served
-when no other of its class waits, the last one first. One that would miss a time-out is refused in favour of the next of
-its class, where the preset says so. Only while its class is overloaded is a ticket refused for its objective, and only
-once that has passed:
+objective gives its turn to the others of its class that can still be in time, unless it takes more than half of the
+seats at once: it is relegated behind them, and served when no other of its class waits, the last one first. One that
+would miss a time-out is refused in favour of the next of its class, where the preset says so. Only while its class is
+overloaded is a ticket refused for its objective, and only once that has passed:
 
     of those relegated       when another of their class has been dispatched in the same event; where tickets of less
                              urgent classes wait, those that are left when no seat is free any more
@@ -140,7 +140,8 @@ class Dispatcher:
 
     def _gives_way(self, record: Record, now_s: float) -> bool:
         """Whether a ticket whose first token would come too late leaves its turn to another of its class, which can
-        still have its own in time. One that would miss a time-out is refused, where the preset says so.
+        still have its own in time. One that would miss a time-out is refused, where the preset says so. One that needs
+        most seats at once has waited for them, and goes: others would take them again, for as long as any come.
         """
         if record.late:
             return False
@@ -148,6 +149,8 @@ class Dispatcher:
             return self._is_last_and_lost(record, now_s)
         if self._mode.preset.queue.shed_unreachable and self._misses_deadline(record, now_s):
             return self._shed_once(record, Reason.DEADLINE_UNREACHABLE, now_s)
+        if self._scheduler.is_wide(record.ticket):
+            return False
         likely_s = self._forecast.likely_first_token_s(record.ticket) or 0.0
         if not self._objectives.gives_way(record, likely_s, now_s):
             return False

@@ -38,10 +38,11 @@ class Scheduler:
     """The queue and the seats under one preset. ``limit`` is set by the desk before it asks anything, and
     ``most_seats``, which the most urgent class may reach beyond it.
 
-    ``limited`` says whether a ticket has lacked a seat, or the pace for one, since the engine's last step. ``pacer`` is
-    that of the limit in force, ``paced`` whether it held the next ticket back when one was to go. ``batch`` is the
-    number of the batch that was opened last, ``batch_seats`` are the seats it was given. ``prefixes`` is what the
-    engine's prefix cache probably holds; only an order ``inside = "prefix"`` feeds and reads it.
+    ``limited`` says whether a ticket has lacked a seat, or the pace for one, since the engine's last step,
+    ``next_seats`` how many one lacked together. ``pacer`` is that of the limit in force, ``paced`` whether it held the
+    next ticket back when one was to go. ``batch`` is the number of the batch that was opened last, ``batch_seats`` are
+    the seats it was given. ``prefixes`` is what the engine's prefix cache probably holds; only an order ``inside =
+    "prefix"`` feeds and reads it.
     """
 
     strategy: Strategy
@@ -51,6 +52,7 @@ class Scheduler:
         self.limit = 1
         self.most_seats: float = 1
         self.limited = False
+        self.next_seats = 1
         self.pacer: PrefillPacer | None = None
         self.paced = False
         self.batch = 0
@@ -140,6 +142,18 @@ class Scheduler:
             return None
         return self._forecast.wait_s(self.seats_ahead(ticket) + more_seats, self.seats.taken, self.limit)
 
+    def needed(self, ticket: Ticket) -> int:
+        """The seats that have to be free for a ticket."""
+        return self.seats.needed(self.class_of(ticket), ticket.seats, self.limit)
+
+    def is_wide(self, ticket: Ticket) -> bool:
+        """Whether a ticket waits until more than half of what its class could ever have is free at once; none does
+        where all seats come free together.
+        """
+        if ticket.seats == 1 or self.strategy.barrier:
+            return False
+        return 2 * ticket.seats > self.seats.most(self.class_of(ticket), self.limit)
+
     def expected_wait_s(self, ticket: Ticket) -> float | None:
         """How long a new ticket will probably wait, all in turn by their shares; None where unknown.
 
@@ -155,7 +169,7 @@ class Scheduler:
             ahead = min(queue.total.seats, int(ahead * waiting / self._shares[queue_class]))
         else:
             ahead += queue.seats_above(queue_class)
-        return self._forecast.wait_s(ahead + ticket.seats, self.seats.taken, self.limit)
+        return self._forecast.wait_s(ahead + self.needed(ticket), self.seats.taken, self.limit)
 
     def oldest_s(self, queue_class: str) -> float | None:
         """When the longest-waiting ticket of a class arrived; None when none waits."""
@@ -218,7 +232,9 @@ class Scheduler:
         ticket = lane.order.head(now_s, barred)
         if ticket is not None and self.fits(ticket):
             return ticket
-        self.limited = self.limited or bool(barred) or (ticket is not None and not self._seats_fit(ticket))
+        if ticket is not None and not self._seats_fit(ticket):
+            self.limited, self.next_seats = True, max(self.next_seats, ticket.seats)
+        self.limited = self.limited or bool(barred)
         return None if ticket is None else self._passing_by(lane, ticket, now_s)
 
     def next_beside(self, in_force: Collection[Rung], ceiling: int | None, now_s: float) -> Ticket | None:

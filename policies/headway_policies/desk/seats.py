@@ -75,10 +75,11 @@ class Seats:
 
     def needed(self, class_name: str, seats: int, limit: int) -> int:
         """What a ticket of so many sequences gets: no more than its class could ever have at once."""
-        if seats == 1:
-            return 1
-        reserved = sum(self._reserved[other] for other in self._above.get(class_name, ()))
-        return min(seats, max(1, limit - reserved))
+        return 1 if seats == 1 else min(seats, self.most(class_name, limit))
+
+    def most(self, class_name: str, limit: int) -> int:
+        """What a class could ever have at once."""
+        return max(1, limit - sum(self._reserved[other] for other in self._above.get(class_name, ())))
 
     def barred(self, limit: int) -> Collection[str]:
         """The classes that may take no seat now because of another class's reserve."""

@@ -10,11 +10,12 @@ A policy proposes from the means of an ``Interval``. The governor applies these 
     saturated        no growth while the GPU computes all the time and the last growth only made the tokens come more
                      slowly: the engine is bound by its compute, and more sequences give no more tokens
     settling         no growth for ``_SETTLE_S`` after a fall, so that the limit does not oscillate
-    step             up to twice as many as are taken, down to half of what is allowed; for ``_CAREFUL_S`` after
-                     KV pressure or preemption one seat at a time, since new sequences have yet to fill the cache; and
-                     by more than a quarter only as far as requests wait in the queue. Where that has bounded a growth,
-                     the limit goes on doubling every ``_GROWTH_STEPS`` engine steps, between the intervals, while its
-                     seats are taken, requests wait and tokens come within the SLO, until it is at the proposal
+    step             up to twice as many as are taken, or as the next request needs that takes several together; down
+                     to half of what is allowed; for ``_CAREFUL_S`` after KV pressure or preemption one seat at a time,
+                     since new sequences have yet to fill the cache; and by more than a quarter only as far as requests
+                     wait in the queue. Where that has bounded a growth, the limit goes on doubling every
+                     ``_GROWTH_STEPS`` engine steps, between the intervals, while the next request has no seats,
+                     requests wait and tokens come within the SLO, until it is at the proposal
     min_seats        the preset's lower bound
     ceiling          the preset's upper bound and the engine's capacity; ``kv``: what its KV cache holds
 
@@ -240,14 +241,15 @@ class Governor:
         """
         self._steps += 1
         between_s, slo_s = signals.load.inter_token_s, self._settings.slo_s(signals.unloaded_token_s)
-        if self._steps < _GROWTH_STEPS or signals.seats_taken < self._allowed:
+        wanted = signals.seats_taken + signals.next_seats
+        if self._steps < _GROWTH_STEPS or wanted <= self._allowed:
             return
         if signals.load.preemptions:
             self._growing = None
             return
         if between_s is None or between_s > slo_s:  # a step with the prompts of a burst is no reason to end it
             return
-        self._allowed = self._within(min(proposal, int(_STEP_UP_RATIO * signals.seats_taken) + 1))
+        self._allowed = self._within(min(proposal, max(wanted, int(_STEP_UP_RATIO * signals.seats_taken) + 1)))
         self._steps = 0
         if self._allowed >= min(proposal, self._max_seats):
             self._growing = None
@@ -273,8 +275,9 @@ class Governor:
         if no_change is not None:
             return allowed, no_change
         careful = now_s < self._careful_until_s
-        highest = allowed + 1 if careful else max(allowed, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
-        highest = min(highest, allowed + max(1, allowed // 4, seen.queued))
+        wanted = math.ceil(seen.seats_taken) + seen.next_seats
+        highest = allowed + 1 if careful else max(allowed, wanted, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
+        highest = min(highest, allowed + max(1, allowed // 4, seen.queued, wanted - allowed))
         target = max(lowest, min(proposal, highest))
         return target, "policy" if target == proposal else "step"
 

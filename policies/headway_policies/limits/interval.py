@@ -19,9 +19,9 @@ class Interval:
     """Means per step over an interval, and the last values at its end.
 
     ``inter_token_s`` is None when no step had one. ``preemptions`` is their sum. ``limited``: a request waited for no
-    other reason than the limit. Lengths are in tokens a sequence, 0 while unknown. ``gpu_busy_ratio`` is the last that
-    was read, None without a GPU. ``unloaded_token_s`` is the time between tokens of a single sequence, None while not
-    known.
+    other reason than the limit, ``next_seats``: the most that one would have taken together. Lengths are in tokens a
+    sequence, 0 while unknown. ``gpu_busy_ratio`` is the last that was read, None without a GPU. ``unloaded_token_s`` is
+    the time between tokens of a single sequence, None while not known.
     """
 
     running: float
@@ -39,6 +39,7 @@ class Interval:
     gpu_busy_ratio: float | None = None
     pace_spread_ratio: float = 0.0
     unloaded_token_s: float | None = None
+    next_seats: int = 1
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class _Sums:
     inter_token_s: float = 0.0
     preemptions: int = 0
     limited: bool = False
+    next_seats: int = 1
 
 
 class IntervalMeter:
@@ -77,6 +79,7 @@ class IntervalMeter:
         sums.preemptions += load.preemptions
         if signals.limited:
             sums.limited = True
+        sums.next_seats = max(sums.next_seats, signals.next_seats)
         between_s = load.inter_token_s
         if between_s is not None and 0 < between_s < self._stall_s:
             sums.timed_steps += load.steps
@@ -105,4 +108,5 @@ def _means(sums: _Sums, last: Signals) -> Interval:
         gpu_busy_ratio=last.load.gpu_busy_ratio,
         pace_spread_ratio=last.pace_spread_ratio,
         unloaded_token_s=last.unloaded_token_s,
+        next_seats=sums.next_seats,
     )

@@ -50,11 +50,12 @@ class Load:
 class Signals:
     """One step's load, with the desk's state at that moment.
 
-    ``limited``: since the last step a request waited for no other reason than the limit. The means are over
-    finished requests, in tokens a sequence; 0 while nothing has finished. ``sequence_tokens_std`` is the standard
-    deviation of prompt + output tokens of a sequence, ``pace_spread_ratio`` the coefficient of variation of the mean
-    times between tokens of single requests. ``unloaded_token_s`` is the engine's time between tokens of a single
-    sequence, None while not known.
+    ``limited``: since the last step a request waited for no other reason than the limit; ``next_seats``: the most that
+    such a request would have taken together, 1 where its number did not matter. The means are over finished requests,
+    in tokens a sequence; 0 while nothing has finished. ``sequence_tokens_std`` is the standard deviation of prompt +
+    output tokens of a sequence, ``pace_spread_ratio`` the coefficient of variation of the mean times between tokens of
+    single requests. ``unloaded_token_s`` is the engine's time between tokens of a single sequence, None while not
+    known.
     """
 
     load: Load
@@ -66,6 +67,7 @@ class Signals:
     sequence_tokens_std: float = 0.0
     pace_spread_ratio: float = 0.0
     unloaded_token_s: float | None = None
+    next_seats: int = 1
 
 
 class Limit(Protocol):

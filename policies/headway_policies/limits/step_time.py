@@ -143,15 +143,15 @@ def _non_negative(products: list[list[float]], targets: list[float]) -> list[flo
 
 
 def _solved(rows: list[list[float]], targets: list[float]) -> list[float]:
-    """A positive definite system of at most three equations, by elimination."""
+    """A positive definite system of at most three equations, by elimination; 0 for what rounding leaves no equation."""
     size = len(rows)
     table = [[*row, target] for row, target in zip(rows, targets, strict=True)]
     for i in range(size):
         for below in range(i + 1, size):
-            factor = table[below][i] / table[i][i]
+            factor = table[below][i] / table[i][i] if table[i][i] else 0.0
             table[below] = [value - factor * above for value, above in zip(table[below], table[i], strict=True)]
     found = [0.0] * size
     for i in reversed(range(size)):
         known = sum(table[i][j] * found[j] for j in range(i + 1, size))
-        found[i] = (table[i][size] - known) / table[i][i]
+        found[i] = (table[i][size] - known) / table[i][i] if table[i][i] else 0.0
     return found

@@ -303,6 +303,25 @@ def test_it_waits_until_the_seats_of_the_last_step_are_taken() -> None:
     assert limit.seats(0.2) == 33
 
 
+def test_a_request_that_takes_several_seats_together_is_waited_for_no_longer() -> None:
+    """With two taken twice as many are five: one of eight would wait for ever beside a few others."""
+    limit = governed(Says(12), fixed=5)
+    assert after(limit, signals(2, next_seats=8)) == 10
+    assert after(governed(Says(9), fixed=5), signals(2, next_seats=8)) == 9
+    assert after(governed(Says(12), fixed=5), signals(2)) == 5
+
+
+def test_such_a_request_need_not_wait_for_another_decision() -> None:
+    """What was proposed without a queue is taken at the first step at which its seats lack."""
+    limit = governed(Says(200))
+    for number in range(8):
+        limit.observe(signals(12, limited=False), number / 100)
+    limit.observe(signals(12, next_seats=4), 0.08)
+    assert limit.seats(0.1) == 16
+    limit.observe(signals(12, next_seats=32), 0.09)
+    assert limit.seats(0.1) == 44
+
+
 def test_what_was_proposed_without_a_queue_is_taken_as_soon_as_a_request_waits() -> None:
     """A burst after an interval in which none did: twice the seats at the first step that they are all taken."""
     limit = governed(Says(200))

@@ -45,6 +45,13 @@ def test_without_samples_nothing_is_known() -> None:
     assert StepTimeFit().solve() == StepTime(0, 0, 0)
 
 
+def test_a_load_that_rounds_to_nothing_is_no_error() -> None:
+    """Its square is the least number there is, and leaves no equation for its cost."""
+    fit = StepTimeFit()
+    fit.add(1, 2e-162, 1)
+    assert fit.solve().prefill_token_s == 0
+
+
 def test_one_load_alone_is_predicted_right() -> None:
     """What cannot be separated (base, sequences) still adds up at the load that was seen."""
     fit = StepTimeFit()

@@ -230,12 +230,18 @@ def test_only_a_request_that_cannot_be_served_in_time_is_refused_at_once() -> No
     assert deeds(it.comes("realtime", asked=Timeouts(queue_s=9.0))) == []
 
 
-@pytest.mark.parametrize(("seats", "refused"), [(1, False), (9, True)])
-def test_what_an_arrival_asks_for_itself_counts_for_its_wait(seats: int, refused: bool) -> None:
-    """Behind one that runs, one seat is free in a second, nine are not in four."""
-    it = measured(refuse_infeasible=True)
-    it.comes(prompt_tokens=100, max_tokens=10)
-    found = [one for one in it.comes(seats=seats, asked=Timeouts(queue_s=4.0)) if isinstance(one, Reject)]
+@pytest.mark.parametrize(
+    ("running", "seats", "patience_s", "refused"),
+    [(1, 1, 4.0, False), (1, 9, 4.0, False), (8, 1, 0.5, False), (8, 8, 0.5, True), (8, 9, 0.5, True)],
+)
+def test_what_an_arrival_asks_for_itself_counts_for_its_wait(
+    running: int, seats: int, patience_s: float, refused: bool
+) -> None:
+    """A seat comes free in a second, or the first of eight in an eighth. What is wider than all needs all."""
+    it = measured(running=running, refuse_infeasible=True)
+    for _ in range(running):
+        it.comes(prompt_tokens=100, max_tokens=10)
+    found = [one for one in it.comes(seats=seats, asked=Timeouts(queue_s=patience_s)) if isinstance(one, Reject)]
     assert [one.reason for one in found] == [Reason.DEADLINE_INFEASIBLE] * refused
 
 
