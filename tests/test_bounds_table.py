@@ -20,6 +20,7 @@ from headway.fallback import fixed_reply
 from headway.http.access import lockout
 from headway.http.admin import callers, idempotency, orders, tokens
 from headway.http.inference import header_values
+from headway.http.inference import request_caps as caps
 from headway.http.limits import bounds, json_shape
 from headway.http.limits.bounds import Bounds
 from headway.keys import parse
@@ -50,7 +51,7 @@ def size(size_bytes: int) -> str:
 
 
 JSON_BOUNDS = f"{upstream.MAX_JSON_ELEMENTS} elements, {upstream._MAX_DIGITS} digits"
-LIMITS = Bounds()
+LIMITS, CAPS = Bounds(), caps.USUAL_CAPS
 #: The table's text for each kind, made from the constants of the code.
 BOUNDS = {
     "the request target, path and query": size(bounds.MAX_TARGET_BYTES),
@@ -94,6 +95,15 @@ BOUNDS = {
         f"`HEADWAY_MAX_GRAMMAR_SECONDS`, {Limits().processor_s} s of processor time, {size(Limits().memory_bytes)}; "
         "one of a tenant at a time"
     ),
+    "`stop`, `stop_token_ids`, `bad_words`": f"`HEADWAY_MAX_STOPS`, {CAPS.stops}, of {size(caps.MAX_STOP_BYTES)} "
+    "together",
+    "`logit_bias`": f"`HEADWAY_MAX_LOGIT_BIAS`, {CAPS.logit_bias}",
+    "`tools`": f"`HEADWAY_MAX_TOOLS`, {CAPS.tools}",
+    "`allowed_token_ids`": f"{caps.MAX_ALLOWED_TOKENS}",
+    "a repeated pattern that is looked for (`repetition_detection`)": f"{caps.MAX_REPEATED_TOKENS} tokens",
+    "alternatives listed at each token, of all answers together": f"{caps.MAX_LISTED}, and `HEADWAY_MAX_LOGPROBS`, "
+    f"{CAPS.logprobs}, of one answer",
+    "items of a conversation in `input`": f"{caps.MAX_ITEMS}",
     "log probabilities over a whole prompt": f"`HEADWAY_MAX_PROMPT_LOGPROBS`, {USUAL_PROMPT_LOGPROBS}",
     "headers that trace a request": ", ".join(f"`{name}` {most}" for name, most in upstream.TRACING_CHARS.items()),
     "a request that is sent on": f"{size(upstream.MAX_REQUEST_BYTES)}, {JSON_BOUNDS}",

@@ -9,6 +9,10 @@
     logit_bias    its entries                                            HEADWAY_MAX_LOGIT_BIAS
     grammar       bytes of response_format, structured_outputs, ...      HEADWAY_MAX_GRAMMAR_BYTES
     tools         elements of tools                                      HEADWAY_MAX_TOOLS
+    listed        the alternatives to a token times the answers          MAX_LISTED
+    allowed       elements of allowed_token_ids                          MAX_ALLOWED_TOKENS
+    repetition    max_pattern_size of repetition_detection               MAX_REPEATED_TOKENS
+    items         turns in input, of /v1/responses                       MAX_ITEMS
 
 A tenant's own caps bound prompts x n as well: no more than the larger of its caps of sequences and prompts. For the
 server HEADWAY_MAX_REQUEST_SEATS does.
@@ -34,6 +38,8 @@ from headway.http.inference.request_fields import (
     count,
     count_conversations,
     count_prompts,
+    is_conversation,
+    member,
     present,
     read_fields,
     whole_number,
@@ -52,6 +58,14 @@ MAX_STOP_BYTES: Final = 32 * 1024
 MAX_SCHEMA_DEPTH: Final = 48
 #: What a connector is told: a block id for every 16 tokens of a million.
 MAX_TRANSFER_BYTES: Final = 1024 * 1024
+#: Alternatives that are listed at one step of all answers: the front end makes an object of each, 10 us on its loop.
+MAX_LISTED: Final = 2048
+#: Items of a conversation in ``input``: vLLM takes 0.1 ms for each, on its event loop.
+MAX_ITEMS: Final = 2048
+#: No vocabulary in use is larger.
+MAX_ALLOWED_TOKENS: Final = 262_144
+#: The engine compares at each token, for every size of a pattern, as many tokens as that in turn: quadratic.
+MAX_REPEATED_TOKENS: Final = 64
 #: What -1 means for log probabilities; no vocabulary is larger.
 WHOLE_VOCABULARY: Final = 1_000_000
 
@@ -90,6 +104,7 @@ def check_caps(fields: RequestFields, caps: RequestCaps) -> None:
             if name in _CHECKS:
                 check, cap = _CHECKS[name]
                 check(prefix + name, value, None if cap is None else getattr(caps, cap))
+        _check_listed(prefix, one)
 
 
 def check_width(prompts: int, answers: int, caps: RequestCaps) -> None:
@@ -123,6 +138,27 @@ def _check_logprobs(name: str, value: object, most: int | None) -> None:
     _check_number(name, WHOLE_VOCABULARY if whole_number(value) == -1 else value, most)
 
 
+def _check_listed(prefix: str, fields: RequestFields) -> None:
+    """The alternatives that all answers have at each step. What asks for a whole vocabulary has a cap of its own."""
+    listed = {
+        "logprobs": whole_number(fields.logprobs) or 0,
+        "top_logprobs": whole_number(fields.top_logprobs) or 0,
+        "logprob_token_ids": count(fields.logprob_token_ids),
+    }
+    name = max(listed, key=listed.__getitem__)
+    most = MAX_LISTED // max(1, whole_number(fields.n) or 1, whole_number(fields.best_of) or 1)
+    if listed[name] > most:
+        raise _too_large(prefix + name, f"at most {most} is allowed here with so many answers")
+
+
+def _check_allowed(name: str, raw: Raw, _: int | None) -> None:
+    _check_count(name, raw, MAX_ALLOWED_TOKENS, count)
+
+
+def _check_repetition(name: str, raw: Raw, _: int | None) -> None:
+    _check_number(f"{name}.max_pattern_size", member(raw, "max_pattern_size"), MAX_REPEATED_TOKENS)
+
+
 def _check_elements(name: str, raw: Raw, most: int | None) -> None:
     _check_count(name, raw, most, count)
 
@@ -138,6 +174,13 @@ def _check_prompts(name: str, raw: Raw, most: int | None) -> None:
 
 def _check_conversations(name: str, raw: Raw, most: int | None) -> None:
     _check_count(name, raw, most, count_conversations)
+
+
+def _check_input(name: str, raw: Raw, most: int | None) -> None:
+    if is_conversation(raw):
+        _check_count(name, raw, MAX_ITEMS, count)
+    else:
+        _check_count(name, raw, most, count_prompts)
 
 
 def _check_grammar(name: str, raw: Raw, most_bytes: int | None) -> None:
@@ -188,6 +231,8 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str, Any, int | None], None], str | 
     "logprob_token_ids": (_check_elements, "logprobs"),
     **dict.fromkeys(("stop", "stop_sequences", "stop_token_ids", "bad_words"), (_check_stops, "stops")),
     "logit_bias": (_check_elements, "logit_bias"),
+    "allowed_token_ids": (_check_allowed, None),
+    "repetition_detection": (_check_repetition, None),
     "tools": (_check_elements, "tools"),
     **dict.fromkeys(
         ("response_format", "structured_outputs", "text", "output_config"), (_check_grammar, "grammar_bytes")
@@ -195,4 +240,5 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str, Any, int | None], None], str | 
     **dict.fromkeys(("kv_transfer_params", "ec_transfer_params"), (_check_transfer, None)),
     **dict.fromkeys(PROMPTS, (_check_prompts, "prompts")),
     **dict.fromkeys(CONVERSATIONS, (_check_conversations, "prompts")),
+    "input": (_check_input, "prompts"),
 }

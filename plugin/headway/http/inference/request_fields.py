@@ -64,6 +64,8 @@ class RequestFields(msgspec.Struct):
     stop_token_ids: Raw = _ABSENT
     bad_words: Raw = _ABSENT
     logprob_token_ids: Raw = _ABSENT
+    allowed_token_ids: Raw = _ABSENT
+    repetition_detection: Raw = _ABSENT
     logit_bias: Raw = _ABSENT
     tools: Raw = _ABSENT
     structured_outputs: Raw = _ABSENT
@@ -132,6 +134,15 @@ def count(raw: Raw) -> int:
     return 0 if kind in (b"", b"n") else 1
 
 
+def member(raw: Raw, name: str) -> object:
+    """The value of a member of an object; None where there is none, or the value is no object."""
+    try:
+        value = msgspec.json.decode(raw)
+    except _REFUSED:
+        value = _parsed(bytes(raw))
+    return value.get(name) if isinstance(value, dict) else None
+
+
 def count_prompts(raw: Raw) -> int:
     """The texts, lists of token ids or tensors in a field; one list of token ids alone is one."""
     if _IDS.match(raw):
@@ -141,7 +152,12 @@ def count_prompts(raw: Raw) -> int:
 
 def count_conversations(raw: Raw) -> int:
     """The same for a field that holds a conversation: its turns are one prompt."""
-    return 1 if _TURNS.match(raw) else count_prompts(raw)
+    return 1 if is_conversation(raw) else count_prompts(raw)
+
+
+def is_conversation(raw: Raw) -> bool:
+    """Whether it is a list of turns."""
+    return _TURNS.match(raw) is not None
 
 
 def is_list_of_lists(raw: Raw) -> bool:

@@ -14,6 +14,10 @@ from headway.api_errors import BadRequest
 from headway.errors import HeadwayError
 from headway.http.access.identity import Identity
 from headway.http.inference.request_caps import (
+    MAX_ALLOWED_TOKENS,
+    MAX_ITEMS,
+    MAX_LISTED,
+    MAX_REPEATED_TOKENS,
     MAX_SCHEMA_DEPTH,
     MAX_STOP_BYTES,
     MAX_TRANSFER_BYTES,
@@ -147,6 +151,46 @@ AT_THE_CAP: dict[str, Any] = {
     "text": "a text of any length " * 100,
     "sampling_params": {"n": 4, "max_tokens": 100},
 }
+
+
+BEYOND: dict[str, tuple[dict[str, Any], str]] = {
+    "allowed tokens": ({"allowed_token_ids": [1] * (MAX_ALLOWED_TOKENS + 1)}, "allowed_token_ids"),
+    "repetition": (
+        {"repetition_detection": {"max_pattern_size": MAX_REPEATED_TOKENS + 1, "min_count": 2}},
+        "repetition_detection.max_pattern_size",
+    ),
+    "repetition as a text": (
+        {"repetition_detection": {"max_pattern_size": str(MAX_REPEATED_TOKENS + 1)}},
+        "repetition_detection.max_pattern_size",
+    ),
+    "repetition inside sampling_params": (
+        {"sampling_params": {"repetition_detection": {"max_pattern_size": 10**9}}},
+        "sampling_params.repetition_detection.max_pattern_size",
+    ),
+    "items of a conversation": ({"input": [{"role": "user", "content": "x"}] * (MAX_ITEMS + 1)}, "input"),
+    "alternatives": ({"n": 64, "logprobs": 33}, "logprobs"),
+    "alternatives of a chat": ({"best_of": 64, "logprobs": True, "top_logprobs": 33}, "top_logprobs"),
+    "alternatives by id": ({"n": 32, "logprob_token_ids": list(range(65))}, "logprob_token_ids"),
+}
+
+
+@pytest.mark.parametrize("case", BEYOND)
+def test_what_costs_the_engine_too_much_has_a_bound_for_everybody(case: str) -> None:
+    """400 with the parameter's name, with and without caps; what is at the bound passes."""
+    body, param = BEYOND[case]
+    for caps in (NO_CAPS, USUAL_CAPS):
+        refused = refusal(body, caps)
+        assert (refused.status, refused.code, refused.param) == (400, "parameter_too_large", param)
+
+
+def test_what_is_at_its_bound_passes() -> None:
+    """For everybody."""
+    check({"allowed_token_ids": [1] * MAX_ALLOWED_TOKENS}, USUAL_CAPS)
+    check({"repetition_detection": {"max_pattern_size": MAX_REPEATED_TOKENS, "min_count": 9}}, USUAL_CAPS)
+    check({"n": 64, "logprobs": MAX_LISTED // 64}, USUAL_CAPS)
+    check({"input": [{"role": "user", "content": "x"}] * MAX_ITEMS}, USUAL_CAPS)
+    for wrong in (None, 1, "x", [], {}, {"max_pattern_size": None}):
+        check({"repetition_detection": wrong}, USUAL_CAPS)
 
 
 def test_what_is_at_its_cap_passes() -> None:
