@@ -81,6 +81,7 @@ ERRORS: Final[Mapping[str, ErrorTerms]] = {
     "body_not_utf8": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "body_too_complex": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "header_too_long": ErrorTerms(HTTPStatus.BAD_REQUEST),
+    "invalid_parameter": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "invalid_request": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "parameter_too_large": ErrorTerms(HTTPStatus.BAD_REQUEST),
     "priority_not_allowed": ErrorTerms(HTTPStatus.BAD_REQUEST),

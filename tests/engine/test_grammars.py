@@ -68,6 +68,23 @@ def test_grammars_that_take_too_much_are_refused_beside_others_that_do_not(serve
     assert now("headway_grammars_compiling") == now(count, result="unchecked") == 0
 
 
+@pytest.mark.parametrize("route", ["/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages"])
+def test_what_the_engine_does_not_take_is_no_stream_with_200(server: RunningServer, route: str) -> None:
+    """A grammar that takes too much, and a parameter that vLLM itself refuses: the same status as without a stream."""
+    form = {"format": {"type": "json_schema", "name": "a", "schema": nested(18)}}
+    hostile = {"/v1/responses": {"text": form}, "/v1/messages": {"output_config": form}}
+    wrong: list[dict[str, Any]] = [hostile.get(route, {"structured_outputs": {"json": nested(18)}})]
+    if "completions" in route:
+        wrong.append({"logit_bias": {"99999999": 1}})
+    for more in wrong:
+        for stream in (False, True):
+            whole = body(route, 4) | more | {"stream": stream}
+            answer = requests.post(f"{server.url}{route}", json=whole, timeout=120)
+            assert (answer.status_code, stream) == (400, stream), answer.text
+            assert answer.json()["error"]["message"]
+            assert "data:" not in answer.text
+
+
 def test_a_client_that_leaves_ends_the_compilation(server: RunningServer) -> None:
     """Nothing goes on for it, here or in the engine."""
     more = {"structured_outputs": {"json": nested(25)}}

@@ -149,6 +149,7 @@ class Gateway:
             raise self.link.adapter.error(refused) from None
         except Exception as error:
             if call_context.refused is None:
+                call_context.invalid = self.link.adapter.invalid(error)
                 raise
             raise self.link.adapter.error(call_context.refused) from error
         finally:

@@ -162,6 +162,9 @@ async def _checked(
         except Refused as refused:
             context.rejected = refusal(refused.reason, refused.retry_after_s)
             raise adapter.error(refused) from None
+        except Exception as error:
+            context.invalid = adapter.invalid(error)
+            raise
         async for output in call:
             yield output
 

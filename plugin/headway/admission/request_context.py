@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from headway.admission.permit import Permit
+from headway.engine import Invalid
 from headway.errors import Refused
 from headway_policies.request import NO_TIMEOUTS, Timeouts
 
@@ -21,8 +22,8 @@ class RequestContext:
     as a stream of events where it ``streams``.
     One with a ``late_seat`` asks for its seat only once the engine may have its call, which takes a while to find out.
     ``bypass`` marks the server's own requests, which pass without a permit; ``detached`` one whose engine call outlives
-    the HTTP request. ``on_arrival`` is called once, when the request first asks for a permit, ``on_entered`` when it
-    has it, ``on_given_up`` when it is aborted.
+    the HTTP request. ``invalid`` is what the engine, or a check before it, found wrong. ``on_arrival`` is called once,
+    when the request first asks for a permit, ``on_entered`` when it has it, ``on_given_up`` when it is aborted.
     """
 
     class_name: str | None = None
@@ -44,6 +45,7 @@ class RequestContext:
     detached: bool = False
     permit: Permit | None = None
     rejected: Refused | None = None
+    invalid: Invalid | None = None
     on_arrival: Callable[[], None] | None = None
     on_given_up: Callable[[], None] | None = None
     on_entered: Callable[[], None] | None = None

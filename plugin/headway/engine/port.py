@@ -34,6 +34,15 @@ class Engine(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """What is wrong with a call that the engine does not take: the HTTP status, a sentence, and the parameter."""
+
+    status: int
+    message: str
+    parameter: str | None = None
+
+
 #: Waits until the engine may have a call; raises the engine's own error where it must not.
 Check = Callable[[], Awaitable[None]]
 
@@ -79,6 +88,10 @@ class EngineAdapter(Protocol):
 
     def error(self, refused: Refused) -> Exception:
         """The refusal as an error that this engine's own front end handles."""
+        ...
+
+    def invalid(self, error: Exception) -> Invalid | None:
+        """What is wrong with the call that raised this error; None where it is no fault of its caller."""
         ...
 
     def unwell(self) -> Exception:
@@ -215,6 +228,10 @@ class PlainAdapter:
     def error(self, refused: Refused) -> Exception:
         """The refusal itself."""
         return refused
+
+    def invalid(self, error: Exception) -> Invalid | None:
+        """Nothing is known of its errors."""
+        return None
 
     def unwell(self) -> Exception:
         """A plain error."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from headway.engine import Answer, Check, EngineSettings, StepListener, prompt_tokens
+from headway.engine import Answer, Check, EngineSettings, Invalid, StepListener, prompt_tokens
 from headway.errors import Refused
 from headway.http.inference.request_caps import WHOLE_VOCABULARY
 from headway.vllm_adapter.engine_core_hooks import (
@@ -56,6 +56,16 @@ def _error_class() -> type[Refused]:
         self.status_code = HTTPStatus(refused.status)
 
     return type("VllmRefused", (Refused, *bases), {"__init__": initialise, "__doc__": "A refusal in vLLM's terms."})
+
+
+@functools.cache
+def _error_answer() -> Any:
+    """vLLM's own function from an exception to the body of the answer; None where a version has it elsewhere."""
+    try:
+        from vllm.entrypoints.serve.exception_handling.error_response import create_error_response
+    except ImportError:
+        return None
+    return create_error_response
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +169,14 @@ class VllmAdapter:
         make: Any = _error_class()
         error: Exception = make(refused)
         return error
+
+    def invalid(self, error: Exception) -> Invalid | None:
+        """As vLLM would answer it, where that is a status of the client's fault."""
+        answer = _error_answer()
+        found = None if answer is None else answer(error).error
+        if found is None or not HTTPStatus.BAD_REQUEST <= found.code < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return None
+        return Invalid(found.code, found.message, found.param)
 
     def unwell(self) -> Exception:
         """What vLLM's health route answers with 503."""

@@ -3,6 +3,7 @@
     state       event       next
     HELD        START       FORWARDING   its beginning is sent, and the rest as it comes
     HELD        REFUSE      REFUSED      a refusal is sent, and nothing of the application's response
+    HELD        INVALID     COMPLETE     a stream that was found invalid before its first token: an error is sent
     HELD        DISCONNECT  UNSENT       the client left before anything was sent
     FORWARDING  END         COMPLETE     its last message has been sent
     FORWARDING  REFUSE      BROKEN_OFF   the stream ends with one error event
@@ -22,7 +23,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Send
 
 from headway.admission import RequestContext
-from headway.api_errors import answer, error_body, error_event, refusal_headers
+from headway.api_errors import BadRequest, answer, error_body, error_event, refusal_headers
 from headway.http.inference.fallback_route import FallbackRoute
 from headway.http.inference.retries import Retry
 from headway.http.inference.service_tier import TierEcho
@@ -51,6 +52,7 @@ class ResponseEvent(StrEnum):
     START = "start"
     END = "end"
     REFUSE = "refuse"
+    INVALID = "invalid"
     DISCONNECT = "disconnect"
 
 
@@ -58,6 +60,7 @@ class ResponseEvent(StrEnum):
 NEXT: dict[tuple[ResponseState, ResponseEvent], ResponseState] = {
     (ResponseState.HELD, ResponseEvent.START): ResponseState.FORWARDING,
     (ResponseState.HELD, ResponseEvent.REFUSE): ResponseState.REFUSED,
+    (ResponseState.HELD, ResponseEvent.INVALID): ResponseState.COMPLETE,
     (ResponseState.HELD, ResponseEvent.DISCONNECT): ResponseState.UNSENT,
     (ResponseState.FORWARDING, ResponseEvent.END): ResponseState.COMPLETE,
     (ResponseState.FORWARDING, ResponseEvent.REFUSE): ResponseState.BROKEN_OFF,
@@ -127,16 +130,23 @@ class DeferredResponse:
             self._start = message
         self._held.append(message)
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if last and self._is_invalid():
+            await self._answer_invalid()
+            return
         if self.started or last or (self._decided() and not start):
             await self._forward()
         if last:
             self._go(ResponseEvent.END)
 
     async def finish(self) -> bool:
-        """The application has returned, or was cut off: answer a refusal that it did not answer.
+        """The application has returned, was cut off, or raised an error: answer a refusal or what is invalid, where it
+        did not.
 
-        True when it was a refusal. A client that has begun to read and reads no more is not waited for.
+        True when there was one. A client that has begun to read and reads no more is not waited for.
         """
+        if self._is_invalid():
+            await self._answer_invalid()
+            return True
         if self.state in _OPEN and self._refusable():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_EVENT_S if self.started else None):
@@ -172,10 +182,28 @@ class DeferredResponse:
         """Whether there is a refusal and a place for it: before the first byte, or as an event of an event stream."""
         return self._context.refused is not None and (not self.started or self._streams_events())
 
+    def _is_invalid(self) -> bool:
+        """Whether this is a stream that begins well, with an error for its only event: its status can still tell."""
+        start, context = self._start, self._context
+        if self.state is not ResponseState.HELD or context.invalid is None or start is None:
+            return False
+        if not self._streams_events():
+            return False
+        return start["status"] < HTTPStatus.BAD_REQUEST and (context.permit is None or context.permit.token_s is None)
+
+    async def _answer_invalid(self) -> None:
+        invalid = self._context.invalid
+        assert invalid is not None
+        status = HTTPStatus(invalid.status)
+        bad = BadRequest(status, invalid.message, "invalid_parameter", param=invalid.parameter)
+        self._start = {"type": "http.response.start", "status": status, "headers": bad.headers}
+        self._go(ResponseEvent.INVALID)
+        await answer(self._send, status, bad.body(self._path), bad.headers)
+
     def _decided(self) -> bool:
-        """Whether the status can no longer change: the request has no permit, or its first token has come."""
+        """Whether the status can no longer change: the request asks for no permit, or its first token has come."""
         permit = self._context.permit
-        return permit is None or permit.token_s is not None
+        return not self._context.late_seat if permit is None else permit.token_s is not None
 
     async def _forward(self) -> None:
         held, self._held = self._held, []

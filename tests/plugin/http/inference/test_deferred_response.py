@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import json
 from http import HTTPStatus
+from unittest.mock import create_autospec
 
 import pytest
 from starlette.types import Message
 
 from headway.admission import RequestContext
+from headway.admission.permit import Permit
+from headway.engine import Invalid
 from headway.errors import refusal
 from headway.http.inference import deferred_response
 from headway.http.inference.deferred_response import NEXT, DeferredResponse, ResponseEvent, ResponseState
-from headway_policies import Ending, Reason
+from headway_policies import Ending, Reason, Ticket
 
 START: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
 PART: Message = {"type": "http.response.body", "body": b"part", "more_body": True}
@@ -105,6 +109,68 @@ async def test_each_state_has_sent_what_its_name_says(state: ResponseState) -> N
     assert statuses == ([504] if refused else [200] if server.response.started else [])
     complete = bool(server.sent) and not server.sent[-1].get("more_body", False)
     assert complete is (state in (ResponseState.COMPLETE, ResponseState.REFUSED, ResponseState.BROKEN_OFF))
+
+
+EVENT: Message = {"type": "http.response.body", "body": b'data: {"error": {"code": 400}}\n\n', "more_body": True}
+PLAIN: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
+
+
+def permit(token_s: float | None) -> Permit:
+    """One that was admitted, and had its first token then."""
+    ticket = Ticket(1, "normal", 0.0)
+    return create_autospec(  # type: ignore[no-any-return]  # a Permit as far as it is read
+        Permit,
+        instance=True,
+        token_s=token_s,
+        refused=None,
+        ticket=ticket,
+        preset_name="p",
+        degradations="",
+        wait_s=0.0,
+    )
+
+
+async def test_a_stream_that_is_invalid_from_the_beginning_has_the_status_of_its_error() -> None:
+    """In the format of the route, and nothing of the event in a 200; it counts as invalid."""
+    server = Server()
+    server.context.permit, server.context.calls_failed = permit(token_s=None), 1
+    await server.take(START)
+    server.context.invalid = Invalid(422, "logit_bias: too wide", "logit_bias")
+    await server.take(EVENT)
+    assert server.sent == []
+    await server.take(LAST)
+    start, answered = server.sent
+    error = json.loads(answered["body"])["error"]
+    assert (start["status"], error["param"], error["code"]) == (422, "logit_bias", "invalid_parameter")
+    assert error["message"] == "logit_bias: too wide"
+    assert server.response.ending(crashed=False) is Ending.INVALID
+    await server.take(PART)
+    assert len(server.sent) == 2
+
+
+async def test_a_stream_that_breaks_off_as_invalid_has_its_status_too() -> None:
+    """One route of vLLM raises the error instead of sending an event; and a check before the seat has no permit yet."""
+    server = Server()
+    server.context.late_seat = True
+    await server.take(START)
+    await server.take(EVENT)
+    assert server.sent == []
+    server.context.invalid = Invalid(400, "the grammar is too large")
+    assert await server.response.finish()
+    assert [one.get("status") for one in server.sent] == [400, None]
+    assert server.response.ending(crashed=True) is Ending.INVALID
+
+
+@pytest.mark.parametrize(("start", "token_s"), [(PLAIN, None), (START | {"status": 400}, None), (START, 1.0)])
+async def test_any_other_response_is_the_applications_own(start: Message, token_s: float | None) -> None:
+    """A whole answer has its status; after the first token it is too late for another one."""
+    server = Server()
+    server.context.permit = permit(token_s)
+    server.context.invalid = Invalid(400, "too late")
+    for one in (start, EVENT, LAST):
+        await server.take(one)
+    assert [one.get("status") for one in server.sent] == [start["status"], None, None]
+    assert b"".join(one.get("body", b"") for one in server.sent) == EVENT["body"] + LAST["body"]
 
 
 @pytest.mark.parametrize(("state", "crashed"), list(itertools.product(ResponseState, [False, True])))
