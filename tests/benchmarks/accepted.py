@@ -137,5 +137,5 @@ ENGINES: Mapping[tuple[str, str], tuple[float, str]] = {
     ("W3", "goodput "): (0.80, "a new mix is known after some seconds of each phase"),
     ("W2", "kept: "): _CLOSE,
     ("W3", "kept: "): _CLOSE,
-    ("W3", "tokens "): (0.80, "phases with long prompts and with long answers are served in another proportion"),
+    ("W3", "tokens "): (0.75, "phases with long prompts and with long answers are served in another proportion"),
 }
