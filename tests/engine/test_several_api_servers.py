@@ -15,6 +15,7 @@ import pytest
 import requests
 from client_accounting import ROUTE, Client, ClientGroup, mixed
 from engine_parts import engine_core, engine_processes, kill, long_form, ready, session
+from generation_requests import body
 from running_server import PRESETS, RunningServer, Scrape, core_for_engine, wait_until
 
 SEATS = 4  # of the preset, over both API servers
@@ -87,6 +88,15 @@ def assert_broken_only_after_output(group: ClientGroup) -> None:
     broken = [one for one in group.clients if one.verdict != "completed"]
     assert len(broken) <= SEATS
     assert [(one.status, one.stream, one.errors) for one in broken] == [(200, True, 1)] * len(broken)
+
+
+def test_a_grammar_that_takes_too_much_is_refused(pair: RunningServer) -> None:
+    """By the API server that has the request, before the engine; others that it does not know go on."""
+    nested = {"type": "string", "pattern": "^(([a-z]{1,30}){1,30}){1,30}$"}
+    for grammar, status in ((nested, 400), ({"type": "string", "maxLength": 20}, 200), (nested, 400)):
+        whole = body(ROUTE, 4) | {"structured_outputs": {"json": grammar}}
+        answer = requests.post(f"{pair.url}{ROUTE}", json=whole, timeout=120)
+        assert answer.status_code == status, answer.text
 
 
 async def test_both_work_and_the_limit_holds_over_both(pair: RunningServer) -> None:

@@ -70,8 +70,8 @@ class Settings:
             proxies=TrustedProxies.from_environment(),
             keys_file=None if path is None else KeysFile(path),
             max_request_seats=_max_request_seats(),
-            grammar_s=whole_number(os.environ, "HEADWAY_MAX_GRAMMAR_SECONDS", USUAL_GRAMMAR_S, least=0),
-            prompt_logprobs=whole_number(os.environ, "HEADWAY_MAX_PROMPT_LOGPROBS", USUAL_PROMPT_LOGPROBS),
+            grammar_s=grammar_s(),
+            prompt_logprobs=most_prompt_logprobs(),
             fallback=target_from_environment(),
             vllm_waiting=_one_of("HEADWAY_VLLM_WAITING", {"1": True, "0": False}, usual="0"),
             audit_file=AuditFile.from_environment(),  # the last: it is a file that was opened
@@ -83,6 +83,16 @@ def _one_of(variable: str, allowed: Mapping[str, Any], *, usual: str) -> Any:
     if value not in allowed:
         raise HeadwayError(f"{variable}: one of {', '.join(allowed)} is needed, not {value[:40]!r}")
     return allowed[value]
+
+
+def grammar_s() -> int:
+    """Of processor time for one grammar, in seconds; 0: grammars are not checked. Raises HeadwayError."""
+    return whole_number(os.environ, "HEADWAY_MAX_GRAMMAR_SECONDS", USUAL_GRAMMAR_S, least=0)
+
+
+def most_prompt_logprobs() -> int:
+    """Log probabilities over a whole prompt. Raises HeadwayError."""
+    return whole_number(os.environ, "HEADWAY_MAX_PROMPT_LOGPROBS", USUAL_PROMPT_LOGPROBS)
 
 
 def _max_request_seats() -> int | None:

@@ -33,6 +33,7 @@ from starlette.routing import Route
 
 from headway.admission import Gateway
 from headway.api_server import Settings, protected
+from headway.api_server.settings import grammar_s, most_prompt_logprobs
 from headway.engine_service import EngineService
 from headway.errors import HeadwayError
 from headway.http import AdmissionMiddleware, Bounds, hide_queries, routes
@@ -43,7 +44,7 @@ from headway.tracing import queue_spans
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter
 from headway.vllm_adapter.fail_fast import fail_fast
 from headway.vllm_adapter.front_end import FrontEnd, is_front_end
-from headway.vllm_adapter.grammars import GrammarGuard, Limits
+from headway.vllm_adapter.grammars import MOST_IN_LINE, GrammarGuard, Limits
 from headway.vllm_adapter.log_format import log_as_vllm_does, log_json_lines
 from headway.vllm_adapter.log_privacy import hide_content, warn_of_content
 from headway.vllm_adapter.process.engine_replacer import VllmReplacer, replaceable
@@ -54,6 +55,9 @@ from headway.vllm_adapter.warmup_requests import WarmupRequests
 from headway_policies.preset import seat_words
 
 log = logging.getLogger("headway.vllm_adapter.endpoint")
+
+#: Grammars of one tenant that wait for their check in one of several API servers: their requests hold seats meanwhile.
+_MOST_SEATED = 2
 
 
 class HeadwayEndpoint:
@@ -112,7 +116,8 @@ class HeadwayEndpoint:
         """
         if self._front_end is not None:
             hide_content()
-            self._front_end.serve(engine_client)
+            grammars = _grammar_guard(engine_client.vllm_config, grammar_s(), _MOST_SEATED)
+            self._front_end.serve(engine_client, CallBounds(most_prompt_logprobs(), grammars))
             fail_fast(self._front_end.app)
             return
         settings = self._settings
@@ -202,11 +207,11 @@ class HeadwayEndpoint:
         return self._control
 
 
-def _grammar_guard(vllm_config: Any, processor_s: int) -> GrammarGuard | None:
+def _grammar_guard(vllm_config: Any, processor_s: int, most_in_line: int = MOST_IN_LINE) -> GrammarGuard | None:
     """None where grammars are not to be checked, or there is no tokenizer to compile them for."""
     if not processor_s or vllm_config.model_config.skip_tokenizer_init:
         return None
-    return GrammarGuard(vllm_config, Limits(processor_s=processor_s))
+    return GrammarGuard(vllm_config, Limits(processor_s=processor_s), most_in_line=most_in_line)
 
 
 def _context_tokens(engine_client: Any) -> int | None:

@@ -5,6 +5,7 @@ The desk is in the process that forwards, so this one has no gate. What the endp
     a key           every route wants that of the group, which only its processes know
     a fast end      this process ends with the engine, so that the desk sees a broken connection and not an error
     the class       of a request is the engine's priority, as the desk says it in a header
+    checks          what the engine must not have: a grammar that takes too much to compile is refused here
     three routes    what the engine is, its answer to a ping, and the end of what a lost API server ran
 """
 
@@ -14,6 +15,7 @@ import logging
 import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any, Final
@@ -23,7 +25,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headway.vllm_adapter.engine_adapter import VllmAdapter, abort_client
+from headway.errors import Refused
+from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter, abort_client
 from headway.vllm_adapter.front_end_processes import ENGINE_DIED
 from headway.vllm_adapter.start_checks import FRONT_END
 
@@ -34,8 +37,10 @@ FACTS_ROUTE: Final = "/headway/front-end"
 PING_ROUTE: Final = "/headway/front-end/ping"
 ABORT_ROUTE: Final = "/headway/front-end/abort"
 PRIORITY_HEADER: Final = "x-headway-priority"
+TENANT_HEADER: Final = "x-headway-tenant"
 
 _PRIORITY: ContextVar[int | None] = ContextVar("headway_front_end_priority", default=None)
+_TENANT: ContextVar[str] = ContextVar("headway_front_end_tenant", default="")
 _MOST_CLIENTS: Final = 1024
 
 
@@ -56,11 +61,11 @@ class FrontEnd:
         app.router.routes.insert(0, Route(PING_ROUTE, self._ping))
         app.router.routes.insert(0, Route(ABORT_ROUTE, self._abort, methods=["POST"]))
 
-    def serve(self, engine: Any) -> None:
-        """From now on it serves with this engine client."""
+    def serve(self, engine: Any, bounds: CallBounds) -> None:
+        """From now on it serves with this engine client, within these bounds."""
         self._engine = engine
         self._facts = engine_facts(engine)
-        engine.generate = _with_priority(engine.generate)
+        engine.generate = _checked(_with_priority(engine.generate), VllmAdapter(bounds))
         engine.encode = _with_priority(engine.encode)
 
     def _dead(self) -> bool:
@@ -117,6 +122,7 @@ class FrontEndGuard:
             await send(message)
 
         said = headers.get(PRIORITY_HEADER.encode(), b"")
+        _TENANT.set(headers.get(TENANT_HEADER.encode(), b"").decode("latin-1"))
         _PRIORITY.set(int(said) if said.isdigit() and len(said) <= 6 else None)
         await self._app(scope, receive, answer)
 
@@ -147,3 +153,20 @@ def _with_priority(run: Callable[..., AsyncGenerator[Any, None]]) -> Callable[..
         return run(*arguments, **options)
 
     return ranked
+
+
+def _checked(run: Callable[..., AsyncGenerator[Any, None]], adapter: VllmAdapter) -> Callable[..., Any]:
+    """The same call, once the engine may have it. Raises the engine's error where it may not, or not now."""
+
+    async def checked(prompt: Any, sampling_params: Any, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
+        check = adapter.check(prompt, sampling_params, _TENANT.get())
+        if check is not None:
+            try:
+                await check()
+            except Refused as refused:
+                raise adapter.error(refused) from None
+        async with aclosing(run(prompt, sampling_params, *arguments, **options)) as call:
+            async for output in call:
+                yield output
+
+    return checked

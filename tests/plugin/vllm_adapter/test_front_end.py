@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from headway.errors import refusal
+from headway.vllm_adapter.engine_adapter import CallBounds
 from headway.vllm_adapter.engine_core_hooks import ABORT_CLIENT, GET_HOLDS, abort_client
 from headway.vllm_adapter.front_end import (
     ABORT_ROUTE,
@@ -24,7 +26,8 @@ from headway.vllm_adapter.front_end import (
     is_front_end,
 )
 from headway.vllm_adapter.front_end_processes import ENGINE_DIED
-from headway_policies import Hold
+from headway.vllm_adapter.grammars import GrammarTooLargeError
+from headway_policies import Hold, Reason
 
 SECRET = "s" * 64
 AUTH = {"Authorization": f"Bearer {SECRET}"}
@@ -49,15 +52,35 @@ class Engine:
         self.aborted.append((method, *arguments))
         return [2, 1]
 
-    async def generate(self, prompt: str, *, priority: int = 0) -> AsyncGenerator[str, None]:
+    async def generate(self, prompt: str, params: Any, *, priority: int = 0) -> AsyncGenerator[str, None]:
         self.asked.append(priority)
         yield prompt
 
     encode = generate
 
 
+class Checks:
+    """A guard that refuses the grammar "large", and keeps the tenants that asked."""
+
+    def __init__(self) -> None:
+        self.tenants: list[str] = []
+
+    async def check(self, params: Any, tenant: str) -> None:
+        self.tenants.append(tenant)
+        if params.structured_outputs == "large":
+            raise GrammarTooLargeError("too large")
+        if params.structured_outputs == "one more":
+            raise refusal(Reason.QUEUE_FULL, 1)
+
+
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Starlette]:
+def checks() -> Checks:
+    """The guard of grammars."""
+    return Checks()
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, checks: Checks) -> tuple[Engine, Starlette]:
     """An engine and the application of its API server."""
     monkeypatch.setenv(KEY, SECRET)
     monkeypatch.setattr("headway.vllm_adapter.front_end.engine_facts", lambda engine: {"seats": 8})
@@ -65,10 +88,14 @@ def served(monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Starlette]:
 
     async def generate(request: Request) -> Response:
         """With the priority that the client names, as vLLM's own routes do."""
-        return JSONResponse([one async for one in engine.generate("a", priority=7)])
+        params = SimpleNamespace(structured_outputs=request.query_params.get("grammar"), prompt_logprobs=None)
+        try:
+            return JSONResponse([one async for one in engine.generate("a", params, priority=7)])
+        except Exception as error:
+            return JSONResponse(type(error).__name__, 400)
 
     app = Starlette(routes=[Route("/generate", generate)])
-    FrontEnd(app).serve(engine)
+    FrontEnd(app).serve(engine, CallBounds(100, checks))  # type: ignore[arg-type]  # a guard as far as it is asked
     return engine, app
 
 
@@ -93,6 +120,15 @@ async def test_the_priority_is_the_one_of_the_desk(served: tuple[Engine, Starlet
         async with client_of(app, **said) as client:
             assert (await client.get("/generate")).json() == ["a"]
     assert engine.asked == [2, 0, 7, 7]
+
+
+async def test_what_the_engine_must_not_have_ends_before_it(served: tuple[Engine, Starlette], checks: Checks) -> None:
+    """In the name of the tenant that the desk names, as an error that vLLM's routes answer."""
+    engine, app = served
+    async with client_of(app, **{"x-headway-tenant": "acme"}) as client:
+        answers = [(await client.get(f"/generate?grammar={one}")).json() for one in ("small", "large", "one%20more")]
+    assert answers == [["a"], "VLLMValidationError", "VllmRefused"]
+    assert (checks.tenants, engine.asked) == (["acme"] * 3, [7])
 
 
 async def test_the_sequences_of_a_lost_api_server_are_ended(served: tuple[Engine, Starlette]) -> None:

@@ -7,6 +7,6 @@ compile_server  the process that compiles, each grammar in a child of its own wi
 """
 
 from headway.vllm_adapter.grammars.frames import Limits
-from headway.vllm_adapter.grammars.guard import GrammarGuard, GrammarTooLargeError
+from headway.vllm_adapter.grammars.guard import MOST_IN_LINE, GrammarGuard, GrammarTooLargeError
 
-__all__ = ["GrammarGuard", "GrammarTooLargeError", "Limits"]
+__all__ = ["MOST_IN_LINE", "GrammarGuard", "GrammarTooLargeError", "Limits"]

@@ -37,7 +37,7 @@ _READ_BYTES = 1 << 16
 _START_WITHIN_S = 120.0
 _MOST_VERDICTS = 4096
 _LINE_WITHIN_S = 60.0  # where a tenant asks for more than can be compiled
-_MOST_IN_LINE = 256
+MOST_IN_LINE = 256
 _RETRY_AFTER_S = 5
 _TRIES = 2  # where the process ends, which may be another grammar's doing
 #: The fields of vLLM's ``StructuredOutputsParams`` that decide what is compiled.
@@ -72,13 +72,19 @@ class _Line:
 
 
 class GrammarGuard:
-    """Checks the grammars of one server.
+    """Checks the grammars of one server. Of a tenant ``most_in_line`` may wait for theirs.
 
     ``verdicts`` counts what came of them: of compilations, and those that are "plain", "known", or "unchecked".
     """
 
     def __init__(
-        self, vllm_config: Any, limits: Limits | None = None, *, at_once: int | None = None, module: str = _MODULE
+        self,
+        vllm_config: Any,
+        limits: Limits | None = None,
+        *,
+        at_once: int | None = None,
+        most_in_line: int = MOST_IN_LINE,
+        module: str = _MODULE,
     ) -> None:
         self.verdicts: Counter[str] = Counter(
             {"plain": 0, "known": 0, "unchecked": 0, **{one.name.lower(): 0 for one in Verdict}}
@@ -86,6 +92,7 @@ class GrammarGuard:
         self._config = vllm_config
         self._limits = limits or Limits()
         self._module = module
+        self._most_in_line = most_in_line
         self._known: OrderedDict[bytes, Verdict] = OrderedDict()
         self._compiling: dict[bytes, _Compilation] = {}
         self._lines: dict[str, _Line] = {}
@@ -162,7 +169,7 @@ class GrammarGuard:
         """Of a compilation that several requests may wait for; it ends with the last of them."""
         found, line = self._compiling.get(key), self._lines.get(tenant)
         if found is None:
-            if line is not None and line.users >= _MOST_IN_LINE:
+            if line is not None and line.users >= self._most_in_line:
                 raise refusal(Reason.QUEUE_FULL, _RETRY_AFTER_S)
             found = _Compilation(asyncio.get_running_loop().create_task(self._in_turn(fields, tenant)))
             self._compiling[key] = found
