@@ -32,6 +32,8 @@ DEATHS = Gauge(Metric("headway_engine_deaths_total", by=("cause", INSTANCE)))
 SEVERITY = Gauge(Metric("headway_severity"), largest=True)
 INVALID = Gauge(Metric("headway_bottleneck", (("bottleneck", ("invalid_requests",)),)), largest=True)
 DISPATCHED = Gauge(Metric("headway_queue_wait_seconds_count", by=("class", INSTANCE)))
+COMPILING = Gauge(Metric("headway_grammars_compiling"), largest=True)
+UNCHECKED = Gauge(Metric("headway_grammar_checks_total", (("result", ("unchecked",)),), by=(INSTANCE,)))
 PREEMPTIONS = Gauge(Metric("vllm:num_preemptions_total", by=(INSTANCE,)))
 
 EXPRESSIONS: tuple[Expression, ...] = (
@@ -42,6 +44,8 @@ EXPRESSIONS: tuple[Expression, ...] = (
     DISPATCHED,
     PREEMPTIONS,
     DEATHS,
+    COMPILING,
+    UNCHECKED,
     panels.READY,
     panels.ENGINE_STATE,
     panels.LIMIT,
@@ -178,6 +182,18 @@ def _kv_full(reading: Reading) -> Iterator[Alert]:
         yield Alert("HeadwayKvCacheFull", "warning", "the KV cache is full, and requests are preempted")
 
 
+def _grammars(reading: Reading) -> Iterator[Alert]:
+    compiling = _recent(reading[COMPILING], BRIEFLY_S).get("", [])
+    if compiling and _covers(reading[COMPILING], compiling, BRIEFLY_S) and min(compiling) > 0:
+        text = f"grammars have been compiled for {duration(BRIEFLY_S)} without a pause"
+        yield Alert("HeadwayGrammarsCompile", "warning", text)
+    unchecked = fsum(_grown(reading[UNCHECKED], BRIEFLY_S).values())
+    if unchecked > 0:
+        yield Alert(
+            "HeadwayGrammarsUnchecked", "warning", f"{compact(unchecked)} grammars reached the engine unchecked"
+        )
+
+
 _RULES: tuple[Callable[[Reading], Iterator[Alert]], ...] = (
     _not_ready,
     _engine_lost,
@@ -189,6 +205,7 @@ _RULES: tuple[Callable[[Reading], Iterator[Alert]], ...] = (
     _queue,
     _starvation,
     _kv_full,
+    _grammars,
 )
 
 

@@ -1,4 +1,4 @@
-"""Alerts on a full KV cache, and on servers of one job with different presets."""
+"""Alerts on a full KV cache, on grammars, and on servers of one job with different presets."""
 
 from __future__ import annotations
 
@@ -18,6 +18,28 @@ GROUP = Group(
             action="Fewer seats help: switch to a preset with a lower limit.",
             runbook="runbook-memory",
             panel="kv",
+        ),
+        Alert(
+            "HeadwayGrammarsCompile",
+            "min_over_time(headway_grammars_compiling[5m]) > 0",
+            "0s",
+            "warning",
+            summary="{{ $labels.instance }}: grammars have been compiled for 5 minutes without a pause",
+            action="A tenant sends ever new ones that take long: its structured requests wait for one another. Lower "
+            "HEADWAY_MAX_GRAMMAR_SECONDS, or bound the tenant's requests.",
+            runbook="runbook-engine",
+            condition="grammars compile without a pause",
+        ),
+        Alert(
+            "HeadwayGrammarsUnchecked",
+            'sum by (job, instance) (increase(headway_grammar_checks_total{result="unchecked"}[5m])) > 0',
+            "0s",
+            "warning",
+            summary="{{ $labels.instance }}: {{ $value | humanize }} grammars reached the engine unchecked",
+            action="The process that compiles them first does not start; the log says why. Until then one grammar can "
+            "stop the structured output of all.",
+            runbook="runbook-engine",
+            condition="grammars that are not checked",
         ),
         Alert(
             "HeadwayPresetsDiffer",
