@@ -28,6 +28,7 @@ from headway.keys import schema as key_schema
 from headway.operator import presets as catalogue
 from headway.simulator.traffic import trace
 from headway.vllm_adapter.grammars import Limits
+from headway.vllm_adapter.grammars.frames import MOST_MEAN_S
 from headway_dashboard import server_client, settings
 from headway_dashboard.sources import exposition, prometheus, ring, scrape
 from headway_policies.entitlement import retry_budget
@@ -93,15 +94,16 @@ BOUNDS = {
     f"{audit_file.KEPT_STRANGERS}",
     "a grammar, schema or pattern that a request lets the engine compile": (
         f"`HEADWAY_MAX_GRAMMAR_SECONDS`, {Limits().processor_s} s of processor time, {size(Limits().memory_bytes)}; "
-        "one of a tenant at a time"
+        f"one of a tenant at a time; {1e3 * MOST_MEAN_S:g} ms a token"
     ),
     "`stop`, `stop_token_ids`, `bad_words`": f"`HEADWAY_MAX_STOPS`, {CAPS.stops}, of {size(caps.MAX_STOP_BYTES)} "
     "together",
     "`logit_bias`": f"`HEADWAY_MAX_LOGIT_BIAS`, {CAPS.logit_bias}",
     "`tools`": f"`HEADWAY_MAX_TOOLS`, {CAPS.tools}",
     "`allowed_token_ids`": f"{caps.MAX_ALLOWED_TOKENS}",
-    "a repeated pattern that is looked for (`repetition_detection`)": f"{caps.MAX_REPEATED_TOKENS} tokens",
-    "alternatives listed at each token, of all answers together": f"{caps.MAX_LISTED}, and `HEADWAY_MAX_LOGPROBS`, "
+    "a repeated pattern that is looked for (`repetition_detection`)": f"{caps.MAX_REPEATED_TOKENS} tokens, "
+    f"{caps.MAX_REPEATED_TIMES} times",
+    "alternatives listed at each token, of all answers to a prompt": f"{caps.MAX_LISTED}, and `HEADWAY_MAX_LOGPROBS`, "
     f"{CAPS.logprobs}, of one answer",
     "items of a conversation in `input`": f"{caps.MAX_ITEMS}",
     "log probabilities over a whole prompt": f"`HEADWAY_MAX_PROMPT_LOGPROBS`, {USUAL_PROMPT_LOGPROBS}",

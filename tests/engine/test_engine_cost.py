@@ -75,7 +75,8 @@ def cost_s(server: RunningServer, route: str, more: dict[str, Any]) -> float:
     before_s = used_s(server)
     for _ in range(AT_ONCE):
         answer = requests.post(f"{server.url}{route}", json=whole, timeout=120)
-        assert answer.status_code in (200, 400), answer.text[:300]
+        # a conversation may be longer than the model's context, which is known when it has been rendered
+        assert answer.status_code == 200 or (route != TEXT and answer.status_code == 400), answer.text[:300]
     server.settle()
     return used_s(server) - before_s
 
@@ -96,12 +97,12 @@ def test_the_cost_grows_no_faster_than_the_size(server: RunningServer, name: str
         assert found[size] <= MOST_GROWTH * found[half], (name, plain_s, found)
 
 
-def test_alternatives_are_bounded_over_all_answers(server: RunningServer) -> None:
-    """The front end makes an object of each at every step."""
+def test_what_would_cost_too_much_at_each_token_is_refused(server: RunningServer) -> None:
+    """By name; the alternatives that an unknown client may ask for are within their bound for all its answers."""
     assert (USUAL_CAPS.logprobs or 0) <= MAX_LISTED // SEQUENCES
     for more in (
         {"repetition_detection": {"max_pattern_size": 10**6, "min_count": 2}},
-        {"allowed_token_ids": [1] * 300_000},
+        {"allowed_token_ids": [1] * 600_000},
     ):
         answer = requests.post(f"{server.url}{TEXT}", json=body(TEXT, 4) | more, timeout=120)
         assert answer.status_code == 400

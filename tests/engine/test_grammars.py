@@ -85,6 +85,24 @@ def test_what_the_engine_does_not_take_is_no_stream_with_200(server: RunningServ
             assert "data:" not in answer.text
 
 
+def test_ambiguous_grammars_are_refused_for_what_each_token_would_cost(server: RunningServer) -> None:
+    """They compile at once, and would then take the engine ever longer; one that is none passes beside them."""
+    slow = {"grammar": 'root ::= s\ns ::= "a" | s s'}
+    lists = [{"type": "array", "items": {"$ref": "#/$defs/s"}}] * 60
+    deep = {"json": {"$defs": {"s": {"anyOf": [*lists, {"type": "string"}]}}, "$ref": "#/$defs/s"}}
+    before = server.scrape()
+    for one in (slow, deep, slow):
+        answer = asked(server, {"structured_outputs": one})
+        assert (answer.status_code, "at each token" in answer.text) == (400, True), answer.text
+    assert asked(server, {"structured_outputs": {"grammar": 'root ::= "a" root "a" | "b"'}}).status_code == 200
+    now = server.scrape()
+    assert (
+        now("headway_grammar_checks_total", result="too_slow")
+        - before("headway_grammar_checks_total", result="too_slow")
+        == 2
+    )
+
+
 def test_a_client_that_leaves_ends_the_compilation(server: RunningServer) -> None:
     """Nothing goes on for it, here or in the engine."""
     more = {"structured_outputs": {"json": nested(25)}}

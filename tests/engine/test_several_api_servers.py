@@ -97,6 +97,13 @@ def test_a_grammar_that_takes_too_much_is_refused(pair: RunningServer) -> None:
         whole = body(ROUTE, 4) | {"structured_outputs": {"json": grammar}}
         answer = requests.post(f"{pair.url}{ROUTE}", json=whole, timeout=120)
         assert answer.status_code == status, answer.text
+    form = {"text": {"format": {"type": "json_schema", "name": "a", "schema": nested}}}
+    for route, more in (("/v1/responses", form), (ROUTE, {"logit_bias": {"99999999": 1}})):
+        answer = requests.post(f"{pair.url}{route}", json=body(route, 4, stream=True) | more, timeout=120)
+        assert (answer.status_code, "data:" in answer.text) == (400, False), answer.text
+    assert healthy(pair) == 2
+    lines = requests.post(f"{pair.url}{ROUTE}", json=body(ROUTE, 4, stream=True), timeout=120).text
+    assert lines.count("data: {") >= 4
 
 
 async def test_both_work_and_the_limit_holds_over_both(pair: RunningServer) -> None:

@@ -57,7 +57,7 @@ from headway_policies.preset import seat_words
 log = logging.getLogger("headway.vllm_adapter.endpoint")
 
 #: Grammars of one tenant that wait for their check in one of several API servers: their requests hold seats meanwhile.
-_MOST_SEATED = 2
+_MOST_SEATED = 8
 
 
 class HeadwayEndpoint:

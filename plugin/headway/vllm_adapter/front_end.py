@@ -15,7 +15,6 @@ import logging
 import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
 from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any, Final
@@ -25,8 +24,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headway.errors import Refused
 from headway.vllm_adapter.engine_adapter import CallBounds, VllmAdapter, abort_client
+from headway.vllm_adapter.front_end_checks import CALL, Call, HeldStream, checked
 from headway.vllm_adapter.front_end_processes import ENGINE_DIED
 from headway.vllm_adapter.start_checks import FRONT_END
 
@@ -40,7 +39,6 @@ PRIORITY_HEADER: Final = "x-headway-priority"
 TENANT_HEADER: Final = "x-headway-tenant"
 
 _PRIORITY: ContextVar[int | None] = ContextVar("headway_front_end_priority", default=None)
-_TENANT: ContextVar[str] = ContextVar("headway_front_end_tenant", default="")
 _MOST_CLIENTS: Final = 1024
 
 
@@ -65,7 +63,7 @@ class FrontEnd:
         """From now on it serves with this engine client, within these bounds."""
         self._engine = engine
         self._facts = engine_facts(engine)
-        engine.generate = _checked(_with_priority(engine.generate), VllmAdapter(bounds))
+        engine.generate = checked(_with_priority(engine.generate), VllmAdapter(bounds))
         engine.encode = _with_priority(engine.encode)
 
     def _dead(self) -> bool:
@@ -122,9 +120,18 @@ class FrontEndGuard:
             await send(message)
 
         said = headers.get(PRIORITY_HEADER.encode(), b"")
-        _TENANT.set(headers.get(TENANT_HEADER.encode(), b"").decode("latin-1"))
         _PRIORITY.set(int(said) if said.isdigit() and len(said) <= 6 else None)
-        await self._app(scope, receive, answer)
+        call = Call(headers.get(TENANT_HEADER.encode(), b"").decode("latin-1"))
+        CALL.set(call)
+        if scope["type"] != "http":
+            await self._app(scope, receive, answer)
+            return
+        held = HeldStream(call, scope["path"], answer)
+        try:
+            await self._app(scope, receive, held.send)
+        except Exception:
+            if not await held.finish():
+                raise
 
 
 def engine_facts(engine: Any) -> dict[str, Any]:
@@ -153,20 +160,3 @@ def _with_priority(run: Callable[..., AsyncGenerator[Any, None]]) -> Callable[..
         return run(*arguments, **options)
 
     return ranked
-
-
-def _checked(run: Callable[..., AsyncGenerator[Any, None]], adapter: VllmAdapter) -> Callable[..., Any]:
-    """The same call, once the engine may have it. Raises the engine's error where it may not, or not now."""
-
-    async def checked(prompt: Any, sampling_params: Any, *arguments: Any, **options: Any) -> AsyncGenerator[Any, None]:
-        check = adapter.check(prompt, sampling_params, _TENANT.get())
-        if check is not None:
-            try:
-                await check()
-            except Refused as refused:
-                raise adapter.error(refused) from None
-        async with aclosing(run(prompt, sampling_params, *arguments, **options)) as call:
-            async for output in call:
-                yield output
-
-    return checked

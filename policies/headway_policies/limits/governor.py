@@ -275,7 +275,7 @@ class Governor:
         if no_change is not None:
             return allowed, no_change
         careful = now_s < self._careful_until_s
-        wanted = math.ceil(seen.seats_taken) + seen.next_seats
+        wanted = math.ceil(seen.seats_taken) + seen.next_seats if seen.next_seats > 1 else 0
         highest = allowed + 1 if careful else max(allowed, wanted, int(_STEP_UP_RATIO * seen.seats_taken) + 1)
         highest = min(highest, allowed + max(1, allowed // 4, seen.queued, wanted - allowed))
         target = max(lowest, min(proposal, highest))

@@ -12,8 +12,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Message
 
-from headway.errors import refusal
+from headway.engine import Invalid
+from headway.errors import Refused, refusal
 from headway.vllm_adapter.engine_adapter import CallBounds
 from headway.vllm_adapter.engine_core_hooks import ABORT_CLIENT, GET_HOLDS, abort_client
 from headway.vllm_adapter.front_end import (
@@ -25,6 +27,7 @@ from headway.vllm_adapter.front_end import (
     FrontEndGuard,
     is_front_end,
 )
+from headway.vllm_adapter.front_end_checks import Call, HeldStream
 from headway.vllm_adapter.front_end_processes import ENGINE_DIED
 from headway.vllm_adapter.grammars import GrammarTooLargeError
 from headway_policies import Hold, Reason
@@ -131,6 +134,46 @@ async def test_what_the_engine_must_not_have_ends_before_it(served: tuple[Engine
     assert (checks.tenants, engine.asked) == (["acme"] * 3, [7])
 
 
+START: Message = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]}
+PART: Message = {"type": "http.response.body", "body": b"data: {}", "more_body": True}
+LAST: Message = {"type": "http.response.body", "body": b""}
+
+
+async def streamed(wrong: Invalid | Refused | None, *messages: Message, begun: bool = False) -> list[Message]:
+    """What a client gets of these messages of an application, which then ends."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    held = HeldStream(Call(begun=begun, wrong=wrong), "/v1/completions", send)
+    for one in messages:
+        await held.send(one)
+    await held.finish()
+    return sent
+
+
+@pytest.mark.parametrize("messages", [(START,), (START, PART), (START, PART, LAST), (START, LAST)])
+async def test_a_stream_that_is_refused_before_it_has_output_has_a_status(messages: tuple[Message, ...]) -> None:
+    """Whether the application sends an event for it or breaks off."""
+    invalid = await streamed(Invalid(400, "too large", "structured_outputs"), *messages)
+    refused = await streamed(refusal(Reason.QUEUE_FULL, 3), *messages)
+    assert [one.get("status") for one in (*invalid, *refused)] == [400, None, 429, None]
+    assert b"structured_outputs" in invalid[1]["body"]
+    assert dict(refused[0]["headers"])[b"retry-after"] == b"3"
+
+
+async def test_any_other_response_passes_as_it_is() -> None:
+    """Streams once there is output or at their end, and whole answers at once, also those of an error."""
+    plain = START | {"headers": [(b"content-type", b"application/json")]}
+    wrong = Invalid(400, "too late")
+    assert await streamed(None, START, PART) == []
+    assert await streamed(None, START, PART, LAST) == [START, PART, LAST]
+    assert await streamed(wrong, START, PART, begun=True) == [START, PART]
+    assert await streamed(wrong, plain, PART, LAST) == [plain, PART, LAST]
+    assert await streamed(wrong, START | {"status": 400}, LAST) == [START | {"status": 400}, LAST]
+
+
 async def test_the_sequences_of_a_lost_api_server_are_ended(served: tuple[Engine, Starlette]) -> None:
     """In every rank; a number is needed."""
     engine, app = served
@@ -169,7 +212,7 @@ async def test_the_process_ends_before_it_answers_for_a_dead_engine() -> None:
     async def send(message: Any) -> None:
         sent.append(message["type"])
 
-    scope = {"type": "http", "headers": [(b"authorization", f"Bearer {SECRET}".encode())]}
+    scope = {"type": "http", "path": "/", "headers": [(b"authorization", f"Bearer {SECRET}".encode())]}
     with pytest.raises(Ended):
         await FrontEndGuard(app, key=SECRET, dead=lambda: dead, end=end)(scope, _nothing, send)
     assert sent == ["http.response.start"]

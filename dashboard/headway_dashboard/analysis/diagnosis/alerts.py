@@ -32,7 +32,7 @@ DEATHS = Gauge(Metric("headway_engine_deaths_total", by=("cause", INSTANCE)))
 SEVERITY = Gauge(Metric("headway_severity"), largest=True)
 INVALID = Gauge(Metric("headway_bottleneck", (("bottleneck", ("invalid_requests",)),)), largest=True)
 DISPATCHED = Gauge(Metric("headway_queue_wait_seconds_count", by=("class", INSTANCE)))
-COMPILING = Gauge(Metric("headway_grammars_compiling"), largest=True)
+COMPILING = Gauge(Metric("headway_grammars_compiling", by=(INSTANCE,)))
 UNCHECKED = Gauge(Metric("headway_grammar_checks_total", (("result", ("unchecked",)),), by=(INSTANCE,)))
 PREEMPTIONS = Gauge(Metric("vllm:num_preemptions_total", by=(INSTANCE,)))
 
@@ -183,8 +183,8 @@ def _kv_full(reading: Reading) -> Iterator[Alert]:
 
 
 def _grammars(reading: Reading) -> Iterator[Alert]:
-    compiling = _recent(reading[COMPILING], BRIEFLY_S).get("", [])
-    if compiling and _covers(reading[COMPILING], compiling, BRIEFLY_S) and min(compiling) > 0:
+    compiling = _recent(reading[COMPILING], BRIEFLY_S).values()
+    if any(one and _covers(reading[COMPILING], one, BRIEFLY_S) and min(one) > 0 for one in compiling):
         text = f"grammars have been compiled for {duration(BRIEFLY_S)} without a pause"
         yield Alert("HeadwayGrammarsCompile", "warning", text)
     unchecked = fsum(_grown(reading[UNCHECKED], BRIEFLY_S).values())

@@ -21,8 +21,8 @@ GROUP = Group(
         ),
         Alert(
             "HeadwayGrammarsCompile",
-            "min_over_time(headway_grammars_compiling[5m]) > 0",
-            "0s",
+            "min_over_time(headway_grammars_compiling[1m]) > 0",
+            "5m",
             "warning",
             summary="{{ $labels.instance }}: grammars have been compiled for 5 minutes without a pause",
             action="A tenant sends ever new ones that take long: its structured requests wait for one another. Lower "

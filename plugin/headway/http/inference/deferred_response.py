@@ -203,7 +203,10 @@ class DeferredResponse:
     def _decided(self) -> bool:
         """Whether the status can no longer change: the request asks for no permit, or its first token has come."""
         permit = self._context.permit
-        return not self._context.late_seat if permit is None else permit.token_s is not None
+        context = self._context
+        if permit is None:  # a detached request never has one: its call is another's
+            return context.detached or not context.late_seat
+        return permit.token_s is not None
 
     async def _forward(self) -> None:
         held, self._held = self._held, []

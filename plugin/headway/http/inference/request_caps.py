@@ -11,7 +11,7 @@
     tools         elements of tools                                      HEADWAY_MAX_TOOLS
     listed        the alternatives to a token times the answers          MAX_LISTED
     allowed       elements of allowed_token_ids                          MAX_ALLOWED_TOKENS
-    repetition    max_pattern_size of repetition_detection               MAX_REPEATED_TOKENS
+    repetition    max_pattern_size, min_count of repetition_detection    MAX_REPEATED_TOKENS, MAX_REPEATED_TIMES
     items         turns in input, of /v1/responses                       MAX_ITEMS
 
 A tenant's own caps bound prompts x n as well: no more than the larger of its caps of sequences and prompts. For the
@@ -62,10 +62,12 @@ MAX_TRANSFER_BYTES: Final = 1024 * 1024
 MAX_LISTED: Final = 2048
 #: Items of a conversation in ``input``: vLLM takes 0.1 ms for each, on its event loop.
 MAX_ITEMS: Final = 2048
-#: No vocabulary in use is larger.
-MAX_ALLOWED_TOKENS: Final = 262_144
-#: The engine compares at each token, for every size of a pattern, as many tokens as that in turn: quadratic.
+#: Twice the largest vocabulary in use.
+MAX_ALLOWED_TOKENS: Final = 524_288
+#: The engine compares at each token, for every size of a pattern, as many tokens as that in turn, each as often as the
+#: pattern is to come: the square of one times the other.
 MAX_REPEATED_TOKENS: Final = 64
+MAX_REPEATED_TIMES: Final = 16
 #: What -1 means for log probabilities; no vocabulary is larger.
 WHOLE_VOCABULARY: Final = 1_000_000
 
@@ -135,20 +137,28 @@ def _check_number(name: str, value: object, most: int | None) -> None:
 
 
 def _check_logprobs(name: str, value: object, most: int | None) -> None:
-    _check_number(name, WHOLE_VOCABULARY if whole_number(value) == -1 else value, most)
+    _check_number(name, _listed(value) if whole_number(value) == -1 else value, most)
 
 
 def _check_listed(prefix: str, fields: RequestFields) -> None:
-    """The alternatives that all answers have at each step. What asks for a whole vocabulary has a cap of its own."""
+    """The alternatives that several answers to a prompt have at each step; those of one have a cap of their own."""
+    answers = max(whole_number(fields.n) or 1, whole_number(fields.best_of) or 1)
+    if answers <= 1:
+        return
     listed = {
-        "logprobs": whole_number(fields.logprobs) or 0,
-        "top_logprobs": whole_number(fields.top_logprobs) or 0,
+        "logprobs": _listed(fields.logprobs),
+        "top_logprobs": _listed(fields.top_logprobs),
         "logprob_token_ids": count(fields.logprob_token_ids),
     }
     name = max(listed, key=listed.__getitem__)
-    most = MAX_LISTED // max(1, whole_number(fields.n) or 1, whole_number(fields.best_of) or 1)
+    most = MAX_LISTED // answers
     if listed[name] > most:
         raise _too_large(prefix + name, f"at most {most} is allowed here with so many answers")
+
+
+def _listed(value: object) -> int:
+    number = whole_number(value) or 0
+    return WHOLE_VOCABULARY if number == -1 else number
 
 
 def _check_allowed(name: str, raw: Raw, _: int | None) -> None:
@@ -157,6 +167,7 @@ def _check_allowed(name: str, raw: Raw, _: int | None) -> None:
 
 def _check_repetition(name: str, raw: Raw, _: int | None) -> None:
     _check_number(f"{name}.max_pattern_size", member(raw, "max_pattern_size"), MAX_REPEATED_TOKENS)
+    _check_number(f"{name}.min_count", member(raw, "min_count"), MAX_REPEATED_TIMES)
 
 
 def _check_elements(name: str, raw: Raw, most: int | None) -> None:

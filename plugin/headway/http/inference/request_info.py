@@ -44,6 +44,8 @@ _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _GRAMMARS = ("structured_outputs", "response_format", "text", "output_config", "tools")
 _PLAIN_BYTES = 4096
 #: What a grammar has that is not plain (vllm_adapter/grammars/plain.py), and an escape, which may hide it.
+_CHOICES = (b"anyOf", b"oneOf")
+_PLAIN_CHOICES = 16
 _MULTIPLIES = re.compile(rb"pattern|regex|grammar|structural|Length|Items|Properties|imum|\\u")
 
 _TEXTS = ("prompt", "prompt_embeds")
@@ -123,7 +125,13 @@ def _measure(context: RequestContext, path: str, body: bytes, fields: RequestFie
 def _has_large_grammar(fields: RequestFields) -> bool:
     """Whether the engine's grammar of it may have to be compiled outside first: it is long, or may multiply."""
     grammars = (getattr(fields, name) for name in _GRAMMARS)
-    return any(len(raw) > _PLAIN_BYTES or _MULTIPLIES.search(raw) is not None for raw in grammars)
+    return any(_may_be_large(bytes(raw)) for raw in grammars)
+
+
+def _may_be_large(grammar: bytes) -> bool:
+    if len(grammar) > _PLAIN_BYTES or _MULTIPLIES.search(grammar) is not None:
+        return True
+    return grammar.count(b",") >= _PLAIN_CHOICES and any(word in grammar for word in _CHOICES)
 
 
 def _prompts(path: str, fields: RequestFields) -> int:

@@ -3,6 +3,7 @@
 guard           the API server's side: verdicts by hash, in turn for each tenant
 plain           which grammars need no check
 frames          what the two processes say to each other
+walk            what a grammar costs at each token
 compile_server  the process that compiles, each grammar in a child of its own with bounded time and memory
 """
 

@@ -22,14 +22,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.vllm_adapter.grammars.frames import Failure, Frames, Limits, Order, Report, Start, Verdict, packed
+from headway.vllm_adapter.grammars.walk import TooSlowError, walk
 
 _READ_BYTES = 1 << 16
 _NICE = 19  # a grammar that is to be refused takes no time from the engine
 _PR_SET_PDEATHSIG = 1
 _MOST_WORDS = 400
+_WALK_S = 2
 _PAGE_BYTES = resource.getpagesize()
 
-#: Compiles the fields of vLLM's ``StructuredOutputsParams``. Raises what the engine would.
+#: Compiles the fields of vLLM's ``StructuredOutputsParams``. Raises what the engine would, or TooSlowError.
 Compile = Callable[[dict[str, Any]], None]
 
 
@@ -98,6 +100,8 @@ class CompileServer:
             verdict = Verdict.FITS
         except MemoryError:
             verdict = None
+        except TooSlowError:
+            verdict = Verdict.TOO_SLOW
         except Exception:
             verdict = Verdict.INVALID
         finally:
@@ -153,12 +157,20 @@ def bound_this_process(limits: Limits) -> None:
         size_bytes = int(file.read().split()[0]) * _PAGE_BYTES
     most_bytes = size_bytes + limits.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.processor_s, limits.processor_s + 1))
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.processor_s, limits.processor_s + _WALK_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def more_processor_time() -> None:
+    """``_WALK_S`` more, for the walk after a compilation that has used up all but a moment of its own."""
+    _, most_s = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (most_s, most_s))
+
+
 def compiler_of(vllm_config: Any) -> Compile:
-    """What vLLM does with the parameters of a structured output, in the API server and in the engine."""
+    """What vLLM does with the parameters of a structured output, in the API server and in the engine; then a walk
+    through the grammar, which tells what each token costs.
+    """
     from vllm.sampling_params import SamplingParams, StructuredOutputsParams
     from vllm.tokenizers import cached_tokenizer_from_config
     from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
@@ -167,6 +179,9 @@ def compiler_of(vllm_config: Any) -> Compile:
     model, outputs = vllm_config.model_config, vllm_config.structured_outputs_config
     tokenizer = cached_tokenizer_from_config(model_config=model)
     common = {"tokenizer": tokenizer, "vocab_size": model.get_vocab_size()}
+    special = frozenset(getattr(tokenizer, "all_special_ids", ()))
+    encoded = (tokenizer.encode(one, add_special_tokens=False) for one in "[{(")
+    opening = tuple(ids[0] for ids in encoded if len(ids) == 1)
     backends = {"xgrammar": XgrammarBackend(vllm_config, **common)}
 
     def compile_one(fields: dict[str, Any]) -> None:
@@ -175,7 +190,9 @@ def compiler_of(vllm_config: Any) -> Compile:
         chosen: Any = params.structured_outputs
         name = str(chosen._backend)
         backend = backends.get(name) or _backend_class(name)(vllm_config, **common)
-        backend.compile_grammar(*get_structured_output_key(chosen))
+        grammar = backend.compile_grammar(*get_structured_output_key(chosen))
+        more_processor_time()
+        walk(grammar, backend.allocate_token_bitmask(1), special, opening)
 
     return compile_one
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+#: Of processor time, that a grammar may take for each token on the mean.
+MOST_MEAN_S = 0.004
 _LENGTH_BYTES = 4
 
 
@@ -20,6 +22,7 @@ class Verdict(IntEnum):
     FITS = 1
     INVALID = 2
     TOO_LARGE = 3
+    TOO_SLOW = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.errors import refusal
-from headway.vllm_adapter.grammars.frames import Failure, Frames, Limits, Order, Start, Verdict, packed
+from headway.vllm_adapter.grammars.frames import MOST_MEAN_S, Failure, Frames, Limits, Order, Start, Verdict, packed
 from headway.vllm_adapter.grammars.plain import is_plain
 from headway_policies import Reason
 
@@ -52,7 +52,7 @@ class _KilledError(Exception):
 
 
 class GrammarTooLargeError(Exception):
-    """The grammar takes more to compile than one request may."""
+    """The grammar takes more than one request may, to compile or at each token."""
 
 
 @dataclass(slots=True)
@@ -125,6 +125,11 @@ class GrammarGuard:
             self._known.move_to_end(key)
             self.verdicts["known"] += 1
         verdict = known or await self._verdict(key, fields, tenant)
+        if verdict is Verdict.TOO_SLOW:
+            raise GrammarTooLargeError(
+                f"this grammar takes more than {1e3 * MOST_MEAN_S:g} ms at each token, or ever more: it is ambiguous, "
+                "or names too many alternatives"
+            )
         if verdict is Verdict.TOO_LARGE:
             limits = self._limits
             raise GrammarTooLargeError(
@@ -184,6 +189,8 @@ class GrammarGuard:
             if not found.waiting:
                 found.task.cancel()
                 self._compiling.pop(key, None)
+        if self._unusable:
+            return verdict
         self._known[key] = verdict
         if len(self._known) > _MOST_VERDICTS:
             self._known.popitem(last=False)

@@ -1,7 +1,7 @@
 """Plain grammars: schemas and choices whose compilation takes milliseconds whatever they say.
 
 They are short and have none of what multiplies: no pattern, no bounded repetition, no range of numbers, no grammar in a
-language of its own. All else is compiled outside of the engine first.
+language of its own, and few choices between schemas. All else is compiled outside of the engine first.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 _MOST_BYTES = 4096
 _MOST_NODES = 256
+_MOST_CHOICES = 16  # of all anyOf and oneOf: what can be read in several ways costs time at each token
 #: What a plain schema may say; each adds its own length to the grammar, and multiplies nothing.
 _KEYWORDS = frozenset(
     {
@@ -37,12 +38,14 @@ def _is_plain_schema(schema: Any) -> bool:
     if len(text) > _MOST_BYTES:
         return False
     try:
-        waiting, nodes = [json.loads(text)], 0
+        waiting, nodes, choices = [json.loads(text)], 0, 0
     except (ValueError, RecursionError):
         return True  # the engine refuses it unread
     while waiting:
         node, nodes = waiting.pop(), nodes + 1
-        if nodes > _MOST_NODES:
+        if isinstance(node, dict):
+            choices += sum(len(node[name]) for name in _LISTED if isinstance(node.get(name), list))
+        if nodes > _MOST_NODES or choices > _MOST_CHOICES:
             return False
         if not isinstance(node, bool):
             below = _below(node)

@@ -63,8 +63,11 @@ def names(answers: Answers) -> list[str]:
             ["HeadwayEngineOutOfMemoryAgain", "HeadwayEngineReplaced"],
         ),
         ({alerts.REALTIME_REFUSALS: {("queue_full",): grown(1), ("shed",): flat(3)}}, ["HeadwayRealtimeRefused"]),
-        ({alerts.COMPILING: flat(1.0), alerts.UNCHECKED: flat(3.0)}, ["HeadwayGrammarsCompile"]),
-        ({alerts.COMPILING: [*flat(1.0)[9:], 0.0, *flat(1.0)[:8]], alerts.UNCHECKED: flat(0.0)}, []),
+        (
+            {alerts.COMPILING: {("a:1",): flat(1.0)}, alerts.UNCHECKED: {("a:1",): flat(3.0)}},
+            ["HeadwayGrammarsCompile"],
+        ),
+        ({alerts.COMPILING: {("a:1",): [*flat(1.0)[9:], 0.0, *flat(1.0)[:8]], ("b:1",): flat(0.0)}}, []),
         ({alerts.UNCHECKED: {("a:1",): grown(2)}}, ["HeadwayGrammarsUnchecked"]),
         ({alerts.SEVERITY: flat(3.0)}, ["HeadwayOverloaded", "HeadwayDegraded"]),
         ({alerts.SEVERITY: flat(2.0)}, ["HeadwayDegraded"]),

@@ -17,6 +17,7 @@ from headway.http.inference.request_caps import (
     MAX_ALLOWED_TOKENS,
     MAX_ITEMS,
     MAX_LISTED,
+    MAX_REPEATED_TIMES,
     MAX_REPEATED_TOKENS,
     MAX_SCHEMA_DEPTH,
     MAX_STOP_BYTES,
@@ -159,6 +160,11 @@ BEYOND: dict[str, tuple[dict[str, Any], str]] = {
         {"repetition_detection": {"max_pattern_size": MAX_REPEATED_TOKENS + 1, "min_count": 2}},
         "repetition_detection.max_pattern_size",
     ),
+    "many repetitions": (
+        {"repetition_detection": {"max_pattern_size": 2, "min_count": MAX_REPEATED_TIMES + 1}},
+        "repetition_detection.min_count",
+    ),
+    "a whole vocabulary for several answers": ({"n": 2, "logprobs": -1}, "logprobs"),
     "repetition as a text": (
         {"repetition_detection": {"max_pattern_size": str(MAX_REPEATED_TOKENS + 1)}},
         "repetition_detection.max_pattern_size",
@@ -188,6 +194,7 @@ def test_what_is_at_its_bound_passes() -> None:
     check({"allowed_token_ids": [1] * MAX_ALLOWED_TOKENS}, USUAL_CAPS)
     check({"repetition_detection": {"max_pattern_size": MAX_REPEATED_TOKENS, "min_count": 9}}, USUAL_CAPS)
     check({"n": 64, "logprobs": MAX_LISTED // 64}, USUAL_CAPS)
+    check({"n": 1, "logprobs": MAX_LISTED + 1}, NO_CAPS)
     check({"input": [{"role": "user", "content": "x"}] * MAX_ITEMS}, USUAL_CAPS)
     for wrong in (None, 1, "x", [], {}, {"max_pattern_size": None}):
         check({"repetition_detection": wrong}, USUAL_CAPS)

@@ -56,6 +56,7 @@ def test_what_most_requests_ask_for_is_plain(fields: dict[str, Any]) -> None:
         {"json": {"$defs": {"a": {"patternProperties": {}}}}},
         {"json": {"properties": [1]}},
         {"json": {"anyOf": [{"type": "string"}] * 300}},
+        {"json": {"properties": {"a": {"anyOf": [True] * 9}, "b": {"oneOf": [True] * 9}}}},
         {"json": {"title": "a" * 5000}},
     ],
     ids=str,
