@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from random import Random
-from statistics import fmean
+from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,7 +103,7 @@ def _walk(grammar: Grammar, bitmask: Any, special: _Tokens, pick: _Pick, clock: 
         if not taken:
             return
     early_s, late_s = costs_s[_WINDOW : 2 * _WINDOW], costs_s[-_WINDOW:]
-    if len(costs_s) >= 3 * _WINDOW and fmean(late_s) > max(_GROWN_S, _GROWTH * fmean(early_s)):
+    if len(costs_s) >= 3 * _WINDOW and median(late_s) > max(_GROWN_S, _GROWTH * median(early_s)):
         raise TooSlowError
 
 

@@ -61,6 +61,11 @@ def test_a_grammar_with_a_usual_cost_is_walked_through_in_four_ways() -> None:
     assert len(first) <= STEPS
 
 
+def test_a_long_step_among_the_last_is_no_growth() -> None:
+    """A choice between many tools is read once in a while, and costs nothing between."""
+    Costly(lambda step: 0.02 if step % 40 == 39 else 0.00001).walk()
+
+
 @pytest.mark.parametrize(
     "cost_s",
     [
