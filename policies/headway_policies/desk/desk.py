@@ -173,7 +173,8 @@ class Desk:
             pace_spread_ratio=self._forecast.pace.ratio,
             unloaded_token_s=None if unloaded is None else unloaded.token_s,
         )
-        scheduler.limited, scheduler.next_seats = False, 1
+        scheduler.limited = False
+        scheduler.next_seats = 1
         self._capacity.observe(signals, now_s)
         scheduler.observe(load)
         self._objectives.observed()

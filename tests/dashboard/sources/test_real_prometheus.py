@@ -218,9 +218,10 @@ def test_two_servers_in_prometheus_are_merged_and_told_apart(
             second.stop()
             until(lambda: source.read(asked, 300.0).instances[names[1]].trouble == "refused")
             until(lambda: source.read(asked, 300.0)[panels.LIMIT].latest() == 32)
-            left = source.read(asked, 300.0)
-            assert left.health.trouble is None
-            assert left[by_instance(panels.LIMIT)].latest(names[1]) is None
-            until(lambda: events(source) == [("restarted", names[0]), ("gone", names[1])])
+            until(lambda: source.read(asked, 300.0).health.trouble is None)
+            until(lambda: source.read(asked, 300.0)[by_instance(panels.LIMIT)].latest(names[1]) is None)
+            # On a busy machine a scrape of a second may be missed, which is an event as well, and of one of these two.
+            until(lambda: {("restarted", names[0]), ("gone", names[1])} <= {*events(source)})
+            assert {name for _, name in events(source)} == {*names}
             said = "1 of 2 servers does not answer."
             until(lambda: away_words(source.read(asked, 300.0), time.time()) == said)
