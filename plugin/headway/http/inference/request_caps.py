@@ -32,7 +32,6 @@ from msgspec import Raw
 
 from headway.api_errors import BadRequest
 from headway.http.inference.request_fields import (
-    CONVERSATIONS,
     PROMPTS,
     RequestFields,
     count,
@@ -137,7 +136,7 @@ def _check_number(name: str, value: object, most: int | None) -> None:
 
 
 def _check_logprobs(name: str, value: object, most: int | None) -> None:
-    _check_number(name, _listed(value) if whole_number(value) == -1 else value, most)
+    _check_number(name, _listed(value), most)
 
 
 def _check_listed(prefix: str, fields: RequestFields) -> None:
@@ -250,6 +249,6 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str, Any, int | None], None], str | 
     ),
     **dict.fromkeys(("kv_transfer_params", "ec_transfer_params"), (_check_transfer, None)),
     **dict.fromkeys(PROMPTS, (_check_prompts, "prompts")),
-    **dict.fromkeys(CONVERSATIONS, (_check_conversations, "prompts")),
+    "messages": (_check_conversations, "prompts"),
     "input": (_check_input, "prompts"),
 }

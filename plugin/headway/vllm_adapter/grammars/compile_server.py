@@ -28,7 +28,7 @@ _READ_BYTES = 1 << 16
 _NICE = 19  # a grammar that is to be refused takes no time from the engine
 _PR_SET_PDEATHSIG = 1
 _MOST_WORDS = 400
-_WALK_S = 2
+_MORE_S = 2  # of processor time, for the walk
 _PAGE_BYTES = resource.getpagesize()
 
 #: Compiles the fields of vLLM's ``StructuredOutputsParams``. Raises what the engine would, or TooSlowError.
@@ -157,12 +157,12 @@ def bound_this_process(limits: Limits) -> None:
         size_bytes = int(file.read().split()[0]) * _PAGE_BYTES
     most_bytes = size_bytes + limits.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.processor_s, limits.processor_s + _WALK_S))
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.processor_s, limits.processor_s + _MORE_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def more_processor_time() -> None:
-    """``_WALK_S`` more, for the walk after a compilation that has used up all but a moment of its own."""
+    """``_MORE_S`` more, for the walk after a compilation that has used up all but a moment of its own."""
     _, most_s = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (most_s, most_s))
 

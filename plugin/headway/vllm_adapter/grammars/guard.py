@@ -2,8 +2,8 @@
 
 vLLM compiles in a small pool of threads inside the engine and cancels nothing: a pattern of a few bytes like
 ``(([a-z]{1,30}){1,30}){1,30}`` takes all of it for hours, after its client has left, and every other structured request
-waits behind it. So a process compiles first (``compile_server``), and what takes more than it may is refused with 400.
-What fits there costs the engine no more.
+waits behind it. So a process compiles first (``compile_server``), and what takes more than it may, or would take the
+engine too long at each token (``walk``), is refused with 400. What fits there costs the engine no more.
 
 Plain schemas (``plain``) need no check. A verdict is kept by the hash of the grammar, so one that is used again costs
 nothing. The process starts with the first grammar that is not plain, which takes some seconds. A tenant has one
