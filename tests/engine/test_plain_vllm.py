@@ -32,6 +32,11 @@ def stock(real_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield server
 
 
+def _running_and_waiting(server: RunningServer) -> tuple[int, int]:
+    status = server.status()
+    return status["in_flight"], status["queued"]
+
+
 async def _leave_early(server: RunningServer, after_s: float, route: str, *, stream: bool) -> None:
     async with httpx.AsyncClient(timeout=60, limits=CONNECTIONS) as client:
         request = client.post(server.url + route, json=body(route, 500, stream=stream))
@@ -85,7 +90,7 @@ async def test_a_dead_engine_ends_the_server_with_an_error(stock: RunningServer)
         one.stream = False
     group = ClientGroup(stock, clients)
     load = asyncio.create_task(group.run())
-    await asyncio.to_thread(wait_until, lambda: stock.status()["in_flight"] == 4, "four run")
+    await asyncio.to_thread(wait_until, lambda: _running_and_waiting(stock) == (4, 8), "four run and eight wait")
     kill(engine_core(stock))
     await load
     assert {(one.verdict, one.status, one.reason) for one in clients} == {("refused", 503, "engine_lost")}

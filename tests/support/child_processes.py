@@ -16,23 +16,33 @@ from typing import Any
 from headway.vllm_adapter.process import parent_watch
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
-GRANDCHILD = "import subprocess, time; print('{name}', subprocess.Popen({sleep}).pid, flush=True); time.sleep(600)"
+GRANDCHILD = (
+    "import os, subprocess, time; pid = subprocess.Popen({sleep}).pid; "
+    "os.write(1, f'{name} {{pid}}\\n'.encode()); time.sleep(600)"
+)
 OUTER = "from headway.vllm_adapter.process.parent_watch import watch_this_process; watch_this_process(); "
 IGNORES_SIGTERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-FORKS = "import os, time; pid = os.fork(); pid and print('forked by a child', pid, flush=True); time.sleep(600)"
+FORKS = (
+    "import os, time; pid = os.fork(); pid and os.write(1, f'forked by a child {pid}\\n'.encode()); time.sleep(600)"
+)
 TITLE = "import setproctitle, time; setproctitle.setproctitle('VLLM::EngineCore'); time.sleep(600)"
 
 
 def reported(name: str, pid: int) -> int:
-    """Print the name and pid of a process."""
-    sys.stdout.write(f"{name} {pid}\n")
-    sys.stdout.flush()
+    """Print the name and pid of a process, in one write: several processes print to the same pipe."""
+    os.write(1, f"{name} {pid}\n".encode())
     return pid
 
 
 def started(name: str, code: str | None = None, **options: Any) -> int:
     """Start a separate program."""
     return reported(name, subprocess.Popen(SLEEP if code is None else [sys.executable, "-c", code], **options).pid)
+
+
+def sleep_as(name: str) -> None:
+    """Report the current process and sleep: once it reports, it needs nothing more of its parent."""
+    reported(name, os.getpid())
+    time.sleep(600)
 
 
 def main() -> None:
@@ -49,9 +59,7 @@ def main() -> None:
     started("a parent that forks", FORKS)
     started("a server", OUTER + GRANDCHILD.format(name="below a server", sleep=SLEEP))
     os.kill(started("stopped"), signal.SIGSTOP)
-    spawned = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
-    spawned.start()
-    reported("spawned", spawned.pid or 0)
+    multiprocessing.get_context("spawn").Process(target=sleep_as, args=("spawned",)).start()
     reported("only forked", os.fork() or time.sleep(600) or 0)
     time.sleep(600)
 
