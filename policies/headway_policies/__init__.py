@@ -23,7 +23,17 @@ from headway_policies.desk import (
     WakeAt,
     dump,
 )
-from headway_policies.engine import Cause, EngineState, Progress, Recovery, Restart, RestartPolicy, Watchdog
+from headway_policies.engine import (
+    Cause,
+    EngineState,
+    Progress,
+    Recovery,
+    Restart,
+    RestartPolicy,
+    Watchdog,
+    compilations_stuck,
+    slow_compilation_s,
+)
 from headway_policies.limits import FixedLimit, Limit, Load, Signals
 from headway_policies.prediction import Accuracy
 from headway_policies.preset import Change, Preset, PresetError, bundled_presets, changes, load_preset, parse_preset
@@ -75,7 +85,9 @@ __all__ = [
     "Watchdog",
     "bundled_presets",
     "changes",
+    "compilations_stuck",
     "dump",
     "load_preset",
     "parse_preset",
+    "slow_compilation_s",
 ]

@@ -22,9 +22,7 @@ GRANDCHILD = (
 )
 OUTER = "from headway.vllm_adapter.process.parent_watch import watch_this_process; watch_this_process(); "
 IGNORES_SIGTERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-FORKS = (
-    "import os, time; pid = os.fork(); pid and os.write(1, f'forked by a child {pid}\\n'.encode()); time.sleep(600)"
-)
+FORKS = "import os, time; pid = os.fork(); pid and os.write(1, f'forked by a child {pid}\\n'.encode()); time.sleep(600)"
 TITLE = "import setproctitle, time; setproctitle.setproctitle('VLLM::EngineCore'); time.sleep(600)"
 
 

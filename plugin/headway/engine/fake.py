@@ -49,6 +49,7 @@ class FakeEngine:
         self.slow = False
         self.paused = False
         self.asleep = False
+        self.compiling_s = self.compilations_held_s = 0.0
         self._beats = 0
         self._works = 0
         self._dead = False
@@ -109,11 +110,18 @@ class FakeEngine:
                 await asyncio.get_running_loop().create_future()
 
     def progress(self) -> Progress:
-        """A ``slow`` step is under way and reported; one that is ``stalled`` reports nothing new."""
+        """A ``slow`` step is under way and reported; one that is ``stalled`` reports nothing new. Grammars compile for
+        as long as ``compiling_s`` says."""
         self._beats += not self.stalled
         if self.slow != bool(self._works % 2):
             self._works += 1
-        return Progress(engine=id(self), beats=self._beats, works=self._works)
+        return Progress(
+            engine=id(self),
+            beats=self._beats,
+            works=self._works,
+            compiling_s=self.compiling_s,
+            compilations_held_s=self.compilations_held_s,
+        )
 
     async def pause_generation(self, *, mode: str = "abort", clear_cache: bool = True) -> None:
         """Step no more, until resumed. Requests that run are kept."""

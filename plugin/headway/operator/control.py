@@ -221,6 +221,10 @@ class Control:
         """Why the server should receive no traffic; empty when it is ready."""
         return self.reader.not_ready()
 
+    def notes(self) -> list[str]:
+        """What an operator should look at, also while it is ready."""
+        return self.reader.notes()
+
     def warnings(self, preset: Preset) -> list[str]:
         """What ``headway preset validate`` warns of, and seats that this engine has no use for."""
         return lint(preset, self.reader.seat_bounds(preset))

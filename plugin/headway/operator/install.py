@@ -112,7 +112,16 @@ def install(
     record, deaths = _engine_record(audit, gate, "recycle_engine"), _deaths(supervisor)
     spare = None if supervisor is None else supervisor.spare
     recycle = EngineRecycle(gateway, parts.tasks, parts.memory, record, replace=replace, spare=spare, deaths=deaths)
-    facts = FactsReader(gate, served, activity, fallback, forecasts, recycle, lambda: reader.not_ready())
+    facts = FactsReader(
+        gate=gate,
+        served=served,
+        activity=activity,
+        fallback=fallback,
+        forecasts=forecasts,
+        recycle=recycle,
+        not_ready=lambda: reader.not_ready(),
+        slow_compilation_s=lambda: reader.slow_compilation_s(),
+    )
     diagnostics = Diagnostics(gate, facts)
     reader = SnapshotReader(
         identity=identity,

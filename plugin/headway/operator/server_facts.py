@@ -82,6 +82,7 @@ class FactsReader:
     forecasts: PresetForecasts
     recycle: EngineRecycle
     not_ready: Callable[[], list[str]]
+    slow_compilation_s: Callable[[], float]
 
     def sample(self) -> Sample:
         """How the server is now."""
@@ -142,6 +143,7 @@ class FactsReader:
             kv_ratio=fmean(one.kv_ratio for one in running) if running else 0.0,
             preemptions=recent[-1].preemptions - recent[0].preemptions,
             doubling_gain=desk.engine_fit.doubling_gain(seats_taken) if seats_taken else None,
+            compiling_s=self.slow_compilation_s(),
             error_share=ends.share(*ends.failures),
             failed_share=ends.share(*IN_ENGINE),
             invalid_share=ends.share(Outcome.REJECTED_INVALID),

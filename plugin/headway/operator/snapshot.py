@@ -144,7 +144,8 @@ class MemoryReading:
 
 @dataclass(frozen=True, slots=True)
 class SupervisorReading:
-    """The supervisor: the step of a restart under way, attempts in a row and at most, deaths, hangs, crash suspects."""
+    """The supervisor: the step of a restart under way, attempts in a row and at most, deaths, hangs, crash suspects,
+    the age of the grammar that the engine has been compiling for longest."""
 
     trying: str
     tries: int
@@ -152,6 +153,7 @@ class SupervisorReading:
     deaths: Mapping[Cause, int]
     hangs: int
     suspects: int
+    compiling_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,16 @@ class SnapshotReader:
         trying = "" if self.supervisor is None else self.supervisor.trying
         return not_ready(self.gateway.gate.desk, self.warmup.report, trying)
 
+    def notes(self) -> list[str]:
+        """What an operator should look at, also while the server is ready."""
+        if (compiling_s := self.slow_compilation_s()) > 0:
+            return [f"the engine has been compiling a grammar for {compiling_s:.0f} s"]
+        return []
+
+    def slow_compilation_s(self) -> float:
+        """The age of a grammar that the engine has been compiling for too long; 0 where none is."""
+        return 0.0 if self.supervisor is None else self.supervisor.slow_compilation_s
+
     def snapshot(self) -> Snapshot:
         """The whole, as it is now."""
         desk, now_s, history = self.gateway.gate.desk, self.gateway.gate.now_s(), self.history
@@ -168,6 +178,7 @@ class SnapshotReader:
                 deaths={cause: supervisor.deaths[cause] for cause in Cause},
                 hangs=supervisor.hangs,
                 suspects=desk.suspects,
+                compiling_s=supervisor.compiling_s,
             )
         link = self.gateway.link
         settings = link.adapter.settings(link.engine)

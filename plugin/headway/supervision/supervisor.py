@@ -2,8 +2,8 @@
 
 A few times a second it checks the engine. A dead one is replaced inside the running server, under the terms of the
 preset's ``[recovery]``; meanwhile the gate keeps waiting requests, and takes back those that had sent no output. An
-unresponsive one receives no requests until it responds. After the last attempt all requests are answered, and the
-server ends with an error.
+unresponsive one receives no requests until it responds. One whose grammars keep others waiting is replaced. After the
+last attempt all requests are answered, and the server ends with an error.
 """
 
 from __future__ import annotations
@@ -11,13 +11,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from headway.admission import Gateway
 from headway.errors import NoEngineError
 from headway.supervision.spare_engine import SpareStarter
-from headway_policies import CapReason, Cause, EngineState, Reason, Recovery, Restart, RestartPolicy, Watchdog
+from headway_policies import (
+    CapReason,
+    Cause,
+    EngineState,
+    Progress,
+    Reason,
+    Recovery,
+    Restart,
+    RestartPolicy,
+    Watchdog,
+    compilations_stuck,
+    slow_compilation_s,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +57,8 @@ class Replacer(Protocol):
 class Supervisor:
     """Supervises one engine while ``run`` runs. ``probe`` runs a request through a new engine before any other may.
 
-    ``trying`` says which step of a restart is under way; empty when none is.
+    ``trying`` says which step of a restart is under way; empty when none is. ``compiling_s`` is the age of the grammar
+    that the engine has been compiling for longest, 0 where it compiles none.
     """
 
     def __init__(
@@ -55,6 +68,7 @@ class Supervisor:
         self.deaths: Counter[Cause] = Counter()
         self.hangs = 0
         self.trying = ""
+        self.compiling_s = 0.0
         self._gateway = gateway
         self._replacer = replacer
         self._probe = probe
@@ -75,6 +89,11 @@ class Supervisor:
     def most_tries(self) -> int:
         """The most attempts in a row; 0 where this server cannot replace its engine."""
         return self.config.max_restarts if self._replacer is not None else 0
+
+    @property
+    def slow_compilation_s(self) -> float:
+        """The age of a grammar that the engine has been compiling for too long; 0 where none is."""
+        return slow_compilation_s(self.compiling_s, self.config)
 
     @property
     def spare(self) -> SpareStarter | None:
@@ -253,7 +272,8 @@ class Supervisor:
         gateway, watchdog = self._gateway, self._gateway.link.watchdog
         assert watchdog is not None
         now_s = gateway.gate.now_s()
-        watchdog.reported(gateway.link.adapter.progress(gateway.link.engine), now_s)
+        reports = gateway.link.adapter.progress(gateway.link.engine)
+        watchdog.reported(reports, now_s)
         quiet = watchdog.silent_s(now_s) > _PING_AFTER_S or now_s > self._asked_s + _PING_EVERY_S
         if quiet and (self._ping is None or self._ping.done()):
             self._asked_s = now_s
@@ -272,6 +292,22 @@ class Supervisor:
             gateway.gate.engine_silent()
             if self.config.restart_hung and self._replacer is not None:
                 self._kill(Cause.HANG)
+                return
+        self._watch_compilations(reports)
+
+    def _watch_compilations(self, reports: Sequence[Progress]) -> None:
+        """Name a grammar that compiles for too long; replace the engine where it keeps others waiting."""
+        named = self.slow_compilation_s > 0
+        self.compiling_s = max((one.compiling_s for one in reports), default=0.0)
+        if self.slow_compilation_s and not named:
+            log.warning(
+                "the engine has been compiling a grammar for %.0f s: other structured outputs may wait for it",
+                self.compiling_s,
+            )
+        if self._replacer is not None and self.most_tries and compilations_stuck(reports, self.config):
+            self.hangs += 1
+            log.error("grammars wait in the engine for one that has been compiling for %.0f s", self.compiling_s)
+            self._kill(Cause.HANG)
 
     def _log_slow_step(self, slow: bool) -> None:
         if slow and not self._slow:
@@ -293,5 +329,6 @@ class Supervisor:
     def _kill(self, why: Cause) -> None:
         assert self._replacer is not None
         self._why = why
+        self.compiling_s = 0.0
         self._replacer.kill()
         self._gateway.link.engine_died()

@@ -20,7 +20,7 @@ from headway.vllm_adapter.process.death_cause import listen_for_death_cause, lis
 from headway.vllm_adapter.process.engine_sockets import remove_when_killed
 from headway.vllm_adapter.process.interrupted_start import interruptible
 from headway.vllm_adapter.process.parent_watch import watch_starts
-from headway.vllm_adapter.process.progress import prepare_progress, report_progress
+from headway.vllm_adapter.process.progress import prepare_progress, report_compilations, report_progress
 from headway.vllm_adapter.process.ranks import bind_ranks
 from headway.vllm_adapter.process.worker_cache import clear_worker_caches
 from headway.vllm_adapter.process.worker_memory import engine_memory
@@ -63,6 +63,7 @@ def register() -> None:
     proc = getattr(module, "EngineCoreProc", None)
     if core is not None:
         report_progress(core, proc)
+        report_compilations(getattr(sys.modules.get("vllm.v1.structured_output"), "StructuredOutputManager", None))
     if proc is not None:
         listen_for_death_cause(proc)
 

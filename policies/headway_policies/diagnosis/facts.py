@@ -60,7 +60,7 @@ class Facts:
     any did; ``window_s`` is how long a request may wait for its batch by itself. ``adaptive``: the limit follows the
     engine; ``limit_reason`` is a key of ``headway_policies.limits.WHYS``; ``held_seats`` are kept for urgent classes
     and free. ``doubling_gain`` is how many more tokens a second twice the seats would give, as a share of the present
-    ones.
+    ones. ``compiling_s`` is the age of a grammar that the engine has been compiling for too long, 0 where none is.
 
     Of the error share, ``failed_share`` failed in the engine, ``invalid_share`` were invalid, ``expired_share`` ran out
     of time while they ran, and ``refused_share`` was refused for the load or ran out of time in the queue. ``causes``
@@ -91,6 +91,7 @@ class Facts:
     kv_ratio: float | None = None
     preemptions: float | None = None
     doubling_gain: float | None = None
+    compiling_s: float = 0.0
     error_share: float | None = None
     failed_share: float | None = None
     invalid_share: float | None = None
@@ -112,7 +113,7 @@ class Facts:
 
 _BOUNDS = frozenset({"ttft_slo_s", "first_token_timeout_s", "inter_token_slo_s"})
 _UNBOUNDED = frozenset({"window_s"})
-_NUMBERS = ("held_seats", "window_s")  # 0 where not known
+_NUMBERS = ("held_seats", "window_s", "compiling_s")  # 0 where not known
 _Facts = TypeVar("_Facts", Facts, ClassFacts)
 
 

@@ -145,7 +145,7 @@ def severity(facts: Facts, found: Bottleneck) -> Severity:
     pressed = _waits(facts) or _refuses(facts)
     if pressed and (_refuses(facts) or any(map(late, facts.classes))):
         return Severity.OVERLOADED
-    if missed or errs(facts) or facts.rung not in _NORMAL:
+    if missed or errs(facts) or facts.compiling_s or facts.rung not in _NORMAL:
         return Severity.DEGRADED
     if pressed or found is not Bottleneck.NONE or _near(facts):
         return Severity.WATCH

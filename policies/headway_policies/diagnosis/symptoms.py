@@ -1,4 +1,5 @@
-"""What is wrong with a server, whatever the cause: errors above 1 %, objectives missed, requests degraded."""
+"""What is wrong with a server, whatever the cause: errors above 1 %, objectives missed, requests degraded, a grammar
+that compiles for too long."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ MAJORITY = 0.5
 
 def symptoms(facts: Facts) -> tuple[str, ...]:
     """A sentence for each."""
-    return (*_errors(facts), *_late(facts), *_slow(facts), *_degraded(facts))
+    return (*_errors(facts), *_late(facts), *_slow(facts), *_degraded(facts), *_compiling(facts))
 
 
 def errs(facts: Facts) -> bool:
@@ -77,6 +78,14 @@ def _late(facts: Facts) -> Iterator[str]:
 def _degraded(facts: Facts) -> Iterator[str]:
     if facts.rung not in ("", "normal") and not facts.rung_ordered:
         yield f"The fallback ladder is on its rung {facts.rung}."
+
+
+def _compiling(facts: Facts) -> Iterator[str]:
+    if facts.compiling_s:
+        yield (
+            f"The engine has been compiling a grammar for {duration(facts.compiling_s)}: other structured outputs may "
+            "wait for it. A new engine ends it (headway recycle)."
+        )
 
 
 def _slow(facts: Facts) -> Iterator[str]:

@@ -1,8 +1,9 @@
-"""The engine's life cycle: its state, the hang watchdog, restarts, warm-up plans, and crash suspects.
+"""The engine's life cycle: its state, the hang watchdog, slow compilations, restarts, warm-up plans, crash suspects.
 
 Pure functions of events and time; none of them knows how an engine is started or queried.
 """
 
+from headway_policies.engine.compilations import compilations_stuck, slow_compilation_s
 from headway_policies.engine.crash_suspects import CrashSuspects
 from headway_policies.engine.restart_policy import Cause, Recovery, Restart, RestartPolicy
 from headway_policies.engine.state import EngineState
@@ -22,6 +23,8 @@ __all__ = [
     "Warmup",
     "WarmupPlan",
     "Watchdog",
+    "compilations_stuck",
     "keep_warm_due",
     "retry_after_s",
+    "slow_compilation_s",
 ]

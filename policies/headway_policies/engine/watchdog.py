@@ -30,13 +30,19 @@ from headway_policies.engine.restart_policy import Recovery
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One engine's report. All counts but ``engine`` and ``stopped`` only grow; a change is the information."""
+    """One engine's report. The counts ``beats``, ``works`` and ``cpu_s`` only grow; a change is the information.
+
+    ``compiling_s`` is the age of the grammar that has been compiling for longest, ``compilations_held_s`` for how long
+    grammars have waited while none began or ended.
+    """
 
     engine: int
     beats: int
     works: int
     stopped: int = 0
     cpu_s: float | None = None
+    compiling_s: float = 0.0
+    compilations_held_s: float = 0.0
 
     @property
     def at_work(self) -> bool:

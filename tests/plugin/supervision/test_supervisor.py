@@ -332,6 +332,57 @@ async def test_a_hung_engine_is_ended_where_the_preset_says_so() -> None:
 
 
 @on_virtual_time
+async def test_a_grammar_that_compiles_for_long_is_named_and_the_engine_serves_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is no hang: requests are dispatched, the server is ready; a log line once, a note, a sentence, a metric."""
+    harness = Harness(hang_after_s=10.0, slow_step_after_s=40.0, restart_hung=True)
+    harness.engine.compiling_s = 9.0
+    await asyncio.sleep(6)
+    assert (harness.control.notes(), harness.supervisor.slow_compilation_s) == ([], 0.0)
+    harness.engine.compiling_s = 34.0
+    await asyncio.sleep(6)
+    assert harness.control.notes() == ["the engine has been compiling a grammar for 34 s"]
+    assert (harness.engine_state, harness.control.not_ready(), harness.supervisor.hangs) == (EngineState.UP, [], 0)
+    harness.control.diagnostics.sample()
+    assert harness.control.diagnostics.facts().compiling_s == 34.0
+    assert sum("compiling a grammar" in one.message for one in caplog.records) == 1
+    assert await harness.ask("another") == "20 tokens"
+    harness.engine.compiling_s = 0.0
+    await asyncio.sleep(6)
+    assert harness.control.notes() == []
+    await harness.close()
+
+
+@on_virtual_time
+@pytest.mark.parametrize("restart_hung", [True, False])
+async def test_an_engine_whose_grammars_wait_for_one_is_replaced(restart_hung: bool) -> None:
+    """Whatever is said of hangs: nothing else ends a compilation. Requests wait for the next one."""
+    harness = Harness(hang_after_s=10.0, slow_step_after_s=40.0, restart_hung=restart_hung)
+    harness.engine.compiling_s = harness.engine.compilations_held_s = 39.0
+    await asyncio.sleep(6)
+    assert (harness.engine_state, harness.supervisor.hangs) == (EngineState.UP, 0)
+    harness.engine.compiling_s = harness.engine.compilations_held_s = 41.0
+    await asyncio.sleep(0.3)
+    harness.engine.compiling_s = harness.engine.compilations_held_s = 0.0
+    await asyncio.sleep(START_S - 5)
+    assert await harness.ask("waits") == "20 tokens"
+    assert (harness.supervisor.deaths, harness.supervisor.hangs) == ({Cause.HANG: 1}, 1)
+    assert harness.control.notes() == []
+    await harness.close()
+
+
+@on_virtual_time
+async def test_an_engine_that_is_not_to_be_replaced_compiles_on() -> None:
+    """Without restarts its end would be the server's."""
+    harness = Harness(hang_after_s=10.0, max_restarts=0)
+    harness.engine.compiling_s = harness.engine.compilations_held_s = 999.0
+    await asyncio.sleep(6)
+    assert (harness.engine_state, harness.supervisor.deaths) == (EngineState.UP, {})
+    await harness.close()
+
+
+@on_virtual_time
 async def test_a_slow_step_is_not_taken_for_a_hang() -> None:
     """By its own report the engine is at a step: ready for longer than ``hang_after_s``, not for ever; a step that ends
     in time has no effect."""

@@ -178,6 +178,7 @@ def is_favourable(found: Diagnosis) -> bool:
             replace(WELL, rung="shed", rung_ordered=True), "degraded", "fallback",
             "The fallback ladder was put on shed by an order.",
         ),
+        (replace(WELL, compiling_s=34.0), "degraded", "none", "The engine has been compiling a grammar for 34 s"),
         (replace(WELL, rung="cap"), "degraded", "none", "The fallback ladder is on its rung cap. Far below capacity"),
         (replace(WELL, rung="pause"), "down", "stopped", "No request is dispatched: the fallback ladder is on"),
         (

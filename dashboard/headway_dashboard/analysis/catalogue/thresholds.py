@@ -22,6 +22,8 @@ TIMEOUT_RATIO = 0.05
 OVERLOADED_RATIO = 0.5
 #: The KV cache counts as full above this, where requests are preempted as well.
 KV_RATIO = 0.98
+#: The engine compiles a grammar for longer than this, in seconds: other structured outputs wait for it.
+COMPILING_S = 30
 #: A queue longer than so many batches, as multiples of the live limit.
 QUEUE_BATCHES = 4
 #: Half of the queue time-outs of the bundled presets, in seconds.

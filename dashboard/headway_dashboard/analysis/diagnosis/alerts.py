@@ -33,6 +33,7 @@ SEVERITY = Gauge(Metric("headway_severity"), largest=True)
 INVALID = Gauge(Metric("headway_bottleneck", (("bottleneck", ("invalid_requests",)),)), largest=True)
 DISPATCHED = Gauge(Metric("headway_queue_wait_seconds_count", by=("class", INSTANCE)))
 COMPILING = Gauge(Metric("headway_grammars_compiling", by=(INSTANCE,)))
+ENGINE_COMPILING = Gauge(Metric("headway_engine_compiling_seconds"), largest=True)
 UNCHECKED = Gauge(Metric("headway_grammar_checks_total", (("result", ("unchecked",)),), by=(INSTANCE,)))
 PREEMPTIONS = Gauge(Metric("vllm:num_preemptions_total", by=(INSTANCE,)))
 
@@ -45,6 +46,7 @@ EXPRESSIONS: tuple[Expression, ...] = (
     PREEMPTIONS,
     DEATHS,
     COMPILING,
+    ENGINE_COMPILING,
     UNCHECKED,
     panels.READY,
     panels.ENGINE_STATE,
@@ -192,6 +194,10 @@ def _grammars(reading: Reading) -> Iterator[Alert]:
         yield Alert(
             "HeadwayGrammarsUnchecked", "warning", f"{compact(unchecked)} grammars reached the engine unchecked"
         )
+    compiling_s = reading[ENGINE_COMPILING].latest()
+    if compiling_s is not None and compiling_s > thresholds.COMPILING_S:
+        text = f"the engine has been compiling a grammar for {duration(compiling_s)}: structured outputs wait"
+        yield Alert("HeadwayGrammarStuck", "warning", text)
 
 
 _RULES: tuple[Callable[[Reading], Iterator[Alert]], ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway_dashboard.analysis.catalogue.thresholds import KV_RATIO
+from headway_dashboard.analysis.catalogue.thresholds import COMPILING_S, KV_RATIO
 from headway_dashboard.export.rule import Alert, Group, number
 
 GROUP = Group(
@@ -40,6 +40,18 @@ GROUP = Group(
             "stop the structured output of all.",
             runbook="runbook-engine",
             condition="grammars that are not checked",
+        ),
+        Alert(
+            "HeadwayGrammarStuck",
+            f"headway_engine_compiling_seconds > {number(COMPILING_S)}",
+            "0s",
+            "warning",
+            summary="{{ $labels.instance }}: a grammar has been compiling in the engine for "
+            "{{ $value | humanizeDuration }}",
+            action="Other structured outputs wait for it, and vLLM cancels none: `headway recycle` starts a new "
+            "engine. It happens by itself after `recovery.slow_step_after_s` where others wait.",
+            runbook="runbook-engine",
+            condition="a grammar that the engine compiles for long",
         ),
         Alert(
             "HeadwayPresetsDiffer",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from headway.api.schema.base import Answer
 
@@ -14,10 +14,11 @@ class Liveness(Answer):
 
 
 class Readiness(Answer):
-    """Whether the server takes traffic, and if not, why."""
+    """Whether the server takes traffic, and if not, why. ``notes``: what to look at, whether it does or not."""
 
     ready: bool
     reasons: list[str]
+    notes: list[str] = Field(default_factory=list)
 
 
 class ProblemError(Answer):

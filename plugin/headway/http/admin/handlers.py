@@ -66,7 +66,7 @@ def routes(control: Callable[[], Control], tokens: Tokens, rules: AdminRules = _
 
 async def _readyz(control: Control, request: Request, caller: Caller) -> Response:
     reasons = control.not_ready()
-    found = schema.Readiness(ready=not reasons, reasons=reasons)
+    found = schema.Readiness(ready=not reasons, reasons=reasons, notes=control.notes())
     if reasons:
         return answer(found, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"})
     return answer(found)

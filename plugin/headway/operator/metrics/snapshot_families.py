@@ -141,6 +141,7 @@ def _engine(engine: EngineReading) -> Iterator[Metric]:
     preemptions = counter("headway_preemptions_total")
     preemptions.add_metric([], engine.preemptions)
     yield from (state, deaths, hangs, preemptions)
+    yield one_gauge("headway_engine_compiling_seconds", 0.0 if supervisor is None else supervisor.compiling_s)
 
 
 def _fallback(fallback: FallbackReading, class_names: Iterable[str]) -> Iterator[Metric]:

@@ -65,6 +65,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "headway_engine_state": ("gauge", "Engine state, one-hot."),
     "headway_engine_deaths_total": ("counter", "Engine deaths, by cause."),
     "headway_engine_hangs_total": ("counter", "Times the engine became unresponsive."),
+    "headway_engine_compiling_seconds": (
+        "gauge",
+        "Age of the grammar that the engine has been compiling for longest; 0: none.",
+    ),
     "headway_retries_total": ("counter", "Requests retried after their engine died."),
     "headway_recalls_total": ("counter", "Requests without a token yet that made room for a more urgent one."),
     "headway_engine_kv_cache_usage_ratio": ("gauge", "KV-cache use in the engine's last step, 0 to 1."),

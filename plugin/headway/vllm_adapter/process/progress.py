@@ -7,6 +7,8 @@ into their memory: reading it needs no other process and cannot block. ``headway
 The thread also looks at the processes below EngineCore: how many are stopped, and, on a CPU, how much CPU time they
 have used (compilers that they started included). On a GPU a step may wait for the device without using any, so none is
 reported there.
+
+Grammars are compiled in a pool of threads, beside the steps: the reports say for how long, and whether others wait.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _REPORTER = "headway_reporter"
 _MAX_ENGINES = 64
 _FIELDS = 8  # 64 bytes for each engine, one of 8 bytes is read or written at once
 _SIZE_BYTES = _MAX_ENGINES * _FIELDS * 8
-_PID, _BEATS, _WORKS, _STOPPED, _CPU_MS = range(5)
+_PID, _BEATS, _WORKS, _STOPPED, _CPU_MS, _COMPILING_MS, _HELD_MS = range(7)
 _BEAT_S = 0.5
 _CENSUS_BEATS = 120
 _STOPPED_STATES = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
@@ -77,6 +79,72 @@ def report_progress(core: type[Any], proc: type[Any] | None) -> None:
             work = getattr(owner, name, None)
             if work is not None:
                 setattr(owner, name, _reported(work))
+
+
+class Compilations:
+    """The grammars that this process compiles, and those that wait for a thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._asked = self._begun = 0
+        self._began_s: dict[int, float] = {}
+        self._moved_s = clock()
+
+    def asked(self) -> None:
+        """Another one is to be compiled."""
+        with self._lock:
+            if self._asked <= self._begun:
+                self._moved_s = self._clock()
+            self._asked += 1
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """For as long as the current thread compiles one."""
+        thread = threading.get_ident()
+        with self._lock:
+            self._begun += 1
+            self._began_s[thread] = self._moved_s = self._clock()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._began_s[thread]
+                self._moved_s = self._clock()
+
+    def longest_s(self) -> float:
+        """The age of the oldest that runs; 0 where none does."""
+        with self._lock:
+            return self._clock() - min(self._began_s.values()) if self._began_s else 0.0
+
+    def held_s(self) -> float:
+        """For how long some have waited while none began or ended; 0 where none waits."""
+        with self._lock:
+            return self._clock() - self._moved_s if self._asked > self._begun and self._began_s else 0.0
+
+
+_COMPILATIONS = Compilations()
+
+
+def report_compilations(manager: type[Any] | None, compilations: Compilations = _COMPILATIONS) -> None:
+    """In EngineCore's process: record each grammar that its ``StructuredOutputManager`` compiles."""
+    ask, compile_one = (getattr(manager, name, None) for name in ("grammar_init", "_create_grammar"))
+    if manager is None or ask is None or compile_one is None or hasattr(manager, "headway_reports_compilations"):
+        return
+
+    @functools.wraps(ask)
+    def grammar_init(self: Any, request: Any) -> Any:
+        if getattr(request, "structured_output_request", None) is not None:
+            compilations.asked()
+        return ask(self, request)
+
+    @functools.wraps(compile_one)
+    def create_grammar(self: Any, request: Any) -> Any:
+        with compilations.running():
+            return compile_one(self, request)
+
+    manager.headway_reports_compilations = True
+    manager.grammar_init, manager._create_grammar = grammar_init, create_grammar
 
 
 def _reported(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -123,7 +191,8 @@ class Reporter:
             mapped = mmap.mmap(file.fileno(), _SIZE_BYTES)
         first = index % _MAX_ENGINES * _FIELDS
         self._fields = memoryview(mapped).cast("Q")[first : first + _FIELDS]
-        self._fields[_WORKS] = self._fields[_STOPPED] = self._fields[_CPU_MS] = 0
+        for field in (_WORKS, _STOPPED, _CPU_MS, _COMPILING_MS, _HELD_MS):
+            self._fields[field] = 0
         self._fields[_PID] = os.getpid()
         self._family: list[psutil.Process] = []
         self._census_due = 0
@@ -149,6 +218,8 @@ class Reporter:
         fields[_BEATS] += 1
         slow = fields[_WORKS] % 2 == 1 and fields[_WORKS] == self._seen_works
         self._seen_works = fields[_WORKS]
+        fields[_COMPILING_MS] = int(1000 * _COMPILATIONS.longest_s())
+        fields[_HELD_MS] = int(1000 * _COMPILATIONS.held_s())
         self._look(slow=slow, cpu_time=cpu_time)
 
     def _look(self, *, slow: bool, cpu_time: bool) -> None:
@@ -202,6 +273,8 @@ class ProgressReader:
                 works=slot[_WORKS],
                 stopped=slot[_STOPPED],
                 cpu_s=slot[_CPU_MS] / 1000 if slot[_CPU_MS] else None,
+                compiling_s=slot[_COMPILING_MS] / 1000,
+                compilations_held_s=slot[_HELD_MS] / 1000,
             )
             for slot in slots
             if slot[_PID]

@@ -69,6 +69,8 @@ def names(answers: Answers) -> list[str]:
         ),
         ({alerts.COMPILING: {("a:1",): [*flat(1.0)[9:], 0.0, *flat(1.0)[:8]], ("b:1",): flat(0.0)}}, []),
         ({alerts.UNCHECKED: {("a:1",): grown(2)}}, ["HeadwayGrammarsUnchecked"]),
+        ({alerts.ENGINE_COMPILING: flat(31.0)}, ["HeadwayGrammarStuck"]),
+        ({alerts.ENGINE_COMPILING: flat(30.0)}, []),
         ({alerts.SEVERITY: flat(3.0)}, ["HeadwayOverloaded", "HeadwayDegraded"]),
         ({alerts.SEVERITY: flat(2.0)}, ["HeadwayDegraded"]),
         ({alerts.SEVERITY: flat(2.0), alerts.INVALID: flat(1.0)}, []),

@@ -8,14 +8,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
 from headway.vllm_adapter.process import progress
-from headway.vllm_adapter.process.progress import ProgressReader, Reporter, report_progress
+from headway.vllm_adapter.process.progress import (
+    Compilations,
+    ProgressReader,
+    Reporter,
+    report_compilations,
+    report_progress,
+)
 from headway_policies import Progress
 
 
@@ -120,6 +130,78 @@ def test_an_engine_whose_file_is_gone_works_on(
             core.step()
     (record,) = caplog.records
     assert record.message.startswith("EngineCore cannot report its progress, so a slow step counts as a hang: ")
+
+
+class Manager:
+    """vLLM's StructuredOutputManager as far as it is wrapped; ``compile`` is what a grammar takes."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self.pool = pool
+
+    def grammar_init(self, request: Any) -> None:
+        """One request; without a grammar nothing is to be compiled."""
+        if request.structured_output_request is not None:
+            self.pool.submit(self._create_grammar, request)
+
+    def _create_grammar(self, request: Any) -> None:
+        request.structured_output_request()
+
+
+def test_grammars_that_compile_or_wait_are_counted_with_their_age() -> None:
+    """One thread: the first compiles, the second waits until it has ended. One that fails has ended as well."""
+    now_s = [100.0]
+    compilations = Compilations(lambda: now_s[0])
+
+    class Own(Manager):
+        grammar_init = Manager.grammar_init
+        _create_grammar = Manager._create_grammar
+
+    for _ in range(2):
+        report_compilations(Own, compilations)
+    begun, ends = [Event(), Event()], [Event(), Event()]
+
+    def compiles(at: int) -> None:
+        begun[at].set()
+        ends[at].wait(20)
+        raise RuntimeError("no grammar")
+
+    def ages() -> tuple[float, float]:
+        return compilations.longest_s(), compilations.held_s()
+
+    with ThreadPoolExecutor(1) as pool:
+        manager = Own(pool)
+        manager.grammar_init(SimpleNamespace(structured_output_request=None))
+        assert ages() == (0.0, 0.0)
+        manager.grammar_init(SimpleNamespace(structured_output_request=partial(compiles, 0)))
+        assert begun[0].wait(20)
+        now_s[0] = 130.0
+        assert ages() == (30.0, 0.0), "nobody waits for it"
+        manager.grammar_init(SimpleNamespace(structured_output_request=partial(compiles, 1)))
+        now_s[0] = 150.0
+        assert ages() == (50.0, 20.0)
+        ends[0].set()
+        assert begun[1].wait(20)
+        now_s[0] = 151.0
+        assert ages() == (1.0, 0.0)
+        ends[1].set()
+    assert ages() == (0.0, 0.0)
+
+
+def test_the_age_of_a_compilation_is_in_the_report(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of the last beat; a new engine's report begins without."""
+    now_s = [100.0]
+    compilations = Compilations(lambda: now_s[0])
+    monkeypatch.setattr(progress, "_COMPILATIONS", compilations)
+    reporter = Reporter(file, 0)
+    compilations.asked()
+    with compilations.running():
+        now_s[0] = 112.0
+        compilations.asked()
+        now_s[0] = 114.5
+        report = beaten(reporter, file, 1)
+        assert (report.compiling_s, report.compilations_held_s) == (14.5, 2.5)
+    report = beaten(Reporter(file, 0), file, 0)
+    assert (report.compiling_s, report.compilations_held_s) == (0.0, 0.0)
 
 
 def beaten(reporter: Reporter, file: Path, times: int, **options: Any) -> Progress:
